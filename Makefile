@@ -17,7 +17,7 @@ WEBHOOKS ?= 8000
 ARTICLES ?= 500
 SENDERS ?= 16
 SEED ?= 1
-TEMPLATES := template.yaml template-cdn.yaml template-door.yaml .github/deploy-role.yaml
+TEMPLATES := template.yaml template-cdn.yaml template-door.yaml .github/deploy-role.yaml docs/how-to/purge.yaml
 # A lock is complete, so pip resolves nothing. pip cannot hash this package itself, so a second call installs it.
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check --no-deps
 INSTALL_LOCKED := $(PIP_INSTALL) --require-hashes --requirement
@@ -32,7 +32,7 @@ INSTALLED_LINTERS := .venv/linters/installed
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo play check test deployed build bench bench-quick month cold large load strangers soak simulate lint types format lock docs docs-build release clean
+.PHONY: help install demo play check test deployed build bench bench-quick month cold scale load strangers simulate lint types format lock docs docs-build release clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1 /p' Makefile | while read -r name text; do printf '  make %-11s %s\n' "$$name" "$$text"; done
@@ -74,23 +74,20 @@ bench: $(INSTALLED_DEV) ## measure cost, speed and latency, also of other projec
 bench-quick: $(INSTALLED_DEV) ## make the faster measurements of bench in less than a minute, and write nothing
 	@.venv/bin/python -m bench --quick
 
-month: $(INSTALLED_DEV) ## compute the price of a month for three newsrooms, in less than a minute (WRITE=1: write it to the docs)
+month: $(INSTALLED_DEV) ## compute the price of a month for three newsrooms and of feeds; takes minutes (WRITE=1: write it to the docs)
 	@.venv/bin/python -m bench.month $(if $(WRITE),--write)
 
 cold: $(INSTALLED_DEV) ## measure the cold start of each built function; takes minutes
 	@.venv/bin/python -m bench.cold_starts
 
-large: $(INSTALLED_DEV) ## play a year of ten thousand articles through the whole stack; takes minutes
-	@.venv/bin/python -m bench.large_run
+scale: $(INSTALLED_DEV) ## play an hour of ten thousand sites on doubles of AWS; takes minutes (WRITE=1: write it to the docs)
+	@.venv/bin/python -m bench.scale $(if $(WRITE),--write)
 
 load: $(INSTALLED_DEV) ## flood the served stack with signed webhooks while AWS calls fail; takes minutes (WEBHOOKS=…, ARTICLES=…, SENDERS=…, SEED=…)
 	@.venv/bin/python -m bench.load --webhooks $(WEBHOOKS) --articles $(ARTICLES) --senders $(SENDERS) --seed $(SEED)
 
 strangers: $(INSTALLED_DEV) ## flood the local stack with unsigned requests for made-up hosts: five virtual minutes
 	@.venv/bin/python -m bench.load.strangers
-
-soak: $(INSTALLED_DEV) ## poll two hundred feeds over a virtual day; takes minutes
-	@.venv/bin/python -m bench.soak
 
 simulate: $(INSTALLED_DEV) ## run the whole flow under crashes and reordering (SEEDS=…, FIRST=…, DOORS=moto; or MINUTES=…)
 	.venv/bin/pytest -q -n $(WORKERS) --dist worksteal tests/simulation/test_seeds.py -k "newsroom or as_long_as" \
@@ -127,7 +124,7 @@ lock: | .venv/bin/pip ## pin the newest versions that fit together, for developm
 		--no-annotate $(foreach name,boto3 botocore s3transfer python-dateutil six,--no-emit-package $(name)) \
 		--output-file shared/requirements.txt
 	echo cryptography | $(COMPILE) --constraint requirements.lock --python-version 3.13 --python-platform aarch64-unknown-linux-gnu \
-		--no-annotate --output-file functions/tell_engines/requirements.txt - >/dev/null
+		--no-annotate --output-file functions/notify_engines/requirements.txt - >/dev/null
 	printf '%s\n' ministack aws-sam-translator | $(COMPILE) --universal --python-version 3.13 --output-file scripts/ministack.lock - >/dev/null
 	echo aws-sam-cli | $(COMPILE) --universal --python-version 3.11 --output-file scripts/sam.lock - >/dev/null
 	printf '%s\n' awslambdaric boto3 | $(COMPILE) --constraint requirements.lock --python-version 3.13 \

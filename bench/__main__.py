@@ -13,7 +13,6 @@ from bench import (
     bursts,
     cold,
     cost,
-    dynamodb_local,
     machine,
     model,
     month,
@@ -21,9 +20,9 @@ from bench import (
     prices,
     rendering,
     report,
+    startup,
     webhooks,
 )
-from bench.archive import archive, shape
 from bench.measuring import Run
 from bench.peers import Peers
 
@@ -58,12 +57,12 @@ class Bench:
             "month": self._month,
             "rendering": self._rendering,
             "webhooks": self._webhooks,
+            "startup": self._startup,
             "cold": self._cold_starts,
-            "dynamodb": self._dynamodb_local,
         }
         if unknown := set(only) - parts.keys():
             raise SystemExit(f"there is no part {', '.join(sorted(unknown))}: there are {', '.join(parts)}")
-        if not self.quick and (not only or {"rendering", "dynamodb"} & set(only)):
+        if not self.quick and (not only or "rendering" in only):
             self.peers = self._timed("fetching the peers", fetched.fetch)
             self.skipped |= self.peers.skipped
         for name, part in parts.items():
@@ -92,21 +91,13 @@ class Bench:
                 "sqs_requests": found.counted.sqs_requests,
                 "invocations": sum(found.counted.invocations.values()),
                 "dollars_a_million": prices.million_events(found.counted),
-                "units_by_call": [
-                    {"function": function, "call": call, "of": of, "read": read, "written": written}
-                    for function, call, of, read, written in found.counted.units
-                ],
             }
             for event, found in largest.items()
         }
-        with archive(shape(1_000)) as one:
-            cost.warm(one.stack)
-            idle = cost.idle_minute(one.stack)
-        self.more["idle_minute"] = {
-            "read_units": idle.read_units,
-            "write_units": idle.write_units,
-            "cpu_ms": round(idle.cpu_ms, 1),
-        }
+        self.more["units_by_call"] = [
+            {"function": function, "call": call, "of": of, "read": read, "written": written}
+            for function, call, of, read, written in largest["new"].counted.units
+        ]
         if not self.quick:
             self.more["worst"] = {event: found.row() for event, found in cost.at_worst(1).items()}
 
@@ -116,6 +107,7 @@ class Bench:
         self.more["burst"] = {str(one.articles): one.more() for one in found}
         if self.quick:
             return
+        self.more["neighbour"] = bursts.neighbour(found[-1])
         storm, feeds, feed = bursts.storm(), bursts.feeds_at_once(), bursts.feed_of_a_hundred()
         self.more["correction_storm"] = {"edits": storm.articles} | storm.row() | storm.more()
         self.more["feeds_at_once"] = {
@@ -132,20 +124,22 @@ class Bench:
             self.more["month"] = month.measured()
 
     def _rendering(self) -> None:
-        ours, others, tried = rendering.measure(self.peers, *((QUICK_REPEATS, QUICK_CASES) if self.quick else ()))
+        ours, others = rendering.measure(self.peers, *((QUICK_REPEATS, QUICK_CASES) if self.quick else ()))
         kept = ("cpu_ms", "peak_mib", "bytes")
         self.found["render"] = {case: {name: row[name] for name in kept} for case, row in ours.items()}
         self.found["peers"] = {
             peer: {case: {name: row[name] for name in kept} for case, row in cases.items()}
             for peer, cases in others.items()
         }
-        self.more["tried"] = tried
         self.found["versions"] |= {peer: next(iter(cases.values()))["version"] for peer, cases in others.items()}
 
     def _webhooks(self) -> None:
         rates = webhooks.per_second()
         self.found["webhook"] = {"per_second": rates["per_second"]}
         self.more["webhook"] = {"handler_per_second": rates["handler_per_second"]}
+
+    def _startup(self) -> None:
+        self.more["startup_ms"] = startup.milliseconds()
 
     def _cold_starts(self) -> None:
         self.found["cold_start"] = {}
@@ -155,14 +149,6 @@ class Bench:
             self.found["cold_start"], self.more["cold_start"] = cold.measure()
         except cold.CannotBuild as reason:
             self.skipped["cold starts"] = str(reason)
-
-    def _dynamodb_local(self) -> None:
-        if not self.peers.dynamodb_local:
-            return
-        try:
-            self.more["dynamodb_local"] = dynamodb_local.compare(self.peers.dynamodb_local)
-        except RuntimeError as error:
-            self.skipped["DynamoDB Local"] = str(error)
 
     def _latency(self) -> None:
         cold_ms = {model.logical(name): found["ms"] for name, found in self.found["cold_start"].items()}
@@ -174,6 +160,12 @@ class Bench:
         self.more["latency_model"] = {
             "every_function_cold": {"p50_s": round(all_cold[0], 2), "p99_s": round(all_cold[1], 2)},
             "to_the_index": {"p50_s": round(to_index[0], 2), "p99_s": round(to_index[1], 2)},
+            "puts_of_an_article": {
+                name: {
+                    str(shards): round(model.puts_of_an_article(runs, shards, window_ms), 2) for shards in (1, 4, 16)
+                }
+                for name, window_ms in (("window", model.wiring().stream_window_ms), ("no_window", 0.0))
+            },
         }
 
 
@@ -191,7 +183,7 @@ def main() -> int:
     parser.add_argument(
         "--only",
         default="",
-        help="parts to be measured again, with commas: cost,bursts,month,rendering,webhooks,cold,dynamodb",
+        help="parts to be measured again, with commas: cost,bursts,month,rendering,webhooks,startup,cold",
     )
     parser.add_argument("--show", action="store_true", help="measure nothing: print what results.json has")
     parser.add_argument(

@@ -29,11 +29,11 @@ from stoppress.aws.items import (
     story_item,
 )
 from stoppress.aws.queues import RewriteRequest
-from stoppress.aws.table import BATCH_ITEMS_MAX
 from stoppress.cms.contract import read_delivery
 from stoppress.model.article import Known
 from stoppress.model.entries import Mark
 from stoppress.model.file_names import INDEX_FILE, NEWS_FILE
+from stoppress.model.news_window import is_current
 from stoppress.model.places import Place, Series, Used, Want, entries_max_of
 from stoppress.model.site import Site, read_site
 from stoppress.record.decide import decide
@@ -90,10 +90,8 @@ class Archive:
 
 
 @contextmanager
-def newsroom(
-    start: datetime = NOW, dynamodb_url: str | None = None, site: Mapping[str, Any] = SITE, **switched_on: str
-) -> Iterator[Stack]:
-    """The stack of a newsroom that has not published anything: its files stand, its configuration has settled.
+def newsroom(start: datetime = NOW, site: Mapping[str, Any] = SITE, **switched_on: str) -> Iterator[Stack]:
+    """The stack of a newsroom that has not published anything: its files are written.
 
     `switched_on` are parameters of the template, such as Listing="yes".
     """
@@ -101,17 +99,11 @@ def newsroom(
         TEMPLATE,
         {"Engines": "no", "Listing": "no"} | switched_on,
         start=start - timedelta(minutes=10),
-        dynamodb_url=dynamodb_url,
     ) as stack:
         stack.client("secretsmanager").create_secret(
-            Name=f"{stack.variable('SECRETS_PATH')}/{HOST}/newsroom", SecretString=SECRET
+            Name=f"{stack.variable('SECRETS_PATH')}/webhooks/{HOST}/newsroom", SecretString=SECRET
         )
-        stack.client("ssm").put_parameter(
-            Name=f"{stack.variable('SITES_PATH')}/{HOST}",
-            Value=json.dumps(site),
-            Type="String",
-            Tier="Intelligent-Tiering",
-        )
+        stack.put_site(HOST, json.dumps(site))
         for minutes in (8, 5, 2):
             stack.advance(start - timedelta(minutes=minutes), every_schedule=True)
         stack.advance(start)
@@ -119,9 +111,9 @@ def newsroom(
 
 
 @contextmanager
-def archive(wanted: Shape, start: datetime = NOW, dynamodb_url: str | None = None) -> Iterator[Archive]:
+def archive(wanted: Shape, start: datetime = NOW) -> Iterator[Archive]:
     """The stack of a newsroom with that archive, at rest."""
-    with newsroom(start, dynamodb_url) as stack:
+    with newsroom(start) as stack:
         window, old = fill(stack, wanted, start)
         yield Archive(stack, window, old)
 
@@ -175,7 +167,7 @@ def items_of(stories: Iterable[Story], site: Site, now: datetime) -> Iterator[di
         yield article_item(article) | {"rev": 1}
         yield from (claim_item(claim) | {"rev": 1} for claim in decision.claims)
         yield general_item(site.host, article.shard.file, decision.general)
-        if decision.news.expires_at > now:
+        if is_current(decision.news.published, now):
             yield news_item(site.host, article.news, decision.news)
         else:
             known[article.news.series] = known[article.news.series].give_back([article.news])
@@ -200,19 +192,7 @@ def _others(site: Site, shards: int) -> Iterator[dict[str, Any]]:
 def put(stack: Stack, items: Iterable[Mapping[str, Any]]) -> None:
     """Lay items into the stack's table as if they had long been there: the stream tells nothing of them."""
     written = [{name: _serialize(value) for name, value in item.items()} for item in items]
-    if stack.dynamodb_elsewhere:
-        _put_elsewhere(stack, written)
-        return
     table = dynamodb_backends[ACCOUNT][REGION].get_table(stack.variable("TABLE_NAME"))
     for attributes in written:
         pk, sk = DynamoType(attributes["pk"]), DynamoType(attributes["sk"])
         table.items[pk][sk] = Item(pk, sk, attributes)
-
-
-def _put_elsewhere(stack: Stack, written: list[dict[str, Any]]) -> None:
-    name, client = stack.variable("TABLE_NAME"), stack.client("dynamodb")
-    for start in range(0, len(written), BATCH_ITEMS_MAX):
-        batch = [{"PutRequest": {"Item": attributes}} for attributes in written[start : start + BATCH_ITEMS_MAX]]
-        client.batch_write_item(RequestItems={name: batch})
-    for mapping in stack.sources.stream_mappings:
-        mapping._reader.read()  # and not handed on

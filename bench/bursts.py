@@ -1,6 +1,6 @@
 """Many articles at once: what each costs then, and how long it takes until the last stands in its files.
 
-Articles of a burst come to the articles queue within a second (webhooks are throttled by the API at 200 a second; the bus and
+Articles of a burst come to the articles queue within a second (webhooks are throttled by the API at 50 a second, after a burst of 1,000; the bus and
 imports are not). On AWS recording and rewriting run side by side, so the stack here is driven in steps of what is recorded while
 one rewrite goes on; how many that are, and how long it all takes, the model says by what a full batch was measured to do.
 """
@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from email.utils import format_datetime
+from itertools import count
+from statistics import median
 from typing import Any
 
 from bench import model
@@ -31,6 +33,8 @@ STORM_EDITS = 200
 FEEDS = 200
 # Batches that a step is reckoned by before one was measured.
 _FIRST_STEP = 100
+# A site is noticed as noisy from about so many of its messages in flight (SQS developer guide, "How Amazon SQS fair queues work").
+NOISY_IN_FLIGHT = 30
 
 
 @dataclass(frozen=True)
@@ -99,13 +103,47 @@ def _played(one: Archive, articles: int, story: Callable[[int, datetime], Story]
     return Burst(articles, found, _seconds(found.runs, articles))
 
 
-def _rate(runs: list[Run]) -> float:
-    """Articles recorded a second, all concurrent batches together, as far as one partition takes their writes."""
+def neighbour_waits(batch_s: float, *, groups: bool, articles: int = ARTICLES[-1]) -> list[float]:
+    """Seconds in the queue of a story that another site sends each second, from a burst of one site until it is recorded.
+
+    With message groups, SQS delivers the other site's stories first as soon as NOISY_IN_FLIGHT messages of the burst are in flight.
+    """
     wiring = model.wiring()
+    in_flight = dict.fromkeys(range(wiring.queue_concurrency), 0)
+    waits: list[float] = []
+    left = articles
+    for turn in count():
+        now, worker = turn // wiring.queue_concurrency * batch_s, turn % wiring.queue_concurrency
+        arrived = range(len(waits) + 1, int(now) + 1)
+        if not (left or arrived):
+            break
+        in_flight[worker] = 0
+        is_noticed = groups and sum(in_flight.values()) >= NOISY_IN_FLIGHT
+        stories = arrived[: max(0, wiring.queue_batch - (0 if is_noticed else left))]
+        waits += [now - sent for sent in stories]
+        in_flight[worker] = min(left, wiring.queue_batch - len(stories))
+        left -= in_flight[worker]
+    return waits
+
+
+def neighbour(big: Burst) -> dict[str, dict[str, float]]:
+    """What a burst of one site does to the story of another site, without and with message groups."""
+    batch_s = _batch(big.counted.runs)[0]
+    waits = {name: neighbour_waits(batch_s, groups=groups) for name, groups in (("without", False), ("with", True))}
+    return {name: {"p50_s": round(median(each), 1), "max_s": round(max(each), 1)} for name, each in waits.items()}
+
+
+def _batch(runs: list[Run]) -> tuple[float, int]:
+    """Seconds that a full batch of recordings takes on average, and its records."""
     batches = [run for run in runs if run.function == "RecordArticle"]
     full = [run for run in batches if run.records == max(run.records for run in batches)]
-    seconds = sum(model.duration_ms(run) for run in full) / len(full) / 1_000
-    by_functions = wiring.queue_concurrency * full[0].records / seconds
+    return sum(model.duration_ms(run) for run in full) / len(full) / 1_000, full[0].records
+
+
+def _rate(runs: list[Run]) -> float:
+    """Articles recorded a second, all concurrent batches together, as far as one partition takes their writes."""
+    seconds, records = _batch(runs)
+    by_functions = model.wiring().queue_concurrency * records / seconds
     by_partition = model.hops()["partition"]["write_units_a_second"] / 2
     return float(min(by_functions, by_partition))
 

@@ -148,7 +148,7 @@ def measured(stack: Stack, happens: Happening, story: Story | None = None) -> Me
     """What a happening does to a story, or to one that is new, a minute from now."""
     now = stack.clock.now() + APART
     stack.advance(now)
-    stack.forget_parameters()
+    stack.forget_secrets()
     with measuring(stack) as found:
         happens(stack, story or new_story(now), now)
     return found
@@ -164,15 +164,6 @@ def expired(stack: Stack, story: Story) -> Measured:
     with measuring(stack) as found:
         stack.advance(leaves + timedelta(seconds=1), every_schedule=True)
     return found - idle
-
-
-def idle_minute(stack: Stack) -> Measured:
-    """What the schedules do in a minute in which nothing is due."""
-    now = stack.clock.now() + APART
-    stack.advance(now)
-    with measuring(stack) as found:
-        stack.come_due(every_schedule=True)
-    return found
 
 
 def _to_expire(one: Archive, rounds: int) -> Iterator[Story]:

@@ -14,11 +14,12 @@ from bench import cost, model
 from bench.archive import TEMPLATE, newsroom
 from bench.measuring import Measured, measuring
 from bench.newsroom import HOST, NOW, SITE, Story, spread
-from stoppress.aws import queues
+from stoppress.aws import queues, sites
 from stoppress.http import client
+from stoppress_cli.commands.import_ import Checkpoint, Tally, run
+from stoppress_cli.inputs.archive import listing_of
 from stoppress_cli.local import template
 from stoppress_cli.local.stack import Stack
-from stoppress_cli.stack.import_ import Tally, checkpoint_of, listing_of, run, site_of
 from tests.support.blog import Blog
 from tests.support.operated import doors
 
@@ -91,8 +92,8 @@ def imported(articles: int) -> Import:
         path = Path(folder) / "archive.jsonl"
         path.write_text("".join(rows(articles, MONTH)), encoding="utf-8")
         cost.warm(stack)
-        site = site_of(HOST)
-        checkpoint = checkpoint_of(Path(folder) / "at.json", HOST, str(path), "cms")
+        site = sites.load(HOST)
+        checkpoint = Checkpoint(Path(folder) / "at.json")
         with measuring(stack) as used, mock.patch.object(queues, "send_imports", wraps=queues.send_imports) as sends:
             run(listing_of(str(path), site, "cms"), site, checkpoint, rate=1e9, show=show)
             stack.rest()

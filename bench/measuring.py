@@ -86,13 +86,6 @@ class Measured:
     def other_s3(self) -> int:
         return sum(count for name, count in self.calls.items() if name.startswith("s3.")) - self.puts
 
-    def units_of(self) -> dict[str, float]:
-        """Units by operation, reads and writes together: one does only one of them."""
-        found: dict[str, float] = {}
-        for _, operation, _, read, written in self.units:
-            found[operation] = found.get(operation, 0) + read + written
-        return {operation: units for operation, units in found.items() if units}
-
     @property
     def bytes(self) -> int:
         """Bytes that S3 took and gave."""
@@ -134,17 +127,12 @@ def measuring(stack: Stack) -> Iterator[Measured]:
     meters = stack.wire.meter
     before, put, got = meters.operations(), meters.s3_bytes_put, meters.s3_bytes_got
     read, written = meters.read_units, meters.write_units
-    doubles, capacity, reported, invoke = _Stopwatch(), meter.capacity, meter.reported, Function.invoke
+    doubles, capacity, invoke = _Stopwatch(), meter.capacity, Function.invoke
 
     def noted(operation: str, request: Any, *more: Any) -> Any:
         answer = capacity(operation, request, *more)
         measured.units.append((str(stack.wire.running), operation, _about(operation, request), answer[1], answer[2]))
         return answer
-
-    def told(operation: str, answer: Any) -> tuple[float, float]:
-        units = reported(operation, answer)
-        measured.units.append((str(stack.wire.running), operation, "", *units))
-        return units
 
     def invoked(function: Function, event: Any) -> Any:
         measured.invocations[function.logical] += 1
@@ -179,7 +167,6 @@ def measuring(stack: Stack) -> Iterator[Measured]:
 
     with (
         mock.patch.object(meter, "capacity", noted),
-        mock.patch.object(meter, "reported", told),
         mock.patch.object(Function, "invoke", invoked),
         mock.patch.object(BotocoreStubber, "__call__", answered),
         mock.patch.object(Guard, "check", doubles.around(Guard.check)),

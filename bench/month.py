@@ -1,4 +1,4 @@
-"""The price of a month for three newsrooms, by service: `python -m bench.month`. It takes half a minute.
+"""The price of a month for three newsrooms, by service: `python -m bench.month`. It takes some minutes.
 
 The local stack plays short stretches: idle minutes, minutes of polling, an event of each kind, a night's reconciliation. The use of
 each is counted, and multiplied by how often it happens in 30 days. `python -m bench.month --write` keeps the result.
@@ -13,20 +13,24 @@ import json
 import sys
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import cache
 from math import ceil
 from typing import Any
+from unittest import mock
 
 from moto.dynamodb.models import dynamodb_backends
 
-from bench import bursts, cost, listing, model, prices, report, telling
+from bench import bursts, cost, listing, model, notifying, prices, report
 from bench.archive import TEMPLATE, Shape, archive, newsroom, shape
 from bench.measuring import Measured, measuring
 from bench.newsroom import HOST, SITE
-from stoppress.aws import secrets
+from stoppress.aws import secrets, table
+from stoppress.feeds.schedule import FeedState
+from stoppress.http import client
 from stoppress.poll.feeds import FETCHES_AT_ONCE
+from stoppress.poll.items import feed_item
 from stoppress_cli.local import meter, template
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.template import ACCOUNT, REGION
@@ -44,6 +48,8 @@ POLLERS, POLLERS_UNLIMITED = 5, 2
 VERSIONS_DAYS = 7
 GB = 1_000_000_000
 SITES, FEEDS_A_SITE = 20, 10
+# Prices are documented for so many feeds.
+POLLED = (1, 10_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,12 +198,10 @@ def _feeds() -> tuple[Usage, Usage]:
             host = f"site{number:02}.example.com"
             feeds = [f"https://{host}/feeds/{feed}.xml" for feed in range(FEEDS_A_SITE)]
             urls += feeds
-            name = f"{stack.variable('SITES_PATH')}/{host}"
-            site = {**SITE, "host": host, "feeds": feeds}
-            stack.client("ssm").put_parameter(Name=name, Value=json.dumps(site), Type="String")
+            stack.put_site(host, json.dumps({**SITE, "host": host, "feeds": feeds}))
         for url in urls:
             server.set(url, bursts._answer([], "1"))
-        for _ in range(4):  # until the configuration has settled and all feeds answer 304
+        for _ in range(4):  # until the files are written and all feeds answer 304
             stack.advance(stack.clock.now() + 2 * cost.APART, every_schedule=True)
         unchanged = usage(_minutes(stack, 2), len(urls)) * (1 / 2)
         story = cost.new_story(stack.clock.now())
@@ -205,6 +209,32 @@ def _feeds() -> tuple[Usage, Usage]:
         server.set(urls[0], bursts._answer([story], "2"))
         changed = usage(_minutes(stack, 1), len(urls))
     return unchanged, changed - unchanged
+
+
+def polled(feeds: int, idle: Usage) -> dict[str, Any]:
+    """What feeds add to an idle minute and month, in the form of results.json. Each is on its own host, and never changes.
+
+    A quarter of an hour has one minute in which the states are written, as at its end here.
+    """
+    urls = [f"https://feeds{number}.example.net/feed.xml" for number in range(feeds)]
+    with newsroom() as stack, mock.patch.object(client, "fetch", lambda url, _: client.Response(304, {}, b"", url)):
+        now = stack.clock.now()
+        state = FeedState(etag='"1"', config_version=1, last_success=now - timedelta(minutes=11), known_since=now)
+        for first in range(0, feeds, 500):
+            host, own = f"site{first}.example.com", urls[first : first + 500]
+            with stack.as_operator():
+                states = [feed_item(host, url, replace(state, answered_by=url)) | {"rev": 1} for url in own]
+                table.put_many(states)
+            site = {**SITE, "host": host, "feeds": [{"url": url, "own": True} for url in own]}
+            stack.put_site(host, json.dumps(site))
+        _minutes(stack, 2)
+        plain, written = _minutes(stack, 1), _minutes(stack, 1)
+    runs = plain.invocations["PollFeeds"]
+    a_run = ceil(feeds / runs)
+    used = usage(plain, a_run) * (14 / 15) + usage(written, a_run) * (1 / 15) - idle - Usage({"schedules": runs - 1})
+    calls = sum(len(run.calls) for run in plain.runs if run.function == "PollFeeds")
+    units = {name: round(used.of[name], 2) for name in ("read_units", "write_units")}
+    return {"feeds": feeds, "runs": runs, "calls": calls, **units, "month": dollars(used * MINUTES)["total"]}
 
 
 def _stored(stack: Stack, pages: int) -> Mapping[str, float]:
@@ -346,20 +376,22 @@ def import_row(done: listing.Import) -> dict[str, Any]:
     }
 
 
-def told() -> dict[str, Any]:
-    """What telling engines uses and costs, as results.json has it."""
-    idle = added("Engines") + usage(telling.sweep()) * (24 * DAYS)
+def notified() -> dict[str, Any]:
+    """What the notifications of engines use and cost, as results.json has it."""
+    idle = added("Engines") + usage(notifying.sweep()) * (24 * DAYS)
     return {
         "switched_on": dollars(idle)["total"],
-        "without_engines": told_row(telling.story(SITE), waits=0),
-        "with_engines": told_row(telling.story(telling.TOLD_SITE), waits=telling.REQUESTS * (1 + telling.EDITS)),
+        "without_engines": notified_row(notifying.story(SITE), waits=0),
+        "with_engines": notified_row(
+            notifying.story(notifying.NOTIFIED_SITE), waits=notifying.REQUESTS * (1 + notifying.EDITS)
+        ),
     }
 
 
-def told_row(story: Measured, waits: int) -> dict[str, Any]:
+def notified_row(story: Measured, waits: int) -> dict[str, Any]:
     """Of a story and its edits: what it uses, and what a month of the small newsroom costs. `waits`: requests to the web."""
     used = usage(story)
-    memory_gb = model.wiring().memory_mb["TellEngines"] / 1_024
+    memory_gb = model.wiring().memory_mb["NotifyEngines"] / 1_024
     used.of["gb_seconds"] += waits * model.hop("feed").p50_ms / 1_000 * memory_gb
     return {
         "calls": sum(story.calls.values()),
@@ -415,7 +447,14 @@ def measured() -> dict[str, Any]:
         for name, total in totals.items()
     }
     million = dollars(archive_million(stretches))["total"]
-    return {"cases": cases, "archive_million_dollars": million, "listing": listed(), "telling": told()}
+    feeds = [polled(count, stretches.minute) for count in POLLED]
+    return {
+        "cases": cases,
+        "archive_million_dollars": million,
+        "feeds": feeds,
+        "listing": listed(),
+        "notifying": notified(),
+    }
 
 
 def main() -> int:

@@ -36,8 +36,8 @@ Row = dict[str, Any]
 
 def measure(
     peers: Peers, repeats: dict[str, int] | None = None, cases: frozenset[str] | None = None
-) -> tuple[dict[str, Row], dict[str, dict[str, Row]], list[Row]]:
-    """Ours by case, the peers' by name and case, and what was tried; `cases` are those of ours to be measured alone."""
+) -> tuple[dict[str, Row], dict[str, dict[str, Row]]]:
+    """Ours by case, and the peers' by name and case; `cases` are those of ours to be measured alone."""
     wanted = repeats or REPEATS
     with tempfile.TemporaryDirectory() as folder:
         pages = {kind: Path(folder) / f"{kind}.jsonl" for kind in ("plain", "rich", "news")}
@@ -55,7 +55,6 @@ def measure(
             if cases is None or case in cases
         }
         others: dict[str, dict[str, Row]] = {}
-        tried: list[Row] = []
         if peers.node and cases is None:
             node = ["node", "--expose-gc", "--max-old-space-size=4096", str(WORKERS / "sitemap.mjs")]
             others["sitemap.js"] = {case: work(node, case, kind, str(peers.node)) for case, kind in SITEMAP_JS.items()}
@@ -66,10 +65,7 @@ def measure(
             ):
                 command = [str(peers.python), str(WORKERS / worker)]
                 others[name] = {case: work(command, case, kind) for case, kind in their_cases.items()}
-            body = Path(folder) / "body.xml"
-            body.write_bytes(_body(pages["plain"]))
-            tried = _worker([str(peers.python), str(WORKERS / "tried.py"), str(body), str(pages["plain"]), "3"])
-    return ours, others, tried
+    return ours, others
 
 
 def _pages(kind: str) -> Iterator[Row]:
@@ -98,13 +94,6 @@ def _pages(kind: str) -> Iterator[Row]:
                 ],
             }
         yield page
-
-
-def _body(pages: Path) -> bytes:
-    from bench.workers.ours import SITE, general
-    from stoppress.sitemaps.render import render_general
-
-    return render_general(map(general, map(json.loads, pages.read_text().splitlines())), SITE).body
 
 
 def _worker(command: list[str]) -> list[Row]:

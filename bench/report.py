@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench import picture
-from stoppress_cli.printing import counted
+from stoppress_cli.output import counted
 
 ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).with_name("results.json")
@@ -22,6 +22,8 @@ README = ROOT / "README.md"
 BEGIN, END = "<!-- measured: made by make bench from bench/results.json -->", "<!-- /measured -->"
 # `month_section` writes what stands between these.
 MONTH_BEGIN, MONTH_END = "<!-- month: made by make month from bench/results.json -->", "<!-- /month -->"
+# `scale_section` writes what stands between these.
+SCALE_BEGIN, SCALE_END = "<!-- scale: made by make scale from bench/results.json -->", "<!-- /scale -->"
 
 EVENTS = {
     "new": "new article",
@@ -64,7 +66,8 @@ def write(results: Results) -> None:
     PICTURE.write_text(picture.svg(results), encoding="utf-8")
     text = PAGE.read_text(encoding="utf-8")
     text = text.replace(section(text), markdown(results))
-    PAGE.write_text(text.replace(section(text, MONTH_BEGIN, MONTH_END), month_section(results)), encoding="utf-8")
+    text = text.replace(section(text, MONTH_BEGIN, MONTH_END), month_section(results))
+    PAGE.write_text(text.replace(section(text, SCALE_BEGIN, SCALE_END), scale_section(results)), encoding="utf-8")
     readme = README.read_text(encoding="utf-8")
     README.write_text(readme.replace(section(readme, MONTH_BEGIN, MONTH_END), month_totals(results)), encoding="utf-8")
 
@@ -99,11 +102,22 @@ def month_section(results: Results) -> str:
             table,
             "\n".join(sentences),
             more,
+            _polling(month["feeds"]),
             *_listing(month["listing"]),
-            _telling(month["telling"]),
+            _notifying(month["notifying"]),
             MONTH_END,
         ]
     )
+
+
+def _polling(feeds: list[Results]) -> str:
+    """What feeds add that are polled each minute."""
+    names = ("runs", "calls", "read_units", "write_units")
+    rows: Rows = [
+        (f"{row['feeds']:,}", *(f"{row[name]:,g}" for name in names), f"${row['month']:.2f}") for row in feeds
+    ]
+    head = ("feeds polled each minute", "in a minute: runs", "AWS calls", "read units", "write units", "a month more")
+    return _markdown_table(head, rows)
 
 
 def _listing(listing: Results) -> list[str]:
@@ -142,7 +156,7 @@ def _listing(listing: Results) -> list[str]:
     ]
 
 
-def _telling(telling: Results) -> str:
+def _notifying(notifying: Results) -> str:
     """What `Engines=yes` adds."""
 
     def row(title: str, story: Results) -> Sequence[str]:
@@ -155,9 +169,9 @@ def _telling(telling: Results) -> str:
         return title, f"${story['month']:.2f} a month more", f"a story with its two edits: {takes}{units}"
 
     rows: Rows = [
-        ("nothing to tell", f"${telling['switched_on']:.2f} a month", ""),
-        row("100 articles a day, each edited twice, on a site without `engines`", telling["without_engines"]),
-        row("the same on a site with `engines`", telling["with_engines"]),
+        ("no story", f"${notifying['switched_on']:.2f} a month", ""),
+        row("100 articles a day, each edited twice, on a site without `engines`", notifying["without_engines"]),
+        row("the same on a site with `engines`", notifying["with_engines"]),
     ]
     return _markdown_table(("`Engines=yes`", "price", "takes"), rows)
 
@@ -186,6 +200,8 @@ def markdown(results: Results) -> str:
     ]
     if results["burst"]:
         parts.append(_markdown_table(_BURST_HEAD, _bursts(results)))
+    if "neighbour" in results["more"]:
+        parts.append(_fairness(results["more"]))
     parts += [_RENDERED, _markdown_table(_RENDER_HEAD, _render(results))]
     if results["cold_start"]:
         parts.append(_markdown_table(_COLD_HEAD, _cold(results)))
@@ -201,6 +217,24 @@ def month_totals(results: Results) -> str:
     return "\n\n".join([MONTH_BEGIN, _markdown_table(("newsroom", "price of a month"), rows), MONTH_END])
 
 
+def scale_section(results: Results) -> str:
+    """The generated section about an hour of ten thousand sites."""
+    hour = results["more"]["scale"]
+    rows: Rows = [
+        (f"`{name}`", *(f"{used[what]:,.0f}" for what in ("invocations", "calls", "read_units", "write_units")))
+        for name, used in hour["functions"].items()
+    ]
+    sentences = (
+        f"{hour['sites']:,} sites: {hour['busy']} publish a story every five minutes and have {hour['feeds']:,} feeds, which answer 304. "
+        f"The others are idle, with one old story and without feeds. In the hour, {counted(hour['idle_calls'], 'call')} read or wrote anything of them. What they store costs ${hour['idle_dollars']:.2f} a month. "
+        f"Of {hour['left']:,} stories that had to leave the news sitemaps, {hour['late']} did not leave at the second. "
+        f"After an outage of three hours, `roll_window` deletes {hour['expired']:,} expired entries in "
+        f"{counted(hour['minutes'], 'minute')} and {hour['calls']:,} calls."
+    )
+    head = ("function, in an hour", "invocations", "calls", "read units", "write units")
+    return "\n\n".join([SCALE_BEGIN, _markdown_table(head, rows), sentences, SCALE_END])
+
+
 def show(results: Results) -> None:
     """Print all of it."""
     console = Console(width=None if sys.stdout.isatty() else 140)
@@ -214,13 +248,10 @@ def show(results: Results) -> None:
         console,
         "Which calls cost which units (a new article, the largest archive)",
         _UNITS_HEAD,
-        _units(results, "new"),
+        _units(results),
     )
     _print(console, "Articles within one second", _BURST_HEAD, _bursts(results))
     _print(console, "Rendering", _RENDER_HEAD, _render(results))
-    if tried := results["more"].get("tried"):
-        rows = [(row["what"], row["which"], f"{row['cpu_ms']:.1f} ms", f"{row['bytes']:,}") for row in tried]
-        _print(console, "Tried", ("what", "which", "CPU", "bytes"), rows)
     if results["cold_start"]:
         _print(console, "Cold starts", _COLD_HEAD, _cold(results))
     steps = [
@@ -233,19 +264,9 @@ def show(results: Results) -> None:
         ("step", "calls", "took", "our own CPU"),
         steps,
     )
-    if compared := results["more"].get("dynamodb_local"):
-        rows = [
-            (event, call, f"{ours:g}", f"{theirs:g}")
-            for event, calls in compared.items()
-            for call, (ours, theirs) in calls.items()
-        ]
-        _print(
-            console,
-            "Units beside DynamoDB Local's (see bench/dynamodb_local.py)",
-            ("event", "call", "meter", "DynamoDB Local"),
-            rows,
-        )
     console.print(_sentences(results).replace("**", ""), markup=False)
+    if "neighbour" in results["more"]:
+        console.print(_fairness(results["more"]), markup=False)
     for name, reason in results["skipped"].items():
         console.print(f"skipped: {name}: {reason}", markup=False)
 
@@ -328,10 +349,10 @@ def _dollars(results: Results) -> Rows:
     return rows
 
 
-def _units(results: Results, event: str) -> Rows:
+def _units(results: Results) -> Rows:
     return [
         (row["function"], row["call"], row["of"], f"{row['read']:g}", f"{row['written']:g}")
-        for row in results["more"]["cost"][event]["units_by_call"]
+        for row in results["more"]["units_by_call"]
     ]
 
 
@@ -407,16 +428,33 @@ def _sentences(results: Results) -> str:
         f"With every function cold the file takes {cold['p50_s']:.1f} s and {cold['p99_s']:.1f} s.",
         f"One core verifies, normalises and enqueues **{results['webhook']['per_second']:,.0f}** webhooks a second,",
         f"{handler:,.0f} with log and metrics.",
-        f"An idle minute takes {more['idle_minute']['read_units']:g} read units",
-        f"and {more['idle_minute']['write_units']:g} write units.",
     ]
     if feed := more.get("feed_of_a_hundred"):
         sentences.append(
             f"Polling a feed of a hundred entries, one of them new, takes {feed['poll_cpu_ms']:.0f} ms of CPU."
         )
+    if commands := more.get("startup_ms"):
+        sentences.append(f"`stoppress --help` takes {commands['--help']:.0f} ms.")
     if layer := more.get("cold_start", {}).get("layer"):
         sentences.append(f"The layer has {layer['mib']:g} MiB, {layer['zip_mib']:g} MiB zipped.")
     return " ".join(sentences)
+
+
+def _fairness(more: Results) -> str:
+    """Why the queue has message groups and no batching window, and the stream has one."""
+    puts, without, with_ = (
+        more["latency_model"]["puts_of_an_article"],
+        *(more["neighbour"][name] for name in ("without", "with")),
+    )
+    shards = ", ".join(puts["window"])
+    return (
+        "In the model, 10,000 articles of one site at once delay the articles of another site in the queue. Without message groups they "
+        f"wait {without['p50_s']:.1f} s at the median and {without['max_s']:.1f} s at most, "
+        f"with them {with_['p50_s']:.1f} s and {with_['max_s']:.1f} s.\n\n"
+        "The stream keeps its batching window of a second. It joins the marks of an article's two files before the index is written. "
+        f"If the stream has {shards} shards, a new article takes {', '.join(f'{each:.2f}' for each in puts['window'].values())} PUTs "
+        f"on average. Without the window it would take {', '.join(f'{each:.2f}' for each in puts['no_window'].values())} PUTs and a second less."
+    )
 
 
 def _size(count: float) -> str:
@@ -438,9 +476,7 @@ def _markdown_table(head: Sequence[str], rows: Rows) -> str:
 def _print(console: Console, title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
     for number, heading in enumerate(head):
-        table.add_column(
-            heading, justify="left" if number == 0 or heading in ("call", "of", "what", "which") else "right"
-        )
+        table.add_column(heading, justify="left" if number == 0 or heading in ("call", "of", "what") else "right")
     for row in rows:
         table.add_row(*(cell.replace("`", "") for cell in row))
     console.print(table)

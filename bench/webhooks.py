@@ -34,7 +34,7 @@ def per_second() -> dict[str, float]:
     sent: list[str] = []
     with Stack(TEMPLATE, start=NOW) as stack, ExitStack() as faked:
         doors: tuple[tuple[Any, str, Callable[..., Any]], ...] = (
-            (sites, "load_registered", lambda *_said, **_more: site),
+            (sites, "load", lambda *_said, **_more: site),
             (secrets, "load", lambda *_name: [SECRET]),
             (queues, "_send", lambda _url, messages, **_more: sent.extend(messages)),
             (Output, "write", lambda _self, text: len(text)),

@@ -91,9 +91,9 @@ class Flood:
 
     def _send(self, said: Said, attempts: int, counts: Counts) -> None:
         with self._lock:
-            unheard = self._dice.random() < UNHEARD
+            unreceived = self._dice.random() < UNHEARD
         began = time.monotonic()
-        answer = self._post(said, unheard)
+        answer = self._post(said, unreceived)
         now = time.monotonic()
         with self._lock:
             counts.sent += 1
@@ -113,11 +113,11 @@ class Flood:
             wait_s = min(RETRY_MAX_S, RETRY_S * 2**attempts) * self._dice.uniform(0.5, 1.5)
             self._later(now + wait_s, said, attempts + 1)
 
-    def _post(self, said: Said, unheard: bool) -> str:
+    def _post(self, said: Said, unreceived: bool) -> str:
         connection = http.client.HTTPConnection(*self._at, timeout=ANSWER_MAX_S)
         try:
             connection.request("POST", f"/webhooks/{HOST}/cms", said.body, signed(said))
-            if unheard:
+            if unreceived:
                 return "answer not waited for"
             answer = connection.getresponse()
             body = answer.read()

@@ -70,7 +70,7 @@ function stoppress_data( $post ) {
 	$url       = get_permalink( $post );
 	return array(
 		'url'           => $url,
-		'title'         => $post->post_title,
+		'title'         => stoppress_plain( $post->post_title ),
 		'published_at'  => stoppress_instant( $post->post_date_gmt ),
 		'updated_at'    => stoppress_instant( $post->post_modified_gmt ),
 		'section'       => stoppress_terms( $post, 'category' )[0] ?? null,
@@ -163,5 +163,11 @@ function stoppress_instant( $gmt ) {
 /** The names of a post's terms. */
 function stoppress_terms( $post, $taxonomy ) {
 	$terms = get_the_terms( $post, $taxonomy );
-	return is_array( $terms ) ? array_values( wp_list_pluck( $terms, 'name' ) ) : array();
+	return is_array( $terms ) ? array_map( 'stoppress_plain', array_values( wp_list_pluck( $terms, 'name' ) ) ) : array();
+}
+
+/** An HTML text of WordPress as plain text, which Stoppress's contract takes. */
+function stoppress_plain( $html ) {
+	$text = preg_replace( array( '~<br\b[^<>]*>~i', '~<[/!]?[a-z][^<>]*>~i' ), array( ' ', '' ), $html );
+	return html_entity_decode( $text, ENT_QUOTES | ENT_HTML5, 'UTF-8' );
 }

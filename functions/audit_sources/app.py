@@ -26,11 +26,11 @@ def lambda_handler(event: dict[str, Any], context: LambdaContext) -> None:
     deadline = Deadline(context.get_remaining_time_in_millis, RESERVE_SECONDS)
     now = datetime.now(UTC)
     counts: Counter[str] = Counter()
-    known, _ = sites.load_polled(now)
+    known, _ = sites.load_all()
     for outcome in audit_sources(known, now, deadline):
         counts["WebhooksMissed"] += len(outcome.missed)
         counts["AuditsFailed"] += outcome.result in {"failed", "not reached"}
-        counts["NeedsAttention"] += outcome.newly_silent + bool(outcome.unlisted and not outcome.removed)
+        counts["NeedsAttention"] += outcome.newly_silent + bool(outcome.unlisted)
         _log(outcome)
     publish(counts)
 
@@ -43,6 +43,6 @@ def _log(outcome: AuditOutcome) -> None:
     for event in outcome.missed:
         logger.warning("webhook missed", site=event.site, article=event.name, url=event.url)
     for url in outcome.unlisted:
-        logger.warning("not in the list", site=outcome.site, source=outcome.source, url=url, removed=outcome.removed)
+        logger.warning("not in the list", site=outcome.site, source=outcome.source, url=url)
     if outcome.newly_silent:
         logger.warning("no webhooks, while the feed has stories", site=outcome.site, source=outcome.source)

@@ -1,4 +1,7 @@
-"""Each minute: poll the feeds that are due, and send article events for new and changed entries."""
+"""Each minute: poll the feeds that are due, and send article events for new and changed entries.
+
+If one run is not enough, the minute's run announces shares of the feeds on the bus, which invokes this function for each.
+"""
 
 from collections import Counter
 from datetime import UTC, datetime
@@ -10,7 +13,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from stoppress.aws import sites
 from stoppress.aws.clients import in_time
 from stoppress.aws.metrics import publish
-from stoppress.poll import feeds
+from stoppress.poll import feeds, shares
 from stoppress.poll.due import PollOutcome
 from stoppress.primitives.deadline import Deadline
 
@@ -27,10 +30,11 @@ def lambda_handler(event: dict[str, Any], context: LambdaContext) -> None:
     deadline = Deadline(context.get_remaining_time_in_millis, RESERVE_SECONDS)
     counts: Counter[str] = Counter()
     now = datetime.now(UTC)
-    polled, unreadable = sites.load_polled(now)
-    for site in unreadable:
-        logger.error("site unreadable", parameter=site.name, reason=site.reason)  # counted by roll_window
-    for outcome in feeds.poll_site_feeds(polled, now, deadline):
+    share = shares.announced(event)
+    polled, unreadable = sites.load_polled()
+    for site in unreadable if share is None else []:
+        logger.error("site unreadable", site=site.host, reason=site.reason)  # counted by roll_window
+    for outcome in feeds.poll_site_feeds(polled, now, deadline, share):
         counts["FeedsPolled"] += outcome.result in {"changed", "unchanged", "failed"}
         counts["FeedsUnchanged"] += outcome.result == "unchanged"
         counts["FeedsFailed"] += outcome.result == "failed"

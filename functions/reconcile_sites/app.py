@@ -1,22 +1,20 @@
 """Compares table, index and bucket at night, and repairs differences: see `stoppress.reconcile.sites`.
 
 It runs twice a night, half an hour apart. A difference that both runs find is not work in progress, so the second run
-repairs it. Sites that a night's runs do not reach come first in the next night.
+repairs it. Each run announces parts of the work on the bus, which invoke this function again.
 """
 
-from collections import Counter
 from datetime import UTC, datetime
 from typing import Any
 
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from stoppress.aws import sites
 from stoppress.aws.clients import in_time
 from stoppress.aws.metrics import publish
 from stoppress.primitives.deadline import Deadline
-from stoppress.reconcile.findings import DRIFT
-from stoppress.reconcile.sites import in_turn, reconcile
+from stoppress.reconcile.findings import counts_of
+from stoppress.reconcile.sites import PART, Part, announce_sites, next_run, reconcile_part
 
 logger = Logger()
 
@@ -27,32 +25,19 @@ RESERVE_SECONDS = 120.0
 @logger.inject_lambda_context
 @in_time
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> None:
-    """Handle a schedule's event. Raises at the end if a comparison failed, so that an alarm rings."""
+    """Handle a schedule's event or an announced part. Raises if a comparison failed, so that Lambda repeats the part."""
     deadline = Deadline(context.get_remaining_time_in_millis, RESERVE_SECONDS)
-    good, _ = sites.load_all_usable()
-    failures: list[Exception] = []
-    counts: Counter[str] = Counter()
-    for site in in_turn(good):
-        try:
-            report = reconcile(site, datetime.now(UTC), deadline=deadline)
-        except Exception as error:  # noqa: BLE001 - one site's fault must not stop the others
-            failures.append(error)
-            continue
-        failures += report.failed
-        counts += report.counts
-        for finding in report.repaired:
-            fields: dict[str, Any] = {
-                "kind": finding.kind,
-                "file": finding.unit,
-                "what": finding.name,
-                "reason": finding.reason,
-            }
-            logger.warning("drift", site=site.host, **fields)
-        logger.info(
-            "reconciled", site=site.host, whole=report.whole, suspected=len(report.suspected), units=report.units
-        )
-    publish({**counts, "NeedsAttention": counts[DRIFT]})
-    sites.expect_reconciliation(datetime.now(UTC))
-    if failures:
-        logger.error("not looked at", reasons=[repr(error) for error in failures])
-        raise ExceptionGroup("some files could not be compared with the table; the next night tries again", failures)
+    part = Part(**event["detail"]) if event.get("detail-type") == PART else next_run(datetime.now(UTC))
+    if not part.site:
+        announce_sites(part, deadline)
+        return
+    report = reconcile_part(part, deadline)
+    for finding in report.repaired:
+        about = {"kind": finding.kind, "file": finding.unit, "what": finding.name, "reason": finding.reason}
+        logger.warning("drift", extra={"site": part.site} | about)
+    logger.info("reconciled", site=part.site, suspected=len(report.suspected), units=report.units)
+    publish(counts_of(report))
+    if report.failed:
+        logger.error("not looked at", reasons=[repr(error) for error in report.failed])
+    if report.failed and not report.has_rest:
+        raise ExceptionGroup("some files could not be compared with the table", report.failed)

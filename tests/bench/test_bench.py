@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import typer.main
 
-from bench import model, month, picture, prices, report, webhooks
+from bench import bursts, model, month, picture, prices, report, webhooks
 from bench.measuring import Measured, Run
 from bench.rendering import DJANGO, OURS, SITEMAP_JS
 from stoppress_cli.app import app
@@ -81,11 +81,11 @@ def test_the_readme_gives_the_prices_of_a_month() -> None:
     assert report.section(readme, report.MONTH_BEGIN, report.MONTH_END) == report.month_totals(RESULTS), REWRITE
 
 
-def test_the_page_of_costs_shows_the_months() -> None:
+def test_the_page_of_costs_shows_the_months_and_the_hour_of_many_sites() -> None:
     page = report.PAGE.read_text(encoding="utf-8")
-    generated = report.month_section(RESULTS)
 
-    assert report.section(page, report.MONTH_BEGIN, report.MONTH_END) == generated, REWRITE
+    assert report.section(page, report.MONTH_BEGIN, report.MONTH_END) == report.month_section(RESULTS), REWRITE
+    assert report.section(page, report.SCALE_BEGIN, report.SCALE_END) == report.scale_section(RESULTS), "make scale"
 
 
 # ── the months ──
@@ -182,16 +182,35 @@ RUNS = [
 def test_the_model_waits_as_long_as_the_batch_windows_of_the_template(monkeypatch: pytest.MonkeyPatch) -> None:
     waiting = model.event_to_file(RUNS, {}, 0.0)
     wiring = model.wiring()
-    assert (wiring.queue_window_ms, wiring.stream_window_ms) == (1_000, 1_000)
+    assert (wiring.queue_window_ms, wiring.stream_window_ms) == (0, 1_000)
     monkeypatch.setattr(model, "wiring", lambda: replace(wiring, queue_window_ms=0.0, stream_window_ms=0.0))
 
     at_once = model.event_to_file(RUNS, {}, 0.0)
 
-    assert [long - short for long, short in zip(waiting, at_once, strict=True)] == pytest.approx([2.0, 2.0])
+    assert [long - short for long, short in zip(waiting, at_once, strict=True)] == pytest.approx([1.0, 1.0])
 
 
 def test_the_model_gives_the_same_numbers_each_time() -> None:
     assert model.event_to_file(RUNS, {}) == model.event_to_file(RUNS, {})
+
+
+def test_without_a_window_in_the_stream_the_index_is_written_twice() -> None:
+    assert [round(model.puts_of_an_article(RUNS, shards, 1_000), 1) for shards in (1, 4)] == [3.0, 3.0]
+    assert all(model.puts_of_an_article(RUNS, shards, 0) > 3.3 for shards in (1, 4))
+
+
+def test_with_message_groups_another_site_waits_no_longer_than_a_batch() -> None:
+    assert max(bursts.neighbour_waits(0.3, groups=True)) < 0.3
+    assert max(bursts.neighbour_waits(0.3, groups=False)) > 50
+
+
+def test_batches_of_one_are_too_few_in_flight_for_message_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    wiring = model.wiring()
+    monkeypatch.setattr(model, "wiring", lambda: replace(wiring, queue_batch=1))
+
+    waits = {groups: bursts.neighbour_waits(0.1, groups=groups, articles=1_000) for groups in (False, True)}
+
+    assert waits[True] == waits[False]
 
 
 def test_a_cold_function_is_waited_for() -> None:

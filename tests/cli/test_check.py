@@ -8,24 +8,25 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from stoppress.check import rulebook
 from stoppress_cli.app import app
+from stoppress_cli.check import rulebook
+from tests.cli.check.test_planted import save
 from tests.support.check_good_site import BASE, HARBOUR, HOST, NOW, SHARD, good, url, urlset
 from tests.support.check_planted import both, loc, swap
-from tests.unit.check.test_planted import save
 
 GOLDEN = Path(__file__).parents[1] / "fixtures/golden"
 TEN_THOUSAND = urlset(*(url(f"/{number}", lastmod="yesterday") for number in range(10_000)))
 
 
 def run(*arguments: object) -> Result:
-    return CliRunner().invoke(app, ["check", *map(str, arguments), "--now", NOW], catch_exceptions=False)
+    return CliRunner().invoke(app, ["check", "--now", NOW, *map(str, arguments)], catch_exceptions=False)
 
 
 def test_a_clean_site_exits_with_0(tmp_path: Path) -> None:
-    result = run(save(good(), tmp_path), "--base-url", BASE)
+    result, as_json = (run(save(good(), tmp_path), "--base-url", BASE, *options) for options in ([], ["--json"]))
 
     assert (result.exit_code, result.stdout) == (0, "9 files, 12 URLs, no findings\n")
+    assert (as_json.exit_code, json.loads(as_json.stdout)) == (0, {"findings": []})
 
 
 def test_a_finding_exits_with_1_and_is_one_line_with_file_line_severity_and_rule(tmp_path: Path) -> None:
@@ -51,12 +52,6 @@ def test_json_has_rule_severity_file_line_and_message(tmp_path: Path) -> None:
         [finding[key] for key in ("rule", "severity", "file", "line")] for finding in report["findings"]
     ] == [["R1.6", "warning", f"{HOST}/{SHARD}", 3], ["R1.2", "error", f"{HOST}/{SHARD}", 6]]  # fmt: skip
     assert all(finding["message"] for finding in report["findings"])
-
-
-def test_clean_json_is_an_empty_list(tmp_path: Path) -> None:
-    result = run(save(good(), tmp_path), "--json")
-
-    assert (result.exit_code, json.loads(result.stdout)) == (0, {"findings": []})
 
 
 def test_of_ten_thousand_faults_of_a_kind_twenty_are_shown_and_all_are_counted(tmp_path: Path) -> None:
@@ -116,6 +111,7 @@ def test_where_no_base_is_given_the_one_taken_is_said() -> None:
         (["{}", "--base-url", "www.example.com"], "--base-url 'www.example.com' is no absolute"),
         (["http://user:pw@127.0.0.1/"], "is no http or https URL that can be fetched"),
         (["http://127.0.0.1:9/sitemap.xml"], "cannot be fetched"),
+        (["{}", "--now", "today"], "--now 'today' is no ISO 8601 instant"),
     ],
 )
 def test_what_cannot_be_checked_exits_with_2_and_says_why(arguments: list[str], words: str, tmp_path: Path) -> None:
@@ -124,19 +120,6 @@ def test_what_cannot_be_checked_exits_with_2_and_says_why(arguments: list[str], 
 
     assert result.exit_code == 2
     assert words in result.stderr
-
-
-def test_of_one_thing_it_does_not_speak_as_of_many(tmp_path: Path) -> None:
-    (tmp_path / "sitemap.xml").write_bytes(urlset(url(f"{BASE}a#b")))
-
-    assert run(tmp_path).stdout.splitlines()[-1] == "1 file, 1 URL, 1 finding"
-
-
-def test_an_instant_that_is_none_exits_with_2(tmp_path: Path) -> None:
-    result = CliRunner().invoke(app, ["check", str(save(good(), tmp_path)), "--now", "today"])
-
-    assert result.exit_code == 2
-    assert "--now 'today' is no ISO 8601 instant" in result.stderr
 
 
 def test_files_that_are_no_sitemaps_are_left_alone(tmp_path: Path) -> None:
@@ -154,7 +137,7 @@ def test_files_that_are_no_sitemaps_are_left_alone(tmp_path: Path) -> None:
 def test_the_rules_need_neither_typer_nor_rich_nor_moto() -> None:
     program = (
         "import sys; sys.modules.update(dict.fromkeys(['typer', 'rich', 'moto', 'boto3', 'urllib3', 'lxml']));"
-        "import stoppress.check.checker, stoppress_cli.inputs.folder"
+        "import stoppress_cli.check.checker, stoppress_cli.inputs.folder"
     )
     paths = [str(Path(module.__file__ or "").parents[2]) for module in [rulebook]]
     root = Path(__file__).parents[2]

@@ -1,53 +1,38 @@
 """`stoppress check URL`: what is fetched, from where, within which limits, and which headers count."""
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from stoppress.check import checker
-from stoppress.check.findings import Findings
+from stoppress_cli.check import checker
+from stoppress_cli.check.findings import Findings
 from stoppress_cli.inputs import website
 from stoppress_cli.inputs.folder import Unreadable
+from tests.support import http_server
 from tests.support.check_good_site import BASE, INDEX, NEWS, NOW, OLD, PAGES, ROBOTS, SHARD, good
 from tests.support.check_planted import FETCHED
+from tests.support.http_server import Answers
 
 AT = datetime.fromisoformat(NOW)
-Answers = dict[str, tuple[int, dict[str, str], bytes]]
 
 
 @contextmanager
 def serving(answers: Answers) -> Iterator[tuple[str, list[str]]]:
-    """A web server on loopback that answers by path; its URL, and the paths that were asked for."""
-    paths: list[str] = []
+    """Serve the answers at a URL that ends in a slash."""
+    with http_server.serving(answers) as (url, paths):
+        yield f"{url}/", paths
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            paths.append(self.path)
-            status, headers, body = answers.get(self.path, (404, {}, b"not here"))
-            self.send_response(status)
-            for name, value in {"Content-Length": str(len(body)), **headers}.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(body)
 
-        def log_message(self, *arguments: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/", paths
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+@contextmanager
+def serving_good_site() -> Iterator[tuple[str, list[str], Answers]]:
+    """Serve the good site as if it stood at this origin; its answers can be changed."""
+    answers: Answers = {}
+    with serving(answers) as (origin, paths):
+        answers.update(site(origin))
+        yield origin, paths, answers
 
 
 def site(origin: str) -> Answers:
@@ -79,27 +64,19 @@ def at_another_address(below: str = "") -> Answers:
 
 
 def test_what_an_index_names_is_fetched_and_a_good_site_has_no_findings() -> None:
-    answers: Answers = {}
-    with serving(answers) as (origin, paths):
-        answers.update(site(origin))
-
+    with serving_good_site() as (origin, paths, _):
         assert findings(origin + INDEX) == []
         assert paths == [f"/{INDEX}", f"/{SHARD}", "/sitemap-media.xml", f"/{NEWS}"]
 
 
 def test_what_a_robots_txt_names_is_fetched_and_what_that_names() -> None:
-    answers: Answers = {}
-    with serving(answers) as (origin, paths):
-        answers.update(site(origin))
-
+    with serving_good_site() as (origin, paths, _):
         assert findings(origin + ROBOTS) == []
         assert set(paths) == {f"/{name}" for name in (ROBOTS, INDEX, PAGES, SHARD, "sitemap-media.xml", NEWS)}
 
 
 def test_the_headers_that_were_sent_count() -> None:
-    answers: Answers = {}
-    with serving(answers) as (origin, _):
-        answers.update(site(origin))
+    with serving_good_site() as (origin, _, answers):
         answers[f"/{NEWS}"] = (200, {"Content-Type": "text/html"}, answers[f"/{NEWS}"][2])
 
         assert {(name, file) for name, file, _ in findings(origin + INDEX)} == {
@@ -109,18 +86,14 @@ def test_the_headers_that_were_sent_count() -> None:
 
 
 def test_a_sitemap_that_is_not_there_is_a_finding_in_its_index() -> None:
-    answers: Answers = {}
-    with serving(answers) as (origin, _):
-        answers.update(site(origin))
+    with serving_good_site() as (origin, _, answers):
         del answers[f"/{SHARD}"]
 
         assert findings(origin + INDEX) == [("not-served", INDEX, 3)]
 
 
 def test_a_redirect_on_the_same_host_is_followed_and_told_of() -> None:
-    answers: Answers = {}
-    with serving(answers) as (origin, _):
-        answers.update(site(origin))
+    with serving_good_site() as (origin, _, answers):
         answers["/moved.xml"] = answers[f"/{SHARD}"]
         answers[f"/{SHARD}"] = (301, {"Location": "/moved.xml"}, b"")
 
@@ -142,15 +115,10 @@ def test_a_redirect_to_another_place_is_not_followed(location: str) -> None:
 
 
 def test_sitemaps_of_another_host_are_not_fetched() -> None:
-    answers: Answers = {}
-    with serving(answers) as (origin, _), serving({}) as (elsewhere, paths):
-        answers.update(site(origin))
+    with serving_good_site() as (origin, _, answers), serving({}) as (elsewhere, paths):
         status, headers, body = answers[f"/{INDEX}"]
-        answers[f"/{INDEX}"] = (
-            status,
-            headers,
-            body.replace(f"{origin}{SHARD}".encode(), f"{elsewhere}x.xml".encode()),
-        )
+        body = body.replace(f"{origin}{SHARD}".encode(), f"{elsewhere}x.xml".encode())
+        answers[f"/{INDEX}"] = (status, headers, body)
 
         assert ("index-scope", INDEX, 3) in findings(origin + INDEX)
         assert paths == []
@@ -165,9 +133,7 @@ def test_redirects_end_somewhere() -> None:
 
 def test_the_number_of_files_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(website, "FILES_MAX", 2)
-    answers: Answers = {}
-    with serving(answers) as (origin, paths):
-        answers.update(site(origin))
+    with serving_good_site() as (origin, paths, _):
         findings(origin + INDEX)
 
         assert paths == [f"/{INDEX}", f"/{SHARD}"]
@@ -189,8 +155,9 @@ def test_a_url_that_answers_404_cannot_be_checked() -> None:
         findings(origin + "sitemap.xml")
 
 
-@pytest.mark.parametrize("below", ["", "www.example.com/"])
-@pytest.mark.parametrize("base_url", [BASE, BASE.rstrip("/"), f"{BASE}{INDEX}"])
+@pytest.mark.parametrize(
+    ("below", "base_url"), [("", BASE), ("www.example.com/", BASE.rstrip("/")), ("", f"{BASE}{INDEX}")]
+)
 def test_files_at_another_address_are_judged_as_of_the_base_url(below: str, base_url: str) -> None:
     answers = at_another_address(below)
     with serving(answers) as (origin, paths):

@@ -1,13 +1,10 @@
-"""`stoppress doctor` in front of the nginx of docs/how-to/serve.md: clean where all is well, and it finds each planted fault."""
+"""`stoppress doctor` in front of the nginx of docs/how-to/serve.md: clean where nothing is wrong, and it finds each planted fault."""
 
 import gzip
 import json
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,12 +14,15 @@ from typer.testing import CliRunner
 
 from stoppress.http import address, client
 from stoppress.http.client import Response
-from stoppress.tell import fetch
+from stoppress.notify import fetch
 from stoppress_cli.app import app
+from stoppress_cli.commands.doctor import Doctor
+from stoppress_cli.inputs.served import Known, Served, known
 from stoppress_cli.local.gateway import Request
 from stoppress_cli.local.stack import Stack
-from stoppress_cli.stack.doctor import Check, Doctor, Known, known
+from stoppress_cli.output import Check
 from tests.docs.pages import blocks, text_of
+from tests.support.http_server import Answers, serving
 from tests.support.nginx import SKIPS, certificate_for, nginx
 from tests.support.operated import CMS, HOST, event, later, operated, url
 
@@ -34,7 +34,6 @@ KEY = "a1b2c3d4e5f6"
 NEWS = f"/{HOST}/sitemap-news.xml"
 SHARD = f"/{HOST}/sitemap-2026-11.xml"
 INDEX = f"/{HOST}/sitemap.xml"
-Answers = dict[str, tuple[int, dict[str, str], bytes]]
 
 
 @dataclass(frozen=True)
@@ -111,30 +110,6 @@ def site() -> Answers:
     }
 
 
-@contextmanager
-def serving(answers: Answers) -> Iterator[str]:
-    """A server on loopback that answers by path; its URL."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            status, headers, body = answers.get(self.path, (404, {}, b""))
-            self.send_response_only(status)
-            for name, value in {"Content-Length": str(len(body)), **headers}.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
-
-
 @pytest.fixture(autouse=True)
 def _no_robots_txt_of_another_test() -> None:
     fetch._rules.clear()
@@ -148,7 +123,7 @@ def web(newsroom: Newsroom, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     )
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
     address._tls.cache_clear()
-    key = {f"/{HOST}/sitemap-indexnow-{KEY}.txt": (200, {"Content-Type": "text/plain"}, KEY.encode())}
+    key = {KEY_FILE: (200, {"Content-Type": "text/plain"}, KEY.encode())}
     engines = SimpleNamespace(indexnow=SimpleNamespace(key=KEY))
     known = replace(newsroom.known, site=newsroom.known.site.model_copy(update={"engines": engines}))
     yield Web({**newsroom.files, **site(), **key}, known, certificate)
@@ -161,9 +136,83 @@ def faults(checks: list[Check]) -> list[tuple[str, str]]:
 
 def examined(web: Web, now: datetime, folder: Path, **options: Any) -> list[Check]:
     """What the doctor says of the web behind nginx."""
-    with serving(web.answers) as origin, nginx(folder, f"{origin}/", origin, web.certificate) as port:
+    with serving(web.answers) as (origin, _), nginx(folder, f"{origin}/", origin, web.certificate) as port:
         web.before(port)
-        return list(Doctor(HOST, now, web.known, ("127.0.0.1", port), **options).checks())
+        return list(Doctor(Served(HOST, now, web.known, ("127.0.0.1", port)), **options).checks())
+
+
+# ── planted faults, and the checks that find them ──
+
+
+def compress_twice(web: Web, *_: object) -> None:
+    status, headers, body = web.answers[NEWS]
+    web.answers[NEWS] = (status, headers | {"Content-Encoding": "gzip"}, gzip.compress(gzip.compress(body)))
+
+
+def keep_in_cache(web: Web, newsroom: Newsroom, _folder: Path) -> None:
+    """Have the cache of nginx keep the news file of before the last story."""
+    now = web.answers[NEWS]
+    web.answers[NEWS] = newsroom.files_before[NEWS]
+
+    def fill(port: int) -> None:
+        client.fetch(url("sitemap-news.xml"), server=("127.0.0.1", port))
+        web.answers[NEWS] = now
+
+    web.before = fill
+
+
+def redirect(web: Web, *_: object) -> None:
+    web.answers["/news.xml"] = web.answers[NEWS]
+    web.answers[NEWS] = (301, {"Location": url("news.xml")}, b"")
+
+
+def expire_certificate(web: Web, _newsroom: Newsroom, folder: Path) -> None:
+    begin = datetime(2020, 1, 1, tzinfo=UTC)
+    web.certificate = certificate_for(HOST, folder / "good.pem", begin, begin + timedelta(days=90))
+
+
+def empty_title(web: Web, *_: object) -> None:
+    web.change("/ferry", "<title>ferry</title>", "<title> </title>")
+
+
+Plant = Callable[[Web, Newsroom, Path], object]
+KEY_FILE = f"/{HOST}/sitemap-indexnow-{KEY}.txt"
+FOREIGN = "<url><loc>https://www.example.org/bridge</loc></url>\n</urlset>"
+BLOCKED = "User-agent: Googlebot-News\nDisallow: /f\n\nUser-agent: *"
+# By fault: how it is planted, and the checks that find it.
+PLANTED: dict[str, tuple[Plant, tuple[str, ...]]] = {
+    "wrong type": (lambda web, *_: web.headers(NEWS, Content_Type="text/html"), ("headers",)),
+    "compressed twice": (compress_twice, ("headers", "compression")),
+    "stale cache": (keep_in_cache, ("freshness",)),
+    "redirect": (redirect, ("answers",)),
+    "missing line of robots.txt": (
+        lambda web, *_: web.change("/robots.txt", f"Sitemap: {url('sitemap-news.xml')}\n", ""), ("robots.txt",),
+    ),
+    "foreign host": (lambda web, *_: web.change(SHARD, "</urlset>", FOREIGN), ("scope",)),
+    "noindex": (lambda web, *_: web.headers("/ferry", X_Robots_Tag="noindex"), ("pages",)),
+    "canonical elsewhere": (
+        lambda web, *_: web.change("/ferry", f'href="{url("ferry")}"', f'href="{url("flood")}"'), ("pages",),
+    ),
+    "missing page": (lambda web, *_: web.answers.pop("/ferry"), ("pages",)),
+    "blocked crawler": (lambda web, *_: web.change("/robots.txt", "User-agent: *", BLOCKED), ("crawlers", "rules")),
+    "missing key": (lambda web, *_: web.answers.pop(KEY_FILE), ("IndexNow",)),
+    "wrong key": (lambda web, *_: web.change(KEY_FILE, KEY, "<!doctype html><title>Not found</title>"), ("IndexNow",)),
+    "plain HTTP": (lambda web, *_: setattr(web, "certificate", None), ("certificate",)),
+    "empty title": (empty_title, ("pages",)),
+    "expired certificate": (expire_certificate, ("certificate",)),
+    "lagging index": (lambda web, newsroom, _: web.answers.update({INDEX: newsroom.files_before[INDEX]}), ("freshness",)),
+    "no robots.txt": (lambda web, *_: web.answers.pop("/robots.txt"), ("robots.txt",)),
+    "another name": (lambda web, *_: web.change("/", "Example News", "The Example"), ("name",)),
+}  # fmt: skip
+# What the doctor compares with the stack where there is one, and with the index or the files without.
+WITHOUT_STACK = (
+    "stale cache",
+    "missing line of robots.txt",
+    "foreign host",
+    "blocked crawler",
+    "lagging index",
+    "another name",
+)
 
 
 class TestNginx:
@@ -190,20 +239,20 @@ class TestNginx:
 
         assert {check.outcome for check in examined(web, newsroom.now, tmp_path)} == {"ok"}
 
-    @pytest.mark.parametrize("with_stack", [True, False], ids=["with a stack", "without a stack"])
-    @pytest.mark.parametrize("fault", range(18), ids=lambda number: PLANTED[number][0].__name__)
+    @pytest.mark.parametrize(
+        ("fault", "with_stack"),
+        [*((fault, True) for fault in PLANTED), *((fault, False) for fault in WITHOUT_STACK)],
+        ids=lambda value: value if isinstance(value, str) else "with a stack" if value else "without a stack",
+    )
     def test_it_finds_each_planted_fault(
-        self, web: Web, newsroom: Newsroom, tmp_path: Path, fault: int, with_stack: bool
+        self, web: Web, newsroom: Newsroom, tmp_path: Path, fault: str, with_stack: bool
     ) -> None:
         plant, expected = PLANTED[fault]
-        if not with_stack:
-            web.known = None
-        if plant in (missing_key, wrong_key) and not with_stack:
-            expected = ()  # only the stack knows the key
+        web.known = web.known if with_stack else None
         plant(web, newsroom, tmp_path)
-        found = faults(examined(web, newsroom.now, tmp_path))
+        reported = faults(examined(web, newsroom.now, tmp_path))
 
-        assert {check for check, _ in found} == set(expected), found
+        assert {check for check, _ in reported} == set(expected), reported
 
     def test_a_certificate_that_expires_in_two_days_is_a_fault(self, web: Web, tmp_path: Path) -> None:
         checks = examined(web, datetime(2099, 12, 30, tzinfo=UTC), tmp_path)
@@ -248,7 +297,7 @@ class TestNginx:
 
     def test_the_command_prints_what_its_page_shows(self, web: Web, tmp_path: Path, newsroom: Newsroom) -> None:
         empty_title(web, newsroom, tmp_path)
-        with serving(web.answers) as origin, nginx(tmp_path, f"{origin}/", origin, web.certificate) as port:
+        with serving(web.answers) as (origin, _), nginx(tmp_path, f"{origin}/", origin, web.certificate) as port:
             arguments = ["doctor", HOST, "--connect", f"127.0.0.1:{port}"]
             printed = CliRunner().invoke(app, arguments, catch_exceptions=False)
             as_json = CliRunner().invoke(app, [*arguments, "--json"], catch_exceptions=False)
@@ -259,112 +308,7 @@ class TestNginx:
         assert {row["check"]: row["outcome"] for row in json.loads(as_json.stdout)}["pages"] == "fault"
 
 
-# ── planted faults, and the checks that find them ──
-
-
-def wrong_type(web: Web, *_: object) -> None:
-    web.headers(NEWS, Content_Type="text/html")
-
-
-def double_gzip(web: Web, *_: object) -> None:
-    status, headers, body = web.answers[NEWS]
-    web.answers[NEWS] = (status, headers | {"Content-Encoding": "gzip"}, gzip.compress(gzip.compress(body)))
-
-
-def stale_cache(web: Web, newsroom: Newsroom, folder: Path) -> None:
-    """The cache of nginx has the news file of before the last story."""
-    now = web.answers[NEWS]
-    web.answers[NEWS] = newsroom.files_before[NEWS]
-
-    def fill(port: int) -> None:
-        client.fetch(url("sitemap-news.xml"), server=("127.0.0.1", port))
-        web.answers[NEWS] = now
-
-    web.before = fill
-
-
-def redirect(web: Web, *_: object) -> None:
-    web.answers["/news.xml"] = web.answers[NEWS]
-    web.answers[NEWS] = (301, {"Location": url("news.xml")}, b"")
-
-
-def missing_robots_line(web: Web, *_: object) -> None:
-    web.change("/robots.txt", f"Sitemap: {url('sitemap-news.xml')}\n", "")
-
-
-def foreign_host(web: Web, *_: object) -> None:
-    web.change(SHARD, "</urlset>", "<url><loc>https://www.example.org/bridge</loc></url>\n</urlset>")
-
-
-def noindex_page(web: Web, *_: object) -> None:
-    web.headers("/ferry", X_Robots_Tag="noindex")
-
-
-def canonical_elsewhere(web: Web, *_: object) -> None:
-    web.change("/ferry", f'href="{url("ferry")}"', f'href="{url("flood")}"')
-
-
-def missing_page(web: Web, *_: object) -> None:
-    del web.answers["/ferry"]
-
-
-def blocked_crawler(web: Web, *_: object) -> None:
-    web.change("/robots.txt", "User-agent: *", "User-agent: Googlebot-News\nDisallow: /f\n\nUser-agent: *")
-
-
-def missing_key(web: Web, *_: object) -> None:
-    del web.answers[f"/{HOST}/sitemap-indexnow-{KEY}.txt"]
-
-
-def wrong_key(web: Web, *_: object) -> None:
-    web.change(next(path for path in web.answers if "indexnow" in path), KEY, "<!doctype html><title>Not found</title>")
-
-
-def plain_http(web: Web, *_: object) -> None:
-    web.certificate = None
-
-
-def empty_title(web: Web, *_: object) -> None:
-    web.change("/ferry", "<title>ferry</title>", "<title> </title>")
-
-
-def expired_certificate(web: Web, _newsroom: Newsroom, folder: Path) -> None:
-    begin = datetime(2020, 1, 1, tzinfo=UTC)
-    web.certificate = certificate_for(HOST, folder / "good.pem", begin, begin + timedelta(days=90))
-
-
-def no_robots_txt(web: Web, *_: object) -> None:
-    del web.answers["/robots.txt"]
-
-
-def another_name(web: Web, *_: object) -> None:
-    web.change("/", "Example News", "The Example")
-
-
-def lagging_index(web: Web, newsroom: Newsroom, _folder: Path) -> None:
-    web.answers[INDEX] = newsroom.files_before[INDEX]
-
-
-PLANTED: list[tuple[Callable[[Web, Newsroom, Path], None], tuple[str, ...]]] = [
-    (wrong_type, ("headers",)),
-    (double_gzip, ("headers", "compression")),
-    (stale_cache, ("freshness",)),
-    (redirect, ("answers",)),
-    (missing_robots_line, ("robots.txt",)),
-    (foreign_host, ("scope",)),
-    (noindex_page, ("pages",)),
-    (canonical_elsewhere, ("pages",)),
-    (missing_page, ("pages",)),
-    (blocked_crawler, ("crawlers", "rules")),
-    (missing_key, ("IndexNow",)),
-    (wrong_key, ("IndexNow",)),
-    (plain_http, ("certificate",)),
-    (empty_title, ("pages",)),
-    (expired_certificate, ("certificate",)),
-    (lagging_index, ("freshness",)),
-    (no_robots_txt, ("robots.txt",)),
-    (another_name, ("name",)),
-]
+# ── without nginx ──
 
 
 @pytest.mark.parametrize(
@@ -378,23 +322,23 @@ def test_connect_needs_an_address_and_a_port(server: str) -> None:
 
 
 def test_a_server_without_http_2_is_a_fault() -> None:
-    doctor = Doctor(HOST, datetime(2026, 11, 20, 12, tzinfo=UTC), _protocol="http/1.1")
+    doctor = Doctor(Served(HOST, datetime(2026, 11, 20, 12, tzinfo=UTC)), _protocol="http/1.1")
 
     assert faults(list(doctor._check("HTTP/2", doctor._http_2))) == [("HTTP/2", "the server does not offer HTTP/2")]
 
 
 @pytest.mark.parametrize(("age", "is_stale"), [("300", False), ("301", True), ("x", False)])
 def test_a_file_that_a_cache_has_kept_for_too_long_is_a_fault(age: str, is_stale: bool) -> None:
-    doctor = Doctor(HOST, datetime(2026, 11, 20, 12, tzinfo=UTC))
+    doctor = Doctor(Served(HOST, datetime(2026, 11, 20, 12, tzinfo=UTC)))
     answer = Response(200, {"age": age}, b"<urlset/>", url("sitemap-news.xml"))
-    doctor.__dict__ |= {"_served": {"sitemap-news.xml": answer}, "_findings": {}}
+    doctor.served.__dict__ |= {"files": {"sitemap-news.xml": answer}, "findings": {}}
 
     text = "sitemap-news.xml has been in a cache for 301 seconds"
     assert faults(list(doctor._check("freshness", doctor._freshness))) == ([("freshness", text)] if is_stale else [])
 
 
 def test_a_host_with_a_private_address_needs_its_server_named() -> None:
-    doctor = Doctor("localhost", datetime(2026, 11, 20, 12, tzinfo=UTC))
+    doctor = Doctor(Served("localhost", datetime(2026, 11, 20, 12, tzinfo=UTC)))
     [check] = doctor._check("robots.txt", doctor._robots)
 
     assert (check.outcome, check.fix) == ("fault", "if this is the right server, give its address with --connect")

@@ -4,15 +4,16 @@ import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from stoppress.aws import queues as doors_queues, table
 from stoppress.aws.items import QUARANTINED_CHARACTERS_MAX, quarantine_item
 from stoppress.aws.queues import SendError
+from stoppress_cli.commands import quarantine, rebuild, redrive
 from stoppress_cli.local import queues
 from stoppress_cli.local.stack import Stack
-from stoppress_cli.stack import quarantine, rebuild, redrive
 from tests.support.event_files import objects, on_queue
 from tests.support.operated import HOST, arn, event, everything, later, operated, url
 
@@ -34,8 +35,8 @@ def stack(shared: Stack) -> Iterator[Stack]:
     """The same, a minute on; whatever a test has left is taken away."""
     later(shared, 1)
     yield shared
-    quarantine.drop(quarantine.kept())
-    for name in ("ArticlesQueue", "ArticlesDeadLetters", "RewritesQueue", "RewritesDeadLetters", "Failures"):
+    quarantine.delete(quarantine.kept())
+    for name in ("ArticlesQueue", "ArticlesDeadLetters", "RewritesQueue", "Failures"):
         queues.queue(arn(shared, name))._messages.clear()
 
 
@@ -52,7 +53,7 @@ def test_an_item_stays_in_quarantine_where_its_event_could_not_be_sent(
     table.put_if(quarantine_item(HOST, "m1", "of another day", body, NOON))
     monkeypatch.setattr(doors_queues, "_send", refused)
     with pytest.raises(SendError):
-        quarantine.retry(quarantine.kept(), NOON, dry_run=False)
+        quarantine.send_again(quarantine.kept(), NOON, dry_run=False)
     assert [one.id for one in quarantine.kept()] == ["m1"]
 
 
@@ -60,26 +61,12 @@ def test_an_event_that_is_too_long_to_keep_is_not_sent_again_in_part(stack: Stac
     detail = {"site": HOST, "id": "7", "text": "x" * QUARANTINED_CHARACTERS_MAX}
     body = json.dumps({"source": "bus", "detail-type": "article.published", "detail": detail})
     table.put_if(quarantine_item(HOST, "m1", "url: is missing", body, NOON))
-    [(one, why)] = quarantine.retry(quarantine.kept(), NOON, dry_run=False)
+    [(one, why)] = quarantine.send_again(quarantine.kept(), NOON, dry_run=False)
     assert not one.whole
     assert "only its first 50,000 of 50," in why
     assert "have its source send it again" in why
     assert on_queue(stack, "ArticlesQueue") == []
     assert len(quarantine.kept()) == 1
-
-
-def test_an_item_of_another_kind_is_listed_and_says_that_it_cannot_be_read_here(
-    stack: Stack, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    table.put_if(quarantine_item(HOST, "m1", "title: is missing", '{"post": 7}', NOON, kind="delivery", source="cms"))
-    [one] = quarantine.kept()
-    assert (one.kind, one.stored["source"], one.event) == ("delivery", "cms", '{"post": 7}')
-    assert "cannot read an event of the kind 'delivery'" in quarantine.hindrance(one, NOON)
-
-    removal = json.dumps({"source": "bus", "detail-type": "article.deleted", "detail": {"site": HOST, "id": "7"}})
-    monkeypatch.setitem(quarantine.AGAIN, "delivery", lambda _: removal)
-    quarantine.retry([one], NOON, dry_run=False)
-    assert on_queue(stack, "ArticlesQueue") == [removal]
 
 
 # ── dead letters ──
@@ -92,14 +79,14 @@ def test_events_that_were_given_up_are_told_and_recorded_once_they_are_redriven(
     )  # fmt: skip
     queues.send(arn(stack, "ArticlesDeadLetters"), body)
     before = everything(stack)
-    [dead] = redrive.redrive("articles", NOON, dry_run=True, show=lambda _: None)
+    [dead] = redrive.send_back("articles", dry_run=True, show=lambda _: None)
     assert dead.what == f"publish bus#1 of {HOST}, {url('ferry')}"
     assert "the log of record_article has the reason" in dead.why
     assert everything(stack) == before
 
     later(stack, 1)
     said: list[str] = []
-    redrive.redrive("articles", NOON, dry_run=False, show=lambda one: said.append(one.what))
+    redrive.send_back("articles", dry_run=False, show=lambda one: said.append(one.what))
     assert said == [dead.what]
     assert on_queue(stack, "ArticlesDeadLetters") == []
     stack.rest()
@@ -107,30 +94,17 @@ def test_events_that_were_given_up_are_told_and_recorded_once_they_are_redriven(
 
 
 def test_a_dead_letter_that_would_fail_again_stays(stack: Stack) -> None:
-    queues.send(arn(stack, "RewritesDeadLetters"), json.dumps({"site": UNKNOWN, "file": "sitemap.xml"}))
-    [dead] = redrive.redrive("rewrites", NOON, dry_run=False, show=lambda _: None)
+    body = json.dumps({"source": "bus", "detail-type": "article.deleted", "detail": {"site": HOST, "id": "1"}})
+    queues.send(arn(stack, "ArticlesDeadLetters"), body)
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(redrive, "read", Mock(side_effect=ValueError("no configuration")))
+        [dead] = redrive.send_back("articles", dry_run=False, show=lambda _: None)
     assert dead.goes == ""
-    assert "correct this first: no parameter" in dead.why
-    assert len(on_queue(stack, "RewritesDeadLetters")) == 1
-    later(stack, 1)
-    assert len(redrive.redrive("rewrites", NOON, dry_run=True, show=lambda _: None)) == 1
-
-
-def test_a_file_that_was_given_up_is_written_once_it_is_redriven(stack: Stack) -> None:
-    stack.client("s3").delete_object(Bucket=stack.only("AWS::S3::Bucket").ref, Key=f"{HOST}/sitemap-news.xml")
-    queues.send(arn(stack, "RewritesDeadLetters"), json.dumps({"site": HOST, "file": "sitemap-news.xml"}))
-    redrive.redrive("rewrites", NOON, dry_run=False, show=lambda _: None)
-    stack.rest()
-    assert url("flood").encode() in objects(stack)[f"{HOST}/sitemap-news.xml"]
-    assert on_queue(stack, "RewritesDeadLetters") == []
+    assert "correct this first: no configuration" in dead.why
+    assert len(on_queue(stack, "ArticlesDeadLetters")) == 1
 
 
 FAILURES = {
-    "a batch of the stream": (
-        {"requestContext": {"functionArn": "arn:aws:lambda:eu-west-1:1:function:x-Rewrite", "condition": "RetryAttemptsExhausted"},
-         "DDBStreamBatchInfo": {"shardId": "s", "batchSize": 12}},
-        ("a batch of 12 changes of the stream", "rebuild"),
-    ),
     "a minute that failed": (
         {"requestContext": {"functionArn": "arn:aws:lambda:eu-west-1:1:function:x-Roll:$LATEST", "condition": "RetriesExhausted"},
          "requestPayload": {}, "responsePayload": {"errorMessage": "throttled"}},
@@ -140,6 +114,10 @@ FAILURES = {
         {"detail-type": "article.deleted", "source": "bus", "detail": {"site": HOST, "id": "1"}},
         (f"article.deleted of {HOST}, 1", "articles"),
     ),
+    "a share of the feeds that was not polled": (
+        {"detail-type": "feeds due", "source": "stoppress", "detail": {"share": 1, "of": 2}},
+        ("a feeds due that reached no function", "nowhere"),
+    ),
     "something else": ({"a": 1}, ("a message of an unknown kind", "")),
 }  # fmt: skip
 
@@ -148,10 +126,10 @@ FAILURES = {
 def test_each_kind_of_failure_is_told_and_what_it_left_undone_is_done(kind: str, stack: Stack) -> None:
     body, (what, goes) = FAILURES[kind]
     queues.send(arn(stack, "Failures"), json.dumps(body))
-    [dead] = redrive.redrive("failures", NOON, dry_run=False, show=lambda _: None)
+    [dead] = redrive.send_back("failures", dry_run=False, show=lambda _: None)
     assert (dead.what, dead.goes) == (what, goes)
     assert len(on_queue(stack, "Failures")) == (0 if goes else 1)
-    assert len(on_queue(stack, "RewritesQueue")) == (3 if goes == "rebuild" else 0)
+    assert on_queue(stack, "RewritesQueue") == []
     assert len(on_queue(stack, "ArticlesQueue")) == (1 if goes == "articles" else 0)
 
 

@@ -12,16 +12,16 @@ from botocore.client import BaseClient
 from typer.testing import CliRunner
 
 from stoppress_cli.app import app
-from stoppress_cli.commands.options import READS, WRITES
+from stoppress_cli.commands import forget, quarantine
 from stoppress_cli.local import resources
 from stoppress_cli.local.guard import denied
 from stoppress_cli.local.permissions import Ask, Statement, allowed, statements
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.template import ACCOUNT, REGION, arn_of, parse_yaml
-from stoppress_cli.stack import find, forget, quarantine, sites
+from stoppress_cli.options import READS, WRITES
 from tests.cli.test_commands_as_typed import commands
 from tests.support.event_files import items, objects
-from tests.support.operated import HOST, SITE, event, later, on_the_bus, operated, url
+from tests.support.operated import HOST, SITE, copy_table, event, later, on_the_bus, operated, pretend_deployed, url
 from tests.support.playing import TEMPLATE
 
 pytestmark = pytest.mark.moto
@@ -38,14 +38,15 @@ READING = {
     "compare": (["old.xml", "--site", HOST], 0),
     "doctor": ([HOST, "--connect", "127.0.0.1:1"], 1),
     "explain": ([url("flood")], 0),
-    "robots": ([HOST], 0),
+    "sites robots": ([HOST], 0),
     "feeds show": ([], 0),
     "quarantine list": ([], 1),
     "quarantine show": (["ID"], 0),
     "sites list": ([], 0),
     "sites show": ([HOST], 0),
+    "sites history": ([HOST], 0),
     "sites check": (["site.json"], 1),
-    "page": ([HOST], 0),
+    "sites page": ([HOST], 0),
 }
 # In this order on one stack: later commands need what earlier ones leave.
 WRITING = {
@@ -54,6 +55,7 @@ WRITING = {
     "redrive": ([], 0),
     "import": (["old.xml", "--site", HOST], 0),
     "sites put": (["site.json", "--yes"], 0),
+    "sites rollback": ([NEW, "1", "--yes"], 0),
     "quarantine retry": (["--all"], 1),
     "quarantine drop": (["--all", "--yes"], 0),
     "secrets put": ([NEW, "cms"], 0),
@@ -62,7 +64,6 @@ WRITING = {
     "forget": ([url("flood"), "--yes"], 0),
     "sites remove": ([NEW, "--delete-files", "--yes"], 0),
     "restore": (["stoppress-Restored", "--yes"], 0),
-    "retire": ([HOST, "--yes"], 0),
 }
 
 
@@ -121,14 +122,8 @@ def quarantined(stack: Stack) -> str:
 @contextmanager
 def acting(folder: Path, patch: pytest.MonkeyPatch, *outputs: str) -> Iterator[Person]:
     """Somebody with these policies, on a stack with a site, an article, and two events in quarantine."""
-
-    @contextmanager
-    def connected(_stack: str) -> Iterator[None]:
-        yield
-
-    patch.setattr(find, "deployed", connected)
+    pretend_deployed(patch)
     patch.setenv("PAGES_URL", "https://pages.example.com/sites")
-    patch.setattr(find, "described", lambda _: {"Outputs": [{"OutputKey": "WebhookUrl", "OutputValue": "x/webhooks/"}]})
     site = {**SITE, "host": NEW, "sources": {"cms": {"secret": "newsroom"}, "bus": {}}}
     (folder / "site.json").write_text(json.dumps(site))
     (folder / "old.xml").write_text(f"<urlset><url><loc>{url('flood')}</loc></url></urlset>")
@@ -144,8 +139,7 @@ def acting(folder: Path, patch: pytest.MonkeyPatch, *outputs: str) -> Iterator[P
             return call(client, operation, params)
 
         patch.setattr(BaseClient, "_make_api_call", checked)
-        for function in (forget.forget, sites.remove):
-            patch.setitem(function.__kwdefaults__ or {}, "pause", person.sleep)
+        patch.setitem(forget.erase.__kwdefaults__ or {}, "pause", person.sleep)
         yield person
 
 
@@ -181,27 +175,25 @@ def test_a_reader_may_run_each_command_that_reads(reader: Person) -> None:
 
 
 def test_a_reader_may_run_no_command_that_writes(reader: Person) -> None:
-    prepare_restored(reader)
-    reader.stack.client("ssm").put_parameter(
-        Name=f"{reader.stack.variable('SITES_PATH')}/{NEW}", Value=(reader.folder / "site.json").read_text(), Type="String",
-    )  # fmt: skip
-    without_its_parameter(reader.stack, "gone.example.com")
+    copy_table(reader.stack, "stoppress-Restored")
+    document = (reader.folder / "site.json").read_text()
+    site = json.loads(document)
+    reader.stack.put_site(NEW, document)
+    reader.stack.put_site(NEW, json.dumps(site | {"publication": "Second"}))
+    later(reader.stack, 1)
     before = items(reader.stack), objects(reader.stack)
     # `sites put` must differ from what is there.
-    site = json.loads((reader.folder / "site.json").read_text())
     (reader.folder / "site.json").write_text(json.dumps(site | {"publication": "Another"}))
     for words, (arguments, _) in WRITING.items():
         reader.refused.clear()
-        done = reader(words, ["gone.example.com", "--yes"] if words == "retire" else arguments)
+        done = reader(words, arguments)
         assert (words, done.exit_code, len(reader.refused)) == (words, 2, 1), done.output
     assert (items(reader.stack), objects(reader.stack)) == before
 
 
 def test_an_operator_may_run_every_command(operator: Person) -> None:
-    prepare_restored(operator)
+    copy_table(operator.stack, "stoppress-Restored")
     for words, (arguments, code) in WRITING.items():
-        if words == "retire":
-            without_its_parameter(operator.stack, HOST)
         done = operator(words, arguments)
         assert (words, done.exit_code, operator.refused) == (words, code, []), done.output
 
@@ -214,48 +206,10 @@ def test_a_policy_reaches_this_stack_alone_and_no_function(output: str, reader: 
     assert len(text) < 6_144  # IAM quotas: characters of a managed policy
     other = f"arn:aws:cloudformation:{REGION}:{ACCOUNT}:stack/{reader.stack.name}-staging/x"
     assert not allowed(Ask("cloudformation:DescribeStacks", other), policy)
-    for service, rest in (
-        ("dynamodb", "table/other-Table"),
-        ("ssm", "parameter/stoppress/other/sites/a"),
-        ("sqs", "other-Failures"),
-    ):
-        for action in (
-            "GetItem",
-            "PutItem",
-            "Scan",
-            "GetParameter",
-            "PutParameter",
-            "SendMessage",
-            "GetQueueAttributes",
-        ):
+    own = Ask("cloudformation:DescribeStacks", other.replace("-staging", ""))
+    assert allowed(own, policy) == (output == "ReadersPolicy")
+    for service, rest in (("dynamodb", "table/other-Table"), ("sqs", "other-Failures")):
+        for action in ("GetItem", "PutItem", "Scan", "SendMessage", "GetQueueAttributes"):
             assert not allowed(Ask(f"{service}:{action}", arn_of(service, rest)), policy)
     functions = resources.of_type(reader.stack.resources.values(), "AWS::Lambda::Function")
     assert not any(allowed(Ask("lambda:InvokeFunction", each.arn), policy) for each in functions)
-
-
-def test_a_reader_finds_the_stack(reader: Person) -> None:
-    arn = f"arn:aws:cloudformation:{REGION}:{ACCOUNT}:stack/{reader.stack.name}/0a1b"
-    assert allowed(Ask("cloudformation:DescribeStacks", arn), reader.policies)
-
-
-def prepare_restored(person: Person) -> None:
-    """A table like the one that point-in-time recovery makes."""
-    client, own = person.stack.client("dynamodb"), person.stack.variable("TABLE_NAME")
-    keys = [{"AttributeName": key, "KeyType": kind} for key, kind in (("pk", "HASH"), ("sk", "RANGE"))]
-    types = [{"AttributeName": key, "AttributeType": "S"} for key in ("pk", "sk")]
-    client.create_table(
-        TableName="stoppress-Restored", KeySchema=keys, AttributeDefinitions=types, BillingMode="PAY_PER_REQUEST"
-    )
-    for item in client.scan(TableName=own)["Items"]:
-        client.put_item(TableName="stoppress-Restored", Item=item)
-
-
-def without_its_parameter(stack: Stack, host: str) -> None:
-    """The stack has registered the site, and its parameter is gone."""
-    name = f"{stack.variable('SITES_PATH')}/{host}"
-    stack.client("ssm").put_parameter(
-        Name=name, Value=json.dumps({**SITE, "host": host}), Type="String", Overwrite=True
-    )
-    later(stack, 2)
-    stack.client("ssm").delete_parameter(Name=name)
-    later(stack, 2)

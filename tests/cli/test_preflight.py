@@ -11,16 +11,12 @@ from botocore.exceptions import ClientError
 from typer.testing import CliRunner, Result
 
 from stoppress_cli.app import app
+from stoppress_cli.commands.preflight import concurrency
 from stoppress_cli.local import resources, template
-from stoppress_cli.stack.preflight import concurrency
 
 pytestmark = pytest.mark.deployed
 
 ROOT = Path(__file__).parents[2]
-SETTINGS = {
-    "/ssm/parameter-store/default-parameter-tier": "Standard",
-    "/ssm/parameter-store/high-throughput-enabled": "false",
-}
 
 Answers = dict[str, Callable[[dict[str, Any]], dict[str, Any]]]
 
@@ -34,17 +30,14 @@ def absent(code: str, text: str = "") -> Callable[[dict[str, Any]], dict[str, An
     return refuse
 
 
-# moto knows neither the settings of Parameter Store nor those of Lambda's account.
+# moto does not know the settings of Lambda's account.
 EMPTY: Answers = {
     "GetCallerIdentity": lambda _: {"Account": "123456789012", "Arn": "arn:aws:iam::123456789012:user/me"},
     "GetAccountSettings": lambda _: {"AccountLimit": {"UnreservedConcurrentExecutions": 1000}},
-    "GetServiceSetting": lambda asked: {"ServiceSetting": {"SettingValue": SETTINGS[asked["SettingId"]]}},
-    "DescribeParameters": lambda _: {"Parameters": [{"Name": "/shop/password"}]},
     "DescribeStacks": absent("ValidationError", "Stack with id news does not exist"),
     "DescribeEventBus": absent("ResourceNotFoundException"),
     "GetSchedule": absent("ResourceNotFoundException"),
     "DescribeSecret": absent("ResourceNotFoundException"),
-    "GetParametersByPath": lambda _: {"Parameters": []},
 }
 
 
@@ -73,18 +66,16 @@ def test_an_account_that_is_ready_has_a_line_for_each_check(flight: Callable[...
     assert done.exit_code == 0
     lines = faults(done, "ok")
     assert len(lines) == len(done.stdout.splitlines())
-    assert lines[:3] == [
+    assert lines[:2] == [
         "credentials: account 123456789012, region eu-west-1, as arn:aws:iam::123456789012:user/me",
         "Lambda concurrency: 1,000 free, 20 needed (10 queues + 4 stream + 3 clocks + 3 webhooks)",
-        "Parameter Store: 1 of 10,000 standard parameters, default tier Standard, 40 calls a second for the whole account",
     ]
-    assert {line.partition(": ")[2] for line in lines[4:]} == {
-        "stoppress/news/www.example.com/cms is free",
+    assert {line.partition(": ")[2] for line in lines[3:]} == {
+        "stoppress/news/webhooks/www.example.com/cms is free",
         "news-articles is free",
         "news-poll-feeds is free",
         "news-roll-window is free",
         "news-reconcile is free",
-        "/stoppress/news/sites/ is free",
     }
 
 
@@ -97,14 +88,6 @@ def test_an_account_that_is_ready_has_a_line_for_each_check(flight: Callable[...
             (
                 "Lambda concurrency: 10 free, 20 needed (10 queues + 4 stream + 3 clocks + 3 webhooks); raise the quota: aws"
                 " service-quotas request-service-quota-increase --service-code lambda --quota-code L-B99A9384 --desired-value 1000"
-            ),
-        ),
-        (
-            "DescribeParameters",
-            {"Parameters": [{"Name": str(number)} for number in range(10_000)]},
-            (
-                "Parameter Store: 10,000 of 10,000 standard parameters, default tier Standard, 40 calls a second for the whole"
-                " account; delete unused parameters, or use another region"
             ),
         ),
         (
@@ -128,16 +111,8 @@ def test_an_account_that_is_ready_has_a_line_for_each_check(flight: Callable[...
                 " --stack"
             ),
         ),
-        (
-            "GetParametersByPath",
-            {"Parameters": [{"Name": "/stoppress/news/sites/www.example.com"}]},
-            (
-                "names: /stoppress/news/sites/www.example.com exist already; delete the one of your first site (aws ssm"
-                " delete-parameter --name ...), or use another --stack"
-            ),
-        ),
     ],
-    ids=["concurrency", "parameters", "stack", "failed stack", "bus", "site"],
+    ids=["concurrency", "stack", "failed stack", "bus"],
 )
 def test_a_fault_says_what_to_do(flight: Callable[..., Result], call: str, answer: dict[str, Any], text: str) -> None:
     done = flight(**{call: lambda _: answer})
@@ -162,13 +137,9 @@ def test_what_may_not_be_asked_is_unknown_and_the_rest_is_checked(flight: Callab
     assert faults(done, "unknown") == [
         "Lambda concurrency: these AWS credentials may not call Call: use others, or get the permission. No."
     ]
-    assert len(done.stdout.splitlines()) == 10
-
-
-def test_a_fault_outweighs_what_is_unknown(flight: Callable[..., Result]) -> None:
-    done = flight(GetAccountSettings=absent("AccessDeniedException"), DescribeSecret=lambda _: {"Name": "x"})
-
-    assert done.exit_code == 1
+    assert len(done.stdout.splitlines()) == 8
+    both = flight(GetAccountSettings=absent("AccessDeniedException"), DescribeSecret=lambda _: {"Name": "x"})
+    assert both.exit_code == 1, "a fault outweighs what is unknown"
 
 
 def test_without_credentials_nothing_else_is_asked(flight: Callable[..., Result]) -> None:

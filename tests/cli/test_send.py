@@ -73,7 +73,7 @@ class Served:
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A stack with the sites, served by a process of its own."""
     folder = tmp_path_factory.mktemp("up")
-    secrets = [{"secret": {"name": f"{site['host']}/cms", "value": f"{SECRET} {OTHER}"}} for site in SITES]
+    secrets = [{"secret": {"name": f"webhooks/{site['host']}/cms", "value": f"{SECRET} {OTHER}"}} for site in SITES]
     steps: list[dict[str, Any]] = [*secrets, *({"site": site} for site in SITES)]
     steps[0] = {"at": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"} | steps[0]
     (folder / "sites.jsonl").write_text("\n".join(map(json.dumps, steps)), encoding="utf-8")
@@ -210,12 +210,12 @@ def test_a_webhook_that_refuses_is_quoted(served: Served, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], f"the stack has several sites: name one of {SHUT}, {STRICT}, {HOST}"),
-        (["www.example.org"], "create it to add this site"),
+        ([], f"the stack has several sites: choose one of {SHUT}, {STRICT}, {HOST}"),
+        (["www.example.org"], "`stoppress sites put` adds a site"),
         ([STRICT], "name the source to test: one of cms, token, lost"),
         ([HOST, "nope"], f"{HOST} has no source 'nope': it has cms (standard), bus (standard), ghost (ghost)"),
         ([HOST, "ghost"], "name the source to test: one of cms"),
-        ([STRICT, "lost"], f"the secret stoppress/stoppress/{STRICT}/lost cannot be read"),
+        ([STRICT, "lost"], f"the secret stoppress/stoppress/webhooks/{STRICT}/lost cannot be read"),
         ([HOST, "--api", "http://127.0.0.1:9"], "nobody answers at http://127.0.0.1:9/webhooks/"),
         ([HOST, "--api", "hooks'example"], "is no address of an API"),
         ([STRICT, "token", "--print", "curl"], "--print knows Standard Webhooks only"),

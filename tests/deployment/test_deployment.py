@@ -52,15 +52,13 @@ KEPT: dict[str, tuple[str, dict[str, Any]]] = {
     "ArticlesDeadLetters": ("articles that wait for somebody to send them again", {}),
     "ImportsQueue": ("imported articles that wait to be recorded", {}),
     "RewritesQueue": ("files that wait to be written again", {}),
-    "RewritesDeadLetters": ("names of files that wait for somebody", {}),
-    "EnginesQueue": ("pages that engines are not told of yet", {}),
+    "EnginesQueue": ("pages that engines are not notified of yet", {}),
     "EnginesDeadLetters": ("pages that wait for somebody", {}),
     "Failures": ("what waits for somebody to read it", {}),
     "ArticlesBus": ("the bus that in-house services put events on", {"Name": {"Fn::Sub": f"{STACK_NAME}-articles"}}),
-    "FirstSite": ("the first site", {"Name": {"Fn::Sub": f"/stoppress/{STACK_NAME}/sites/${{Host}}"}}),
     "FirstSecret": (
         "the secret that the CMS signs with",
-        {"Name": {"Fn::Sub": f"stoppress/{STACK_NAME}/${{Host}}/cms"}},
+        {"Name": {"Fn::Sub": f"stoppress/{STACK_NAME}/webhooks/${{Host}}/cms"}},
     ),
     "WebSubSecret": ("what hubs know the feeds' callbacks by", {"Name": {"Fn::Sub": f"stoppress/{STACK_NAME}/websub"}}),
     "StatusPageSecret": ("the addresses of the sites' pages", {"Name": {"Fn::Sub": f"stoppress/{STACK_NAME}/page"}}),
@@ -80,7 +78,6 @@ KEEPING = {
     "AWS::S3::BucketPolicy",
     "AWS::SNS::Topic",
     "AWS::SQS::Queue",
-    "AWS::SSM::Parameter",
     "AWS::SecretsManager::Secret",
 }
 
@@ -129,23 +126,6 @@ def test_the_secret_is_not_generated_anew(name: str) -> None:
     assert STACK.resources[name]["Properties"]["GenerateSecretString"] == how
 
 
-def test_an_upgrade_does_not_overwrite_what_people_edited_in_the_first_site() -> None:
-    # CloudFormation writes the whole parameter again as soon as one of these differs from the release before.
-    value = (
-        '{"host": "${Host}", "publication": "${Publication}", "language": "${Language}", "timezone": "${Timezone}",\n'
-        ' "feeds": [${Feeds}],\n'
-        ' "sources": {"cms": {"adapter": "standard", "secret": "cms"}, "bus": {"adapter": "standard"}}}'
-    )
-
-    assert STACK.resources["FirstSite"]["Properties"] == {
-        "Name": {"Fn::Sub": "/stoppress/${AWS::StackName}/sites/${Host}"},
-        "Type": "String",
-        "Tier": "Intelligent-Tiering",
-        "Description": "A site that Stoppress keeps the sitemaps of.",
-        "Value": {"Fn::Sub": [value, {"Feeds": {"Fn::If": ["HasFeed", {"Fn::Sub": '"${Feed}"'}, ""]}}]},
-    }
-
-
 def test_the_table_is_protected_against_deletion() -> None:
     assert STACK.resources["Table"]["Properties"]["DeletionProtectionEnabled"] is True
 
@@ -158,7 +138,7 @@ def test_the_stack_policy_lets_no_update_replace_or_delete_what_people_wrote() -
         for name in STACK.resources
         if not permissions.allowed(Ask(action, f"LogicalResourceId/{name}"), rules)
     }
-    kept = ("Bucket", "FirstSecret", "FirstSite", "Table")
+    kept = ("Bucket", "FirstSecret", "Table")
 
     assert refused == {(action, name) for action in ("Update:Replace", "Update:Delete") for name in kept}
 
@@ -476,7 +456,7 @@ NOT_NEEDED = {
     **dict.fromkeys(
         [
             *("dynamodb:DeleteTable", "s3:DeleteBucket", "s3:DeleteBucketPolicy"),
-            *("secretsmanager:DeleteSecret", "ssm:DeleteParameter"),
+            "secretsmanager:DeleteSecret",
         ],
         "it is retained, and no deployment deletes it",
     ),
@@ -527,7 +507,7 @@ NOT_NEEDED = {
     "s3:GetObjectVersion": "what was built is taken as it is",
     "AWS::ApiGatewayV2::Api s3:getObject": "the API is written in the template",
     "AWS::Logs::LogGroup s3:REST.PUT.OBJECT": "no delivery of logs to S3",
-    "secretsmanager:GetSecretValue": "the generated value is nobody's business",
+    "secretsmanager:GetSecretValue": "docs/explanation/security.md: what a deployment may do",
     "secretsmanager:ReplicateSecretToRegions": "one region",
     "secretsmanager:RemoveRegionsFromReplication": "one region",
     **{f"sns:{action}": "no attributes" for action in ("SetSubscriptionAttributes", "PutDataProtectionPolicy")},
@@ -576,7 +556,6 @@ REACHED: dict[str, list[str]] = {
     "AWS::SNS::Topic": [arn("sns", f"{DEPLOYED}-Alarms-AbCdEf")],
     "AWS::SQS::Queue": [arn("sqs", f"{DEPLOYED}-Failures-AbCdEf")],
     "AWS::SQS::QueuePolicy": [arn("sqs", f"{DEPLOYED}-Failures-AbCdEf")],
-    "AWS::SSM::Parameter": [arn("ssm", f"parameter/stoppress/{DEPLOYED}/sites/www.example.com")],
     "AWS::Scheduler::Schedule": [arn("scheduler", f"schedule/default/{DEPLOYED}-poll-feeds")],
     "AWS::SecretsManager::Secret": [arn("secretsmanager", f"secret:stoppress/{DEPLOYED}/cms-AbCdEf")],
 }

@@ -17,7 +17,6 @@ from stoppress.model.file_headers import CACHE_FRESH, CACHE_SHARD, headers
 from stoppress.model.file_names import INDEX_FILE, NEWS_FILE, file_name
 from stoppress.poll import fetch
 from stoppress_cli.local import resources
-from stoppress_cli.local.guard import Guard
 from stoppress_cli.local.permissions import Ask, Permissions
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.template import ACCOUNT, Resolver, load, parse_yaml
@@ -53,22 +52,6 @@ def behaviours() -> Iterator[dict[str, Any]]:
     config = properties("Distribution")["DistributionConfig"]
     yield config["DefaultCacheBehavior"]
     yield from config.get("CacheBehaviors", [])
-
-
-@pytest.mark.parametrize(
-    ("parameters", "expected"), [(WITH_READERS, [True, False]), ({}, [False, False])], ids=["readers", "none"]
-)
-def test_tell_engines_purges_the_distributions_that_read_the_bucket_and_no_other(
-    parameters: dict[str, str], expected: list[bool]
-) -> None:
-    running = resources.resolve(load(TEMPLATE, {"Engines": "yes", **parameters}))
-    permissions = Permissions(running)
-    guard = Guard(permissions, running, lambda *_: False)
-    role = permissions.role_of("TellEngines")
-    assert role is not None
-    asks = [guard.asks("cloudfront", "CreateInvalidation", {"DistributionId": id_}) for id_ in ("E1", "E9")]
-
-    assert [permissions.may(role, ask) for [ask] in asks] == expected
 
 
 @pytest.mark.parametrize(
@@ -191,7 +174,7 @@ def test_no_header_is_added_that_binds_the_publishers_own_host() -> None:
 
 def metadata_of_a_file() -> set[str]:
     with opened(NOON):
-        bucket.write(HOST, NEWS_FILE, b"", *headers(NEWS_FILE), replaces=None, changed=NOON, config_version=1)
+        bucket.write(HOST, NEWS_FILE, b"", *headers(NEWS_FILE), replaces=None, changed=NOON, config="0")
         return set(client("s3").head_object(Bucket=BUCKET, Key=f"{HOST}/{NEWS_FILE}")["Metadata"])
 
 

@@ -1,6 +1,7 @@
 """template-door.yaml, the distribution with a firewall before the webhooks, and what of it is in template.yaml."""
 
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 
 from stoppress_cli.local import resources
 from stoppress_cli.local.template import Json, load, parse_yaml
+from tests.docs.pages import text_of
 
 pytestmark = pytest.mark.deployed
 
@@ -86,13 +88,48 @@ def test_the_address_that_aws_gives_the_webhooks_is_closed_when_asked(disabled: 
     assert closed == {"WebhookApi": [disabled == "true"], "HubApi": []}
 
 
-def test_each_api_has_a_rate_of_its_own_and_the_stacks_parameters_set_it() -> None:
-    assert len(stages()) == 3
-    for stage in stages().values():
-        assert stage["DefaultRouteSettings"] == {
-            "ThrottlingRateLimit": {"Ref": "ThrottleRate"},
-            "ThrottlingBurstLimit": {"Ref": "ThrottleBurst"},
-        }
+# Each API, by the beginning of its row in docs/explanation/security.md, with its function.
+APIS = {
+    "webhooks": ("WebhookApi", "ReceiveWebhook"),
+    "hubs": ("HubApi", "ReceivePush"),
+    "pages": ("PageApi", "ShowSite"),
+}
+# API Gateway's quota of a body, and the size that it meters as one request.
+BODY_KB_MAX, METERED_KB = 10 * 1024, 512
+
+
+def limits(name: str) -> tuple[int, int, int]:
+    """Return the requests a second of an API, its burst, and the time-out of its function in seconds."""
+    api, function = APIS[name]
+    settings = stages()[f"{api}ApiGatewayDefaultStage"]["DefaultRouteSettings"]
+    rate, burst = (
+        int(str(STACK.parameters[value["Ref"]] if isinstance(value, dict) else value))
+        for value in (settings["ThrottlingRateLimit"], settings["ThrottlingBurstLimit"])
+    )
+    return rate, burst, STACK.resources[function]["Properties"]["Timeout"]
+
+
+@pytest.mark.parametrize(("requests_a_second", "seconds"), [(1_000, 1), (100, 15)])
+def test_a_bulk_save_of_one_site_takes_no_request_of_another(requests_a_second: int, seconds: int) -> None:
+    rate, burst, _ = limits("webhooks")
+
+    assert burst >= (requests_a_second - rate) * seconds + 1  # API Gateway's bucket has a token for another site
+
+
+def test_a_leaked_address_of_a_page_keeps_few_functions_busy() -> None:
+    rate, burst, timeout_seconds = limits("pages")
+
+    assert burst + rate * timeout_seconds <= 40
+
+
+@pytest.mark.parametrize("name", APIS)
+def test_the_limit_of_each_api_and_the_price_of_a_flood_are_documented(name: str) -> None:
+    rate, burst, timeout_seconds = limits(name)
+    million_requests = tomllib.loads(text_of("bench/prices.toml"))["api"]["million_requests"]
+    a_day = rate * 86_400 * BODY_KB_MAX / METERED_KB * million_requests / 1_000_000
+    [row] = [line for line in text_of("docs/explanation/security.md").splitlines() if line.startswith(f"| {name} ")]
+
+    assert row.endswith(f" | {rate} | {burst:,} | {timeout_seconds} s | ${a_day:.2f} a day |")
 
 
 def test_the_access_log_has_nothing_that_a_stranger_may_make_long() -> None:

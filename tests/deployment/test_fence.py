@@ -8,7 +8,7 @@ import pytest
 
 from stoppress_cli.local import permissions, resources, template
 from stoppress_cli.local.permissions import Ask, Context, Statement
-from stoppress_cli.local.template import parse_yaml
+from stoppress_cli.local.template import WITH_ALL, parse_yaml
 from tests.deployment.test_deployment import (
     BOUNDARY,
     DEPLOYED,
@@ -31,8 +31,8 @@ BY_LAMBDA: Context = {"iam:passedtoservice": ("lambda.amazonaws.com",)}
 ADMINISTRATOR: Context = {"iam:policyarn": ("arn:aws:iam::aws:policy/AdministratorAccess",)}
 FOREIGN_ROLE = arn("iam", "role/Administrators", "")
 ITSELF = arn("iam", f"role/{DEPLOYED}-deploys-production", "")
-# With a role for each call that the boundary allows.
-WITH_MORE = {"Engines": "yes", "Hubs": "yes", "ReaderDistributionArns": arn("cloudfront", "distribution/E1", "")}
+# Every part that a parameter adds, with its role and its grants.
+EVERYTHING = {**WITH_ALL, "ReaderDistributionArns": arn("cloudfront", "distribution/E1", "")}
 STACK_ID = arn("cloudformation", f"stack/{DEPLOYED}/0a1b2c3d")
 
 
@@ -77,7 +77,6 @@ ESCALATIONS = [
     Ask("dynamodb:DeleteTable", REACHED["AWS::DynamoDB::Table"][0]),
     Ask("s3:DeleteBucket", REACHED["AWS::S3::Bucket"][0]),
     Ask("secretsmanager:DeleteSecret", REACHED["AWS::SecretsManager::Secret"][0]),
-    Ask("ssm:DeleteParameter", REACHED["AWS::SSM::Parameter"][0]),
     # what nobody approved
     *(
         Ask(f"cloudformation:{action}", STACK_ID)
@@ -112,7 +111,11 @@ def test_one_role_plans_and_the_other_executes(action: str, role: str) -> None:
 
 def test_the_deploy_role_deletes_the_secrets_that_parameters_make_and_no_other() -> None:
     made = {"websub": True, "page": True}
-    names = made | {"www.example.com/cms": False, "www.example.com/websub": False, "shared/page": False}
+    names = made | {
+        "webhooks/www.example.com/cms": False,
+        "lists/www.example.com/websub": False,
+        "engines/shared/page": False,
+    }
 
     for name, may in names.items():
         secret = arn("secretsmanager", f"secret:stoppress/{DEPLOYED}/{name}-AbCdEf")
@@ -147,10 +150,10 @@ def test_each_role_is_trusted_to_jobs_of_its_environment_only() -> None:
 
 
 def test_every_role_of_the_stack_takes_the_boundary_that_it_is_given() -> None:
-    stack = resources.resolve(template.load(TEMPLATE, {"PermissionsBoundaryArn": BOUNDARY, **WITH_MORE}), DEPLOYED)
+    stack = resources.resolve(template.load(TEMPLATE, {"PermissionsBoundaryArn": BOUNDARY, **EVERYTHING}), DEPLOYED)
     roles = {each.logical: each.properties for each in stack if each.type == "AWS::IAM::Role"}
 
-    assert len(roles) == 12  # one for each function, one that SAM makes for each schedule
+    assert len(roles) == 15  # one for each function, one that SAM makes for each schedule
     assert {properties.get("PermissionsBoundary") for properties in roles.values()} == {BOUNDARY}
 
 
@@ -162,7 +165,7 @@ def test_without_a_boundary_no_role_names_one() -> None:
 
 def grants() -> list[tuple[str, Ask]]:
     """Each action that a role of the stack is allowed, on each of its resources."""
-    stack = resources.resolve(template.load(TEMPLATE, WITH_MORE), DEPLOYED)
+    stack = resources.resolve(template.load(TEMPLATE, EVERYTHING), DEPLOYED)
     return [
         (role.logical, Ask(action, resource))
         for role in stack
@@ -178,7 +181,7 @@ def grants() -> list[tuple[str, Ask]]:
 def test_the_boundary_leaves_room_for_what_the_roles_of_the_stack_allow() -> None:
     granted = grants()
 
-    assert len({role for role, _ in granted}) == 12
+    assert len({role for role, _ in granted}) == 15
     # A grant's wildcard has to be covered by one of the boundary, which matching it as text shows.
     assert [(role, str(ask)) for role, ask in granted if not permissions.allowed(ask, boundary(DEPLOYED))] == []
 
@@ -197,7 +200,6 @@ def test_the_boundary_allows_no_action_that_no_role_of_the_stack_has() -> None:
         Ask("dynamodb:GetItem", arn("dynamodb", "table/shop-Orders")),
         Ask("s3:GetObject", "arn:aws:s3:::shop-orders/1.json"),
         Ask("secretsmanager:GetSecretValue", arn("secretsmanager", "secret:stoppress/shop/cms-AbCdEf")),
-        Ask("ssm:GetParameter", arn("ssm", "parameter/shop/password")),
         Ask("lambda:InvokeFunction", arn("lambda", "function:shop-Pay")),
     ],
     ids=str,

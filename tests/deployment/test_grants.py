@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
+from stoppress.poll import shares
 from stoppress_cli.local import resources
 from stoppress_cli.local.permissions import Ask, Permissions
-from stoppress_cli.local.template import ACCOUNT, REGION, TemplateError, load, parse_yaml
+from stoppress_cli.local.template import ACCOUNT, REGION, WITH_ALL, TemplateError, load, parse_yaml
 from tests.support import playing
 from tests.support.planting import ROOT, planted
 
@@ -82,29 +83,38 @@ def grants() -> Iterator[Grant]:
 
 # The scenario that misses a grant, by the beginning of its name, where it is another than `publish`.
 MISSED_BY = {
+    "PollFeedsRole-AnnounceShares": "a-slow-feed-delays-no-other",
     "PollFeedsRole-SubscribeAtHubs": "a-hub-that-does-not-answer",
     "PollFeedsRole": "a-feed-read-once-is-asked-conditionally",
-    "ReceivePushRole-ReadFurtherFeeds": "a-subscribed-feed-that-is-taken-out",
     "ReceivePushRole": "a-feed-that-is-pushed",
+    "ReconcileSitesRole-CountPlacesAndKeepWhatItSaw-places#": "entries-and-places-that-nobody-has-are-put-right-at-night",
     "ReconcileSitesRole-OnlyWhereTheirArticleIsStillGone": "entries-and-places-that-nobody-has-are-put-right-at-night",
     "ReconcileSitesRole-ReadFilesAndDeleteOrphans-s3:DeleteObject": "an-object-that-nothing-names-goes-after-a-day",
     "ReconcileSitesRole-TakeEntriesOut": "entries-and-places-that-nobody-has-are-put-right-at-night",
     "ReconcileSitesRole": "what-hands-have-done-to-the-bucket-is-mended-at-night",
     "RecordArticleRole-RecordArticles-dynamodb:DeleteItem": "scheduled-story",
-    "RecordArticleRole-RecordArticles-due#": "scheduled-story",
+    "RecordArticleRole-RecordArticles-due": "scheduled-story",
     "RecordArticleRole-TakeArticles-sqs:ChangeMessageVisibility": "the-table-fails-while-recording",
     "RecordArticleRole-RecordArticles-quarantine#": "bad-bus-events",
     "RecordArticleRole-RecordArticles-refused#": "bodies-that-are-not-accepted",
-    "RecordArticleRole-RecordArticles-sites": "scheduled-story",
     "RecordArticleRole-TellStories-refused#": "bodies-that-are-not-accepted",
-    "RewriteSitemapsRole-KnowTheConfigurationLastApplied": "a-misspelt-setting-stops-no-clock",
     "RewriteSitemapsRole-ReadAndWriteFiles-s3:DeleteObject": "emptied-shard",
     "RewriteSitemapsRole-ReadPartitionsAndMarkFiles-dynamodb:BatchGetItem": "changes-folded-into-large-files",
     "RewriteSitemapsRole-ReadPartitionsAndMarkFiles-due#": "emptied-shard",
     "RewriteSitemapsRole-ReadPartitionsAndMarkFiles-dynamodb:DeleteItem": "emptied-shard",
     "RewriteSitemapsRole-SendFilesThatFailed": "a-file-that-cannot-be-written",
     "RewriteSitemapsRole-TakeNamedFiles-sqs:ChangeMessageVisibility": "a-file-that-cannot-be-written",
-    'RollWindowRole-SendWhatIsDue-{"Fn::GetAtt": ["ArticlesQueue"': "scheduled-story",
+    "RewriteSitemapsRole-ListFilesOfAChangedSite-dynamodb:GetItem": "gzip-text-and-atom",
+    "RollWindowRole-AddTheFirstSite": "the-first-site",
+    "RollWindowRole-FindWhatIsDue-due#": "scheduled-story",
+    "RollWindowRole-FindWhatIsDue-file#": "empty-window",
+    "RollWindowRole-FindWhatIsDue-places#": "empty-window",
+    "RollWindowRole-GiveTheirPlacesBack": "empty-window",
+    "RollWindowRole-MoveWhatIsDue-dynamodb:DeleteItem": "empty-window",
+    "RollWindowRole-ReadSites-dynamodb:BatchGetItem": "scheduled-story",
+    'RollWindowRole-SendWhatIsDue-{"Fn::GetAtt": ["RewritesQueue"': "emptied-shard",
+    "RollWindowRole-SeeThatTheFirstSiteHasNoFiles": "the-first-site",
+    "RollWindowRole-SendWhatIsDue": "scheduled-story",
     "RollWindowRole-TakeExpiredEntriesOut": "empty-window",
 }
 
@@ -116,25 +126,27 @@ OF_MAPPINGS = ("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttribute
 # No scenario asks for a page, imports, is audited or has engines: test_page.py, test_audits.py and test_engines.py in
 # tests/local_stack try these grants.
 OF_AUDITS = [grant for grant in grants() if grant.role == "AuditSourcesRole" and grant.sid not in OF_AWS]
-# tests/local_stack/test_search_console.py and test_receivers.py try these.
-SECRETS_OF_ENGINES = Grant("TellEnginesRole", "ReadSecretsOfEngines", "secretsmanager:GetSecretValue")
-OF_CDN = Grant("TellEnginesRole", "HaveTheCdnForgetFiles", "cloudfront:CreateInvalidation")
+# tests/local_stack/test_search_console.py tries it.
+SECRETS_OF_ENGINES = Grant("NotifyEnginesRole", "ReadSecretsOfEngines", "secretsmanager:GetSecretValue")
 OF_ENGINES = [
     grant
     for grant in grants()
-    if grant.role == "TellEnginesRole"
+    if grant.role == "NotifyEnginesRole"
     and grant.sid not in OF_AWS
     and grant.what not in OF_MAPPINGS
-    and grant not in (SECRETS_OF_ENGINES, OF_CDN)
+    and grant != SECRETS_OF_ENGINES
 ]
 OF_PAGES = [grant for grant in grants() if grant.role == "ShowSiteRole" and grant.sid not in OF_AWS]
+# No scenario deploys another version of the code.
+OF_DEPLOYMENTS = [grant for grant in grants() if (grant.role, grant.sid) == ("RollWindowRole", "ListSites")]
 OF_IMPORTS = Grant("RecordArticleRole", "TakeImports", "sqs:ChangeMessageVisibility")
-_TRIED_ELSEWHERE = (*OF_AUDITS, *OF_ENGINES, *OF_PAGES, SECRETS_OF_ENGINES, OF_CDN, OF_IMPORTS)
+_TRIED_ELSEWHERE = (*OF_AUDITS, *OF_ENGINES, *OF_PAGES, *OF_DEPLOYMENTS, SECRETS_OF_ENGINES, OF_IMPORTS)
 OF_SCENARIOS = [grant for grant in grants() if grant not in _TRIED_ELSEWHERE]
 
 
 @pytest.mark.parametrize("grant", OF_SCENARIOS, ids=str)
-def test_a_grant_that_is_taken_away_is_missed(grant: Grant, tmp_path: Path) -> None:
+def test_a_grant_that_is_taken_away_is_missed(grant: Grant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shares, "FEEDS_A_RUN", 1)
     template = planted(tmp_path, grant.taken_from)
     name = next((name for start, name in MISSED_BY.items() if str(grant).startswith(start)), "publish")
     path = playing.SCENARIOS / f"{name}.jsonl"
@@ -147,12 +159,28 @@ def test_a_grant_that_is_taken_away_is_missed(grant: Grant, tmp_path: Path) -> N
     assert all(refusal.startswith(f"{grant.role} does not allow") for refusal in missed)
 
 
-def test_who_receives_webhooks_reads_a_source_s_secret_and_not_the_hubs() -> None:
-    found = resources.resolve(load(ROOT / "template.yaml", {}))
-    permissions = Permissions(found)
-    role = permissions.role_of("ReceiveWebhook")
-    assert role is not None
-    names = ["www.example.com/cms-AbCdEf", "shared/cms-AbCdEf", "websub-AbCdEf"]
-    arns = [f"arn:aws:secretsmanager:{REGION}:{ACCOUNT}:secret:stoppress/stoppress/{name}" for name in names]
+READ_BY = {
+    "webhooks/www.example.com/cms": "ReceiveWebhook",
+    "webhooks/shared/cms": "ReceiveWebhook",
+    "lists/www.example.com/cms": "AuditSources",
+    "lists/shared/cms": "AuditSources",
+    "engines/www.example.com/cms": "NotifyEngines",
+    "engines/shared/cms": "NotifyEngines",
+    "page": "ShowSite",
+}
 
-    assert [permissions.may(role, Ask("secretsmanager:GetSecretValue", arn)) for arn in arns] == [True, True, False]
+
+def test_each_secret_of_a_site_is_read_by_one_function() -> None:
+    found = resources.resolve(load(ROOT / "template.yaml", WITH_ALL))
+    permissions = Permissions(found)
+    functions = resources.of_type(found, "AWS::Lambda::Function")
+    readers: dict[str, list[str]] = {name: [] for name in READ_BY}
+    for function in functions:
+        role = permissions.role_of(function.logical)
+        assert role is not None
+        for name, names in readers.items():
+            arn = f"arn:aws:secretsmanager:{REGION}:{ACCOUNT}:secret:stoppress/stoppress/{name}-AbCdEf"
+            if permissions.may(role, Ask("secretsmanager:GetSecretValue", arn)):
+                names.append(function.logical)
+
+    assert readers == {name: [reader] for name, reader in READ_BY.items()}

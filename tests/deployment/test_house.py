@@ -32,8 +32,9 @@ IMPURE = {
     "http/client",
     "poll/fetch",
     "poll/feeds",
-    "tell/engines",  # ten minutes count from a request
-    "tell/fetch",
+    "reconcile/sites",  # a part takes minutes
+    "notify/engines",  # ten minutes count from a request
+    "notify/fetch",
 }
 CHANCE_AND_TIME = {"random", "secrets", "time", "uuid"}
 CLOCKS = {"now", "today", "utcnow"}
@@ -199,7 +200,7 @@ def test_the_layer_has_every_library_that_the_functions_import() -> None:
         for name in distributions.get(module, [])
     }
 
-    # Only tell_engines imports it, and only while it asks for a token.
+    # Only notify_engines imports it, and only while it asks for a token.
     of_functions = {"cryptography"}
     assert of_functions <= {name for path in LIBRARIES for name in pins(path)}
     assert third_party - IN_THE_RUNTIME - of_functions <= pins(ROOT / "shared/requirements.txt").keys()

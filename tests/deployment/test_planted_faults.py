@@ -92,10 +92,6 @@ REFUSED: dict[str, tuple[Edit, str]] = {
         without_statement("RollWindowRole", "ReportFailures"),
         "RollWindowEventInvokeConfig: RollWindowRole does not allow sqs:SendMessage",
     ),
-    "the stream may not report what it gives up": (
-        without_statement("RewriteSitemapsRole", "ReportFailures"),
-        "RewriteSitemapsChangedPartitions: .*; what is given up would be lost",
-    ),
     "a queue may not be read": (
         without_statement("RecordArticleRole", "TakeArticles"),
         "RecordArticleArticles: RecordArticleRole does not allow sqs:ReceiveMessage",
@@ -203,7 +199,11 @@ NOTICED: dict[str, tuple[Edit, Callable[[], object]]] = {
     ),
     "the filter matches too much": (
         filtered_to('{"dynamodb": {"Keys": {"pk": {"S": [{"exists": true}]}}}}'),
-        test_template.test_the_stream_is_read_from_its_beginning_filtered_to_files_and_gives_up_into_a_queue,
+        test_template.test_the_stream_is_read_from_its_beginning_and_gives_nothing_up,
+    ),
+    "the stream gives batches up": (
+        stream_setting("MaximumRetryAttempts", 20),
+        test_template.test_the_stream_is_read_from_its_beginning_and_gives_nothing_up,
     ),
     "the stream's failures of single records are not reported": (
         stream_setting("FunctionResponseTypes", None),

@@ -8,11 +8,11 @@ from typing import Any
 
 import typer.main
 
-from stoppress.check.rulebook import RULES
 from stoppress.cms.mapping import load
 from stoppress.model.adapters import names
+from stoppress.model.site import schema
 from stoppress_cli.app import app
-from stoppress_cli.inputs.site_file import schema
+from stoppress_cli.check.rulebook import RULES
 from tests.docs.pages import DOCS, PAGES
 from tests.support.breakages import BREAKAGES
 
@@ -77,8 +77,9 @@ def rules_that_no_file_shows() -> str:
 
 
 def command_line() -> str:
-    """Each command with its help, arguments and options."""
-    return "\n\n".join(_commands(typer.main.get_command(app), "stoppress"))
+    """Return each command with its help, arguments and options; first the options that commands share."""
+    heads = ("option", "meaning", "default")
+    return "\n\n".join([_table(heads, *sorted(SHARED)), *_commands(ROOT, "stoppress")])
 
 
 def _commands(command: Any, name: str) -> Iterator[str]:
@@ -86,8 +87,11 @@ def _commands(command: Any, name: str) -> Iterator[str]:
         yield f"## {name}"
     for paragraph in (command.help or "").split("\n\n"):
         yield paragraph.replace("\n", " ")
-    if command.params:
-        yield _table(("argument or option", "meaning", "default"), *map(_parameter, command.params))
+    parameters = [parameter for parameter in command.params if _parameter(parameter) not in SHARED]
+    if parameters:
+        yield _table(("argument or option", "meaning", "default"), *map(_parameter, parameters))
+    if shared := sorted(set(map(_parameter, command.params)) & SHARED):
+        yield f"Shared options: {', '.join(name for name, _, _ in shared)}."
     if example := getattr(command, "example", ""):
         yield f"Effect: {command.effect}. Example: `{example}`"
     for child_name, child in sorted(getattr(command, "commands", {}).items()):
@@ -102,15 +106,24 @@ def _parameter(parameter: Any) -> tuple[str, ...]:
     return f"`{name}`", parameter.help or "", "required" if parameter.required else shown
 
 
+ROOT: Any = typer.main.get_command(app)
+# The options of a command on a stack that other commands have too.
+SHARED = {
+    _parameter(parameter)
+    for parameter in ROOT.commands["status"].params
+    if parameter.name in {"stack", "local", "template", "profile", "region", "as_json"}
+}
+
+
 def breakages() -> str:
-    """The alarms that ring when something breaks, as tests/local_stack/test_alarms.py checks them."""
+    """The alarms that fire when something breaks, as tests/local_stack/test_alarms.py checks them."""
     return _table(
-        ("what breaks", "what rings", "after minutes"),
+        ("what breaks", "alarms that fire", "after minutes"),
         *(
             (
                 breakage.name,
-                "<br>".join(f"`{name}`" for name in breakage.rings) or "nothing",
-                "<br>".join(f"{minutes:,}" for minutes in breakage.rings.values()),
+                "<br>".join(f"`{name}`" for name in breakage.alarms) or "nothing",
+                "<br>".join(f"{minutes:,}" for minutes in breakage.alarms.values()),
             )
             for breakage in BREAKAGES
         ),

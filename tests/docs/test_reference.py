@@ -7,44 +7,28 @@ import pytest
 from pydantic import BaseModel
 
 from stoppress.cms.contract import _Publication
-from stoppress.model.site import (
-    Crawlers,
-    Edition,
-    Engines,
-    Feed,
-    IndexNow,
-    Outputs,
-    Page,
-    Purge,
-    Rule,
-    SearchConsole,
-    Shards,
-    Site,
-    Source,
-    SourceList,
-)
+from stoppress.model import site
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.scenario.file import KINDS, Damage, Expectation, FaultSpec, Secret
 from tests.docs.pages import table_rows, text_of
 from tests.support import playing
 
 Models = tuple[type[BaseModel], ...]
-SITE: Models = (
-    Site,
-    Feed,
-    Source,
-    SourceList,
-    Shards,
-    Rule,
-    Edition,
-    Page,
-    Outputs,
-    Crawlers,
-    Engines,
-    IndexNow,
-    Purge,
-    SearchConsole,
+PARTS = (
+    "Feed",
+    "Source",
+    "SourceList",
+    "Shards",
+    "Rule",
+    "Edition",
+    "Page",
+    "Outputs",
+    "Crawlers",
+    "Engines",
+    "IndexNow",
+    "SearchConsole",
 )
+SITE: Models = (site.Site, *(getattr(site, name) for name in PARTS))
 SCENARIO: Models = (*KINDS.values(), Expectation, FaultSpec, Damage, Secret)
 
 

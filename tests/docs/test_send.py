@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_commands_as_typed import BARE_ENVIRONMENT, Serving, serving, typed
+from tests.cli.test_commands_as_typed import Serving, serving, typed
 from tests.docs.pages import blocks, commands, text_of
 
 pytestmark = pytest.mark.moto
@@ -50,17 +50,8 @@ def test_the_printed_program_is_run_as_the_page_runs_it(up: Serving, tmp_path: P
     assert secret, up.printed
 
     assert f"python3 {name}" in text_of(PAGE)
-    for arguments, action in (([], "publish"), (["article.deleted"], "remove")):
-        ended = subprocess.run(  # noqa: S603 - our own program
-            [sys.executable, name, *arguments], cwd=tmp_path, env=os.environ | {"STOPPRESS_SECRET": secret[1]},
-            capture_output=True, text=True, timeout=60, check=True,
-        )  # fmt: skip
-        assert ended.stdout.startswith("200 ")
-        assert f'"action": "{action}"' in ended.stdout
-
-
-def test_listen_serves_as_it_is_typed(tmp_path: Path) -> None:
-    words = shlex.split(LINES[2].replace("--port 8001", "--port 0"))
-
-    with serving(*words, cwd=tmp_path, env=BARE_ENVIRONMENT | {"SECRET": "a-long-secret"}) as served:
-        assert "Ctrl-C ends it" in served.printed
+    ended = subprocess.run(  # noqa: S603 - our own program
+        [sys.executable, name], cwd=tmp_path, env=os.environ | {"STOPPRESS_SECRET": secret[1]},
+        capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    assert ended.stdout.startswith("200 ")

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from stoppress.model.site import BadConfiguration, Site, read_site
-from stoppress_cli.inputs.site_file import schema
+from stoppress.model.site import BadConfiguration, Site, read_site, schema
 from tests.docs.generated import SCHEMA, schema_text
 from tests.docs.pages import PAGES, blocks
 from tests.simulation.configurations import SETTINGS, case
@@ -62,11 +61,11 @@ def is_readable(document: Any) -> bool:
     return "publication" in document
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_what_the_functions_read_is_valid(seed: int) -> None:
-    document = case(seed, NOW).after
-    read_site(json.dumps(document), 1)
-    assert faults(document) == []
+def test_what_the_functions_read_is_valid() -> None:
+    for seed in range(40):
+        document = case(seed, NOW).after
+        read_site(json.dumps(document), 1)
+        assert faults(document) == [], seed
 
 
 @pytest.mark.parametrize(

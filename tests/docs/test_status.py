@@ -1,4 +1,4 @@
-"""docs/how-to/is-all-well.md and docs/reference/status.md: their commands, and the keys of the JSON."""
+"""docs/how-to/health.md and docs/reference/status.md: their commands, and the keys of the JSON."""
 
 import json
 import re
@@ -13,7 +13,7 @@ from tests.cli.test_commands_as_typed import serving, typed
 from tests.docs.pages import blocks, commands, table_rows, text_of
 from tests.unit.show.test_site import a_full_answer
 
-HOW_TO, REFERENCE = "docs/how-to/is-all-well.md", "docs/reference/status.md"
+HOW_TO, REFERENCE = "docs/how-to/health.md", "docs/reference/status.md"
 
 
 @pytest.mark.moto

@@ -35,7 +35,7 @@ SITE = Site(
 FLOOD = {
     "id": "flood",
     "url": page("flood?id=1&page=2&utm_source=feed"),
-    "title": 'Fish &amp; "chips": it\'s cheap',
+    "title": 'Fish & "chips": it\'s cheap',
     "published_at": "2026-11-20T08:00:00Z",
     "updated_at": "2026-11-20T10:00:00+01:00",
     "keywords": ["flood", "harbour"],

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from stoppress.aws import bucket
 from stoppress.http import client as http
 from stoppress_cli.app import app
-from tests.cli.test_sites import Operator, on_a_stack, valid, waiting
+from tests.cli.test_sites import Operator, on_a_stack, valid
 from tests.docs import test_status, test_why_is_a_story_missing
 from tests.docs.pages import ROOT, blocks, fenced, section, table_rows, text_of
 from tests.support.event_files import objects
@@ -54,7 +54,6 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Operator]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(http, "fetch", web)
     with on_a_stack([], tmp_path, monkeypatch) as operator:
-        waiting(operator, monkeypatch)
         yield operator
 
 
@@ -85,7 +84,7 @@ def has_added_the_site(run: Operator) -> None:
 
 
 def has_added_the_feed(run: Operator) -> None:
-    assert run.parameter(SITE)["feeds"] == [FEED_URL]
+    assert run.document(SITE)["feeds"] == [FEED_URL]
     assert f"https://{SITE}/a".encode() in b"".join(objects(run.stack).values())
 
 
@@ -94,7 +93,7 @@ def has_the_site(run: Operator) -> None:
 
 
 def has_one_secret(run: Operator) -> None:
-    assert len(valid(run, f"{SITE}/cms")) == 1
+    assert len(valid(run, f"webhooks/{SITE}/cms")) == 1
 
 
 def has_removed_the_site(run: Operator) -> None:
@@ -111,6 +110,7 @@ TYPED: dict[str, Callable[[Operator], None]] = {
     "sites.md#add-a-site": has_added_the_site,
     "sites.md#add-a-feed": has_added_the_feed,
     "sites.md#change-a-setting": has_the_site,
+    "sites.md#go-back-to-an-earlier-version": has_the_site,
     "sites.md#rotate-a-secret": has_one_secret,
     "operate.md#write-files-again": has_the_site,
     "sites.md#remove-a-site": has_removed_the_site,
@@ -125,7 +125,7 @@ def test_the_commands_of_the_sections_do_what_they_say(run: Operator) -> None:
     for link, check in TYPED.items():
         type_in(run, link)
         check(run)
-        secrets.update(valid(run, f"{SITE}/cms"))
+        secrets.update(valid(run, f"webhooks/{SITE}/cms"))
 
     assert len(secrets) == 2, "rotate-a-secret left the first secret"
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -12,7 +13,8 @@ import pytest
 from tests.cli.test_commands_as_typed import WRITTEN_S_MAX, _get, serving
 from tests.support import playing
 
-TUTORIAL = (Path(__file__).parents[2] / "docs/tutorial.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[2]
+TUTORIAL = (ROOT / "docs/tutorial.md").read_text(encoding="utf-8")
 
 
 def block(language: str) -> str:
@@ -27,6 +29,18 @@ def test_the_scenario_plays_as_it_expects_and_saves_the_file_that_is_shown(tmp_p
     assert played.failures == []
     [shown] = re.findall(r"^\$ cat out/sunday/(\S+)\n(.*?)^```$", TUTORIAL, re.MULTILINE | re.DOTALL)
     assert played.files("sunday")[shown[0]].decode() == shown[1]
+
+
+def test_the_files_that_a_reader_saves_do_not_fail_the_checks(tmp_path: Path) -> None:
+    ignored = {line.strip("/") for line in (ROOT / ".gitignore").read_text(encoding="utf-8").splitlines()}
+    saved = [Path(name) for name in re.findall(r"Save this (?:program|scenario) as `([^`]+)`", TUTORIAL)]
+    for path, text in zip(saved, (block("python"), block("json")), strict=True):
+        assert path.parts[0] in ignored  # test_architecture.py compares what else is at the top
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(text, encoding="utf-8")
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    command = [sys.executable, "-m", "ruff", "check", "--no-cache"]
+    assert subprocess.run(command, cwd=tmp_path, capture_output=True, check=False).returncode == 0  # noqa: S603 - our own tool
 
 
 @pytest.mark.moto

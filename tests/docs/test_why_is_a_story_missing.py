@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import get_args
 
 from stoppress.show.story import Kind
-from stoppress_cli.stack.explain import as_lines
-from tests.cli.test_explain import HOST, answer, event
+from stoppress_cli.commands.explain import as_lines
+from tests.cli.test_explain import answer, event
 from tests.docs.pages import DOCS
+from tests.support.operated import HOST
 
 PAGE = DOCS / "how-to/why-is-a-story-missing.md"
 MADE = [

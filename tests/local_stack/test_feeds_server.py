@@ -109,7 +109,7 @@ def test_the_pollers_door_checks_addresses_here_as_it_does_elsewhere(server: Fee
 
     with pytest.raises(errors.Refused):
         fetched(f"http://{host}/")
-    assert server.requests == 0
+    assert server.requests_for(f"http://{host}/") == 0
 
 
 def test_an_answer_can_be_compressed_or_a_bomb_or_of_another_length_than_it_says(server: FeedServer) -> None:

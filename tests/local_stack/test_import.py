@@ -10,17 +10,18 @@ from typing import Any
 
 import pytest
 
+from stoppress.aws import sites
 from stoppress.http import client
 from stoppress.http.client import Response
+from stoppress_cli.commands.compare import Comparison, compare_pages
+from stoppress_cli.commands.import_ import Checkpoint, run
+from stoppress_cli.inputs.archive import listing_of
 from stoppress_cli.inputs.sitemap_pages import Sitemaps
-from stoppress_cli.local.gateway import Request
 from stoppress_cli.local.stack import Stack
-from stoppress_cli.scenario import signing
-from stoppress_cli.stack.compare import Comparison, compare
-from stoppress_cli.stack.import_ import checkpoint_of, listing_of, run, site_of
 from tests.support import operated
 from tests.support.event_files import objects, on_queue
 from tests.support.killing import killed, until_done
+from tests.support.operated import publish
 
 pytestmark = pytest.mark.moto
 
@@ -36,12 +37,8 @@ def stack(tmp_path: Path) -> Iterator[Stack]:
 
 
 def import_all(source: Path | str, name: str | None, folder: Path) -> None:
-    run(
-        listing_of(str(source), site_of(HOST), name),
-        site_of(HOST),
-        checkpoint_of(folder / "at.json", HOST, str(source), name),
-        rate=FAST,
-    )
+    site = sites.load(HOST)
+    run(listing_of(str(source), site, name), site, Checkpoint(folder / "at.json"), rate=FAST)
 
 
 def listed(stack: Stack, news: bool = False) -> list[str]:
@@ -53,16 +50,6 @@ def listed(stack: Stack, news: bool = False) -> list[str]:
 def jsonl(path: Path, rows: list[dict[str, Any]]) -> Path:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
-
-
-def post(stack: Stack, id_: str, path: str, **fields: Any) -> None:
-    """The webhook of an article comes now."""
-    at = f"{stack.clock.now():%Y-%m-%dT%H:%M:%SZ}"
-    data = {"id": id_, "url": f"{ROOT}/{path}", "title": "Flood", "published_at": at} | fields
-    body = json.dumps({"type": "article.published", "timestamp": at, "data": data}).encode()
-    headers = {"content-type": "application/json"}
-    signed = signing.standard("whsec_c3RvcHByZXNz", headers, body, f"msg_{id_}_{at}", stack.clock.now())
-    assert stack.request(Request("POST", operated.CMS, "", headers | signed, body)).status == 200
 
 
 def test_the_pages_of_an_old_sitemap_imported_with_four_kills_are_in_the_files_exactly(
@@ -94,17 +81,36 @@ def test_breaking_news_does_not_wait_behind_an_import(stack: Stack, tmp_path: Pa
     rows = [{"id": f"a{n}", "url": f"{ROOT}/old-{n}", "title": "Old"} for n in range(500)]
     import_all(jsonl(tmp_path / "a.jsonl", rows), "cms", tmp_path)
     assert len(on_queue(stack, "ImportsQueue")) == 500
-    post(stack, "1", "breaking")
+    publish(stack, "1", "breaking")
     assert len(on_queue(stack, "ArticlesQueue")) == 1  # the archive is not on its queue
     operated.later(stack, 1)
     assert listed(stack, news=True) == [f"{ROOT}/breaking"]
     assert len(listed(stack)) == 501
 
 
+@pytest.mark.parametrize(("name", "is_csv"), [("cms", True), (None, False)])
+def test_an_imported_row_with_a_date_in_the_future_is_held_until_then(
+    stack: Stack, tmp_path: Path, name: str | None, is_csv: bool
+) -> None:
+    dates = [stack.clock.now() + timedelta(hours=hours) for hours in (-72, 1)]
+    rows = [
+        {"id": str(n), "url": f"{ROOT}/{n}", "title": "Flood", "published_at": f"{date:%Y-%m-%dT%H:%M:%SZ}"}
+        for n, date in enumerate(dates)
+    ]
+    path = jsonl(tmp_path / "a.jsonl", rows)
+    if is_csv:
+        path.write_text("\n".join([",".join(rows[0]), *(",".join(row.values()) for row in rows)]))
+    import_all(path, name, tmp_path)
+    for minutes, listed_then in ((1, [f"{ROOT}/0"]), (58, [f"{ROOT}/0"]), (3, [f"{ROOT}/0", f"{ROOT}/1"])):
+        operated.later(stack, minutes)
+        assert sorted(listed(stack)) == listed_then
+    assert listed(stack, news=True) == [f"{ROOT}/1" if name else f"{ROOT}/"]
+
+
 def test_what_is_newer_is_not_overwritten_and_what_is_older_is(stack: Stack, tmp_path: Path) -> None:
     now = stack.clock.now()
-    post(stack, "1", "newer", title="Newer")
-    post(stack, "2", "older", title="Older")
+    publish(stack, "1", "newer", title="Newer")
+    publish(stack, "2", "older", title="Older")
     operated.later(stack, 10)
     rows = [
         {"id": "1", "url": f"{ROOT}/of-the-archive", "title": "Stale", "updated_at": f"{now - timedelta(days=1):%Y-%m-%dT%H:%M:%SZ}"},
@@ -116,13 +122,9 @@ def test_what_is_newer_is_not_overwritten_and_what_is_older_is(stack: Stack, tmp
 
 
 def test_a_page_that_the_cms_removed_does_not_come_back_by_an_old_sitemap(stack: Stack, tmp_path: Path) -> None:
-    post(stack, "1", "gone")
+    publish(stack, "1", "gone")
     operated.later(stack, 1)
-    stack_time = f"{stack.clock.now():%Y-%m-%dT%H:%M:%SZ}"
-    body = json.dumps({"type": "article.deleted", "timestamp": stack_time, "data": {"id": "1"}}).encode()
-    headers = {"content-type": "application/json"}
-    signed = signing.standard("whsec_c3RvcHByZXNz", headers, body, "msg_gone", stack.clock.now())
-    assert stack.request(Request("POST", operated.CMS, "", headers | signed, body)).status == 200
+    publish(stack, "1", "gone", "article.deleted")
     operated.later(stack, 1)
     path = tmp_path / "old.xml"
     path.write_text(f"<urlset><url><loc>{ROOT}/gone</loc></url><url><loc>{ROOT}/there</loc></url></urlset>")
@@ -141,12 +143,12 @@ def test_an_import_compared_with_its_source_has_no_difference_and_each_later_one
     operated.later(stack, 1)
 
     def compared() -> Comparison:
-        return compare(Sitemaps(str(path), site_of(HOST)), site_of(HOST), stack.clock.now())
+        return compare_pages(Sitemaps(str(path), sites.load(HOST)), sites.load(HOST), stack.clock.now())
 
     assert compared() == Comparison(both=4)
 
-    post(stack, "1", "new")
-    post(stack, "2", "c", noindex=True)
+    publish(stack, "1", "new")
+    publish(stack, "2", "c", noindex=True)
     operated.later(stack, 1)
     result = compared()
     assert (result.both, result.only_old, result.only_here) == (3, 1, 1)
@@ -158,10 +160,7 @@ def test_an_import_compared_with_its_source_has_no_difference_and_each_later_one
 
 def test_what_of_the_old_sitemap_cannot_be_read_is_a_difference(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     index = f"<sitemapindex><sitemap><loc>{ROOT}/gone.xml</loc></sitemap></sitemapindex>"
-    monkeypatch.setattr(
-        client,
-        "fetch",
-        lambda url, _headers, **_limits: Response(404 if "gone" in url else 200, {}, index.encode(), url),
-    )
-    result = compare(Sitemaps(f"{ROOT}/i.xml", site_of(HOST)), site_of(HOST), stack.clock.now())
+    answer = lambda url, *_, **_limits: Response(404 if "gone" in url else 200, {}, index.encode(), url)  # noqa: E731
+    monkeypatch.setattr(client, "fetch", answer)
+    result = compare_pages(Sitemaps(f"{ROOT}/i.xml", sites.load(HOST)), sites.load(HOST), stack.clock.now())
     assert (result.is_equal, [problem.place for problem in result.problems]) == (False, [f"{ROOT}/gone.xml"])

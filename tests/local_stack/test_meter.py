@@ -36,10 +36,6 @@ def test_the_size_of_a_value(value: dict[str, Any], size: int) -> None:
     assert meter.value_bytes(value) == size
 
 
-def test_the_size_of_an_item_is_that_of_its_names_and_values() -> None:
-    assert meter.item_bytes({"pk": {"S": "file#a"}, "n": {"N": "7"}}) == (2 + 6) + (1 + 2)
-
-
 @pytest.mark.parametrize(("size", "units"), [(0, 1), (1, 1), (1024, 1), (1025, 2), (10_240, 10)])
 def test_write_units(size: int, units: int) -> None:
     assert meter.write_units(size) == units
@@ -142,9 +138,9 @@ def test_the_units_of_a_call(toy: Toy, before: list[Any], call: Call, read: floa
 
         call(client, table)
 
-        found = stack.wire.meter
-    assert (found.read_units, found.write_units) == (read, written)
-    assert sum(found.calls.values()) == 1
+        counts = stack.wire.meter
+    assert (counts.read_units, counts.write_units) == (read, written)
+    assert sum(counts.calls.values()) == 1
 
 
 def test_only_calls_of_functions_count(toy: Toy) -> None:
@@ -162,20 +158,12 @@ def test_s3_counts_bytes_both_ways(toy: Toy) -> None:
         client.put_object(Bucket=bucket, Key="a", Body=b"12345")
         client.get_object(Bucket=bucket, Key="a")["Body"].read()
 
-        found = stack.wire.meter
-    assert (found.s3_bytes_put, found.s3_bytes_got) == (5, 5)
-    assert found.operations() == {"s3.PutObject": 1, "s3.GetObject": 1}
+        counts = stack.wire.meter
+    assert (counts.s3_bytes_put, counts.s3_bytes_got) == (5, 5)
+    assert counts.operations() == {"s3.PutObject": 1, "s3.GetObject": 1}
 
 
 def _running(stack: Stack) -> tuple[Any, str]:
     client = stack.client("s3")
     stack.wire.running = "Function"
     return client, stack.resources["Bucket"].ref
-
-
-def test_another_endpoint_is_asked_for_the_units_it_consumed() -> None:
-    assert meter.reported("Query", {"ConsumedCapacity": {"CapacityUnits": 17.5}}) == (17.5, 0)
-    assert meter.reported(
-        "TransactWriteItems", {"ConsumedCapacity": [{"CapacityUnits": 4.0}, {"CapacityUnits": 2.0}]}
-    ) == (0, 6)
-    assert meter.reported("PutItem", {}) == (0, 0)

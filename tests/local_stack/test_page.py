@@ -1,7 +1,6 @@
 """The page of a site on the local stack: who gets it, what it reads, and the forms that only a local server has."""
 
 import json
-import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -27,7 +26,7 @@ from stoppress_cli.local.wire import Fault
 from stoppress_cli.scenario import player
 from tests.deployment.test_grants import OF_PAGES, Grant
 from tests.support import playing
-from tests.support.operated import HOST, MADE, SITE, event, url
+from tests.support.operated import HOST, MADE, SITE, event, serving, url
 from tests.support.planting import recorded_asks, roles_refused
 from tests.support.playing import TEMPLATE
 
@@ -43,6 +42,7 @@ STEPS = [
     event(3, "4", "", url=None),
     event(3, "3", "news/later", published_at="2026-11-20T13:00:00Z", title=""),
 ]
+SITE_OF_THE_PAGE = json.dumps(SITE | {"feeds": [url("feed.xml")], "engines": {"indexnow": {"key": "0f4b1c2d3e4f5a6b"}}})
 
 
 def played(stack: Stack, tmp_path: Any) -> None:
@@ -55,9 +55,7 @@ def played(stack: Stack, tmp_path: Any) -> None:
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     with Stack(TEMPLATE, start=playing.written(STEPS)[0].at) as running:
         played(running, tmp_path_factory.mktemp("page"))
-        site = json.dumps(SITE | {"feeds": [url("feed.xml")], "engines": {"indexnow": {"key": "0f4b1c2d3e4f5a6b"}}})
-        name = f"{running.variable('SITES_PATH')}/{HOST}"
-        running.client("ssm").put_parameter(Name=name, Value=site, Type="String", Overwrite=True)
+        running.put_site(HOST, SITE_OF_THE_PAGE)
         yield running
 
 
@@ -142,14 +140,13 @@ def test_another_secret_makes_other_tokens(stack: Stack) -> None:
     assert ask(stack, f"/sites/{HOST}/{token(stack)}").status == HTTPStatus.OK
 
 
-def test_a_site_whose_parameter_cannot_be_used_is_shown_as_last_applied(stack: Stack) -> None:
-    name = f"{stack.variable('SITES_PATH')}/{HOST}"
-    before = stack.client("ssm").get_parameter(Name=name)["Parameter"]["Value"]
-    stack.client("ssm").put_parameter(Name=name, Value='{"host": 1}', Type="String", Overwrite=True)
+def test_a_site_whose_newest_version_cannot_be_read_is_shown_with_the_one_before(stack: Stack) -> None:
+    stack.put_site(HOST, '{"host": 1}')
+    stack.forget_clients()
     html = page(stack)
-    stack.client("ssm").put_parameter(Name=name, Value=before, Type="String", Overwrite=True)
+    stack.put_site(HOST, SITE_OF_THE_PAGE)
 
-    assert "cannot be used" in html
+    assert "cannot be read" in html
     assert "Flood" in html
 
 
@@ -161,49 +158,36 @@ def test_a_page_that_cannot_be_read_is_503(stack: Stack) -> None:
     assert b"InternalError" not in answer.body
 
 
+DENIED = ClientError({"Error": {"Code": "AccessDenied", "Message": "arn:aws:sts::123456789012:show may not"}}, "Query")
+TIMED_OUT, DEFECT = OutOfTime(service="s3", seconds=2.0), ValueError("a defect")
+
+
 @pytest.mark.parametrize(
-    ("part", "missing"),
+    ("module", "part", "missing", "failure"),
     [
-        ("_refused", "refused deliveries: cannot be read now"),
-        ("_recorded", "deliveries of the newest stories: cannot be read now"),
-        ("_quarantined", "events in quarantine: cannot be read now"),
-        ("story_of", "The answer cannot be read now"),
+        (read_page, "_refused", "refused deliveries: cannot be read now", DENIED),
+        (read_page, "_recorded", "deliveries of the newest stories: cannot be read now", TIMED_OUT),
+        (read_page, "_quarantined", "events in quarantine: cannot be read now", DEFECT),
+        (read_page, "story_of", "The answer cannot be read now", DENIED),
+        (read_page, "story_of", "The answer cannot be read now", TIMED_OUT),
+        (read_page, "story_of", "The answer cannot be read now", DEFECT),
+        (bucket, "listed", "files in the bucket: cannot be read now", DENIED),
     ],
-)
-@pytest.mark.parametrize(
-    "failure",
-    [
-        ClientError({"Error": {"Code": "InternalError", "Message": "a fault that the test ordered"}}, "Query"),
-        OutOfTime(service="s3", seconds=2.0),
-        ValueError("a defect"),
-    ],
-    ids=["refused by AWS", "out of time", "a defect"],
 )
 def test_a_part_that_cannot_be_read_leaves_the_rest_of_the_page(
-    part: str, missing: str, failure: Exception, stack: Stack, monkeypatch: pytest.MonkeyPatch
+    module: Any, part: str, missing: str, failure: Exception, stack: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:
         raise failure
 
     page(stack)  # the module of the function is imported with the first page
-    monkeypatch.setattr(read_page, part, fail)
+    monkeypatch.setattr(module, part, fail)
     html = page(stack, STORY)
 
     assert missing in html
     assert ("verdict yes" in html) is (part != "story_of")
     assert "sitemap-news.xml" in html
     assert str(failure) not in html
-
-
-def test_an_error_of_aws_is_not_shown(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
-    def denied(*_: object) -> None:
-        message = "User: arn:aws:sts::123456789012:assumed-role/show is not authorized"
-        raise ClientError({"Error": {"Code": "AccessDenied", "Message": message}}, "ListObjectsV2")
-
-    monkeypatch.setattr(bucket, "listed", denied)
-    html = page(stack)
-
-    assert "files in the bucket: cannot be read now" in html
     assert "123456789012" not in html
 
 
@@ -219,14 +203,12 @@ def test_the_refusals_are_read_once_for_the_page_and_the_answer(stack: Stack) ->
 
 
 def test_the_page_of_an_unusable_site_with_a_question_needs_no_other_grant(stack: Stack) -> None:
-    name = f"{stack.variable('SITES_PATH')}/{HOST}"
-    before = stack.client("ssm").get_parameter(Name=name)["Parameter"]["Value"]
-    stack.client("ssm").put_parameter(Name=name, Value='{"host": 1}', Type="String", Overwrite=True)
+    stack.put_site(HOST, '{"host": 1}')
     stack.forget_clients()
     stack.wire.guard.refused.clear()
     for question in (STORY, REFUSED, url("news/missing"), "flood", "cms#1", "bus#7"):
         assert "The answer cannot be read now" not in page(stack, question)
-    stack.client("ssm").put_parameter(Name=name, Value=before, Type="String", Overwrite=True)
+    stack.put_site(HOST, SITE_OF_THE_PAGE)
     stack.forget_clients()
 
     assert stack.wire.guard.refused == []
@@ -260,13 +242,8 @@ def test_a_grant_of_the_page_that_is_taken_away_is_missed(
 
 @pytest.fixture(scope="module")
 def server(stack: Stack) -> Iterator[Server]:
-    running = Server(stack, "127.0.0.1", 0)
-    thread = threading.Thread(target=running._server.serve_forever, daemon=True)
-    thread.start()
-    yield running
-    running.stop()
-    thread.join()
-    running.close()
+    with serving(stack) as running:
+        yield running
 
 
 class Stay(urllib.request.HTTPRedirectHandler):
@@ -318,21 +295,17 @@ def test_a_form_of_another_page_is_refused(stack: Stack, server: Server) -> None
     assert "no event named this page" in page(stack, url("news/no"))
 
 
-@pytest.mark.parametrize("address", ["http://[", "//[draft]/a", "https://exa\u2100mple.com/"])
-def test_a_form_with_an_address_that_is_no_url_is_refused(address: str, stack: Stack, server: Server) -> None:
-    fields = {"do": "publish", "title": "New", "url": address}
-
-    assert post(server, f"sites/{HOST}/{token(stack)}/article", fields)[0] == HTTPStatus.BAD_REQUEST
-
-
-def test_a_form_to_a_host_that_is_no_name_is_refused(stack: Stack, server: Server) -> None:
+def test_a_form_with_an_address_that_is_no_url_is_refused(stack: Stack, server: Server) -> None:
     path = f"sites/{HOST}/{token(stack)}/article"
-
+    for address in ("http://[", "//[draft]/a", "https://exa\u2100mple.com/"):
+        fields = {"do": "publish", "title": "New", "url": address}
+        assert post(server, path, fields)[0] == HTTPStatus.BAD_REQUEST
     assert post(server, path, {"do": "publish"}, Host="[", Origin="http://[")[0] == HTTPStatus.FORBIDDEN
 
 
 @pytest.mark.parametrize(
-    ("secret", "status"), [(f"{HOST}/newsroom", HTTPStatus.SERVICE_UNAVAILABLE), ("page", HTTPStatus.NOT_FOUND)]
+    ("secret", "status"),
+    [(f"webhooks/{HOST}/newsroom", HTTPStatus.SERVICE_UNAVAILABLE), ("page", HTTPStatus.NOT_FOUND)],
 )
 def test_a_form_that_needs_a_missing_secret_is_refused(
     secret: str, status: HTTPStatus, stack: Stack, server: Server

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+from stoppress.poll import shares
 from stoppress_cli.app import app
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.scenario.file import ScenarioError, parse
@@ -27,6 +28,7 @@ START: list[dict[str, Any]] = [
 ]
 A, B = f"https://{HOST}/a", f"https://{HOST}/b"
 
+SITE_STEP = '{"at": "2026-11-20T08:00:00Z", "site": {"host": "a.example.com", "publication": "A"}}'
 Run = Callable[..., Player]
 
 
@@ -61,10 +63,6 @@ def failures(player: Player) -> list[str]:
     return [failure.split(": ", 1)[1] for failure in player.report.failures]
 
 
-def test_a_new_site_has_its_files_at_once(run: Run) -> None:
-    assert failures(run({"expect": {"files": ["sitemap.xml", "sitemap-news.xml"], "news": [], "urls": []}})) == []
-
-
 def test_an_article_of_the_webhook_and_one_of_the_bus_are_in_the_files_before_they_are_looked_at(run: Run) -> None:
     event = {"source": "bus", "detail-type": "article.published", "detail": {**article("2", B), "site": HOST}}
     wanted = {
@@ -74,35 +72,6 @@ def test_an_article_of_the_webhook_and_one_of_the_bus_are_in_the_files_before_th
     }  # fmt: skip
 
     assert failures(run(post("1", A), {"event": event}, {"expect": wanted})) == []
-
-
-def rss(page: str) -> str:
-    link = f"https://{HOST}/{page}"
-    return f'<rss version="2.0"><channel><item><title>{page}</title><link>{link}</link></item></channel></rss>'
-
-
-def test_feeds_of_a_further_parameter_are_polled_and_a_change_of_it_is_applied(tmp_path: Path) -> None:
-    """The site's own parameter stays as it is. A step of a scenario puts only that one, so the test puts the further parameter."""
-    case = tmp_path / "case.jsonl"
-    feeds = {name: f"https://{HOST}/{name}.xml" for name in ("rss", "sport", "culture")}
-    served = [{"feed": url, "body": rss(name)} for name, url in feeds.items()]
-    wanted = [f"https://{HOST}/{name}" for name in feeds]
-    parts = [
-        [*START, *served, {"at": "2026-11-20T08:02:00Z", "expect": {"urls": wanted[:2]}}],
-        [{"at": "2026-11-20T08:04:00Z", "expect": {"urls": wanted}}],
-    ]
-    before, after = (parse([json.dumps(step) for step in part], case) for part in parts)
-    with (
-        Stack(REAL, start=before[0].at) as stack,
-        playing(stack, case, tmp_path / "out", lambda line, text: None) as player,
-    ):
-        for lines, names in ((before, ["sport"]), (after, ["sport", "culture"])):
-            stack.client("ssm").put_parameter(
-                Name=f"{stack.variable('SITES_PATH')}/{HOST}/feeds-1",
-                Value=json.dumps([feeds[name] for name in names]), Type="String", Overwrite=True,
-            )  # fmt: skip
-            player.play(lines)
-        assert failures(player) == []
 
 
 def test_a_burst_is_one_rewrite_and_spread_steps_are_several(run: Run) -> None:
@@ -129,18 +98,27 @@ def test_a_feed_is_polled_at_the_next_step_and_not_read_again_while_it_has_not_c
     assert invocations(player, "PollFeeds") == 2
 
 
+def test_feeds_that_are_too_many_for_one_run_are_polled_by_several_in_their_minute(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shares, "FEEDS_A_RUN", 2)
+    pages = [f"https://{HOST}/{number}" for number in range(5)]
+    feeds = {page: f"https://feeds{number}.example.net/rss.xml" for number, page in enumerate(pages)}
+    body = '<rss version="2.0"><channel><item><title>A</title><link>{}</link></item></channel></rss>'
+    minute = {"at": "2026-11-20T08:02:00Z", "expect": {"urls": pages}}
+
+    site = {**SITE, "feeds": [{"url": url, "own": True} for url in feeds.values()]}
+    player = run({"site": site}, *({"feed": url, "body": body.format(page)} for page, url in feeds.items()), minute)
+
+    assert failures(player) == []
+    assert invocations(player, "PollFeeds") == 3
+
+
 def test_missed_minutes_fire_once_and_with_tick_each(run: Run) -> None:
     once = run({"at": "2026-11-20T09:00:00Z", "save": "a"})
     each = run({"at": "2026-11-20T09:00:00Z", "tick": True, "save": "a"})
 
     assert (invocations(once, "PollFeeds"), invocations(each, "PollFeeds")) == (1, 60)
-
-
-def test_an_article_leaves_the_news_sitemap_with_no_event(run: Run) -> None:
-    gone = {"at": "2026-11-22T07:59:00Z", "expect": {"news": [], "urls": [A]}}
-    still = {"at": "2026-11-22T07:58:00Z", "expect": {"news": [A], "urls": [A]}}
-
-    assert failures(run(post("1", A), still, gone)) == []
 
 
 def test_differences_say_what_was_expected_and_what_is_there(run: Run) -> None:
@@ -149,9 +127,7 @@ def test_differences_say_what_was_expected_and_what_is_there(run: Run) -> None:
         "reply": {"id": "2"}, "quarantined": ["no such"], "articles": {"cms/1": {"state": "held"}, "cms/9": {}},
     }  # fmt: skip
 
-    found = failures(run(post("1", A), {"expect": wanted}))
-
-    assert found == [
+    assert failures(run(post("1", A), {"expect": wanted})) == [
         "status: expected 404, found 200",
         'reply: id: expected "2", found "1"',
         f"news: missing: {B}",
@@ -176,20 +152,6 @@ def test_a_saved_state_is_every_object_with_its_headers(run: Run, tmp_path: Path
     assert meta[f"{HOST}/sitemap.xml"]["ContentType"].startswith("application/xml")
 
 
-def test_a_write_that_fails_is_made_good_at_a_later_step(run: Run) -> None:
-    fault = {
-        "fault": {"service": "s3", "operation": "PutObject", "key": "sitemap-news.xml", "times": 1, "error": "SlowDown"}
-    }
-    player = run(
-        {"at": "2026-11-20T08:00:10Z", **fault},
-        post("1", A),
-        {"expect": {"news": [], "urls": [A]}},
-        {"at": "2026-11-20T08:30:00Z", "expect": {"news": [A], "urls": [A]}},
-    )
-
-    assert failures(player) == []
-
-
 def test_a_call_whose_answer_is_lost_has_taken_effect(run: Run) -> None:
     fault = {"service": "dynamodb", "operation": "TransactWriteItems", "error": "InternalServerError", "applied": True}
     player = run({"fault": fault}, post("1", A), {"expect": {"articles": {"cms/1": {"state": "listed"}}}})
@@ -207,21 +169,20 @@ def test_an_expectation_of_files_needs_a_site_where_there_are_several(run: Run) 
     assert failures(run(other, {"expect": {"urls": [], "site": "two.example.org"}})) == []
 
 
-@pytest.mark.parametrize(
-    ("step", "status"),
-    [
-        (post("1", A, sign=False), 401),
-        (post("1", A, headers={"webhook-timestamp": "1"}), 401),
-        (post("1", A, headers={"webhook-signature": "v1,AAAA"}), 401),
-        (post("1", A, post=f"/webhooks/{HOST}/nobody"), 404),
-        (post("1", A, post="/webhooks/nobody.example.com/cms"), 404),
-        (post("1", A, post="/elsewhere"), 404),
-        (post("1", A, method="PUT"), 405),
-        (post("1", A, body="{"), 400),
-    ],
-)
-def test_a_request_that_is_wrong_is_answered_so(run: Run, step: dict[str, Any], status: int) -> None:
-    assert failures(run(step, {"expect": {"status": status, "urls": []}})) == []
+def test_a_request_that_is_wrong_is_answered_so(run: Run) -> None:
+    wrong: list[tuple[dict[str, Any], int]] = [
+        ({"sign": False}, 401),
+        ({"headers": {"webhook-timestamp": "1"}}, 401),
+        ({"headers": {"webhook-signature": "v1,AAAA"}}, 401),
+        ({"post": f"/webhooks/{HOST}/nobody"}, 404),
+        ({"post": "/webhooks/nobody.example.com/cms"}, 404),
+        ({"post": "/elsewhere"}, 404),
+        ({"method": "PUT"}, 405),
+        ({"body": "{"}, 400),
+    ]
+    steps = [(post("1", A, **step), {"expect": {"status": status, "urls": []}}) for step, status in wrong]
+
+    assert failures(run(*(step for pair in steps for step in pair))) == []
 
 
 def test_what_aws_refuses_is_an_error_of_the_scenario(run: Run) -> None:
@@ -245,38 +206,43 @@ def test_signing_with_a_secret_that_does_not_exist_is_an_error_of_the_scenario(r
 
 
 @pytest.mark.parametrize(
-    ("text", "code", "said"),
+    ("text", "options", "code", "reason"),
     [
-        ('{"at": "2026-11-20T08:00:00Z", "site": {"host": "a.example.com", "publication": "A"}}', 0, ""),
-        (
-            '{"at": "2026-11-20T08:00:00Z", "site": {"host": "a.example.com", "publication": "A"}}\n{"expect": {"urls": ["b"]}}',
-            1,
-            "case.jsonl:2: urls: missing: b",
-        ),
-        ('{"at": "2026-11-20T08:00:00Z", "save": "a", "colour": 1}', 2, "case.jsonl:1: save: unknown key `colour`"),
+        (SITE_STEP, [], 0, ""),
+        (f'{SITE_STEP}\n{{"expect": {{"urls": ["b"]}}}}', [], 1, "case.jsonl:2: urls: missing: b"),
+        ('{"at": "2026-11-20T08:00:00Z", "save": "a", "colour": 1}', [], 2, "case.jsonl:1: save: unknown key `colour`"),
+        (SITE_STEP, ["--log", "nowhere/log"], 2, "name another place with --log or --out"),
+        (SITE_STEP, ["--out", "case.jsonl"], 2, "is a file"),
     ],
 )
-def test_the_command_ends_with_the_right_code_and_says_why(tmp_path: Path, text: str, code: int, said: str) -> None:
-    result = played(text, tmp_path)
+def test_the_command_ends_with_the_right_code_and_its_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str],
+    text: str, options: list[str], code: int, reason: str,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    result = played(text, tmp_path, *options)
 
     assert result.exit_code == code
-    assert said in result.stderr
+    assert reason in result.output + capfd.readouterr().err
 
 
-def played(text: str, tmp_path: Path) -> Result:
+def played(text: str, tmp_path: Path, *more: str) -> Result:
     """`stoppress play` with a scenario of this text."""
     (tmp_path / "case.jsonl").write_text(text)
     options = {"--out": tmp_path / "out", "--log": tmp_path / "log", "--template": REAL}
     words = [str(word) for option in options.items() for word in option]
-    return CliRunner().invoke(app, ["play", str(tmp_path / "case.jsonl"), *words])
+    return CliRunner().invoke(app, ["play", str(tmp_path / "case.jsonl"), *words, *more])
 
 
 def test_the_report_counts_articles_files_calls_units_and_metrics(tmp_path: Path) -> None:
-    said = played("\n".join(json.dumps(step) for step in [*START, post("1", A)]), tmp_path).stdout
+    report = played("\n".join(json.dumps(step) for step in [*START, post("1", A)]), tmp_path).stdout
 
-    assert "articles   listed 1" in said
-    assert f"files      {HOST} 3" in said
-    assert "dynamodb.TransactWriteItems 1" in said
-    assert "write units" in said
-    assert "FilesWritten" in said
+    for words in (
+        "articles   listed 1",
+        f"files      {HOST} 3",
+        "dynamodb.TransactWriteItems 1",
+        "write units",
+        "FilesWritten",
+    ):
+        assert words in report
     assert '"EventsListed": 1' in (tmp_path / "log").read_text()

@@ -83,7 +83,7 @@ def test_an_unknown_identifier_makes_the_whole_batch_a_failure(toy: Toy) -> None
         assert waiting(stack, "Queue") == ["a", "b"]
 
 
-def test_failures_are_not_heard_where_the_mapping_does_not_listen(toy: Toy) -> None:
+def test_failures_are_not_received_where_the_mapping_does_not_listen(toy: Toy) -> None:
     toy.write(source(), QUEUES)
     toy.plan({"batchItemFailures": [{"itemIdentifier": "nobody"}]})
     with toy.running() as stack:

@@ -1,6 +1,5 @@
 """Search Console on the local stack: from a webhook to what Google made of the story, with Google on loopback."""
 
-import json
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -8,17 +7,15 @@ from typing import Any
 
 import pytest
 
+from stoppress.notify import fetch, service_account
 from stoppress.show import read_site
 from stoppress.show.read_story import story_of
 from stoppress.show.site import Access, stack_status
-from stoppress.tell import fetch, service_account
-from stoppress_cli.local.gateway import Request
+from stoppress_cli.commands.explain import as_lines as explained
+from stoppress_cli.commands.status import as_lines as status_lines
 from stoppress_cli.local.permissions import Ask, Permissions
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.template import ACCOUNT, REGION
-from stoppress_cli.scenario import signing
-from stoppress_cli.stack.explain import as_lines as explained
-from stoppress_cli.stack.status import as_lines as status_lines
 from tests.deployment.test_grants import SECRETS_OF_ENGINES
 from tests.support import operated
 from tests.support.console import Console, console, json_key
@@ -28,7 +25,7 @@ pytestmark = pytest.mark.moto
 
 HOST = operated.HOST
 SITE: dict[str, Any] = operated.SITE | {
-    "engines": {"search_console": {"property": f"https://{HOST}/", "secret": "engine-google"}}
+    "engines": {"search_console": {"property": f"https://{HOST}/", "secret": "google"}}
 }
 MINUTE = timedelta(minutes=1)
 
@@ -50,17 +47,12 @@ def stack(tmp_path: Path, google: Console) -> Iterator[Stack]:
 
 
 def put_key(stack: Stack) -> None:
-    name = f"{stack.variable('SECRETS_PATH')}/{HOST}/engine-google"
+    name = f"{stack.variable('SECRETS_PATH')}/engines/{HOST}/google"
     stack.client("secretsmanager").create_secret(Name=name, SecretString=json_key())
 
 
 def publish(stack: Stack, story: str) -> None:
-    at = f"{stack.clock.now():%Y-%m-%dT%H:%M:%SZ}"
-    data = {"id": story, "url": operated.url(story), "title": "Flood closes the harbour", "published_at": at}
-    body = json.dumps({"type": "article.published", "timestamp": at, "data": data}).encode()
-    headers = {"content-type": "application/json"}
-    signed = signing.standard("whsec_c3RvcHByZXNz", headers, body, f"msg_{story}", stack.clock.now())
-    assert stack.request(Request("POST", operated.CMS, "", headers | signed, body)).status == 200
+    operated.publish(stack, story, story)
     stack.rest()
 
 
@@ -69,7 +61,7 @@ def wait(stack: Stack, minutes: int) -> None:
         stack.advance(stack.clock.now() + 5 * MINUTE)
 
 
-def test_a_story_is_told_and_inspected_twice_and_the_sitemaps_are_submitted_and_read(
+def test_a_story_is_notified_and_inspected_twice_and_the_sitemaps_are_submitted_and_read(
     stack: Stack, google: Console
 ) -> None:
     put_key(stack)
@@ -83,7 +75,7 @@ def test_a_story_is_told_and_inspected_twice_and_the_sitemaps_are_submitted_and_
     wait(stack, 7 * 60)
     assert google.inspected == [operated.url("flood")] * 2
     assert len(google.of("PUT")) == len(google.of("GET")) == 2  # index and news
-    assert (stack.metrics["PagesTold"], stack.metrics["EnginesFailed"], stack.metrics["WorkFailed"]) == (1, 0, 0)
+    assert (stack.metrics["PagesNotified"], stack.metrics["EnginesFailed"], stack.metrics["WorkFailed"]) == (1, 0, 0)
     assert stack.wire.guard.refused == []
 
     now = stack.clock.now()
@@ -95,16 +87,14 @@ def test_a_story_is_told_and_inspected_twice_and_the_sitemaps_are_submitted_and_
     assert len([line for line in status_lines(answer, in_detail=True) if "URLs, 0 errors, 2 warnings" in line]) == 2
 
 
-def test_a_site_whose_key_is_missing_is_told_of_in_status_and_everything_else_goes_on(
-    stack: Stack, google: Console
-) -> None:
+def test_a_missing_key_is_in_status_and_everything_else_goes_on(stack: Stack, google: Console) -> None:
     publish(stack, "flood")
     wait(stack, 20)
     assert google.requests == []
-    assert (stack.metrics["PagesTold"], stack.metrics["EnginesFailed"]) == (1, 2)  # for sitemaps, and for the story
+    assert (stack.metrics["PagesNotified"], stack.metrics["EnginesFailed"]) == (1, 2)  # for sitemaps, and for the story
     now = stack.clock.now()
     [problem] = stack_status(read_site.read_stack(HOST, now, None), now, Access("news")).problems
-    assert "Search Console tells nothing of the site: the secret" in problem.what
+    assert "Search Console returns no report: the secret" in problem.what
 
     put_key(stack)
     wait(stack, 25)
@@ -122,12 +112,12 @@ def test_the_key_is_read_by_the_grant_for_keys_of_engines_which_covers_no_other_
         wait(stack, 20)
     assert google.inspected == [operated.url("flood")]
     assert stack.wire.guard.refused == []
-    assert roles_refused(asks, tmp_path, SECRETS_OF_ENGINES.taken_from) == {"TellEnginesRole"}
+    assert roles_refused(asks, tmp_path, SECRETS_OF_ENGINES.taken_from) == {"NotifyEnginesRole"}
 
     permissions = Permissions(stack.resources.values())
-    role = permissions.role_of("TellEngines")
+    role = permissions.role_of("NotifyEngines")
     assert role
-    names = [f"{HOST}/engine-google-AbCdEf", "shared/engine-google-AbCdEf", f"{HOST}/newsroom-AbCdEf", "websub-AbCdEf"]
+    names = [f"engines/{HOST}/google-AbCdEf", "engines/shared/google-AbCdEf", f"webhooks/{HOST}/newsroom-AbCdEf"]
     path = f"arn:aws:secretsmanager:{REGION}:{ACCOUNT}:secret:{stack.variable('SECRETS_PATH')}"
     read = [permissions.may(role, Ask("secretsmanager:GetSecretValue", f"{path}/{name}")) for name in names]
-    assert read == [True, True, False, False]
+    assert read == [True, True, False]

@@ -29,8 +29,8 @@ def server() -> Iterator[Server]:
     with Stack(REAL, start=NOON) as stack:
         for host in HOSTS:
             site = json.dumps({"host": host, "publication": "News", "sources": {"cms": {"secret": "cms"}}})
-            stack.client("ssm").put_parameter(Name=f"{stack.variable('SITES_PATH')}/{host}", Value=site, Type="String")
-        secret = f"{stack.variable('SECRETS_PATH')}/www.example.com/cms"
+            stack.put_site(host, site)
+        secret = f"{stack.variable('SECRETS_PATH')}/webhooks/www.example.com/cms"
         stack.client("secretsmanager").create_secret(Name=secret, SecretString="whsec_c3RvcHByZXNz")
         stack.rest()
         running = Server(stack, "127.0.0.1", 0)
@@ -82,7 +82,7 @@ def test_what_is_noted_of_a_file_is_said_as_s3_says_it(server: Server) -> None:
 
     assert {name for name in headers if name.startswith("x-amz-meta-")} == {
         "x-amz-meta-changed",
-        "x-amz-meta-config-version",
+        "x-amz-meta-config",
         "x-amz-meta-form",
         "x-amz-meta-whole",
     }

@@ -5,15 +5,14 @@ from typing import Any
 import pytest
 from moto.dynamodb.models import dynamodb_backends
 
-from stoppress_cli.local import queues
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.template import ACCOUNT, REGION
-from tests.local_stack.toy import NOON, TABLE, Toy, arn
+from tests.local_stack.toy import NOON, TABLE, Toy
 
 pytestmark = pytest.mark.moto
 
 MINUTE = timedelta(minutes=1)
-FAILURES: dict[str, Any] = {"Table": TABLE, "Failures": {"Type": "AWS::SQS::Queue"}}
+RESOURCES: dict[str, Any] = {"Table": TABLE}
 
 
 def source(**properties: Any) -> dict[str, Any]:
@@ -31,12 +30,8 @@ def keys(toy: Toy) -> list[list[str]]:
     return [[record["dynamodb"]["Keys"]["pk"]["S"] for record in event["Records"]] for event in toy.events]
 
 
-def given_up(stack: Stack) -> list[Any]:
-    return [json.loads(message.body) for message in queues.queue(arn(stack, "Failures"))._messages]
-
-
 def test_records_come_in_order_in_batches_of_the_mapping_with_both_images(toy: Toy) -> None:
-    toy.write(source(BatchSize=2), FAILURES)
+    toy.write(source(BatchSize=2), RESOURCES)
     with toy.running() as stack:
         put(stack, "a", "b", "c")
         put(stack, "a", value="2")
@@ -53,7 +48,7 @@ def test_records_come_in_order_in_batches_of_the_mapping_with_both_images(toy: T
 
 
 def test_what_was_read_is_kept_no_longer_and_the_numbers_go_on(toy: Toy) -> None:
-    toy.write(source(BatchSize=1), FAILURES)
+    toy.write(source(BatchSize=1), RESOURCES)
     with toy.running() as stack:
         for key in "abc":
             put(stack, key)
@@ -68,7 +63,7 @@ def test_what_was_read_is_kept_no_longer_and_the_numbers_go_on(toy: Toy) -> None
 
 def test_what_the_filter_refuses_is_not_handed_over(toy: Toy) -> None:
     pattern = json.dumps({"dynamodb": {"Keys": {"pk": {"S": [{"prefix": "file#"}]}}}})
-    toy.write(source(FilterCriteria={"Filters": [{"Pattern": pattern}]}), FAILURES)
+    toy.write(source(FilterCriteria={"Filters": [{"Pattern": pattern}]}), RESOURCES)
     with toy.running() as stack:
         put(stack, "article#1", "file#1", "article#2")
         stack.rest()
@@ -77,7 +72,7 @@ def test_what_the_filter_refuses_is_not_handed_over(toy: Toy) -> None:
 
 
 def test_a_failed_batch_is_tried_twice_and_again_when_the_clock_has_moved_later_records_waiting(toy: Toy) -> None:
-    toy.write(source(), FAILURES)
+    toy.write(source(), RESOURCES)
     toy.plan("raise", "raise", "raise")
     with toy.running() as stack:
         put(stack, "a")
@@ -91,7 +86,7 @@ def test_a_failed_batch_is_tried_twice_and_again_when_the_clock_has_moved_later_
 
 
 def test_a_partial_failure_is_repeated_from_the_reported_record(toy: Toy) -> None:
-    toy.write(source(FunctionResponseTypes=["ReportBatchItemFailures"]), FAILURES)
+    toy.write(source(FunctionResponseTypes=["ReportBatchItemFailures"]), RESOURCES)
     with toy.running() as stack:
         put(stack, "a", "b", "c")
         toy.plan({"batchItemFailures": [{"itemIdentifier": _sequence(stack, 1)}]})
@@ -106,39 +101,8 @@ def _sequence(stack: Stack, index: int) -> str:
     return str(shard.items[index].record["dynamodb"]["SequenceNumber"])
 
 
-def test_a_batch_that_raises_is_halved_until_the_bad_record_stands_alone(toy: Toy) -> None:
-    toy.write(source(BisectBatchOnFunctionError=True, MaximumRetryAttempts=0, **_to_failures()), FAILURES)
-    # all four, the first half, "a" alone; then "b", and the other half
-    toy.plan("raise", "raise", "raise")
-    with toy.running() as stack:
-        put(stack, "a", "b", "c", "d")
-        stack.rest()
-
-        assert keys(toy) == [["a", "b", "c", "d"], ["a", "b"], ["a"], ["b"], ["c", "d"]]
-        assert [report["DDBStreamBatchInfo"]["batchSize"] for report in given_up(stack)] == [1]
-
-
-def test_a_batch_is_given_up_after_its_retries_and_reported_and_the_next_goes_on(toy: Toy) -> None:
-    toy.write(source(BatchSize=1, MaximumRetryAttempts=2, **_to_failures()), FAILURES)
-    toy.plan("raise", "raise", "raise")
-    with toy.running() as stack:
-        put(stack, "a", "b")
-        stack.rest()
-        stack.advance(NOON + MINUTE)
-
-        assert keys(toy) == [["a"], ["a"], ["a"], ["b"]]
-        report = given_up(stack)[0]
-    assert report["requestContext"]["condition"] == "RetryAttemptsExhausted"
-    assert report["requestContext"]["approximateInvokeCount"] == 3
-    assert report["DDBStreamBatchInfo"]["startSequenceNumber"] == report["DDBStreamBatchInfo"]["endSequenceNumber"]
-
-
-def _to_failures() -> dict[str, Any]:
-    return {"DestinationConfig": {"OnFailure": {"Type": "SQS", "Destination": {"Fn::GetAtt": "Failures.Arn"}}}}
-
-
 def test_a_write_that_changes_nothing_is_no_record(toy: Toy) -> None:
-    toy.write(source(), FAILURES)
+    toy.write(source(), RESOURCES)
     with toy.running() as stack:
         put(stack, "a")
         put(stack, "a")
@@ -148,7 +112,7 @@ def test_a_write_that_changes_nothing_is_no_record(toy: Toy) -> None:
 
 
 def test_an_update_that_makes_an_item_is_one_insert_with_its_whole_image(toy: Toy) -> None:
-    toy.write(source(), FAILURES)
+    toy.write(source(), RESOURCES)
     with toy.running() as stack:
         stack.client("dynamodb").update_item(
             TableName=stack.resources["Table"].ref,

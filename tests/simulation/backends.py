@@ -1,8 +1,8 @@
 """What stands behind the doors: the doubles for the wide run, moto for the narrow one."""
 
+import json
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from datetime import UTC, datetime
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -14,17 +14,17 @@ from moto.s3.models import s3_backends
 from stoppress_cli.local import bus, creation, moto_fixes, queues
 from stoppress_cli.local.stream import MotoReader
 from stoppress_cli.local.template import ACCOUNT, REGION, Json
-from tests.simulation.doubles.configuration import SecretsManager, Ssm
+from tests.simulation.doubles.configuration import SecretsManager
 from tests.simulation.doubles.dynamodb import Dynamo
 from tests.simulation.doubles.events import Events
 from tests.simulation.doubles.s3 import S3
-from tests.simulation.doubles.sqs import Queue, Sqs
+from tests.simulation.doubles.sqs import Message, Queue, Sqs
 
 if TYPE_CHECKING:
     from tests.simulation.stack import StackOnDoubles
     from tests.simulation.world import World
 
-_SERVICES = ("dynamodb", "s3", "sqs", "ssm", "secretsmanager", "events")
+_SERVICES = ("dynamodb", "s3", "sqs", "secretsmanager", "events")
 
 
 class Fast(Sqs):
@@ -38,14 +38,10 @@ class Fast(Sqs):
         self._secrets = SecretsManager()
         self._told = 0
 
-        def parameter_changed(name: str, version: int) -> None:
-            world.arrived(bus.DEFAULT_BUS, parameter_event(name, version))
-
         self.clients: dict[str, Any] = {
             "dynamodb": self._dynamo,
             "s3": self._s3,
             "sqs": self,
-            "ssm": Ssm(parameter_changed),
             "secretsmanager": self._secrets,
             "events": Events(world.arrived),
         }
@@ -74,11 +70,47 @@ class Fast(Sqs):
         return list(self._dynamo.all_items())
 
 
-def parameter_event(name: str, version: int) -> Json:
-    """What Parameter Store tells the default bus of a parameter that was put."""
-    detail = {"operation": "Create" if version == 1 else "Update", "name": name, "type": "String"}
-    arn = f"arn:aws:ssm:{REGION}:{ACCOUNT}:parameter{name}"
-    return bus.envelope("Parameter Store Change", "aws.ssm", detail, datetime.now(UTC), [arn])
+class OfNextVersion(Fast):
+    """The doubles, with what the next version writes: an unknown attribute in each item, an unknown key in each object of a message."""
+
+    def __init__(self, world: "World | StackOnDoubles") -> None:
+        super().__init__(world)
+        write = self._dynamo._write
+        self._dynamo._write = lambda key, new: write(key, new and _item_of_next_version(new))  # type: ignore[method-assign]
+
+    def _put(self, queue: Queue, body: str, delay_s: int) -> Message:
+        return super()._put(queue, _message_of_next_version(body), delay_s)
+
+
+# Maps in items whose keys are data: hours, sources, Search Console's types of URLs.
+_KEYED_BY_DATA = ("missed", "removed", "urls")
+
+
+def _item_of_next_version(item: Json) -> Json:
+    plain = {name: value if name in _KEYED_BY_DATA else _value_of_next_version(value) for name, value in item.items()}
+    if "message" in item:
+        plain["message"] = {"S": _message_of_next_version(item["message"]["S"])}
+    return plain | {"of_next_version": {"L": [{"N": "1"}]}}
+
+
+def _value_of_next_version(value: Json) -> Json:
+    if "L" in value:
+        return {"L": [_value_of_next_version(each) for each in value["L"]]}
+    return {"M": _item_of_next_version(value["M"])} if "M" in value else value
+
+
+def _message_of_next_version(body: str) -> str:
+    with suppress(ValueError, RecursionError):
+        return json.dumps(_object_of_next_version(json.loads(body)))
+    return body
+
+
+def _object_of_next_version(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_object_of_next_version(each) for each in value]
+    if isinstance(value, dict):
+        return {name: _object_of_next_version(each) for name, each in value.items()} | {"of_next_version": {"a": [1]}}
+    return value
 
 
 class Moto:
@@ -88,7 +120,6 @@ class Moto:
         self._table = world.wiring.only("AWS::DynamoDB::Table")
         self._bucket = world.wiring.only("AWS::S3::Bucket").ref
         self.clients: dict[str, Any] = {service: _client(service) for service in _SERVICES}
-        self.clients["ssm"] = _InOrder(self.clients["ssm"])
         self._stream = MotoReader(self._table.ref, f"{self._table.arn}/stream/local")
         made = sorted(world.wiring.resources, key=lambda one: "RedrivePolicy" in one.properties)
         for resource in made:
@@ -136,21 +167,6 @@ class Moto:
     def items(self) -> list[Json]:
         pages = self.clients["dynamodb"].get_paginator("scan").paginate(TableName=self._table.ref)
         return [item for page in pages for item in page["Items"]]
-
-
-class _InOrder:
-    """The client of SSM, its parameters in the order of their names: moto's come in that of a set."""
-
-    def __init__(self, behind: Any) -> None:
-        self._behind = behind
-
-    def __getattr__(self, operation: str) -> Any:
-        return getattr(self._behind, operation)
-
-    def get_parameters_by_path(self, **params: Any) -> Any:
-        answer = self._behind.get_parameters_by_path(**params)
-        answer["Parameters"].sort(key=lambda parameter: parameter["Name"])
-        return answer
 
 
 @cache

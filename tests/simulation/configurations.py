@@ -1,4 +1,4 @@
-"""Random sites: a configuration, the stories that the site heard, and its next configuration. A seed decides everything."""
+"""Random sites: a configuration, the stories that the site received, and its next configuration. A seed decides everything."""
 
 import random
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from stoppress.model.limits import NEWS_WINDOW
+from stoppress.model.news_window import NEWS_WINDOW
 
 Document = dict[str, Any]
 
@@ -135,7 +135,7 @@ def _event(chance: random.Random, host: str, number: int, now: datetime) -> tupl
 
 
 def case(seed: int, now: datetime) -> Case:
-    """The site of a seed. Its stories are heard at `now`, and its configuration changes 50 seconds later."""
+    """The site of a seed. Its stories are received at `now`, and its configuration changes 50 seconds later."""
     chance = random.Random(f"configurations {seed}")
     host = f"site-{seed}.example.com"
     before = _document(chance, host)

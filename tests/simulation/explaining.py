@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from unittest import mock
 
@@ -22,7 +22,7 @@ def stories(
     with ExitStack() as opening:
         for module in (bucket, sites, table):
             opening.enter_context(mock.patch.object(module, "client", clients.__getitem__))
-        [site], _ = sites.load_all(host)
+        site = sites.load(host, age_max=timedelta())
         for url, spelling in sorted(spellings.items()):
             yield url, tell(read(Question(spelling, site, canonical(spelling)), now), now)
 
@@ -39,7 +39,7 @@ def difference(found: reading.Listed, url: str, story: Story) -> str:
 class Oracle:
     """What the newsroom meant at some instants that are close together: the reasons that follow from it.
 
-    `acts` are those that the stack has heard, `kept_out` beginnings of paths that the site's rules exclude.
+    `acts` are those that the stack has received, `kept_out` beginnings of paths that the site's rules exclude.
     """
 
     host: str
@@ -93,11 +93,11 @@ class Oracle:
         """What may keep a page out of all sitemaps."""
         here = {act.article for act in self.acts if act.site == self.host and act.url == url}
         if not here:
-            return {"never heard"}
+            return {"never received"}
         kinds = set().union(*(self._of_article(articles[name], url) for articles in self._articles for name in here))
         is_elsewhere = kinds <= {"removed", "moved"}
         if all(name.startswith(f"{FEED}#") or (is_elsewhere and self._may_be_lost(name, story)) for name in here):
-            kinds.add("never heard")  # an entry may have left the feed before a poll
+            kinds.add("never received")  # an entry may have left the feed before a poll
         return kinds if len(here) == 1 else kinds | {"other article"}
 
     def _may_be_lost(self, name: str, story: Story) -> bool:
@@ -105,7 +105,7 @@ class Oracle:
 
         Only the page's story has the earlier URL of a held article and the URL of a late event. A killed function writes no story.
         """
-        return not story.heard and not self.known.heard_in_order(histories(self.acts, self.host)[name])
+        return not story.received and not self.known.received_in_order(histories(self.acts, self.host)[name])
 
     @staticmethod
     def _of_article(article: Meant, url: str) -> set[str]:

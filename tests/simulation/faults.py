@@ -23,10 +23,10 @@ from unittest import mock
 from botocore.exceptions import BotoCoreError, ClientError
 
 import stoppress
-from stoppress.aws import bucket, queues, table
+from stoppress.aws import bucket, queues, sites, table
 from stoppress.model.article import Decision
 from stoppress.model.event import CLOCK_SKEW_MAX, CMS_RANK, order_of
-from stoppress.model.file_names import INDEX_FILE, NEWS_SERIES
+from stoppress.model.file_names import INDEX_FILE, NEWS_SERIES, series_of
 from stoppress.model.order import BURST
 from stoppress.model.site import FEED_SOURCE
 from stoppress.primitives.instants import parse
@@ -55,7 +55,7 @@ FAULTS: dict[str, Swap] = {
         lambda as_read: (
             lambda rev: ("attribute_not_exists(pk) OR attribute_exists(pk)", None) if rev is None else as_read(rev)
         ),
-        44,
+        10,
     ),
     "the article is written apart from its entries": Swap(
         "aws.table:transact", lambda transact: lambda operations: [transact([operation]) for operation in operations], 6
@@ -63,13 +63,13 @@ FAULTS: dict[str, Swap] = {
     "an error while writing is swallowed": Swap(
         "record.article:_write",
         lambda write: lambda *of: _unless(write, (ClientError, BotoCoreError, TimeoutError), *of),
-        12,
+        34,
     ),
     "a conflict is taken for success": Swap(
-        "aws.table:transact", lambda transact: lambda operations: _unless(transact, table.Conflict, operations), 13
+        "aws.table:transact", lambda transact: lambda operations: _unless(transact, table.Conflict, operations), 10
     ),
     "keys that DynamoDB left unread are forgotten": Swap(
-        "aws.table:_table", lambda table: lambda: _With(table(), batch_get_item=_all_read(table())), 85
+        "aws.table:_table", lambda table: lambda: _With(table(), batch_get_item=_all_read(table())), 13
     ),
     "places are handed out and not counted": Swap("aws.places:_keep_series", lambda _: lambda host, series: True, 2),
     "messages that failed are not reported": Swap(
@@ -83,7 +83,7 @@ FAULTS: dict[str, Swap] = {
     ),
     # ── deciding ──
     "what is late is taken for new": Swap("record.late:late", lambda _: _decided_as_if_new, 6),
-    "a removal of what was never heard of leaves no tombstone": Swap(
+    "a removal of what was never received leaves no tombstone": Swap(
         "record.decide:decide",
         lambda decide: (
             lambda event, known, site, now: (
@@ -132,7 +132,7 @@ FAULTS: dict[str, Swap] = {
         "model.event:rank_of", lambda rank_of: lambda source: CMS_RANK if source == FEED_SOURCE else rank_of(source), 4
     ),
     # ── order ──
-    "a timestamp counts as the moment it was heard where it is ahead": Swap(
+    "a timestamp counts as the moment it was received where it is ahead": Swap(
         "model.event:order_of", lambda order_of: lambda event: _clamped(order_of(event)), 22
     ),
     "clocks that are ahead are compared with clocks that are right": Swap(
@@ -145,24 +145,22 @@ FAULTS: dict[str, Swap] = {
     ),
     "versions are ignored": Swap("model.order:_by_version", lambda _: lambda one, other: 0, 54),
     "a tie is won by the publication": Swap(
-        "model.order:_compared",
+        "model.order:_compare",
         lambda compared: lambda one, other: -compared(one, other) if _is_tie(one, other) else compared(one, other),
         218,
     ),
-    "a tie is won by the removal even in a burst": Swap("model.order:BURST", lambda _: timedelta(), 119),
+    "a tie is won by the removal even in a burst": Swap("model.order:BURST", lambda _: timedelta(), 82),
     "a repeat is not known by its content": Swap(
         "model.order:known_by", lambda known_by: lambda **said: known_by(**said)[-1:] if said["delivery"] else (), 87
     ),
     "a repeat is not known by its delivery id": Swap(
-        "model.order:known_by", lambda known_by: lambda **said: known_by(**said | {"delivery": None}), 468
+        "model.order:known_by", lambda known_by: lambda **said: known_by(**said | {"delivery": None}), 213
     ),
     "a delivery that came late is not remembered": Swap(
         "record.late:late", lambda late: lambda event, known, *of: _forgetful(late(event, known, *of), known), 2
     ),
     # ── claims ──
-    "a removal by URL alone is ignored": Swap(
-        "record.claims:is_aimed_at", lambda _: lambda event, claim, owner: False, 11
-    ),
+    "a removal by URL alone is ignored": Swap("record.claims:aimed_at", lambda _: lambda event, copies: None, 11),
     "the CMS cannot remove the page of a feed": Swap(
         "record.remove:weaker_page_removed", lambda _: lambda event, owner, known, now: Decision(outcome="removed"), 11
     ),
@@ -171,15 +169,15 @@ FAULTS: dict[str, Swap] = {
         "record.claims:leave", lambda leave: lambda claim, *of: (claim, leave(claim, *of)[1]), 6
     ),
     "an old claim takes the URL from a newer one": Swap(
-        "model.order:is_claimed_before", lambda _: lambda order, other, same_source: False, 23
+        "model.order:is_claimed_before", lambda _: lambda order, other, same_source: False, 2
     ),
     "clocks of two sources are compared as they are": Swap(
-        "model.order:_own_time", lambda _: lambda order: order.timestamp or order.heard, 259
+        "model.order:_own_time", lambda _: lambda order: order.timestamp or order.received, 259
     ),
     "a feed brings back a URL that the CMS has left": Swap(
         "record.claims:Claimant._stronger_claim",
         lambda stronger: lambda self: "" if self.claim and not self.claim.live else stronger(self),
-        15,
+        84,
     ),
     # ── embargo and first publication ──
     "what is held claims its URL at once": Swap(
@@ -207,7 +205,7 @@ FAULTS: dict[str, Swap] = {
     ),
     # ── identity ──
     "each spelling is a page of its own": Swap("primitives.urls:identity", lambda _: lambda url: url, 2),
-    "a number is one article in all feeds": Swap("feeds.events:_id_of", lambda _: lambda guid, feed, site: guid, 5),
+    "a number is one article in all feeds": Swap("feeds.events:_id_of", lambda _: lambda guid, feed: guid, 5),
     "an id that is used again is the article that was deleted": Swap(
         "record.decide:_current", lambda current: lambda event, article, now: article or current(event, article, now), 7
     ),
@@ -216,16 +214,12 @@ FAULTS: dict[str, Swap] = {
         "aws.table:query",
         lambda query: (
             lambda pk, **only: (
-                _deleting(query(pk, **only)) if pk.startswith("due#") and only.get("below") else query(pk, **only)
+                _deleting(query(pk, **only)) if pk.startswith("due-") and only.get("below") else query(pk, **only)
             )
         ),
-        33,
+        2,
     ),
-    "only the first news sitemap expires": Swap(
-        "roll.window:items",
-        lambda items: _With(items, series_files=lambda series: items.series_files(series)[:1]),
-        5,
-    ),
+    "no news sitemap expires": Swap("rewrite.publish:_schedule_expiry", lambda _: lambda attempt, forms: None, 244),
     "an expired entry gives its place back twice": Swap(
         "roll.window:give_back", lambda give_back: lambda host, places: give_back(host, [*places, *places]), 106
     ),
@@ -237,12 +231,12 @@ FAULTS: dict[str, Swap] = {
                 site, file, *content, replaces=bucket.read(site, file), **also
             )
         ),
-        55,
+        365,
     ),
     "a file that was overtaken is taken for written": Swap(
         "aws.bucket:write",
         lambda write: lambda *of, **also: _unless(write, (bucket.Overtaken, ClientError), *of, **also),
-        55,
+        58,
     ),
     "a file that failed is handed over to nobody": Swap(
         "rewrite.sitemaps:hand_over", lambda _: lambda results: None, 120
@@ -255,7 +249,7 @@ FAULTS: dict[str, Swap] = {
                 for result in rewrite_all(works, now, deadline)
             ]
         ),
-        120,
+        70,
     ),
     "an emptied file is never deleted": Swap(
         "rewrite.retire:schedule_retirement", lambda _: lambda site, file, changed: None, 26
@@ -267,14 +261,20 @@ FAULTS: dict[str, Swap] = {
         "model.file_names:news_series", lambda _: lambda site, url: NEWS_SERIES, 27
     ),
     "what an edition lists never expires": Swap(
-        "roll.window:items",
-        lambda items: _With(
-            items, series_files=lambda series: items.series_files(series) if series.name == NEWS_SERIES else []
+        "rewrite.publish:_schedule_expiry",
+        lambda schedule: (
+            lambda attempt, forms: schedule(attempt, forms) if series_of(attempt.file) == NEWS_SERIES else None
         ),
-        39,
+        59,
     ),
     "a robots.txt that is not kept any more stays": Swap(
-        "roll.window:all_files", lambda all_files: lambda site, **_: all_files(site), 58
+        "rewrite.all_files:all_files", lambda all_files: lambda site, **_: all_files(site), 19
+    ),
+    "files keep a configuration that was replaced meanwhile": Swap(
+        "rewrite.sitemaps:_in_force", lambda in_force: lambda host: _cached_digest(host) or in_force(host), 384
+    ),
+    "a changed site's files are not rewritten": Swap(
+        "rewrite.all_files:queues", lambda queues: _With(queues, send_rewrites=lambda _requests: None), 1
     ),
     # ── what comes in ──
     "messages that a queue did not take are forgotten": Swap(
@@ -285,12 +285,12 @@ FAULTS: dict[str, Swap] = {
                 for batch in queues._batches(messages)
             ]
         ),
-        2,
+        49,
     ),
     "a webhook is acknowledged although the queue failed": Swap(
         "receive.webhook:queues",
         lambda queues: _With(queues, send_articles=lambda events: _unless(queues.send_articles, Exception, events)),
-        2,
+        49,
     ),
     "only the first new entry of a feed is sent": Swap(
         "poll.ingest:queues",
@@ -305,7 +305,7 @@ FAULTS: dict[str, Swap] = {
     "an item is written whatever was read": Swap(
         "aws.table:_as_read",
         lambda as_read: lambda rev: as_read(rev) if rev is None else ("attribute_exists(pk)", None),
-        18,
+        41,
     ),
     "packed files go before the index that names them": Swap(
         "rewrite.output_formats:delete_forms",
@@ -347,7 +347,7 @@ FAULTS: dict[str, Swap] = {
 
 
 def _clamped(order: Any) -> Any:
-    return replace(order, timestamp=order.timestamp and min(order.timestamp, order.heard))
+    return replace(order, timestamp=order.timestamp and min(order.timestamp, order.received))
 
 
 def _unless(function: Any, errors: Any, *arguments: Any, **options: Any) -> Any:
@@ -367,9 +367,9 @@ class _With:
         return getattr(self._behind, name)
 
 
-def _taken_away(site: Any, there: Any) -> None:
-    if there and bucket.read(site.host, INDEX_FILE):
-        for name, stored in sorted(there.items()):
+def _taken_away(site: Any, file: Any, forms: Any) -> None:
+    if forms and bucket.read(site.host, INDEX_FILE):
+        for name, stored in sorted(forms.items()):
             bucket.delete(site.host, name, stored)
 
 
@@ -383,11 +383,18 @@ def _deleting(items: Iterator[Any]) -> Iterator[Any]:
         yield item
 
 
+def _cached_digest(host: str) -> str:
+    try:
+        return sites.load(host).digest
+    except sites.UnknownSite:
+        return ""
+
+
 def _is_tie(one: Any, other: Any) -> bool:
-    """Whether a publication and a removal have the same timestamp, no version tells, and they were not heard in a burst."""
+    """Whether a publication and a removal have the same timestamp, no version tells, and they were not received in a burst."""
     same_version = one.version == other.version or type(one.version) is not type(other.version)
     same = same_version and one.timestamp is not None and one.timestamp == other.timestamp
-    apart = abs(parse(one.heard) - parse(other.heard))
+    apart = abs(parse(one.received) - parse(other.received))
     return same and bool(one.removal) != bool(other.removal) and not timedelta() < apart <= BURST
 
 

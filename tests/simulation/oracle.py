@@ -14,7 +14,7 @@ WINDOW = timedelta(hours=48)
 FEED = "feed"
 # So far ahead a date may lie where the sender's clock is ahead itself, or where a feed says it.
 TOLERANCE = timedelta(minutes=5)
-# After so long what was heard has been recorded, however often it failed.
+# After so long what was received has been recorded, however often it failed.
 RECORDED = timedelta(hours=3)
 Range = tuple[datetime, datetime]
 
@@ -61,8 +61,8 @@ class Act:
 
 
 @dataclass(frozen=True)
-class Heard:
-    """When the stack can have heard of an act first, between two instants, and of its repeats for the last time."""
+class Received:
+    """When the stack can have received an act first, between two instants, and of its repeats for the last time."""
 
     earliest: datetime
     latest: datetime
@@ -72,11 +72,11 @@ class Heard:
 class Knowledge(Protocol):
     """What those who only hear the events can know."""
 
-    def heard(self, act: Act) -> Heard: ...
+    def received(self, act: Act) -> Received: ...
     def last_word_is_known(self, acts: Sequence[Act]) -> bool: ...
     def history_is_known(self, acts: Sequence[Act]) -> bool: ...
     def spoke_later(self, later: Act, earlier: Act) -> bool: ...
-    def heard_in_order(self, acts: Sequence[Act]) -> bool: ...
+    def received_in_order(self, acts: Sequence[Act]) -> bool: ...
 
 
 @dataclass
@@ -175,14 +175,14 @@ def _page_at(
         before = [(history, meant) for history, meant in here if meant.act.source != FEED]
         removals = [act for act in acts if act.url == url and act.removal and act.source != FEED and act.names != "id"]
         for history, meant in before:
-            if not known.heard_in_order(history) or (meant.was_embargoed and url in meant.was_public_at):
+            if not known.received_in_order(history) or (meant.was_embargoed and url in meant.was_public_at):
                 return "doubtful"
         if any(url in meant.was_public_at for _, meant in before):
             return None
         entries = [history[0] for history, meant in here if meant.act.source == FEED]
         if removals:
-            last = max(known.heard(entry).last for entry in entries)
-            return None if any(last < known.heard(removal).earliest for removal in removals) else "doubtful"
+            last = max(known.received(entry).last for entry in entries)
+            return None if any(last < known.received(removal).earliest for removal in removals) else "doubtful"
     contenders = sorted(of_cms or say_it, key=lambda meant: meant.act.number)
     if not all(known.spoke_later(contenders[-1].act, meant.act) for meant in contenders[:-1]):
         return "doubtful"
@@ -195,11 +195,11 @@ def meant(acts: Sequence[Act], now: datetime, known: Knowledge) -> Meant:
     life: Sequence[Act] = ()
     perhaps: tuple[Range, ...] = ()
     for number, act in enumerate(acts):
-        heard = known.heard(act)
+        received = known.received(act)
         _let_pass(this, act.at, acts[number - 1].url)
-        # Its hour had come when this was heard, or when what ends it was recorded: nobody has kept the date before the release.
+        # Its hour had come when this was received, or when what ends it was recorded: nobody has kept the date before the release.
         past = act.published_at if act.published_at and act.published_at <= act.at else None
-        if this.embargo and this.embargo <= heard.latest + (RECORDED if act.removal or past else timedelta()):
+        if this.embargo and this.embargo <= received.latest + (RECORDED if act.removal or past else timedelta()):
             perhaps += ((this.embargo, this.embargo), *([(past, past)] if past else []))
         if act.removal:
             this.live, this.embargo = False, None
@@ -217,10 +217,10 @@ def meant(acts: Sequence[Act], now: datetime, known: Knowledge) -> Meant:
     this.known = known.last_word_is_known(acts) and (dates_are_known or acts[-1].removal or _says_all(acts))
     if not dates_are_known:
         said = [
-            (min(act.published_at, known.heard(act).earliest), act.published_at) for act in acts if act.published_at
+            (min(act.published_at, known.received(act).earliest), act.published_at) for act in acts if act.published_at
         ]
         this.dates = tuple(said)
-    this.lastmods = _lastmods(acts[-1], known.heard(acts[-1]))
+    this.lastmods = _lastmods(acts[-1], known.received(acts[-1]))
     return this
 
 
@@ -239,43 +239,57 @@ def _let_pass(this: Meant, now: datetime, url: str) -> None:
 
 def _date(this: Meant, act: Act, life: Sequence[Act], known: Knowledge) -> None:
     """What the act's date means: an embargo, the first publication, a correction of it, or nothing."""
-    date, heard, of_life = act.published_at, known.heard(act), [known.heard(other) for other in life]
+    date, received, of_life = act.published_at, known.received(act), [known.received(other) for other in life]
     if date is None:
         return
     clock_is_ahead = act.source == FEED or (act.stamp is not None and date <= act.stamp)
-    if date > act.at and clock_is_ahead and heard.earliest + TOLERANCE < date <= heard.latest + TOLERANCE:
-        this.dates = (*this.dates, (heard.earliest, date))  # it depends on when this was heard whether it is an embargo
+    if date > act.at and clock_is_ahead and received.earliest + TOLERANCE < date <= received.latest + TOLERANCE:
+        this.dates = (
+            *this.dates,
+            (received.earliest, date),
+        )  # it depends on when this was received whether it is an embargo
         this.embargo = None
         return
-    if date > act.at and not (clock_is_ahead and date <= heard.latest + TOLERANCE):
+    if date > act.at and not (clock_is_ahead and date <= received.latest + TOLERANCE):
         this.embargo, this.was_embargoed = date, True
-        if this.dates and heard.latest >= date - timedelta(seconds=15):
-            # Heard at its hour or after it, it may look like a later date for a live story.
+        if this.dates and received.latest >= date - timedelta(seconds=15):
+            # Received at its hour or after it, it may look like a later date for a live story.
             this.dates, this.embargo = (*this.dates, (date, date)), None
         return
     this.embargo = None
-    exact = (min(date, heard.earliest), date) if date > act.at else (date, date)
-    first_heard = min(other.earliest for other in of_life), min(other.latest for other in of_life)
+    exact = (min(date, received.earliest), date) if date > act.at else (date, date)
+    first_received = min(other.earliest for other in of_life), min(other.latest for other in of_life)
     if act.stamp and date <= act.stamp:
-        # Who first heard of it late still knows by the timestamps since when it is there.
+        # Who first seen it late still knows by the timestamps since when it is there.
         stamps = [other.stamp for other in life if other.stamp]
-        first_heard = min(first_heard[0], *stamps), min(first_heard[1], *stamps)
+        first_received = min(first_received[0], *stamps), min(first_received[1], *stamps)
     # By a clock that was behind, and is right by now, the date lies after the first word.
     was_behind = any(other.stamp and other.stamp < other.at - TOLERANCE for other in life if other.at < act.at)
-    if not this.dates or (date <= first_heard[0] and not was_behind):
+    if not this.dates or (date <= first_received[0] and not was_behind):
         this.dates = (exact,)
-    elif exact[0] < min(start for start, _ in this.dates) or exact[0] <= first_heard[1] + TOLERANCE + timedelta(
-        seconds=15
+    elif (
+        exact[0] < min(start for start, _ in this.dates)
+        or exact[0] <= first_received[1] + TOLERANCE + timedelta(seconds=15)
+        or _may_be_unlisted([other for other in life if other.number <= act.number], known)
     ):
-        this.dates = (*this.dates, exact)  # an article that was heard of late, or a correction by minutes
+        # An article that was received late, a correction by minutes, or the first date with which a file may list it.
+        this.dates = (*this.dates, exact)
 
 
-def _lastmods(act: Act, heard: Heard) -> tuple[Range | None, ...]:
-    """What the last word says of the change, and never later than when it was heard."""
+def _may_be_unlisted(acts: Sequence[Act], known: Knowledge) -> bool:
+    """Whether possibly no file has listed the article before its last act: robots may not see it, or a rule may have hidden it."""
+    published = [act for act in acts[:-1] if not act.removal]
+    kept_out = [act for act in published if act.noindex or "/sponsored/" in act.url]
+    is_mixed = bool(kept_out) or len(published) < len(acts) - 1
+    return kept_out == published or (is_mixed and not known.received_in_order(acts))
+
+
+def _lastmods(act: Act, received: Received) -> tuple[Range | None, ...]:
+    """What the last word says of the change, and never later than when it was received."""
     changes = [act.updated_at]
     if act.verb == "update" and act.updated_at is None:
         changes.append(act.stamp)  # who updates without saying when has done it when it was said
-    return tuple((min(at, heard.earliest), min(at, heard.last)) if at else None for at in changes)
+    return tuple((min(at, received.earliest), min(at, received.last)) if at else None for at in changes)
 
 
 def _path(url: str) -> str:

@@ -73,7 +73,7 @@ class Permutation(Run):
             "outputs": {"atom": True},
         }
         with world.open():
-            world.backend.put_secret(f"{self._wiring.variable('SECRETS_PATH')}/{HOSTS[0]}/cms", SECRET)
+            world.backend.put_secret(f"{self._wiring.variable('SECRETS_PATH')}/webhooks/{HOSTS[0]}/cms", SECRET)
             self._bring(Delivery(START, "site", body=document_))
             while world.now < BEGIN:
                 self._go_to(world.now + MINUTE)

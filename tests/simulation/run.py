@@ -3,30 +3,31 @@
 import json
 import random
 from collections.abc import Callable, Collection, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from email.utils import format_datetime
+from functools import partial
 from typing import Any
 from xml.sax.saxutils import escape
 
-from stoppress.aws import sites
-from stoppress.aws.sites import RECONCILIATION, REGISTRY
-from stoppress.check import sets
+from stoppress.aws import site_versions
 from stoppress.http import client
 from stoppress.model import places
 from stoppress.primitives.instants import exact
 from stoppress.rewrite import render as rendering
 from stoppress.sitemaps import fold, render
+from stoppress_cli.check import sets
 from stoppress_cli.local.gateway import Request
 from stoppress_cli.scenario import signing
 from tests.simulation import backends, explaining, reading, story as stories
 from tests.simulation.knowing import Hearing
 from tests.simulation.oracle import FEED, Act, Meant, Wanted, edition, histories, meant, wanted
 from tests.simulation.senders import text
-from tests.simulation.story import SOURCES, Delivery, Story
+from tests.simulation.story import SOURCES, WITHOUT_IDS, Delivery, Story
 from tests.simulation.wiring import Wiring, wiring
 from tests.simulation.world import MINUTE, World
+from tests.support.doors import put_site
 
 SECRET = "whsec_c3RvcHByZXNz"
 # A few entries fill a file.
@@ -77,11 +78,7 @@ class Run:
             self._make_world()
             opening.enter_context(self.world.open(SMALL + FOLDING * (self.seed % 2)))
             for host in stories.HOSTS:
-                self.world.backend.put_secret(f"{self._wiring.variable('SECRETS_PATH')}/{host}/cms", SECRET)
-            # reconcile_sites is not played: without this roll_window would wait for it.
-            due = {"pk": {"S": REGISTRY}, "sk": {"S": RECONCILIATION}, "at": {"S": "9999-01-01T00:00:00.000000Z"}}
-            self.world.backend.clients["dynamodb"].put_item(TableName=self._wiring.variable("TABLE_NAME"), Item=due)
-            self.world.backend.changes()  # of the stream, which no function is to hear
+                self.world.backend.put_secret(f"{self._wiring.variable('SECRETS_PATH')}/webhooks/{host}/cms", SECRET)
             try:
                 self.world.storm(self._next_at, self._due)
                 self._come_to_rest()
@@ -126,20 +123,29 @@ class Run:
         return begin
 
     def _arrive(self, one: Delivery) -> None:
-        clients, variable = self.world.backend.clients, self._wiring.variable
+        variable = self._wiring.variable
         match one.kind:
             case "webhook":
                 self._post(one)
             case "bus":
                 self._put_on_the_bus(one)
             case "site":
-                name = f"{variable('SITES_PATH')}/{one.body['host']}"
-                clients["ssm"].put_parameter(Name=name, Value=json.dumps(one.body), Type="String", Overwrite=True)
+                self._put_site(one.body)
                 stories.configured(self.story, one.body)
             case "name a file":
                 self._send(variable("REWRITES_QUEUE_URL"), json.dumps(one.body))
             case "poison":
                 self._send(variable("ARTICLES_QUEUE_URL"), one.body)
+
+    def _put_site(self, document: dict[str, Any]) -> None:
+        """Write the next version of a site, as an operator does who tries again until it works."""
+        while True:
+            with suppress(site_versions.Replaced):
+                put_site(document)
+                return
+
+    def _put_site_again(self, host: str) -> None:
+        self._put_site(json.loads(str(next(site_versions.history(host)).document)))
 
     def _send(self, url: str, body: str) -> None:
         self.world.backend.clients["sqs"].send_message_batch(
@@ -150,12 +156,11 @@ class Run:
         """A webhook, which is sent again until it is taken."""
         assert one.act
         begin, body = self.world.now, json.dumps(one.body).encode()
-        if not self._is_registered(one.act.site):
-            self._unknown_until[one.act.site] = begin + timedelta(minutes=1)
         headers = {"content-type": "application/json"}
-        signed = signing.standard(SECRET, headers, body, one.id, begin)
         path = f"/webhooks/{one.act.site}/{one.act.source}"
-        answer = self.world.request(Request("POST", path, "", headers | signed, body))
+        scheme = "standard" if one.id else WITHOUT_IDS
+        request = signing.signed(Request("POST", path, "", headers, body), scheme, SECRET, one.id, begin)
+        answer = self.world.request(request)
         self.hearing.note(one.act, begin, self.world.now, one.id, taken=answer.status == 200)
         if answer.status == 200:
             return
@@ -164,13 +169,7 @@ class Run:
         if answer.status < 500 and not is_unknown:
             raise Broken(f"a good event was answered {answer.status}: {answer.body!r}")
         again = self.world.now + timedelta(seconds=self.world.chance.choice((1, 30, 300)))
-        keeps_id = self.story.senders[one.act.site, one.act.source].keeps_delivery_id
-        self._left.append(replace(one, at=again, id=one.id if keeps_id else f"{one.id}_again"))
-
-    def _is_registered(self, host: str) -> bool:
-        table = self.world.backend.clients["dynamodb"]
-        key = {"pk": {"S": sites.REGISTRY}, "sk": {"S": host}}
-        return "Item" in table.get_item(TableName=self._wiring.variable("TABLE_NAME"), Key=key, ConsistentRead=True)
+        self._left.append(replace(one, at=again))
 
     def _put_on_the_bus(self, one: Delivery) -> None:
         assert one.act
@@ -190,10 +189,10 @@ class Run:
         )
 
     def _routed(self, event: dict[str, Any], *, anew: bool = False) -> None:
-        """An event of the bus has come to its queue, where it is heard; `anew` where it had to be sent there again."""
+        """An event of the bus has come to its queue, where it is received; `anew` where it had to be sent there again."""
         key = _key(event["source"], event["detail-type"], event["time"], event["detail"])
         if act := self._on_the_bus.get(key):
-            self.hearing.note(act, self.world.now, self.world.now, event["id"], anew=anew)
+            self.hearing.note(act, self.world.now, self.world.now, anew=anew)
 
     def _feed(self, url: str, headers: dict[str, str], asked_at: datetime) -> client.Response:
         """What a feed answers at this instant, after it was asked; in the storm some answers come from a cache that is late."""
@@ -212,7 +211,7 @@ class Run:
         is_new = number >= self._served.get(url, 0)
         self._served[url] = max(number, self._served.get(url, 0))
         for act in entries:
-            if is_new or not self.hearing.may_be_heard(act):
+            if is_new or not self.hearing.may_be_received(act):
                 self.hearing.note(act, asked_at, self.world.now, "", taken=not self.world.stormy)
         changed = format_datetime(at, usegmt=True)
         found = {"etag": etag, "content-type": "application/rss+xml"}
@@ -266,9 +265,7 @@ class Run:
             found += bodies
             backend.purge(failures)
             for host in self.story.hosts:
-                name = f"{self._wiring.variable('SITES_PATH')}/{host}"
-                value = backend.clients["ssm"].get_parameter(Name=name)["Parameter"]["Value"]
-                backend.clients["ssm"].put_parameter(Name=name, Value=value, Type="String", Overwrite=True)
+                self.world.start("operator", partial(self._put_site_again, host))
         return found
 
     def _failures(self) -> str:
@@ -322,7 +319,7 @@ class Run:
         found = reading.listed(objects, host)
         spellings = {act.url: act.written for act in self.story.acts if act.site == host}
         oracle = explaining.Oracle(
-            host, self._heard(), self.story.kept_out[host], self._instants_around(), self.hearing
+            host, self._received(), self.story.kept_out[host], self._instants_around(), self.hearing
         )
         for url, story in explaining.stories(self.world.backend.clients, host, spellings, self.world.now):
             if told := explaining.difference(found, url, story) or oracle.difference(url, story):
@@ -334,7 +331,7 @@ class Run:
 
     def _compare(self, host: str, objects: dict[str, bytes]) -> None:
         found = reading.listed(objects, host)
-        acts = self._heard()
+        acts = self._received()
         wants = [wanted(acts, host, self.story.kept_out[host], at, self.hearing) for at in self._instants_around()]
         if found.twice:
             raise Broken(f"{host}: listed twice: {sorted(found.twice)}")
@@ -376,15 +373,15 @@ class Run:
                     f"{host}: {url} changed {lastmod}, not {_ranges(pages[-1].lastmods)} nor {_ranges(pages[-1].dates)}"
                 )
 
-    def _heard(self) -> list[Act]:
+    def _received(self) -> list[Act]:
         """What has reached the stack: of what a feed said some may have been gone before anybody asked."""
-        return [act for act in self.story.acts if self.hearing.may_be_heard(act)]
+        return [act for act in self.story.acts if self.hearing.may_be_received(act)]
 
     def _instants(self) -> list[datetime]:
         """When something is published or expires that is there, or will be."""
         found = set()
         for host in self.story.hosts:
-            for history in histories(self._heard(), host).values():
+            for history in histories(self._received(), host).values():
                 article = meant(history, self.world.now, self.hearing)
                 dates = {date for dated in article.dates for date in dated} if article.is_public else set()
                 found |= dates | ({article.embargo} if article.embargo else set())
@@ -423,7 +420,7 @@ class Run:
         items = [
             {name: next(iter(value.values())) for name, value in item.items()} for item in self.world.backend.items()
         ]
-        acts, horizon = self._heard(), exact(self.world.now)
+        acts, horizon = self._received(), exact(self.world.now)
         undecided = {
             name
             for host in self.story.hosts

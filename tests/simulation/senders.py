@@ -34,7 +34,7 @@ class Sender:
     names: str  # what a removal names: id, url, both
     by: tuple[str, ...]
     bus_time_is_its_own: bool
-    keeps_delivery_id: bool
+    has_delivery_ids: bool  # signs its webhooks by Standard Webhooks; else the sender's scheme has no ids
     hurries: bool  # acts follow each other within seconds
     habit: str  # prompt, repeats, disorder
 
@@ -62,7 +62,7 @@ class Sender:
             by=by,
             # EventBridge's clock is right: beside a wrong one of its own a source would have two.
             bus_time_is_its_own=len(by) == 2 or chance.random() < 0.5,
-            keeps_delivery_id=chance.random() < 0.5,
+            has_delivery_ids=chance.random() < 0.5,
             hurries=chance.random() < 0.4,
             habit=chance.choice(("prompt", "repeats", "repeats", "disorder")),
         )  # fmt: skip

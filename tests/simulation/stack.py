@@ -7,11 +7,11 @@ from types import SimpleNamespace
 from typing import Any, Self
 from unittest import mock
 
-from stoppress_cli.local import bus, creation, sources, stack as local_stack, stream
+from stoppress_cli.local import bus, creation, sources, stack as local_stack
 from stoppress_cli.local.functions import OUTPUT, environment, no_aws_settings
 from stoppress_cli.local.stack import Stack, _on_path
 from stoppress_cli.local.stream import Reader
-from tests.simulation.backends import Fast
+from tests.simulation.backends import Fast, OfNextVersion
 from tests.simulation.wiring import Wiring
 from tests.simulation.world import _Paginator, _with_doors
 
@@ -34,6 +34,8 @@ class Door:
 class StackOnDoubles(Stack):
     """A stack without moto: it makes no resource that moto would have to make, and no HTTP request to AWS."""
 
+    backend_kind = Fast
+
     def __enter__(self) -> Self:
         self.wiring = Wiring(tuple(self.resources.values()), self.functions)
         with ExitStack() as opening:
@@ -42,7 +44,7 @@ class StackOnDoubles(Stack):
             opening.callback(self.clock.release)
             if self._start is not None:
                 self.clock.move(self._start)
-            self.backend = Fast(self)
+            self.backend = self.backend_kind(self)
             self.wire.guard._absent = lambda bucket, key: key not in self.backend.objects()
             self.metrics = opening.enter_context(OUTPUT.aimed(self._log))
             for function in self.functions.values():  # so that all modules are there to be patched
@@ -50,7 +52,7 @@ class StackOnDoubles(Stack):
                     function._load()
             for module in _with_doors():
                 opening.enter_context(mock.patch.object(module, "client", self.client))
-            for module in (sources, stream, bus, local_stack):
+            for module in (sources, bus, local_stack):
                 opening.enter_context(mock.patch.object(module, "queues", self.backend))
             self.forget_clients()
             opening.callback(self.forget_clients)
@@ -88,3 +90,9 @@ class StackOnDoubles(Stack):
 
     def _reader(self, stream_arn: str) -> Reader:
         return SimpleNamespace(read=self.backend.changes)
+
+
+class StackOfNextVersion(StackOnDoubles):
+    """A stack that was rolled back: what it reads from table and queues, the next version has written."""
+
+    backend_kind = OfNextVersion

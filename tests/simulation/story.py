@@ -27,9 +27,13 @@ ROBOTS = ("", "User-agent: *\nDisallow: /search")
 TITLES = ("Flood closes the harbour", "Vote & count", "Über 30 °C", "“Quiet” day — 東京", "A")
 
 
+# A scheme of signatures whose requests have no id of the delivery.
+WITHOUT_IDS = "github"
+
+
 @dataclass
 class Delivery:
-    """Something that reaches the stack at an instant. `id` is the delivery's own, which attempts may share."""
+    """Something that reaches the stack at an instant. `id` is that of the delivery, the same in all attempts; empty if it has none."""
 
     at: datetime
     kind: str  # webhook, bus, site, name a file, poison, nothing more
@@ -94,6 +98,7 @@ def tell(chance: random.Random) -> Story:
         _configure(chance, story, host, begin, length)
         for source in SOURCES:
             story.senders[host, source] = Sender.of(chance, host, source, begin, length)
+        _choose_signatures(story, host)
     write(chance, story, begin, length)
     for host in story.hosts:
         for number in range(chance.choice((0, 0, 1, 1, 2))):
@@ -460,8 +465,8 @@ def _remove_by_its_url(chance: random.Random, story: Story, host: str, at: datet
 
 def _deliver(chance: random.Random, story: Story, act: Act, length: timedelta) -> None:
     sender = story.senders[act.site, act.source]
-    for number, at in enumerate(sender.attempts(chance, act, length)):
-        id_ = f"msg_{act.number}" + ("" if sender.keeps_delivery_id else f"_{number}")
+    id_ = f"msg_{act.number}" if sender.has_delivery_ids and act.by == "webhook" else ""
+    for at in sender.attempts(chance, act, length):
         story.deliveries.append(Delivery(at, act.by, act, document(act), id_))
 
 
@@ -505,6 +510,17 @@ def _configure(chance: random.Random, story: Story, host: str, begin: datetime, 
         story.deliveries.append(Delivery(begin + chance.random() * length, "site", body=document))
 
 
+def _choose_signatures(story: Story, host: str) -> None:
+    """Sign the webhooks of a sender without delivery ids by a scheme that has none."""
+    for delivery in story.deliveries:
+        if delivery.kind == "site" and delivery.body["host"] == host:
+            delivery.body["sources"] = {
+                source: {"secret": "cms"}
+                | ({} if story.senders[host, source].has_delivery_ids else {"settings": {"signature": WITHOUT_IDS}})
+                for source in SOURCES
+            }
+
+
 def _waver(chance: random.Random, story: Story, host: str, begin: datetime) -> None:
     """Somebody turns a site's outputs off and on, and on and off, within seconds or minutes."""
     sites = [one for one in story.deliveries if one.kind == "site" and one.body["host"] == host]
@@ -532,7 +548,7 @@ def _say_more(chance: random.Random, story: Story, host: str) -> None:
 
 
 def configured(story: Story, document: dict[str, Any]) -> None:
-    """A site's configuration is in force. Of two that are put at once the one that came second counts, as for SSM."""
+    """A site's configuration is in force. Of two that are put at once the one that came second counts."""
     story.publication[document["host"]] = document["publication"]
     story.outputs[document["host"]] = document["outputs"]
     story.editions[document["host"]] = document.get("editions", [])

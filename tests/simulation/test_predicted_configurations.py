@@ -31,7 +31,7 @@ Files = dict[str, bytes]
 
 @contextmanager
 def stack_of(cases: list[Case], *, settled: bool) -> Iterator[StackOnDoubles]:
-    """A stack on which the sites with their first configurations have heard their stories; at the instant of the change.
+    """A stack on which the sites with their first configurations have received their stories; at the instant of the change.
 
     Unless `settled`, the first configurations were put with the stories, and are applied once only.
     """
@@ -67,8 +67,7 @@ def settle(stack: StackOnDoubles) -> None:
 
 
 def put(stack: StackOnDoubles, document: Document) -> None:
-    name = f"{stack.variable('SITES_PATH')}/{document['host']}"
-    stack.client("ssm").put_parameter(Name=name, Value=json.dumps(document), Type="String", Overwrite=True)
+    stack.put_site(document["host"], json.dumps(document))
 
 
 def files_of(stack: StackOnDoubles, host: str) -> Files:

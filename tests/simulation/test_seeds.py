@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.simulation.run import Run
-from tests.support import sitemap_rules
+from tests.support import saved_files
 
 ROOT = Path(__file__).parents[2]
 SOME = [3, 8, 9, 10, 12]
@@ -80,7 +80,7 @@ def test_a_seed_ends_in_the_same_bytes_on_moto(seed_: int) -> None:
 @pytest.mark.matrix
 @pytest.mark.parametrize("seed_", range(101, 109))
 def test_the_files_of_a_seed_break_no_rule_of_the_protocol(seed_: int, tmp_path: Path) -> None:
-    """The judge of sitemaps that knows every rule, on the files of some seeds, at the end of the storm."""
+    """The checker, on the files of some seeds, at the end of the faults."""
     run = Run(seed_)
     saved: list[tuple[datetime, dict[str, bytes]]] = []
     judge = run._judge
@@ -98,4 +98,4 @@ def test_the_files_of_a_seed_break_no_rule_of_the_protocol(seed_: int, tmp_path:
 
     latest = at + run._skew  # by the clock of the function that is ahead most
     for host in run.story.hosts:
-        assert sitemap_rules.findings(tmp_path / host, now=latest) == []
+        assert saved_files.broken_rules(tmp_path / host, latest) == []

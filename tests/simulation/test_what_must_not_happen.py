@@ -93,6 +93,8 @@ def test_a_batch_of_nothing_but_updates_is_not_dropped(behind: Doors, count: int
 
 
 def test_a_file_that_did_not_arrive_is_not_said_to_be_written(behind: Doors) -> None:
+    written(behind)  # the new site's files are requested
+    behind.taken("rewrites")
     told(behind, stories(30))
     with failing("s3", "PutObject"):
         written(behind)

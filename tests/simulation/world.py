@@ -21,8 +21,8 @@ import time_machine
 
 from stoppress.aws import clients, secrets, sites
 from stoppress.http import client, errors
-from stoppress.poll import feeds, subscribe
-from stoppress_cli.local import bus, sources as cli_sources, stream as cli_stream
+from stoppress.poll import feeds, shares, subscribe
+from stoppress_cli.local import bus, sources as cli_sources
 from stoppress_cli.local.functions import Context, Function, Result, environment
 from stoppress_cli.local.gateway import Answer, Request
 from stoppress_cli.local.template import Json
@@ -100,7 +100,7 @@ class Sandbox:
     function: Function
     app: ModuleType
     skew: timedelta
-    sites: dict[str, Any] = field(default_factory=dict)
+    known: sites.Cache = field(default_factory=sites.Cache)
     secrets: dict[str, Any] = field(default_factory=dict)
 
 
@@ -137,6 +137,7 @@ class World:
     """A stack that runs: what happens in it is decided by `chance`, a fault at a time by `weather`."""
 
     def __init__(self, seed: int, wiring: Wiring, backend: Callable[["World"], Backend], start: datetime) -> None:
+        self._feeds_a_run = 1 if seed % 2 else shares.FEEDS_A_RUN  # in every second seed, each host may have a run
         self.chance = random.Random(seed)
         self.weather = Weather.of(self.chance)
         self.stormy = True
@@ -162,7 +163,7 @@ class World:
         self._starving = self.chance.random() < 0.5
         self._sticky = self.chance.choice((0.2, 0.6, 0.9))
         self._hurry = self.chance.choice((0.002, 0.02, 0.06))
-        self.doors = {name: Door(self, name) for name in ("dynamodb", "s3", "sqs", "ssm", "secretsmanager", "events")}
+        self.doors = {name: Door(self, name) for name in ("dynamodb", "s3", "sqs", "secretsmanager", "events")}
         self.backend = backend(self)
         self.readers = [ShardReader(self) for _ in range(self.chance.choice((1, 2, 3, 3)))]
         self.sources, self.streams = wiring.sources(list(self.readers))
@@ -185,10 +186,11 @@ class World:
             own = secrets._cache, sites._cache
             patches = [
                 *((module, "client", self.doors.__getitem__) for module in _with_doors()),
-                *((module, "queues", self) for module in (cli_sources, cli_stream, bus)),
+                *((module, "queues", self) for module in (cli_sources, bus)),
                 (feeds, "ThreadPoolExecutor", _AtOnce),
                 (subscribe, "ThreadPoolExecutor", _AtOnce),
                 (feeds, "wait", self._some_of),
+                (shares, "FEEDS_A_RUN", self._feeds_a_run),
                 (client, "fetch", self._fetched),
                 (time, "sleep", lambda _seconds: self.pause("sleep")),
                 (time, "monotonic", self._monotonic),
@@ -358,7 +360,7 @@ class World:
     # ── functions ──
 
     def invoke(self, function: Function, event: Json) -> Result:
-        """Call a function as Lambda does. It may be killed on the way, and its answer may not be heard."""
+        """Call a function as Lambda does. It may be killed on the way, and its answer may not be received."""
         task = self._running
         assert task
         sandbox = self._sandbox(function)
@@ -383,7 +385,7 @@ class World:
         else:
             self._warm.setdefault(function.logical, []).append(sandbox)
         if self.stormy and self.chance.random() < self.weather.of_answers:
-            return Result(error={"errorType": "Sandbox.Timedout", "errorMessage": "the answer was not heard"})
+            return Result(error={"errorType": "Sandbox.Timedout", "errorMessage": "the answer was not received"})
         return result
 
     def _sandbox(self, function: Function) -> Sandbox:
@@ -394,6 +396,7 @@ class World:
             return warm.pop(self.chance.randrange(len(warm)))
         skew = timedelta(seconds=self.chance.uniform(-self.weather.skew_s, self.weather.skew_s))
         made = Sandbox(function, APPS.take(function), skew)
+        vars(made.app).get("_begun", set()).clear()  # a new execution environment has not looked at its deployment
         self._taken.append(made)
         return made
 
@@ -414,7 +417,7 @@ class World:
         one = self._invocations.get(task)
         if one is None:
             return
-        sites._cache = one.sandbox.sites
+        sites._cache = one.sandbox.known
         secrets._cache = one.sandbox.secrets
         self._set_clock(one.sandbox.skew)
         if one.killed or self.now > one.deadline:

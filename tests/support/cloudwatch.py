@@ -2,7 +2,8 @@
 
 Sources of the rules: AWS, *Alarm evaluation* and *Configuring how CloudWatch alarms treat missing data* (alarms); *Available
 CloudWatch metrics for Amazon SQS* (a message received three times or more does not count in ApproximateAgeOfOldestMessage; a
-message that SQS moves to a dead-letter queue does not count in NumberOfMessagesSent).
+message that SQS moves to a dead-letter queue does not count in NumberOfMessagesSent; metrics arrive up to 15 minutes late when a queue
+was inactive, and are zero where nothing happens in an active one).
 """
 
 import io
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from stoppress_cli.local.functions import Function
 from stoppress_cli.local.gateway import Answer, Request
 from stoppress_cli.local.template import Resolver, Template
 from tests.simulation.stack import StackOnDoubles
@@ -41,6 +43,8 @@ class Metrics(io.TextIOBase):
 
     def __init__(self) -> None:
         self.values: dict[Key, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+        # From the first minute on, metrics of SQS arrive all at the second one.
+        self.sqs_late = (0, 0)
 
     def add(self, namespace: str, name: str, dimensions: Mapping[str, str], *values: float) -> None:
         """Publish values now."""
@@ -58,8 +62,11 @@ class Metrics(io.TextIOBase):
                     self.add(group["Namespace"], metric["Name"], {name: line[name] for name in names}, *values)
         return len(text)
 
-    def datum(self, metric: Mapping[str, Any], statistic: str, start: int, end: int) -> float | None:
-        """The statistic of a metric from minute `start` up to minute `end`; None without data."""
+    def datum(self, metric: Mapping[str, Any], statistic: str, start: int, end: int, now: int) -> float | None:
+        """The statistic of a metric from minute `start` up to minute `end`, as known at minute `now`; None without data."""
+        late_from, late_until = self.sqs_late
+        if metric["Namespace"] == "AWS/SQS" and now < late_until:
+            end = min(end, late_from)
         dimensions = frozenset((each["Name"], each["Value"]) for each in metric.get("Dimensions", []))
         minutes = self.values.get((metric["Namespace"], metric["MetricName"], dimensions), {})
         values = [value for minute in range(start, end) for value in minutes.get(minute, [])]
@@ -79,7 +86,7 @@ class Alarm:
         parts = [part["MetricStat"]["Metric"] for part in self.properties.get("Metrics", []) if "MetricStat" in part]
         return parts or [self.properties]
 
-    def is_ringing(self, metrics: Metrics, minute: int) -> bool:
+    def is_in_alarm(self, metrics: Metrics, minute: int) -> bool:
         """Whether it is in ALARM when the minutes before `minute` are over. AWS evaluates every minute, over whole periods."""
         wanted = int(self.properties["EvaluationPeriods"])
         newest_first = [self._datum(metrics, minute, back) for back in range(wanted + MORE_PERIODS)]
@@ -110,7 +117,8 @@ class Alarm:
 
     def _of(self, metrics: Metrics, stat: Mapping[str, Any], statistic: str, minute: int, back: int) -> float | None:
         minutes = int(stat["Period"]) // 60
-        return metrics.datum(stat, str(stat[statistic]), minute - minutes * (back + 1), minute - minutes * back)
+        start, end = minute - minutes * (back + 1), minute - minutes * back
+        return metrics.datum(stat, str(stat[statistic]), start, end, minute)
 
 
 def resolver(template: Template, stack: StackOnDoubles) -> Resolver:
@@ -156,6 +164,13 @@ class Watch:
             self.answered(answer.status, api="HubApi" if asked.path.startswith("/websub/") else "WebhookApi")
             return answer
 
+        add = stack.sources.invocations.add
+
+        def add_and_count(function: Function, event: Any, now: datetime) -> None:
+            metrics.add("AWS/Lambda", "AsyncEventsReceived", {"FunctionName": function.name}, 1.0)
+            add(function, event, now)
+
+        stack.sources.invocations.add = add_and_count  # type: ignore[method-assign]
         stack.backend._put = put_and_count  # type: ignore[method-assign]
         stack.request = request_and_count  # type: ignore[assignment,method-assign]
 
@@ -175,6 +190,9 @@ class Watch:
                 self._queue(resource.arn, "ApproximateAgeOfOldestMessage", max(ages, default=0.0))
                 visible = sum(message.visible_at <= now for message in messages)
                 self._queue(resource.arn, "ApproximateNumberOfMessagesVisible", visible)
+                hidden = sum(message.visible_at > now and message.received > 0 for message in messages)
+                self._queue(resource.arn, "ApproximateNumberOfMessagesNotVisible", hidden)
+                self._queue(resource.arn, "NumberOfMessagesSent", 0.0)
         for mapping in self._stack.sources.stream_mappings:
             created = [
                 record["dynamodb"]["ApproximateCreationDateTime"]

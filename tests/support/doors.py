@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -15,12 +15,12 @@ import time_machine
 from botocore.exceptions import ClientError
 from moto import mock_aws
 
-from stoppress.aws import bucket, secrets, sites, table
+from stoppress.aws import bucket, secrets, site_versions, sites, table
 from stoppress.aws.bucket import StoredFile
 from stoppress.aws.clients import client
 from stoppress.aws.items import Item
 from stoppress.model.event import ArticleEvent, to_message
-from stoppress.model.site import Site
+from stoppress.model.site import BadConfiguration, Site
 from stoppress_cli.local import bus, moto_fixes, queues
 from stoppress_cli.local.functions import OUTPUT, Context
 from stoppress_cli.local.stream import MotoReader
@@ -39,12 +39,13 @@ ENVIRONMENT = {
     "BUS_NAME": BUS,
     "ARTICLES_QUEUE_URL": f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/articles",
     "REWRITES_QUEUE_URL": f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/rewrites",
-    "SITES_PATH": "/stoppress/test/sites",
     "SECRETS_PATH": "stoppress/test",
     "WEBSUB_URL": "https://api.example.net/websub",
     "METRICS_NAMESPACE": "Stoppress",
     "DASHBOARD": "no",
     "POWERTOOLS_SERVICE_NAME": "test",
+    "FIRST_HOST": "",
+    "FIRST_SITE": "",
 }
 QUEUE_ARN = f"arn:aws:sqs:{REGION}:{ACCOUNT}:"
 
@@ -60,9 +61,8 @@ class Doors:
     stream: MotoReader = field(default_factory=lambda: MotoReader(TABLE, f"arn:aws:dynamodb:::table/{TABLE}/stream/1"))
 
     def site(self, host: str = HOST, **said: Any) -> Site:
-        """Put a site's parameter and load it as a cold start does."""
-        value = json.dumps(PUBLISHING | {"host": host} | said)
-        client("ssm").put_parameter(Name=f"/stoppress/test/sites/{host}", Value=value, Type="String", Overwrite=True)
+        """Put a site's configuration and load it as a cold start does."""
+        put_site(PUBLISHING | {"host": host} | said)
         sites.forget()
         return sites.load(host)
 
@@ -115,8 +115,20 @@ class Doors:
                 return module.lambda_handler(json.loads(json.dumps(event)), context or Context(function, 512, 30))
             finally:
                 self.metrics += metrics
-                lines = [json.loads(line) for line in log.getvalue().split("\n") if line]
+                # Encoded, because standard output takes no lone surrogate.
+                lines = [json.loads(line) for line in log.getvalue().encode().split(b"\n") if line]
                 self.log += [line for line in lines if line.get("message") != "counts"]
+
+
+def put_site(document: Mapping[str, Any]) -> int:
+    """Write the next version of a site; an unreadable document as if somebody had written the items by hand."""
+    host, text = str(document["host"]), json.dumps(document)
+    current = table.get(sites.site_pk(host), sites.CURRENT)  # past the cache of the function that runs
+    expected, now = int(current["rev"]) if current else 0, datetime.now(UTC)
+    try:
+        return site_versions.put(text, expected, "a test", now)
+    except BadConfiguration:
+        return site_versions.put_unchecked(host, text, expected, "a test", now)
 
 
 @contextmanager

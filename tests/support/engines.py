@@ -1,4 +1,4 @@
-"""An engine, a hub or a CDN on loopback: a server that answers as its documentation says, or slowly, or not at all.
+"""An engine on loopback: a server that answers as its documentation says, or slowly, or not at all.
 
 It serves pages too.
 """
@@ -27,16 +27,6 @@ ANSWERS: dict[str, tuple[int, dict[str, str], bytes]] = {
     "too many": (429, {"Retry-After": "30"}, b""),
     "broken": (500, {}, b"<html>"),
     "overloaded": (503, {"Retry-After": "120"}, b""),
-}
-# PubSubHubbub 0.3, 7.1: a hub takes a request with 204, and refuses it with 4xx or 5xx. Standard Webhooks: a receiver takes it with 2xx.
-RECEIVERS: dict[str, tuple[int, dict[str, str], bytes]] = {
-    **ANSWERS,
-    "no content": (204, {}, b""),
-    "unauthorized": (401, {}, b"wrong signature"),
-    "not found": (404, {}, b""),
-    "gone": (410, {}, b""),
-    "bad gateway": (502, {}, b"<html>"),
-    "moved": (302, {"Location": "https://elsewhere.example.net/"}, b""),
 }
 
 
@@ -108,7 +98,7 @@ def engine() -> Iterator[Engine]:
             if answer == "cut":
                 self.connection.close()
                 return
-            self.answer(*RECEIVERS[answer])
+            self.answer(*ANSWERS[answer])
 
         def do_GET(self) -> None:
             made.paths.append(self.path)

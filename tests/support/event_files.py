@@ -9,7 +9,7 @@ from typing import Any
 
 from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 
-from stoppress.aws import sites
+from stoppress.aws import due
 from stoppress.aws.items import news_item, series_item
 from stoppress.feeds.subscription import Subscription
 from stoppress.model.entries import NewsEntry
@@ -18,7 +18,7 @@ from stoppress.model.site import Site, read_site
 from stoppress.poll.items import subscription_item
 from stoppress_cli.local import queues
 from stoppress_cli.local.stack import Stack
-from stoppress_cli.local.template import ACCOUNT, REGION, STACK_NAME
+from stoppress_cli.local.template import ACCOUNT, REGION
 from stoppress_cli.scenario import sitemaps
 
 ROOT = Path(__file__).parents[2]
@@ -26,12 +26,11 @@ EVENTS = ROOT / "events"
 HOST, SECRET = "www.example.com", "whsec_c3RvcHByZXNz"
 SHARD, NEWS = f"{HOST}/sitemap-2026-11.xml", f"{HOST}/sitemap-news.xml"
 WINDOW = timedelta(hours=48)
-SITES = f"/stoppress/{STACK_NAME}/sites/"
 
 NUMBERED = sorted((path.name for path in EVENTS.glob("[0-9]*.json")), key=lambda name: int(name.partition("-")[0]))
-WEBHOOK, POLL, RECORD, STREAM, REWRITES, ROLL, CHANGED, ANNOUNCED, NIGHT, QUESTION, PUSH, EDITOR, HOURLY, ENGINES = (
-    NUMBERED
-)
+(
+    WEBHOOK, POLL, RECORD, STREAM, REWRITES, ROLL, CHANGED, ANNOUNCED, NIGHT, QUESTION, PUSH, EDITOR, HOURLY, ENGINES, SHARE,
+) = NUMBERED  # fmt: skip
 # The feed that the hub's files are of, and what was asked of the hub before they came.
 FEED = f"https://{HOST}/rss.xml"
 ASKED = Subscription(f"https://{HOST}/hub", FEED, asked_at=datetime(2026, 11, 20, 8, tzinfo=UTC), asks=1)
@@ -51,19 +50,16 @@ def function_of(name: str) -> str:
 def first_site_stack(feed: str, start: datetime | None = None) -> Iterator[Stack]:
     """The template's stack with its first site; nothing runs by itself."""
     with Stack(ROOT / "template.yaml", {"Feed": feed}, first_site=True, start=start) as made:
-        for name in (f"{HOST}/cms", "websub", "page"):
+        for name in (f"webhooks/{HOST}/cms", "websub", "page"):
             made.client("secretsmanager").put_secret_value(
                 SecretId=f"{made.variable('SECRETS_PATH')}/{name}", SecretString=SECRET
             )
-        made.client("dynamodb").put_item(  # as roll_window registers the site
-            TableName=made.variable("TABLE_NAME"), Item={"pk": {"S": sites.REGISTRY}, "sk": {"S": HOST}}
-        )
+        made.put_site(HOST, made.functions["RollWindow"].variables["FIRST_SITE"])  # as its first run does
         yield made
 
 
 def first_site(stack: Stack) -> Site:
-    value = stack.client("ssm").get_parameter(Name=SITES + HOST)["Parameter"]
-    return read_site(value["Value"], value["Version"])
+    return read_site(stack.functions["RollWindow"].variables["FIRST_SITE"], 1)
 
 
 # ── what is in it ──
@@ -123,3 +119,4 @@ def put_news(stack: Stack, published: dict[str, datetime]) -> None:
     entries = [NewsEntry(f"https://{HOST}/{path}", path, instant) for path, instant in published.items()]
     put(stack, *(news_item(HOST, place, entry) for entry in entries))
     put(stack, series_item(HOST, Series("news", (Used(len(entries), size_bytes),))) | {"rev": 1})
+    put(stack, due.expiry(HOST, "sitemap-news.xml", min(published.values()) + WINDOW).item)

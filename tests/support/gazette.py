@@ -1,11 +1,11 @@
-"""A CMS that nobody has heard of, and a story as it would tell it."""
+"""A CMS that nobody has received, and a story as it would tell it."""
 
 from pathlib import Path
 from typing import Any
 
 from stoppress.cms.mapping import MappingFile, read_file
 
-# A CMS that nobody has heard of, as a newsroom would write its file.
+# A CMS that nobody has received, as a newsroom would write its file.
 GAZETTE = """
 name = "gazette"
 title = "The Gazette's own system"
@@ -50,5 +50,5 @@ def mapping(folder: Path, text: str) -> MappingFile:
 
 
 def story(event: str = "story.live", **changes: Any) -> dict[str, Any]:
-    live = {"number": 7, "link": "/local/7", "heading": "Harbour &amp; ferry", "live_since": "2026-11-20T08:00:00Z"}
+    live = {"number": 7, "link": "/local/7", "heading": "Harbour & ferry", "live_since": "2026-11-20T08:00:00Z"}
     return {"event": event, "story": live | changes}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from stoppress.aws import queues
-from stoppress_cli.stack.import_ import Checkpoint
+from stoppress_cli.commands.import_ import Checkpoint
 
 
 class Killed(BaseException):

@@ -7,11 +7,11 @@ from typing import Any
 from stoppress.model.article import Article, Claim, Decision, Entries, Known
 from stoppress.model.entries import GeneralEntry, NewsEntry
 from stoppress.model.event import ArticleEvent
-from stoppress.model.limits import NEWS_WINDOW
+from stoppress.model.news_window import is_current
 from stoppress.model.places import Place, Series, Want, entries_max_of
 from stoppress.model.site import Site, Source
 from stoppress.primitives.urls import identity
-from stoppress.record.claims import is_aimed_at, urls_of
+from stoppress.record.claims import aimed_at, copies_of, urls_of
 from stoppress.record.decide import decide
 
 HOST = "www.example.com"
@@ -68,9 +68,9 @@ class Ledger:
         self.writes = 0
 
     def hear(self, event: ArticleEvent, now: datetime | None = None) -> Decision:
-        """Decide an event and apply the decision. By default the event is heard at its own timestamp."""
-        now = now or event.heard_at or event.timestamp or MORNING
-        event = replace(event, heard_at=event.heard_at or now)
+        """Decide an event and apply the decision. By default the event is received at its own timestamp."""
+        now = now or event.received_at or event.timestamp or MORNING
+        event = replace(event, received_at=event.received_at or now)
         decision = decide(event, self._known(event), self.site, now)
         for due in decision.released:
             self.due.pop(due, None)
@@ -134,14 +134,13 @@ class Ledger:
 
     def news_at(self, now: datetime) -> dict[str, NewsEntry]:
         """The news entries at an instant, by URL."""
-        return {url: entry for (_, url, _), entry in self.news.items() if entry.expires_at > now}
+        return {url: entry for (_, url, _), entry in self.news.items() if is_current(entry.published, now)}
 
     def _known(self, event: ArticleEvent) -> Known:
         own = self.articles.get(event.name)
         if event.url and not event.id:
-            claim = self.claims.get(identity(event.url))
-            owner = self.articles.get(claim.owner) if claim else None
-            own = owner if is_aimed_at(event, claim, owner) else None
+            copies = copies_of(event.source, self.claims.get(identity(event.url)))
+            own = aimed_at(event, [self.articles.get(name) for name in copies])
         pages = [identity(url) for url in urls_of(event, own)]
         claims = {page: claim for page in pages if (claim := self.claims.get(page))}
         owners = {claim.owner: self.articles[claim.owner] for claim in claims.values() if claim.owner in self.articles}
@@ -173,5 +172,5 @@ class Ledger:
             assert article.shard.file == file
             assert self.claims[url].live
             assert self.claims[url].owner == article.name
-        current = [url for (_, url, published) in self.news if published + NEWS_WINDOW > now]
+        current = [url for (_, url, published) in self.news if is_current(published, now)]
         assert sorted(current) == sorted(page for page, article in listed.items() if article.is_in_news(now))

@@ -27,7 +27,7 @@ def query(
     api: Api, since: datetime | None = None, until: datetime | None = None, url: str = "", key: str | None = KEY
 ) -> Query:
     """What to list of an API: a source of a site, whose `list.url` is the API's."""
-    source = {"adapter": api.adapter, "settings": api.settings, "list": {"url": url or api.url, "secret": "list-key"}}
+    source = {"adapter": api.adapter, "settings": api.settings, "list": {"url": url or api.url, "secret": "key"}}
     site = Site.model_validate({"host": HOST, "publication": "News", "sources": {"cms": source}})
     secrets = (key,) if key else ()
     return Query(site, "cms", site.sources["cms"], load(api.adapter), secrets, since, until)

@@ -1,15 +1,21 @@
 """A stack that was played, and the operator's doors to it, in this process: for tests of the operator's commands."""
 
+import json
+import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from stoppress_cli import connect
+from stoppress_cli.local.gateway import Request
+from stoppress_cli.local.server import Server
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.template import ACCOUNT, REGION
-from stoppress_cli.scenario import player
-from stoppress_cli.stack import find
+from stoppress_cli.scenario import player, signing
 from tests.support import playing
 from tests.support.event_files import items, objects, on_queue
 from tests.support.playing import TEMPLATE, Step
@@ -32,29 +38,29 @@ def url(path: str) -> str:
     return f"https://{HOST}/{path}"
 
 
-def event(minute: int, article: str, path: str, kind: str = "article.published", **said: Any) -> Step:
+def event(minute: int, article: str, path: str, kind: str = "article.published", **data: Any) -> Step:
     """A webhook some minutes after twelve."""
     at = f"2026-11-20T12:{minute:02}:00Z"
-    data = {
+    values = {
         "id": article,
         "url": url(path),
         "title": "Flood closes the harbour",
         "published_at": "2026-11-20T12:00:00Z",
     }
-    return {"at": at, "post": CMS, "body": {"type": kind, "timestamp": at, "data": data | said}, "sign": True}
+    return {"at": at, "post": CMS, "body": {"type": kind, "timestamp": at, "data": values | data}, "sign": True}
 
 
-def on_the_bus(kind: str = "article.published", site: str = HOST, source: str = "bus", **said: Any) -> Step:
+def on_the_bus(kind: str = "article.published", site: str = HOST, source: str = "bus", **data: Any) -> Step:
     """An event of the bus, at the instant of the step before it."""
-    return {"event": {"source": source, "detail-type": kind, "detail": {"site": site} | said}}
+    return {"event": {"source": source, "detail-type": kind, "detail": {"site": site} | data}}
 
 
 @contextmanager
 def doors(stack: Stack) -> Iterator[None]:
-    """The doors lead to the stack, as to a deployed one by its name."""
+    """Connect this process to the stack, as commands connect to a deployed one."""
     queues = {one.logical: one.ref for one in stack.resources.values() if one.type == "AWS::SQS::Queue"}
-    named = {name: stack.variable(name) for name in (*find._OUTPUTS, "SECRETS_PATH")}
-    with find._connected(named | {name: queues[logical] for name, (_, logical) in find._QUEUES.items()}):
+    named = {name: stack.variable(name) for name in (*connect._OUTPUTS, "SECRETS_PATH")}
+    with connect._connected(named | {name: queues[logical] for name, (_, logical) in connect._QUEUES.items()}):
         yield
 
 
@@ -74,6 +80,63 @@ def operated(
             yield stack
 
 
+def post(stack: Stack, body: Mapping[str, Any], delivery: str = "m1", **headers: str) -> None:
+    """Have the webhook of the source `cms` receive a signed body now."""
+    sent, signed = json.dumps(body).encode(), {"content-type": "application/json", **headers}
+    signed |= signing.standard("whsec_c3RvcHByZXNz", signed, sent, delivery, stack.clock.now())
+    answer = stack.request(Request("POST", CMS, "", signed, sent))
+    assert answer.status == 200, answer
+
+
+def publish(stack: Stack, article: str, path: str, kind: str = "article.published", **data: Any) -> None:
+    """Have the webhook receive an event of an article now."""
+    at = f"{stack.clock.now():%Y-%m-%dT%H:%M:%SZ}"
+    values = {"id": article, "url": url(path), "title": "Flood closes the harbour", "published_at": at}
+    post(stack, {"type": kind, "timestamp": at, "data": values | data}, f"msg_{article}_{at}")
+
+
+def news(stack: Stack) -> str:
+    """Return the text of the news sitemap."""
+    return objects(stack)[f"{HOST}/sitemap-news.xml"].decode()
+
+
+@contextmanager
+def served(stack: Stack) -> Iterator[str]:
+    """Serve the stack and yield its endpoint without a slash."""
+    with serving(stack) as server:
+        yield server.url.rstrip("/")
+
+
+@contextmanager
+def serving(stack: Stack) -> Iterator[Server]:
+    """Serve the stack as `stoppress up` does; its clock stands still."""
+    server = Server(stack, "127.0.0.1", 0)
+    thread = threading.Thread(target=server._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+        thread.join()
+        server.close()
+
+
+def pretend_deployed(patch: pytest.MonkeyPatch) -> None:
+    """Have --stack connect to the stack of this process."""
+    patch.setattr(connect, "deployed", lambda _stack: nullcontext())
+    patch.setenv("WEBHOOKS_URL", "https://api.example.net")
+
+
+def copy_table(stack: Stack, name: str) -> None:
+    """Write the stack's table as it is now under another name: what point-in-time recovery creates."""
+    client, own = stack.client("dynamodb"), stack.variable("TABLE_NAME")
+    keys = [{"AttributeName": key, "KeyType": kind} for key, kind in (("pk", "HASH"), ("sk", "RANGE"))]
+    types = [{"AttributeName": key, "AttributeType": "S"} for key in ("pk", "sk")]
+    client.create_table(TableName=name, KeySchema=keys, AttributeDefinitions=types, BillingMode="PAY_PER_REQUEST")
+    for item in client.scan(TableName=own)["Items"]:
+        client.put_item(TableName=name, Item=item)
+
+
 def later(stack: Stack, minutes: float) -> None:
     """So many minutes go by; what is due in them is done."""
     stack.advance(stack.clock.now() + timedelta(minutes=minutes), every_schedule=True)
@@ -86,5 +149,5 @@ def arn(stack: Stack, logical: str) -> str:
 
 def everything(stack: Stack) -> tuple[Any, Any, Any]:
     """Table, bucket and queues, to be compared."""
-    names = ("ArticlesQueue", "ArticlesDeadLetters", "RewritesQueue", "RewritesDeadLetters", "Failures")
+    names = ("ArticlesQueue", "ArticlesDeadLetters", "RewritesQueue", "Failures")
     return items(stack), objects(stack), {name: sorted(on_queue(stack, name)) for name in names}

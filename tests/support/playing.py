@@ -11,12 +11,10 @@ from stoppress_cli.local.stack import Stack
 from stoppress_cli.scenario import file, player
 from stoppress_cli.scenario.file import Line
 from tests.simulation.stack import StackOnDoubles
-from tests.support import sitemap_rules
-from tests.support.beside import SHARED
+from tests.support import saved_files
 
 TEMPLATE = Path(__file__).parents[2] / "template.yaml"
 SCENARIOS = Path(__file__).parents[1] / "scenarios"
-SCHEMAS = SHARED / "schemas"
 GENERATED = SCENARIOS / "made-by-a-test.jsonl"  # there is no such file
 END = "end"  # the save that is made when a scenario is over
 
@@ -40,23 +38,19 @@ class Played:
         folder = self.out / save
         return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
-    def findings(self, moved: Sequence[str] = (), asked: Sequence[str] = ()) -> list[str]:
-        """Every rule that a save breaks, alone or against the save before it. `moved` may change their file or date.
+    def findings(self, moved: Sequence[str] = (), ignored: Sequence[str] = ()) -> list[str]:
+        """Return what is wrong with a save, alone or beside the save before it. URLs in `moved` may change file or date.
 
-        `asked` are tags that the site wants although nobody reads them.
+        `ignored` are rules of the checker that the site breaks on purpose.
         """
         found = []
         before: dict[str, Path] = {}
         for save, at in self.saves.items():
-            meta = json.loads((self.out / f"{save}.meta.json").read_text())
+            found += [f"{save}: {broken}" for broken in saved_files.broken_rules(self.out / save, at, ignored)]
             for folder in sorted(path for path in (self.out / save).iterdir() if path.is_dir()):
-                broken = sitemap_rules.findings(
-                    folder, now=at, meta=meta, schemas=SCHEMAS if SCHEMAS.is_dir() else None, asked=asked
-                )
                 if folder.name in before:
-                    broken += sitemap_rules.changes(before[folder.name], folder, moved=moved)
+                    found += [f"{save}: {each}" for each in saved_files.changes(before[folder.name], folder, moved)]
                 before[folder.name] = folder
-                found += [f"{save}: {folder.name}: {finding}" for finding in broken]
         return found
 
 

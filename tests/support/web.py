@@ -1,4 +1,4 @@
-"""The pages of a newsroom, IndexNow, a CDN, a hub and Search Console, in memory, by the virtual clock. They check what they are told."""
+"""The pages of a newsroom, IndexNow and Search Console, in memory, by the virtual clock. They check each request."""
 
 import json
 import random
@@ -6,16 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from urllib.parse import parse_qs
 
 from stoppress.http.client import Response
 from stoppress.http.errors import TooSlow
-from stoppress.tell.search_console import INSPECTION_URL, SITEMAPS_URL
-from tests.support.engines import RECEIVERS
+from stoppress.notify.search_console import INSPECTION_URL, SITEMAPS_URL
+from tests.support.engines import ANSWERS
 
 PAUSE = timedelta(minutes=10)
 INDEXNOW = "https://api.indexnow.org/indexnow"
-CDN, HUB = "https://purge.example.net/", "https://hub.example.net/"
 
 
 @dataclass
@@ -33,22 +31,20 @@ class Page:
 
 @dataclass
 class Web:
-    """Answers requests. `told` are the URLs that IndexNow took, each with the instant. `known` are those that were pages when it was told last.
+    """Answers requests. `notified` are the URLs that IndexNow took, each with the instant. `known` are those that were pages when it was notified of them last.
 
-    `objects` are the bucket's, by key. `wrong` are IndexNow's complaints. `answers` are the names of all answers. `received` has the
-    bodies of the files of which the CDN and the hub were told, when they were told last. `inspected` are the pages about which
-    Search Console was asked.
+    `objects` are the bucket's, by key. `wrong` are IndexNow's complaints. `answers` are the names of all answers. `inspected` are the
+    pages about which Search Console was asked.
     """
 
     chance: random.Random
     objects: Callable[[], Mapping[str, bytes]]
     pages: dict[str, Page] = field(default_factory=dict)
     answers: list[str] = field(default_factory=lambda: ["ok"])
-    told: list[tuple[str, datetime]] = field(default_factory=list)
+    notified: list[tuple[str, datetime]] = field(default_factory=list)
     known: set[str] = field(default_factory=set)
     wrong: list[str] = field(default_factory=list)
     listed: set[str] = field(default_factory=set)
-    received: dict[str, bytes | None] = field(default_factory=dict)
     inspected: set[str] = field(default_factory=set)
 
     def fetch(self, url: str, _headers: Mapping[str, str] | None = None, **_limits: object) -> Response:
@@ -69,10 +65,6 @@ class Web:
         """The answer to a POST or a PUT. After an error or a time-out the request may have had its effect all the same."""
         if url == INDEXNOW:
             return self._answer(url, lambda: self._take_pages(json.loads(body)))
-        if url == CDN:
-            return self._answer(url, lambda: self._take_files(json.loads(body)["urls"]))
-        if url == HUB:
-            return self._answer(url, lambda: self._take_files(parse_qs(body.decode())["hub.url"]))
         if url == INSPECTION_URL:
             page = json.loads(body)["inspectionUrl"]
             verdict = b'{"inspectionResult": {"indexStatusResult": {"verdict": "PASS"}}}'
@@ -85,12 +77,9 @@ class Web:
             take()
         if answer == "slow":
             raise TooSlow("the server did not answer in time")
-        status, headers, error = RECEIVERS[answer]
+        status, headers, error = ANSWERS[answer]
         lower = {name.lower(): value for name, value in headers.items()}
         return Response(status, lower, content if status < 300 else error, url)
-
-    def _take_files(self, urls: list[str]) -> None:
-        self.received |= {url: self.objects().get(url.removeprefix("https://")) for url in urls}
 
     def _take_pages(self, document: dict[str, Any]) -> None:
         key_file = document["keyLocation"].removeprefix("https://")
@@ -108,7 +97,7 @@ class Web:
         files = (body for key, body in self.objects().items() if not key.endswith("/sitemap.xml"))
         if not is_missing and not any(f"<loc>{url}</loc>".encode() in body for body in files):  # copies too
             self.wrong.append(f"{now:%H:%M:%S} {url} is removed, and still there")
-        if any(other == url and now - at < PAUSE for other, at in self.told):
-            self.wrong.append(f"{now:%H:%M:%S} {url} was told of in the last ten minutes")
-        self.told.append((url, now))
+        if any(other == url and now - at < PAUSE for other, at in self.notified):
+            self.wrong.append(f"{now:%H:%M:%S} {url} was in a request of the last ten minutes")
+        self.notified.append((url, now))
         (self.known.discard if is_missing else self.known.add)(url)

@@ -4,17 +4,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stoppress_cli.commands.exit_codes import ATTENTION, FAILED, OK
-from stoppress_cli.commands.options import Json
-from stoppress_cli.printing import counted, print_json, text_console
+from stoppress_cli.options import READS_URLS, Commands, Json
+from stoppress_cli.output import ATTENTION, OK, counted, errors, fail, print_json, text_console
 
 if TYPE_CHECKING:
-    from stoppress.check.checker import Checked
-    from stoppress.check.findings import Finding, Findings
+    from stoppress_cli.check.checker import Checked
+    from stoppress_cli.check.findings import Finding, Findings
+
+app = Commands()
 
 _STYLES = {"error": "red", "warning": "yellow"}
 
 
+@app.command(effect=READS_URLS, example="stoppress check https://www.example.com/robots.txt")
 def check(
     target: Annotated[
         str, typer.Argument(help="Folder of sitemaps, one file, or the URL of an index, a sitemap or a robots.txt.")
@@ -39,12 +41,11 @@ def check(
 
     Exit code 0: no findings; 1: findings; 2: there is nothing to check.
     """
-    from stoppress.check import checker
-    from stoppress.check.findings import Findings
+    from stoppress_cli.check import checker
+    from stoppress_cli.check.findings import Findings
     from stoppress_cli.inputs.folder import Unreadable, collect
     from stoppress_cli.inputs.website import fetching
 
-    errors = text_console(stderr=True)
     findings = Findings(each_max, frozenset({"error"} if errors_only else {"error", "warning"}))
     notes: list[str] = []
     try:
@@ -58,8 +59,7 @@ def check(
             notes = collected.notes
             checked = checker.check(collected.sources, findings, instant, is_all=collected.is_all)
     except (Unreadable, OSError) as error:
-        errors.print(f"stoppress: {error}")
-        raise typer.Exit(FAILED) from None
+        fail(error)
     for note in notes:
         errors.print(f"stoppress: {note}")
     if as_json:

@@ -1,46 +1,139 @@
+"""`stoppress compare`: which pages only an old sitemap lists, or only a site's files, and why."""
+
+import re
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from typing import Annotated
+from html import unescape
+from itertools import islice
+from typing import Annotated, Literal
 
 import typer
 
-from stoppress_cli.commands.access import open_stack
-from stoppress_cli.commands.exit_codes import ATTENTION, FAILED, OK
-from stoppress_cli.commands.options import LOCAL, Endpoint, Json, Stack, Template
-from stoppress_cli.printing import counted, errors, print_json, text_console
+from stoppress.aws import bucket, sites
+from stoppress.aws.inventory import all_files
+from stoppress.model.file_names import is_news, is_pages, is_shard
+from stoppress.model.listed import ListingError, Problem
+from stoppress.model.site import Site
+from stoppress.primitives.urls import identity, on_site
+from stoppress.show.read_story import Unclear, read_refused, story_of
+from stoppress.show.story import Story
+from stoppress_cli.inputs.sitemap_pages import Sitemaps
+from stoppress_cli.options import READS, Commands, Json
+from stoppress_cli.output import ATTENTION, OK, counted, fail, print_answer
+
+app = Commands()
+
+# How many differences get a reason, which costs some reads of the table and the bucket.
+REASONS_MAX = 1_000
+PROBLEMS_KEPT = 100
+_LOC = re.compile(rb"<url><loc>([^<]*)</loc>")
 
 
+@app.command(
+    effect=READS,
+    example="stoppress compare https://www.example.com/old-sitemap.xml --site www.example.com --stack stoppress",
+)
 def compare(
     old: Annotated[str, typer.Argument(help="URL or file of the old sitemap, index or robots.txt.")],
     site: Annotated[str, typer.Option("--site", help="Host of the site.")],
     as_json: Json = False,
-    stack: Stack = None, local: Endpoint = LOCAL, template: Template = None,
-) -> None:  # fmt: skip
+) -> None:
     """Compare an old sitemap with a site's files: show which pages only one side lists, and why.
 
     Exit code 0: both list the same pages; 1: they differ, or a part of the old sitemap cannot be read; 2: the stack or the old
     sitemap cannot be read.
     """
-    with open_stack(stack, local, template):
-        from stoppress.aws import sites
-        from stoppress.model.listed import ListingError
-        from stoppress_cli.inputs.sitemap_pages import Sitemaps
-        from stoppress_cli.stack.compare import compare as compared
+    target = sites.load(site.lower())
+    try:
+        result = compare_pages(Sitemaps(old, target), target, datetime.now(UTC))
+    except ListingError as error:
+        fail(error)
+    print_answer(asdict(result), result.lines(), as_json=as_json)
+    raise typer.Exit(OK if result.is_equal else ATTENTION)
 
-        target = sites.load_usable(site.lower())
-        try:
-            result = compared(Sitemaps(old, target), target, datetime.now(UTC))
-        except ListingError as error:
-            errors.print(f"stoppress: {error}")
-            raise typer.Exit(FAILED) from None
-        if as_json:
-            print_json(result.report())
-        else:
-            console = text_console()
-            for problem in result.problems:
-                console.print(f"not read   {problem.place}: {problem.reason}")
-            for difference in result.differences:
-                console.print(f"only {difference.listed:<5} {difference.url}: {difference.reason}")
-            if left := result.only_old + result.only_here - len(result.differences):
-                console.print(f"and {counted(left, 'more difference')}")
-            console.print(f"{result.both:,} in both, {result.only_old:,} only old, {result.only_here:,} only here")
-        raise typer.Exit(OK if result.is_equal else ATTENTION)
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A page that only the old sitemap lists, or only the site's files (`here`), and the reason."""
+
+    url: str
+    listed: Literal["old", "here"]
+    reason: str
+
+
+@dataclass
+class Comparison:
+    """How many pages both sides list, or only one. `differences` has the first REASONS_MAX, `problems` what was not read."""
+
+    both: int = 0
+    only_old: int = 0
+    only_here: int = 0
+    differences: list[Difference] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+
+    @property
+    def is_equal(self) -> bool:
+        return not (self.only_old or self.only_here or self.problems)
+
+    def lines(self) -> Iterator[str]:
+        """Yield the comparison for people."""
+        yield from (f"not read   {problem.place}: {problem.reason}" for problem in self.problems)
+        yield from (f"only {row.listed:<5} {row.url}: {row.reason}" for row in self.differences)
+        if left := self.only_old + self.only_here - len(self.differences):
+            yield f"and {counted(left, 'more difference')}"
+        yield f"{self.both:,} in both, {self.only_old:,} only old, {self.only_here:,} only here"
+
+
+def compare_pages(old: Sitemaps, site: Site, now: datetime) -> Comparison:
+    """Compare all pages. A temporary SQLite file holds the URLs. Raises ListingError, and the errors of table and bucket."""
+    result = Comparison()
+    with closing(sqlite3.connect("")) as pages, pages:
+        pages.execute("CREATE TABLE pages (url TEXT PRIMARY KEY, listed INTEGER) WITHOUT ROWID")
+        for listed, urls in ((1, _old(old, site, result)), (2, _here(site))):
+            pages.executemany(
+                "INSERT INTO pages VALUES (?, ?) ON CONFLICT DO UPDATE SET listed = listed | excluded.listed",
+                ((url, listed) for url in urls),
+            )
+        counts = dict(pages.execute("SELECT listed, count(*) FROM pages GROUP BY listed"))
+        result.only_old, result.only_here, result.both = (counts.get(listed, 0) for listed in (1, 2, 3))
+        differing = pages.execute("SELECT url, listed FROM pages WHERE listed < 3 ORDER BY listed, url")
+        refused = read_refused(site.host, now)
+        for url, listed in islice(differing, REASONS_MAX):
+            try:
+                reason = _reason(story_of(url, site.host, now, refused), is_here=listed == 2)
+            except Unclear as error:
+                reason = str(error)
+            result.differences.append(Difference(url, "here" if listed == 2 else "old", reason))
+    return result
+
+
+def _old(old: Sitemaps, site: Site, result: Comparison) -> Iterator[str]:
+    for page in old.pages():
+        result.problems += page.problems[: PROBLEMS_KEPT - len(result.problems)]
+        yield from (identity(item.event.url) for item in page.items if item.event.url)
+
+
+def _here(site: Site) -> Iterator[str]:
+    """The pages in the site's files. Leaves out the home page in a news sitemap: it only keeps the file from being empty."""
+    for file in all_files(site):
+        if not (is_shard(file) or is_news(file) or is_pages(file)) or not file.endswith(".xml"):
+            continue
+        stored = bucket.read(site.host, file)
+        urls = (on_site(unescape(loc.decode()), site.host) for loc in _LOC.findall(stored.body if stored else b""))
+        yield from (identity(url) for url in urls if not (is_news(file) and url == on_site(site.home, site.host)))
+
+
+def _reason(story: Story, *, is_here: bool) -> str:
+    if not is_here:
+        return _joined(reason.text for reason in story.general.reasons) or "it is listed now"
+    return (
+        _joined(f"article {article.name}, {article.state}" for article in story.articles)
+        or "a page of the configuration"
+    )
+
+
+def _joined(texts: Iterable[str]) -> str:
+    return "; ".join(texts)

@@ -1,3 +1,5 @@
+"""`stoppress demo`: two days of a newsroom on a local stack."""
+
 import re
 import time
 from collections.abc import Mapping
@@ -8,16 +10,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stoppress_cli.commands.exit_codes import ATTENTION, FAILED, OK
-from stoppress_cli.commands.options import Host, Log, Port, Template
-from stoppress_cli.commands.play import open_log, print_failures, print_report
-from stoppress_cli.local.functions import environment, no_aws_settings
-from stoppress_cli.printing import console, errors
+from stoppress_cli.commands.play import on_this_machine, open_log, print_failures, print_report
+from stoppress_cli.options import HERE, Commands, Host, Log, Port, Template
+from stoppress_cli.output import ATTENTION, OK, console
 
 if TYPE_CHECKING:
     from stoppress_cli.local.stack import Stack
     from stoppress_cli.scenario.file import Line
     from stoppress_cli.scenario.player import Player
+
+app = Commands()
 
 SCENARIO = Path(__file__).parents[1] / "demo.jsonl"
 HOST = "www.example.com"
@@ -34,6 +36,7 @@ _STORIES = {
 }
 
 
+@app.command(effect=HERE, example="stoppress demo --once")
 def demo(
     once: Annotated[bool, typer.Option("--once", help="Print the table and exit instead of serving.")] = False,
     port: Port = 8000,
@@ -45,34 +48,28 @@ def demo(
 
     Exit code of --once: 0 if the files are as expected, 1 if not; 2: the stack cannot be started.
     """
-    with environment(no_aws_settings()):  # moto reads the AWS settings when it is imported
+    with on_this_machine(), ExitStack() as opening:
         from stoppress_cli.local.server import Server
         from stoppress_cli.local.stack import Stack
-        from stoppress_cli.local.template import TemplateError, find
+        from stoppress_cli.local.template import find
         from stoppress_cli.scenario.player import playing
-        from stoppress_cli.serving import PortInUse
 
-        try:
-            lines = _lines(datetime.now(UTC))
-            with ExitStack() as opening:
-                file = opening.enter_context(open_log(log))
-                stack = opening.enter_context(Stack(find(template), log=file, start=lines[0].at))
-                # The port is taken first, so that a port in use is reported before the run.
-                server = None if once else Server(stack, host, port)
-                player = opening.enter_context(playing(stack, SCENARIO, Path("out"), lambda line, text: None))
-                console.print("Playing two days of a newsroom on this machine, on a clock of its own …\n")
-                began = time.perf_counter()
-                took_ms = _play(player, lines)
-                seconds = time.perf_counter() - began
-                _print_table(stack, took_ms)
-                print_report(stack, player.report, seconds)
-                print_failures(player.report)
-                if server is not None:
-                    _print_invitation(server.url, server.pages())
-                    server.serve()
-        except (TemplateError, PortInUse) as error:
-            errors.print(f"stoppress: {error}")
-            raise typer.Exit(FAILED) from None
+        lines = _lines(datetime.now(UTC))
+        file = opening.enter_context(open_log(log))
+        stack = opening.enter_context(Stack(find(template), log=file, start=lines[0].at))
+        # The port is taken first, so that a port in use is reported before the run.
+        server = None if once else Server(stack, host, port)
+        player = opening.enter_context(playing(stack, SCENARIO, Path("out"), lambda line, text: None))
+        console.print("Playing two days of a newsroom on this machine, on a clock of its own …\n")
+        began = time.perf_counter()
+        took_ms = _play(player, lines)
+        seconds = time.perf_counter() - began
+        _print_table(stack, took_ms)
+        print_report(stack, player.report, seconds)
+        print_failures(player.report)
+        if server is not None:
+            _print_invitation(server.url, server.pages())
+            server.serve()
     raise typer.Exit(ATTENTION if player.report.failures else OK)
 
 

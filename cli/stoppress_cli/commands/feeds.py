@@ -1,56 +1,54 @@
-from datetime import UTC, datetime
-from typing import Annotated, Any
+"""`stoppress feeds`: the state of a stack's feeds, and the articles that a feed would give."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import typer
+from pydantic import ValidationError
 
-from stoppress_cli.commands.access import open_sites
-from stoppress_cli.commands.exit_codes import ATTENTION, FAILED, OK
-from stoppress_cli.commands.options import LOCAL, READS, READS_URLS, Commands, Endpoint, Group, Json, Stack, Template
-from stoppress_cli.printing import console, errors, print_json, text_console
+from stoppress.aws import sites
+from stoppress.feeds.documents import FeedError
+from stoppress.feeds.events import Judged, judged, to_events
+from stoppress.feeds.parse import children_of
+from stoppress.feeds.schedule import FeedState, interval_of, pace_of
+from stoppress.http import client
+from stoppress.http.body import CHUNK_BYTES, read_body
+from stoppress.http.errors import FetchError
+from stoppress.model.event import ArticleEvent
+from stoppress.model.exclude import excluded_because, is_embargo, not_news_because
+from stoppress.model.rules import excluding_rule
+from stoppress.model.site import Feed, Site, explain
+from stoppress.poll import fetch
+from stoppress.show.feed import FeedStatus
+from stoppress.show.read_site import read_feeds
+from stoppress_cli.connect import BadRequest
+from stoppress_cli.options import READS, READS_URLS, Commands, Json
+from stoppress_cli.output import ATTENTION, OK, ago, at, counted, fail, iso_or_none, print_answer
+
+app = Commands(help="Feeds: the state of a stack's feeds (show), and which articles a feed would give (try).")
 
 
-class _Feeds(Group):
-    """`stoppress feeds www.example.com` is short for `stoppress feeds show www.example.com`."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        is_named = args[:1] and (args[0] in self.commands or args[0] in {"-h", "--help"})
-        return super().parse_args(ctx, args if is_named else ["show", *args])
-
-
-feeds = Commands(
-    help="Feeds: the state of a stack's feeds (show), and which articles a feed would give (try).",
-    no_args_is_help=False,
-    cls=_Feeds,
-)
-
-
-@feeds.command("show", effect=READS, example="stoppress feeds show www.example.com --stack stoppress")
+@app.command("show", effect=READS, example="stoppress feeds show www.example.com --stack stoppress", is_over_sites=True)
 def show(
     host: Annotated[str | None, typer.Argument(help="Host of a site; default: all sites.", show_default=False)] = None,
-    stack: Stack = None,
-    local: Endpoint = LOCAL,
     as_json: Json = False,
-    template: Template = None,
 ) -> None:
     """Show the state of each feed: last success, last new story, interval, failures, hub, next poll.
 
-    Exit code 0: every feed works; 1: a feed fails or is gone; 2: the stack cannot be reached, or a site's parameter cannot be
-    used.
+    Exit code 0: every feed works; 1: a feed fails or is gone; 2: the stack cannot be reached, or a site's configuration cannot be
+    read.
     """
-    with open_sites(host, stack, local, template):
-        from stoppress_cli.stack.feeds import as_lines, states_of
-
-        now = datetime.now(UTC)
-        states = states_of(host)
-        if as_json:
-            print_json({"feeds": [state.report(now) for state in states]})
-        else:
-            for line in as_lines(states, now):
-                console.print(line)
-        raise typer.Exit(ATTENTION if any(state.condition in {"failing", "gone"} for state in states) else OK)
+    now = datetime.now(UTC)
+    states = states_of(host)
+    print_answer({"feeds": [state.report(now) for state in states]}, as_lines(states, now), as_json=as_json)
+    raise typer.Exit(ATTENTION if any(state.condition in {"failing", "gone"} for state in states) else OK)
 
 
-@feeds.command("try", effect=READS_URLS, example="stoppress feeds try https://www.example.com/feed.xml")
+@app.command("try", effect=READS_URLS, example="stoppress feeds try https://www.example.com/feed.xml")
 def try_feed(
     target: Annotated[str, typer.Argument(help="URL of a feed or an old sitemap, or a file that holds one.")],
     url: Annotated[
@@ -75,18 +73,211 @@ def try_feed(
 
     Nothing is recorded. Exit code 0: the feed can be read; 1: it cannot, a poll would fail; 2: there is nothing to read.
     """
-    from stoppress_cli.inputs.feed import Unreadable, as_lines, as_report, configuration, read
-
     now = datetime.now(UTC)
     try:
-        configured = configuration(target, url, site, timezone, take or [])
-        trial = read(target, url, *configured, now)
-    except Unreadable as error:
-        errors.print(f"stoppress: {error}")
-        raise typer.Exit(FAILED) from None
-    if as_json:
-        print_json(as_report(trial))
-    else:
-        for line in as_lines(trial, configured[0], now):
-            text_console().print(line)
+        configured = _configuration(target, url, site, timezone, take or [])
+        trial = _read(target, url, *configured, now)
+    except BadRequest as error:
+        fail(error)
+    print_answer(trial_report(trial), trial_lines(trial, configured[0], now), as_json=as_json)
     raise typer.Exit(ATTENTION if trial.outcome == "reject" else OK)
+
+
+def states_of(host: str | None) -> list[FeedStatus]:
+    """Return the feeds of a site, or of all sites of the stack. Raises UnknownSite, BadConfiguration, and the table's errors."""
+    chosen = [site for site in sites.load_all()[0] if host in (None, site.host)]
+    if host and not chosen:
+        chosen = [sites.load(host)]
+    return read_feeds(chosen)
+
+
+def as_lines(feeds: Sequence[FeedStatus], now: datetime) -> Iterator[str]:
+    """Yield the feeds for people: the URL and condition of each, then the details."""
+    if not feeds:
+        yield "no feeds are polled: list them in `feeds` of a site's configuration"
+    for health in feeds:
+        yield f"{health.feed.url}  {health.condition}"
+        if health.state is not None:
+            yield from (f"  {line}" for line in _lines(health, health.state, now))
+
+
+def _lines(health: FeedStatus, state: FeedState, now: datetime) -> Iterator[str]:
+    pace = pace_of(health.feed, health.site)
+    yield f"last success {ago(state.last_success, now)}, last new story {ago(health.last_new, now)}"
+    if health.condition == "gone":
+        yield "it answered 410 and is no longer polled; put the site again to have it polled"
+    else:
+        own = "" if pace.own else ", or as seldom as the feed asks for"
+        pace_text = f"every {_minutes(interval_of(state, now, pace, health.subscription))}, between {_minutes(pace.floor)} and {_minutes(pace.cap)}"
+        yield f"polled {pace_text}{own}; next {at(state.next_poll_at)}"
+    if state.failures:
+        yield f"failing since {at(state.failing_since)}, {state.failures} in a row: {state.last_error}"
+    if state.moved_to:
+        yield f"moved to {state.moved_to}: put that URL into the site's configuration"
+    if state.hub and health.subscription and health.is_subscribed(now):
+        trusted = "polled as a backup" if health.subscription.is_trusted(now) else "polled as before"
+        yield f"subscribed at {state.hub} until {at(health.subscription.lease_until)}, last push {ago(health.subscription.last_push, now)}; {trusted}"
+    elif state.hub:
+        yield f"not subscribed at {state.hub}, but polled: {health.not_subscribed(now)}"
+
+
+def _minutes(time: timedelta) -> str:
+    return f"{time / timedelta(minutes=1):g} min"
+
+
+# ── try ──
+
+# The host where --site is missing: no page has this host, so no URL is changed to the site's scheme.
+NO_SITE = "site.invalid"
+_EXAMPLE = "https://www.example.com/rss.xml"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What a poll would read, or why it would fail.
+
+    `outcome`: `parse`, `empty` (no entries), or `reject` (the poll would fail). `reason` says why a feed is empty or
+    rejected, or why it is incomplete although it has entries.
+    """
+
+    outcome: Literal["parse", "empty", "reject"]
+    reason: str | None
+    entries: Sequence[Judged] = ()
+    removed: Sequence[ArticleEvent] = ()
+    left_out: Sequence[str] = ()
+
+
+def _is_remote(target: str) -> bool:
+    return target.lower().startswith(("http://", "https://"))
+
+
+def _advice(target: str) -> str:
+    """What to give for a target that is no URL, where --url is missing."""
+    path = Path(target)
+    if path.is_dir():
+        return f"{target} is a folder: name a file in it"
+    if not path.exists():
+        return f"there is no file {target}; of a feed on the web give the whole URL, with https://"
+    return f"{target} is a file: say with --url where it is served, such as {_EXAMPLE}; relative links are resolved against it"
+
+
+def _configuration(
+    target: str, url: str | None, host: str | None, timezone: str, take: Sequence[str]
+) -> tuple[Site, Feed]:
+    """The site and the feed that the options describe. Raises BadRequest."""
+    if url is None and not _is_remote(target):
+        raise BadRequest(_advice(target))
+    words = [word for text in take for word in text.replace(",", " ").split()]
+    try:
+        feed = Feed.model_validate({"url": target if url is None else url, "take": words})
+    except ValidationError as error:
+        if any(finding["type"] == "string_pattern_mismatch" for finding in error.errors()):
+            option = repr(target) if url is None else f"--url {url!r}"
+            raise BadRequest(f"{option} is no whole URL such as {_EXAMPLE}") from None
+        raise BadRequest(explain(error)) from None
+    try:
+        return Site(host=host or NO_SITE, publication="as configured", timezone=timezone), feed
+    except ValidationError as error:
+        raise BadRequest(explain(error)) from None
+
+
+def _read(target: str, url: str | None, site: Site, feed: Feed, now: datetime) -> Trial:
+    """Reads the URL or the file `target`. Raises BadRequest for a file that cannot be opened."""
+    try:
+        if _is_remote(target):
+            headers = {} if site.host == NO_SITE else {"User-Agent": client.user_agent(site.home)}
+            fetched = fetch.fetch(target, headers, site)
+            if fetched.answer.status != HTTPStatus.OK:
+                return Trial("reject", f"the server answered {fetched.answer.status}")
+            fetched = replace(fetched, answer=replace(fetched.answer, url=url or fetched.answer.url))
+        else:
+            fetched = fetch.Fetched(client.Response(200, {}, _file(Path(target)), feed.url))
+            if named := children_of(fetched.answer.body, {}, feed.url, site):
+                return Trial("empty", f"an index of sitemaps; a poll reads, the newest first: {' '.join(named)}")
+        _, reading = fetch.read(fetched, site, feed.take)
+    except (FeedError, FetchError) as error:
+        return Trial("reject", str(error))
+    events, _ = to_events(reading, site, now, feed=feed.url)
+    return Trial(
+        "parse" if reading.entries else "empty",
+        reading.incomplete,
+        judged(reading, site, now, feed=feed.url),
+        [event for event in events if event.action == "remove"],
+        reading.left_out,
+    )
+
+
+def _file(path: Path) -> bytes:
+    """A file's bytes, gunzipped and limited like a fetched body. Raises FetchError, and BadRequest if it cannot be opened."""
+    try:
+        with path.open("rb") as file:
+            return read_body(iter(lambda: file.read(CHUNK_BYTES), b""))
+    except OSError as error:
+        raise BadRequest(f"{path} cannot be read: {error.strerror or error}") from None
+
+
+def trial_report(trial: Trial) -> dict[str, Any]:
+    """The trial for programs."""
+    return {
+        "outcome": trial.outcome,
+        "reason": trial.reason,
+        "entries": [
+            {
+                "id": item.id,
+                "url": item.url,
+                "title": item.entry.title,
+                "published_at": iso_or_none(item.entry.published_at),
+                "updated_at": iso_or_none(item.entry.updated_at),
+            }
+            for item in trial.entries
+        ],
+    }
+
+
+def trial_lines(trial: Trial, site: Site, now: datetime) -> Iterator[str]:
+    """The trial for people: entries, deletions, counts, then what was left out."""
+    if trial.outcome == "reject":
+        yield f"A poll would fail, and change nothing: {trial.reason}"
+        return
+    for item in trial.entries:
+        yield item.url or item.entry.url or "no URL"
+        yield f"  {item.entry.title or 'no title'}"
+        if item.id != item.url:
+            yield f"  id {item.id}"
+        yield from (f"  {line}" for line in _fate(item, site, now))
+    for event in trial.removed:
+        yield f"{event.id}\n  is deleted: if this feed brought it, it leaves the sitemaps"
+    sent = sum(item.event is not None for item in trial.entries)
+    yield f"{counted(len(trial.entries), 'entry', 'entries')}, {sent:,} would be sent, {len(trial.removed):,} deleted"
+    yield from (f"left out: {reason}" for reason in trial.left_out)
+    if trial.reason:
+        yield f"{'incomplete, counts as a failed poll' if trial.entries else 'empty'}: {trial.reason}"
+
+
+def _fate(item: Judged, site: Site, now: datetime) -> list[str]:
+    """What would become of an entry: its dates and other data, its sitemaps, or why it is left out."""
+    event = item.event
+    if event is None:
+        return [f"left out: {item.reason}"]
+    assert event.url
+    dates = [f"published {iso_or_none(event.published_at) or 'no date'}"]
+    dates += [f"updated {iso_or_none(event.updated_at)}"] if event.updated_at else []
+    lines = [", ".join(dates)]
+    counts = {"images": len(event.images), "videos": len(event.videos), "alternates": len(event.alternates)}
+    others = [f"{count} {name}" for name, count in counts.items() if count]
+    others += [f"language {event.language}"] if event.language else []
+    others += [f"keywords {', '.join(event.keywords)}"] if event.keywords else []
+    lines += [", ".join(others)] if others else []
+    out = None if site.host == NO_SITE else excluded_because(event, site)
+    lines += [f"left out: {out}"] if out else [_place(event, site, now)]
+    return lines + [f"dropped: {part}" for part in event.dropped]
+
+
+def _place(event: ArticleEvent, site: Site, now: datetime) -> str:
+    """The sitemaps that would list the event's page, if nothing else is known of the page."""
+    assert event.url
+    if is_embargo(event, now):
+        return f"held until {iso_or_none(event.published_at)}"
+    reason = not_news_because(event, event.url, event.published_at, now)
+    reason = reason or excluding_rule(site.rules, "news", event.url, event.traits)
+    return f"general sitemap only: {reason}" if reason else "general and news sitemap"

@@ -1,21 +1,46 @@
+"""`stoppress import`: lists an archive, and sends its articles through the imports queue.
+
+A checkpoint records which part of the list was sent. After a kill, the import sends its last page again. record_article
+recognises these repeats by their delivery ids.
+"""
+
+import json
+import os
+import re
 import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from stoppress_cli.commands.access import open_stack
-from stoppress_cli.commands.exit_codes import ATTENTION, FAILED, OK
-from stoppress_cli.commands.options import LOCAL, DryRun, Endpoint, Json, Stack, Template
-from stoppress_cli.printing import counted, errors, print_json, text_console
+from stoppress.aws import queues, sites
+from stoppress.model.event import ArticleEvent
+from stoppress.model.exclude import excluded_because
+from stoppress.model.listed import ListingError, Problem, StaleCheckpoint
+from stoppress.model.site import Site
+from stoppress_cli.connect import BadRequest, queue_url
+from stoppress_cli.inputs.archive import Listing, listing_of
+from stoppress_cli.options import WRITES, Commands, DryRun, Json
+from stoppress_cli.output import ATTENTION, OK, counted, errors, fail, print_answer
 
-if TYPE_CHECKING:
-    from stoppress_cli.stack.import_ import Tally
+app = Commands()
 
+EXAMPLES_KEPT = 3
+# Further reasons are counted together.
+REASONS_MAX = 200
+OTHER_REASONS = "other reasons"
 # Seconds between two lines of progress.
 _EACH_S = 5.0
 
 
+@app.command(
+    "import",
+    effect=WRITES,
+    example="stoppress import https://www.example.com/old-sitemap.xml --site www.example.com --dry-run --stack stoppress",
+)
 def import_(
     source: Annotated[
         str,
@@ -34,46 +59,32 @@ def import_(
         ),
     ] = None,
     rate: Annotated[float, typer.Option("--rate", help="Upper limit of articles sent a second.", min=0.1)] = 50,
-    checkpoint: Annotated[
-        Path | None,
-        typer.Option(
-            "--checkpoint",
-            help="File that records how far the import came; default: in the working directory, named after site and source.",
-            show_default=False,
-        ),
-    ] = None,
-    dry_run: DryRun = False, as_json: Json = False,
-    stack: Stack = None, local: Endpoint = LOCAL, template: Template = None,
-) -> None:  # fmt: skip
+    dry_run: DryRun = False,
+    as_json: Json = False,
+) -> None:
     """Import the archive of a site. After an interruption, run the same command again: it continues from its checkpoint.
 
     Exit code 0: every article was sent; 1: some were refused, the report has the reasons; 2: the stack or the source cannot be
-    read, and the checkpoint stays.
+    read, or Ctrl-C ended the command, and the checkpoint stays.
     """
-    with open_stack(stack, local, template):
-        from stoppress.model.listed import ListingError
-        from stoppress_cli.stack.import_ import checkpoint_of, listing_of, run, site_of
-
-        target = site_of(site)
-        listing = listing_of(source, target, belongs_to)
-        kept = None if dry_run else checkpoint_of(checkpoint, target.host, source, belongs_to)
-        if kept and kept.path.exists():
-            errors.print(f"stoppress: continuing from the checkpoint {kept.path}")
-        try:
-            tally = run(listing, target, kept, rate=rate, show=_Progress())
-        except ListingError as error:
-            advice = f"; run the command again to continue from {kept.path}" if kept and kept.path.exists() else ""
-            errors.print(f"stoppress: {error}{advice}")
-            raise typer.Exit(FAILED) from None
-        if as_json:
-            print_json({"dry_run": dry_run, **tally.report()})
-        else:
-            _print(tally.report(), dry_run=dry_run)
-        raise typer.Exit(ATTENTION if tally.refused else OK)
+    target = sites.load(site.lower())
+    listing = listing_of(source, target, belongs_to)
+    kept = None if dry_run else checkpoint_of(target.host, source, belongs_to)
+    if kept and kept.path.exists():
+        errors.print(f"stoppress: continuing from the checkpoint {kept.path}")
+    try:
+        tally = run(listing, target, kept, rate=rate, show=_Progress())
+    except (ListingError, KeyboardInterrupt) as error:
+        continues = kept and kept.path.exists() and not isinstance(error, StaleCheckpoint)
+        advice = f"; run the command again to continue from {kept.path}" if kept and continues else ""
+        fail(f"{str(error) or 'interrupted'}{advice}")
+    report = tally.report()
+    print_answer({"dry_run": dry_run, **report}, _lines(report, dry_run=dry_run), as_json=as_json)
+    raise typer.Exit(ATTENTION if tally.refused else OK)
 
 
 class _Progress:
-    """Prints a line to standard error every few seconds: items, rate, and if the total is known the time left."""
+    """Print a line to standard error every few seconds: items, rate, and if the total is known the time left."""
 
     def __init__(self) -> None:
         self._began = self._shown = time.monotonic()
@@ -98,11 +109,140 @@ class _Progress:
         errors.print(f"{tally.handled:,} items{left}, {rate:,.0f} a second")
 
 
-def _print(report: dict[str, Any], *, dry_run: bool) -> None:
-    console = text_console()
+def _lines(report: dict[str, Any], *, dry_run: bool) -> Iterator[str]:
     for row in report["reasons"]:
-        console.print(f"{row['kind']}  {counted(row['number'], 'time')}  {row['reason']}")
-        for example in row["examples"]:
-            console.print(f"    {example}")
+        yield f"{row['kind']}  {counted(row['number'], 'time')}  {row['reason']}"
+        yield from (f"    {example}" for example in row["examples"])
     listed = "would be listed" if dry_run else "sent to the imports queue"
-    console.print(f"{report['listed']:,} {listed}, {report['refused']:,} refused, {report['ignored']:,} ignored")
+    yield f"{report['listed']:,} {listed}, {report['refused']:,} refused, {report['ignored']:,} ignored"
+
+
+@dataclass
+class Tally:
+    """How many items an import has handled. `listed`: sent; `refused`: not usable; `ignored`: no sitemap should list them.
+
+    `reasons` has a number and the first examples for each reason of `refused` and `ignored`, and for each note.
+    """
+
+    listed: int = 0
+    refused: int = 0
+    ignored: int = 0
+    reasons: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def add(self, kind: str, problem: Problem) -> None:
+        """Count an item as `refused` or `ignored`. A `note` is about an item that is counted elsewhere."""
+        if kind != "note":
+            setattr(self, kind, getattr(self, kind) + 1)
+        reason = f"{kind}: {_group(problem.reason)}"
+        if reason not in self.reasons and len(self.reasons) >= REASONS_MAX:
+            reason = f"{kind}: {OTHER_REASONS}"
+        row = self.reasons.setdefault(reason, {"kind": kind, "reason": problem.reason, "number": 0, "examples": []})
+        row["number"] += 1
+        if len(row["examples"]) < EXAMPLES_KEPT:
+            row["examples"].append(problem.place)
+
+    @property
+    def handled(self) -> int:
+        return self.listed + self.refused + self.ignored
+
+    def report(self) -> dict[str, Any]:
+        """The tally for programs, the most frequent reasons first."""
+        rows = sorted(self.reasons.values(), key=lambda row: -row["number"])
+        return {"listed": self.listed, "refused": self.refused, "ignored": self.ignored, "reasons": rows}
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A file that records how far an import came."""
+
+    path: Path
+
+    def read(self) -> tuple[str | None, Tally]:
+        """Return the cursor to continue from, and the tally so far. Raises BadRequest for a file of another kind."""
+        try:
+            document = json.loads(self.path.read_text())
+            return document["cursor"], Tally(**document["tally"])
+        except FileNotFoundError:
+            return None, Tally()
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            raise BadRequest(f"{self.path} is not a checkpoint ({error!r}): remove it to begin anew") from None
+
+    def write(self, cursor: str, tally: Tally) -> None:
+        """Replace the file atomically: a crash leaves the old file or the new one."""
+        document = {"cursor": cursor, "tally": asdict(tally)}
+        new = self.path.with_name(f"{self.path.name}.new")
+        with new.open("w") as file:
+            file.write(json.dumps(document))
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(self.path)
+
+
+def checkpoint_of(host: str, source: str, name: str | None) -> Checkpoint:
+    """Return the checkpoint of an import: a file in the working directory that is named after site and source."""
+    plain = re.sub(r"[^A-Za-z0-9]+", "-", source).strip("-")[-40:]
+    digest = sha256(f"{source}\n{name}".encode()).hexdigest()[:8]
+    return Checkpoint(Path(f"stoppress-import-{host}-{plain}-{digest}.json"))
+
+
+def run(
+    listing: Listing,
+    site: Site,
+    checkpoint: Checkpoint | None,
+    *,
+    rate: float,
+    show: Callable[[Tally, int | None], None] = lambda _tally, _total: None,
+) -> Tally:
+    """Send what a source lists, from the checkpoint on. Without a checkpoint nothing is sent: a dry run.
+
+    `rate` is in articles a second. `show` is called after each page; its second argument is the listing's length, or None.
+    Raises ListingError, SendError, and BadRequest if the stack has no queue for imports.
+    """
+    cursor, tally = checkpoint.read() if checkpoint else (None, Tally())
+    if checkpoint:
+        queue_url("IMPORTS_QUEUE_URL")  # raises BadRequest before the source is read
+    pace = _Pace(rate)
+    for page in listing.pages(cursor):
+        events: list[ArticleEvent] = []
+        for item in page.items:
+            excluded = excluded_because(item.event, site)
+            if excluded is None:
+                tally.listed += 1
+            else:
+                kind = "refused" if excluded.kind == "foreign host" else "ignored"
+                tally.add(kind, Problem(f"{item.place}: {item.event.url}", str(excluded)))
+            # An ignored page is sent too: once it is recorded, no other source lists it.
+            events += [item.event] if excluded is None or excluded.kind != "foreign host" else []
+        for kind, problems in (("refused", page.problems), ("ignored", page.ignored), ("note", page.notes)):
+            for problem in problems:
+                tally.add(kind, problem)
+        if checkpoint:
+            for start in range(0, len(events), queues.BATCH_MESSAGES_MAX):
+                batch = events[start : start + queues.BATCH_MESSAGES_MAX]
+                pace.wait(len(batch))
+                queues.send_imports(batch)
+            if page.cursor:
+                checkpoint.write(page.cursor, tally)
+        show(tally, page.total)
+    if checkpoint:
+        checkpoint.path.unlink(missing_ok=True)
+    return tally
+
+
+@dataclass
+class _Pace:
+    """Waits so that on average at most `rate` articles a second are sent."""
+
+    rate: float
+    next_at: float = 0.0
+
+    def wait(self, number: int) -> None:
+        now = time.monotonic()
+        if self.next_at > now:
+            time.sleep(self.next_at - now)
+        self.next_at = max(now, self.next_at) + number / self.rate
+
+
+def _group(reason: str) -> str:
+    """A reason without the parts that differ from article to article: quotations, URLs and numbers."""
+    return re.sub(r"'[^']*'|\"[^\"]*\"|https?://\S+|\d[\d,.]*", "…", reason)[:200]

@@ -1,6 +1,8 @@
+"""`stoppress listen`: prints and saves the deliveries that arrive on this machine."""
+
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -8,16 +10,17 @@ from wsgiref.types import WSGIApplication, WSGIEnvironment
 
 import typer
 
-from stoppress_cli.commands.exit_codes import FAILED
-from stoppress_cli.commands.options import Port
-from stoppress_cli.printing import console, errors
+from stoppress.aws.secrets import split
+from stoppress.model.http_request import Request
+from stoppress_cli.commands.adapters import print_verdicts
+from stoppress_cli.inputs.delivery import UNUSABLE, Reader, reader_of, record_of, without_secrets
+from stoppress_cli.options import HERE, Commands, Port, Settings, SiteConfig
+from stoppress_cli.output import console, fail
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from wsgiref.types import StartResponse
 
-    from stoppress.model.http_request import Request
-    from stoppress_cli.inputs.arrival import Reader
+app = Commands()
 
 # Headers that say nothing about a delivery.
 _OF_TRANSPORT = {
@@ -27,6 +30,7 @@ _OF_TRANSPORT = {
 _ANSWER = b'{"status": "printed"}'
 
 
+@app.command(effect=HERE, example="stoppress listen --adapter ghost --out deliveries")
 def listen(
     port: Port = 8001,
     out: Annotated[
@@ -38,17 +42,8 @@ def listen(
             "--adapter", help="Adapter, or mapping file of your own, to read deliveries with.", show_default=False
         ),
     ] = None,
-    settings: Annotated[
-        str | None, typer.Option("--settings", help="The source's settings, as JSON.", show_default=False)
-    ] = None,
-    site_config: Annotated[
-        Path | None,
-        typer.Option(
-            "--site-config",
-            help="A site's configuration. The last part of a delivery's path names the source.",
-            show_default=False,
-        ),
-    ] = None,
+    settings: Settings = None,
+    site_config: SiteConfig = None,
     secret_env: Annotated[
         str | None,
         typer.Option(
@@ -61,22 +56,23 @@ def listen(
     Every path is answered with 200. Secrets in a request are replaced before it is printed and saved. Exit code 2: port, file,
     adapter or variable cannot be used.
     """
-    from werkzeug.serving import make_server
+    from werkzeug.serving import make_server  # `stoppress --help` does without a server
 
-    from stoppress.cms.mapping import BadMapping, UnknownAdapter
-    from stoppress.model.site import BadConfiguration
     from stoppress_cli.serving import QuietHandler, listener_on, until_interrupted
 
+    if secret_env and not (adapter or site_config):
+        fail("--secret-env needs --adapter or --site-config, which show how deliveries are signed")
+    if secret_env and not os.environ.get(secret_env):
+        fail(f"the environment variable {secret_env} is not set: put the source's secret into it")
     try:
-        reader = _reader(adapter, settings, site_config, secret_env)
+        reader = reader_of(adapter, settings, site_config, secrets=split(os.environ[secret_env]) if secret_env else ())
         if out is not None:
             out.mkdir(parents=True, exist_ok=True)
         listener, url = listener_on("127.0.0.1", port)
-    except (OSError, ValueError, TypeError, UnknownAdapter, BadMapping, BadConfiguration) as error:
-        errors.print(f"stoppress: {error}")
-        raise typer.Exit(FAILED) from None
+    except UNUSABLE as error:
+        fail(error)
 
-    def take(request: "Request") -> None:
+    def take(request: Request) -> None:
         now = datetime.now(UTC)
         _print(request, reader, now)
         if out is not None and request.body:
@@ -94,33 +90,10 @@ def listen(
         listener.close()
 
 
-def _reader(adapter: str | None, settings: str | None, site_config: Path | None, secret_env: str | None) -> "Reader":
-    """Raises OSError, ValueError, UnknownAdapter, BadMapping and BadConfiguration."""
-    from stoppress.aws.secrets import split
-    from stoppress.model.site import read_site
-    from stoppress_cli.inputs.arrival import Reader
-    from stoppress_cli.inputs.delivery import mapping_of
-
-    if secret_env and not (adapter or site_config):
-        raise ValueError("--secret-env needs --adapter or --site-config, which say how deliveries are signed")
-    if secret_env and not os.environ.get(secret_env):
-        raise ValueError(f"the environment variable {secret_env} is not set: put the source's secret into it")
-    given = json.loads(settings) if settings else {}
-    if not isinstance(given, dict):
-        raise ValueError("--settings: give a JSON object")
-    return Reader(
-        mapping_of(adapter) if adapter else None,
-        read_site(site_config.read_text(encoding="utf-8"), 0) if site_config else None,
-        given,
-        split(os.environ[secret_env]) if secret_env else (),
-    )
-
-
-def _application(take: Callable[["Request"], None]) -> WSGIApplication:
-    from stoppress.model.http_request import Request
+def _application(take: Callable[[Request], None]) -> WSGIApplication:
     from stoppress_cli.serving import request_of
 
-    def application(environ: WSGIEnvironment, start_response: "StartResponse") -> "Iterable[bytes]":
+    def application(environ: WSGIEnvironment, start_response: "StartResponse") -> Iterable[bytes]:
         arrived = request_of(environ)
         take(Request(arrived.headers, arrived.body, arrived.method, arrived.path, arrived.query))
         headers = [("content-type", "application/json"), ("content-length", str(len(_ANSWER)))]
@@ -130,10 +103,7 @@ def _application(take: Callable[["Request"], None]) -> WSGIApplication:
     return application
 
 
-def _print(request: "Request", reader: "Reader", now: datetime) -> None:
-    from stoppress_cli.commands.adapters import print_verdict
-    from stoppress_cli.inputs.delivery import without_secrets
-
+def _print(request: Request, reader: Reader, now: datetime) -> None:
     clean = without_secrets(request, reader.secrets)
     query = f"?{clean.query}" if clean.query else ""
     console.print(f"{now:%Y-%m-%d %H:%M:%S}  {clean.method} {clean.path}{query}  {len(request.body):,} bytes")
@@ -148,15 +118,10 @@ def _print(request: "Request", reader: "Reader", now: datetime) -> None:
         return
     if reader.secrets:
         console.print(f"  signature {reader.signature(request, source, now)}")
-    verdicts = reader.verdicts(clean, source, now)
-    for number, verdict in enumerate(verdicts, 1):
-        prefix = f"  {number}. " if len(verdicts) > 1 else "  "
-        print_verdict(verdict, prefix, verdict.shown(now, reader.site), reader.site)
+    print_verdicts(reader.verdicts(clean, source, now), now, reader.site, "  ")
 
 
-def _save(request: "Request", reader: "Reader", now: datetime, out: Path) -> None:
-    from stoppress_cli.inputs.delivery import record_of, without_secrets
-
+def _save(request: Request, reader: Reader, now: datetime, out: Path) -> None:
     source = reader.source_of(request)
     path = out / f"{now:%Y-%m-%dT%H-%M-%S.%fZ}.json"
     record = record_of(without_secrets(request, reader.secrets), source.settings if source else {}, now)

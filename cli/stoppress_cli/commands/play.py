@@ -1,29 +1,30 @@
+"""`stoppress play`: plays a scenario on a local stack."""
+
 import contextlib
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
-from stoppress_cli.commands.exit_codes import ATTENTION, FAILED, OK
-from stoppress_cli.commands.options import Log, Template
 from stoppress_cli.local.functions import environment, no_aws_settings
-from stoppress_cli.printing import console, errors
+from stoppress_cli.options import HERE, Commands, Log, Template
+from stoppress_cli.output import ATTENTION, OK, console, errors, fail
 
 if TYPE_CHECKING:
     from stoppress_cli.local.stack import Stack
     from stoppress_cli.scenario.file import Line
     from stoppress_cli.scenario.report import Report
 
+app = Commands()
 
+
+@app.command(effect=HERE, example="stoppress play tests/scenarios/publish.jsonl")
 def play(
     scenario: Annotated[Path, typer.Argument(help="Scenario file: JSON Lines, one step a line.")],
     out: Annotated[Path, typer.Option(file_okay=False, help="Folder that `save` steps write into.")] = Path("out"),
     log: Log = None,
-    dynamodb: Annotated[
-        str | None,
-        typer.Option("--dynamodb", help="URL of a DynamoDB endpoint, such as DynamoDB Local's.", show_default=False),
-    ] = None,
     template: Template = None,
 ) -> None:
     """Play a scenario on a local stack of its own, and report.
@@ -32,58 +33,60 @@ def play(
     scenario cannot be read, or a step cannot be done.
     """
     began = time.perf_counter()
-    if dynamodb is not None and not dynamodb.startswith(("http://", "https://")):
-        errors.print(f"stoppress: --dynamodb {dynamodb!r} is no URL; give one such as http://127.0.0.1:8001")
-        raise typer.Exit(FAILED)
-    with environment(no_aws_settings()):  # moto reads the AWS settings when it is imported
-        from botocore.exceptions import EndpointConnectionError
-
-        from stoppress_cli.local.sources import EndlessLoopError
+    with on_this_machine():
         from stoppress_cli.local.stack import Stack
-        from stoppress_cli.local.template import TemplateError, find
-        from stoppress_cli.scenario.file import ScenarioError, read
+        from stoppress_cli.local.template import find
+        from stoppress_cli.scenario.file import read
         from stoppress_cli.scenario.player import playing
 
         try:
             lines = read(scenario)
             with (
                 open_log(log) as file,
-                Stack(find(template), dynamodb_url=dynamodb, log=file, start=lines[0].at) as stack,
+                Stack(find(template), log=file, start=lines[0].at) as stack,
                 playing(stack, scenario, out, print_step) as player,
             ):
                 player.play(lines)
                 print_report(stack, player.report, time.perf_counter() - began)
-        except (ScenarioError, TemplateError, EndlessLoopError) as error:
-            text = str(error)
         except OSError as error:
-            text = f"{error}; name another place with --log or --out"
-        except EndpointConnectionError as error:
-            text = f"{error}; start it, or play without --dynamodb"
-        else:
-            print_failures(player.report)
-            raise typer.Exit(ATTENTION if player.report.failures else OK)
-    errors.print(f"stoppress: {text}")
-    raise typer.Exit(FAILED)
+            fail(f"{error}; name another place with --log or --out")
+    print_failures(player.report)
+    raise typer.Exit(ATTENTION if player.report.failures else OK)
+
+
+@contextlib.contextmanager
+def on_this_machine() -> Iterator[None]:
+    """Hide the user's AWS settings, which moto reads when it is imported. Print an error of the local stack, and exit with FAILED."""
+    with environment(no_aws_settings()):
+        from stoppress_cli.local.sources import EndlessLoopError
+        from stoppress_cli.local.template import TemplateError
+        from stoppress_cli.scenario.file import ScenarioError
+        from stoppress_cli.serving import PortInUse
+
+        try:
+            yield
+        except (ScenarioError, TemplateError, EndlessLoopError, PortInUse) as error:
+            fail(error)
 
 
 def open_log(log: Path | None) -> contextlib.AbstractContextManager[TextIO | None]:
-    """The file of --log, opened for writing; None without the option."""
+    """Open the file of --log for writing; None without the option."""
     return contextlib.nullcontext() if log is None else log.open("w", encoding="utf-8")
 
 
 def print_step(line: "Line", text: str) -> None:
-    """Prints a step of a scenario on one line."""
+    """Print a step of a scenario on one line."""
     console.print(f"{line.number:>5}  {line.at:%Y-%m-%d %H:%M:%S}  {line.kind:<6}  {text}")
 
 
 def print_report(stack: "Stack", report: "Report", seconds: float) -> None:
-    """Prints the counts at the end of a run."""
+    """Print the counts at the end of a run."""
     console.print()
     for name, text in report.rows(stack, seconds).items():
         console.print(f"{name:<10} {text}")
 
 
 def print_failures(report: "Report") -> None:
-    """Prints the expectations that do not hold."""
+    """Print the expectations that do not hold."""
     for failure in report.failures:
         errors.print(failure, style="red")

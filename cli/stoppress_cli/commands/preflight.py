@@ -1,15 +1,30 @@
 """`stoppress preflight`: checks an AWS account before the first deployment."""
 
-from dataclasses import asdict
+import functools
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Annotated
 
 import typer
+from botocore.exceptions import BotoCoreError, ClientError
 
-from stoppress_cli.commands.exit_codes import ATTENTION, FAILED, OK
-from stoppress_cli.commands.options import Json, Template
-from stoppress_cli.printing import console, errors, print_json
+from stoppress.aws.clients import client
+from stoppress_cli.connect import account, in_words
+from stoppress_cli.local import resources
+from stoppress_cli.local.resources import Resource
+from stoppress_cli.local.template import TemplateError, find, load
+from stoppress_cli.options import READS_ACCOUNT, Commands, Json, Template
+from stoppress_cli.output import ATTENTION, FAILED, OK, Check, fail, print_checks
+
+app = Commands()
+
+# A new on-demand table's stream has four shards. Lambda runs one invocation a shard.
+_STREAM_SHARDS = 4
+# The API admits 50 requests a second (ThrottleRate), and a request takes some 50 ms.
+_WEBHOOKS = 3
 
 
+@app.command(effect=READS_ACCOUNT, example="stoppress preflight --region eu-west-1")
 def preflight(
     stack: Annotated[str, typer.Option("--stack", help="Name of the future stack.")] = "stoppress",
     template: Template = None,
@@ -20,22 +35,120 @@ def preflight(
     Changes nothing. Exit code 0: all checks passed; 1: a check failed, and its line says what to do; 2: something could not be
     checked.
     """
-    # Local imports: `stoppress --help` does not load boto3.
-    from stoppress_cli.local.template import TemplateError, find
-    from stoppress_cli.stack.find import account
-    from stoppress_cli.stack.preflight import checks
-
-    made = []
     try:
         with account():
-            for check in checks(stack, find(template)):
-                made.append(check)
-                if not as_json:
-                    console.print(f"{check.outcome:<8} {check.text}", soft_wrap=True)
+            outcomes = print_checks(checks(stack, find(template)), as_json=as_json)
     except TemplateError as error:
-        errors.print(f"stoppress: {error}")
-        raise typer.Exit(FAILED) from None
-    if as_json:
-        print_json([asdict(check) for check in made])
-    outcomes = {check.outcome for check in made}
+        fail(error)
     raise typer.Exit(ATTENTION if "fault" in outcomes else FAILED if "unknown" in outcomes else OK)
+
+
+def checks(stack: str, template: Path) -> Iterator[Check]:
+    """Check the account. If the credentials do not work, no other check runs. Raises TemplateError."""
+    resolved = resources.resolve(load(template), stack)
+    credentials = _run("credentials", _credentials)
+    yield credentials
+    if credentials.outcome != "ok":
+        return
+    yield _run("Lambda concurrency", lambda: _concurrency(resolved))
+    existing = _run("stack", lambda: _stack(stack))
+    yield existing
+    if existing.outcome == "ok":
+        for resource in resolved:
+            if resource.type in _TAKEN:
+                yield _run("names", functools.partial(_name, resource))
+
+
+def _run(subject: str, check: Callable[[], tuple[str, str]]) -> Check:
+    """Run a check, which returns its text and for a fault the fix."""
+    try:
+        text, fix = check()
+    except (ClientError, BotoCoreError) as error:
+        return Check(subject, "unknown", in_words(error))
+    return Check(subject, "fault" if fix else "ok", text, fix)
+
+
+def _credentials() -> tuple[str, str]:
+    region = client("cloudformation").meta.region_name  # STS alone also answers without a region
+    identity = client("sts").get_caller_identity()
+    return f"account {identity['Account']}, region {region}, as {identity['Arn']}", ""
+
+
+def concurrency(resolved: Iterable[Resource]) -> dict[str, int]:
+    """Return the most concurrent invocations that the stack can need, by what causes them."""
+    resolved = list(resolved)
+    mappings = [each.properties for each in resolved if each.type == "AWS::Lambda::EventSourceMapping"]
+    queues = [int(each["ScalingConfig"]["MaximumConcurrency"]) for each in mappings if "ScalingConfig" in each]
+    streams = [int(each.get("ParallelizationFactor", 1)) for each in mappings if "ScalingConfig" not in each]
+    return {
+        "queues": sum(queues),
+        "stream": _STREAM_SHARDS * sum(streams),
+        "clocks": sum(each.type == "AWS::Scheduler::Schedule" for each in resolved),
+        "webhooks": _WEBHOOKS,
+    }
+
+
+def _concurrency(resolved: Iterable[Resource]) -> tuple[str, str]:
+    wanted = concurrency(resolved)
+    parts = " + ".join(f"{number} {name}" for name, number in wanted.items())
+    needed = sum(wanted.values())
+    free = client("lambda").get_account_settings()["AccountLimit"]["UnreservedConcurrentExecutions"]
+    text = f"{free:,} free, {needed} needed ({parts})"
+    raised = (
+        "raise the quota: aws service-quotas request-service-quota-increase --service-code lambda"
+        " --quota-code L-B99A9384 --desired-value 1000"
+    )
+    return text, "" if free >= needed else raised
+
+
+def _stack(stack: str) -> tuple[str, str]:
+    cloudformation = client("cloudformation")
+    try:
+        [described] = cloudformation.describe_stacks(StackName=stack)["Stacks"]
+    except ClientError as error:
+        # CloudFormation has no error code of its own for a missing stack.
+        if "does not exist" in str(error):
+            return f"there is no stack {stack!r} yet", ""
+        raise
+    status = described["StackStatus"]
+    if status in {"ROLLBACK_COMPLETE", "ROLLBACK_FAILED"}:
+        remedy = f"delete what the failed deployment left: aws cloudformation delete-stack --stack-name {stack}"
+    else:
+        remedy = "upgrade it with sam deploy, or use another --stack"
+    return f"there is a stack {stack!r} already ({status})", remedy
+
+
+def _name(resource: Resource) -> tuple[str, str]:
+    name = str(resource.properties["Name"])
+    service, call, argument, remedy = _TAKEN[resource.type]
+    try:
+        getattr(client(service), call)(**{argument: name})
+    except ClientError as error:
+        if error.response["Error"]["Code"] == "ResourceNotFoundException":
+            return f"{name} is free", ""
+        raise
+    return f"{name} exists already", remedy.format(name=name)
+
+
+# Resource types with a name fixed in the template. Each has a service, the call that describes a resource, its argument, and the remedy.
+_TAKEN = {
+    "AWS::Events::EventBus": (
+        "events",
+        "describe_event_bus",
+        "Name",
+        "delete it (aws events delete-event-bus --name {name}), or use another --stack",
+    ),
+    "AWS::Scheduler::Schedule": (
+        "scheduler",
+        "get_schedule",
+        "Name",
+        "delete it (aws scheduler delete-schedule --name {name}), or use another --stack",
+    ),
+    # DescribeSecret also finds a secret that is scheduled for deletion: its name is not free yet.
+    "AWS::SecretsManager::Secret": (
+        "secretsmanager",
+        "describe_secret",
+        "SecretId",
+        "delete it (aws secretsmanager delete-secret --secret-id {name} --force-delete-without-recovery), or use another --stack",
+    ),
+}

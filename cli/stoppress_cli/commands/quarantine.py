@@ -1,29 +1,21 @@
+"""`stoppress quarantine`: events that could not be applied."""
+
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from stoppress_cli.commands.access import open_sites
-from stoppress_cli.commands.exit_codes import ATTENTION, FAILED, OK
-from stoppress_cli.commands.options import (
-    LOCAL,
-    READS,
-    WRITES,
-    Commands,
-    DryRun,
-    Endpoint,
-    Json,
-    Site,
-    Stack,
-    Template,
-    Yes,
-)
-from stoppress_cli.printing import confirmed, console, errors, print_json, printer
-
-if TYPE_CHECKING:
-    from stoppress_cli.stack.quarantine import Kept
+from stoppress.aws import queues, sites, table
+from stoppress.aws.items import Item, quarantine_pk
+from stoppress.model.site import UNKNOWN_SITE, BadConfiguration
+from stoppress.primitives.instants import parse
+from stoppress.record.message import Content, Message, Unusable, read
+from stoppress_cli.connect import BadRequest, queue_url
+from stoppress_cli.options import READS, WRITES, Commands, DryRun, Json, SiteOption, Yes
+from stoppress_cli.output import ATTENTION, OK, confirmed, fail, print_answer, print_json, printer
 
 _Reason = Annotated[
     str, typer.Option("--reason", help="Only events with this text in their reason.", show_default=False)
@@ -33,121 +25,193 @@ _Ids = Annotated[
 ]
 _All = Annotated[bool, typer.Option("--all", help="All events.")]
 
-quarantine = Commands(help="Events that could not be applied: show them, send them again, drop them.")
+app = Commands(help="Events that could not be applied: show them, send them again, drop them.")
 
 
-@quarantine.command("list", effect=READS, example="stoppress quarantine list --stack stoppress")
-def list_items(
-    site: Site = None, reason: _Reason = "", stack: Stack = None, local: Endpoint = LOCAL, template: Template = None,
-    as_json: Json = False,
-) -> None:  # fmt: skip
+@app.command("list", effect=READS, example="stoppress quarantine list --stack stoppress", is_over_sites=True)
+def list_items(site: SiteOption = None, reason: _Reason = "", as_json: Json = False) -> None:
     """List the events in quarantine, oldest first, and count the reasons.
 
-    Exit code 0: quarantine is empty; 1: it is not; 2: the stack cannot be reached, or a site's parameter cannot be used.
+    Exit code 0: quarantine is empty; 1: it is not; 2: the stack cannot be reached, or a site's configuration cannot be read.
     """
-    with open_sites(site, stack, local, template):
-        from stoppress_cli.stack import quarantine as store
-
-        kept = store.kept(site, reason)
-        if as_json:
-            print_json([store.as_json(item) for item in kept])
-        elif not kept:
-            console.print("nothing is in quarantine")
-        else:
-            for item in kept:
-                console.print(_line(item))
-            console.print()
-            for (host, why), number in Counter((item.site, item.reason) for item in kept).most_common():
-                console.print(f"{number:>7,}  {host}  {why}")
-        raise typer.Exit(ATTENTION if kept else OK)
+    items = kept(site, reason)
+    lines = [item.line for item in items] or ["nothing is in quarantine"]
+    counts = Counter((item.site, item.reason) for item in items).most_common()
+    lines += ["", *(f"{number:>7,}  {host}  {why}" for (host, why), number in counts)] if items else []
+    print_answer([item.report() for item in items], lines, as_json=as_json)
+    raise typer.Exit(ATTENTION if items else OK)
 
 
-@quarantine.command("show", effect=READS, example="stoppress quarantine show 01J9 --stack stoppress")
-def show(
-    ids: _Ids = None, site: Site = None, stack: Stack = None, local: Endpoint = LOCAL, template: Template = None,
-    as_json: Json = False,
-) -> None:  # fmt: skip
+@app.command("show", effect=READS, example="stoppress quarantine show 01J9 --stack stoppress", is_over_sites=True)
+def show(ids: _Ids = None, site: SiteOption = None, as_json: Json = False) -> None:
     """Show events with their whole content, and whether each can be applied now.
 
-    Exit code 0: shown; 2: there is no such event, the stack cannot be reached, or a site's parameter cannot be used.
+    Exit code 0: shown; 2: there is no such event, the stack cannot be reached, or a site's configuration cannot be
+    read.
     """
     _require_choice(ids, every=False)
-    with open_sites(site, stack, local, template):
-        from stoppress_cli.stack import quarantine as store
-
-        now = datetime.now(UTC)
-        items = [(item, store.hindrance(item, now)) for item in store.kept(site, "", ids or ())]
-        if as_json:
-            print_json([{**store.as_json(item, whole=True), "hindrance": why} for item, why in items])
-            raise typer.Exit(OK)
-        for item, why in items:
-            console.print(_line(item))
-            console.print(f"  {why or 'it can be applied now: stoppress quarantine retry'}")
-            console.print(item.event)
+    now = datetime.now(UTC)
+    items = [(item, hindrance(item, now)) for item in kept(site, "", ids or ())]
+    lines = (
+        line
+        for item, why in items
+        for line in (item.line, f"  {why or 'it can be applied now: stoppress quarantine retry'}", item.event)
+    )
+    print_answer(
+        [item.report() | {"event": item.event, "hindrance": why} for item, why in items], lines, as_json=as_json
+    )
 
 
-@quarantine.command("retry", effect=WRITES, example="stoppress quarantine retry --all --stack stoppress")
+@app.command("retry", effect=WRITES, example="stoppress quarantine retry --all --stack stoppress", is_over_sites=True)
 def retry(
-    ids: _Ids = None, every: _All = False, site: Site = None, reason: _Reason = "", stack: Stack = None,
-    local: Endpoint = LOCAL, template: Template = None, dry_run: DryRun = False, as_json: Json = False,
+    ids: _Ids = None, every: _All = False, site: SiteOption = None, reason: _Reason = "", dry_run: DryRun = False,
+    as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Send events back to the articles queue, if they can be applied now. The others stay; for each, say what it needs.
+    """Send events back to the articles queue, if they can be applied now. The others stay; for each, show what it needs.
 
-    Exit code 0: all were sent; 1: some stay; 2: there is no such event, the stack cannot be reached, or a site's parameter
-    cannot be used.
+    Exit code 0: all were sent; 1: some stay; 2: there is no such event, the stack cannot be reached, or a site's configuration
+    cannot be read.
     """
     _require_choice(ids, every=every)
-    with open_sites(site, stack, local, template):
-        from stoppress_cli.stack import quarantine as store
-
-        items = store.retry(store.kept(site, reason, ids or ()), datetime.now(UTC), dry_run=dry_run)
-        stay = sum(bool(why) for _, why in items)
-        if as_json:
-            events = [{**store.as_json(item), "hindrance": why} for item, why in items]
-            print_json({"events": events, "done": not dry_run})
-            raise typer.Exit(ATTENTION if stay else OK)
-        for item, why in items:
-            console.print(f"{item.id}  {why or ('would be sent' if dry_run else 'sent')}")
-        console.print(f"{len(items) - stay} {'would be ' if dry_run else ''}sent to the articles queue, {stay} stay")
-        raise typer.Exit(ATTENTION if stay else OK)
+    items = send_again(kept(site, reason, ids or ()), datetime.now(UTC), dry_run=dry_run)
+    stay = sum(bool(why) for _, why in items)
+    would_be = "would be " if dry_run else ""
+    lines = [f"{item.id}  {why or f'{would_be}sent'}" for item, why in items]
+    lines.append(f"{len(items) - stay} {would_be}sent to the articles queue, {stay} stay")
+    events = [item.report() | {"hindrance": why} for item, why in items]
+    print_answer({"events": events, "done": not dry_run}, lines, as_json=as_json)
+    raise typer.Exit(ATTENTION if stay else OK)
 
 
-@quarantine.command("drop", effect=WRITES, example="stoppress quarantine drop 01J9 --stack stoppress")
+@app.command("drop", effect=WRITES, example="stoppress quarantine drop 01J9 --stack stoppress", is_over_sites=True)
 def drop(
-    ids: _Ids = None, every: _All = False, site: Site = None, reason: _Reason = "", stack: Stack = None,
-    local: Endpoint = LOCAL, template: Template = None, dry_run: DryRun = False, yes: Yes = False,
-    as_json: Json = False,
+    ids: _Ids = None, every: _All = False, site: SiteOption = None, reason: _Reason = "", dry_run: DryRun = False,
+    yes: Yes = False, as_json: Json = False,
 ) -> None:  # fmt: skip
     """Delete events from quarantine for good.
 
-    Exit code 0: the events are deleted; 1: you said no; 2: there is no such event, the stack cannot be reached, or a site's parameter
-    cannot be used.
+    Exit code 0: the events are deleted; 1: you said no; 2: there is no such event, the stack cannot be reached, or a site's
+    configuration cannot be read.
     """
     _require_choice(ids, every=every)
-    with open_sites(site, stack, local, template):
-        from stoppress_cli.stack import quarantine as store
-
-        kept = store.kept(site, reason, ids or ())
-        show = printer(as_json=as_json)
-        for item in kept:
-            show(_line(item))
-        is_for_show = dry_run or not kept
-        if is_for_show:
-            show(f"{len(kept)} would be dropped")
-        is_agreed = not is_for_show and confirmed(f"Drop these {len(kept)} for good?", yes=yes, as_json=as_json)
-        if is_agreed:
-            store.drop(kept)
-            show(f"{len(kept)} dropped")
-        if as_json:
-            print_json({"events": [store.as_json(item) for item in kept], "done": is_agreed})
-        raise typer.Exit(OK if is_for_show or is_agreed else ATTENTION)
-
-
-def _line(item: "Kept") -> str:
-    return f"{item.id}  {item.at:%Y-%m-%d %H:%M:%S}  {item.site}  {item.kind}  {item.reason}"
+    items = kept(site, reason, ids or ())
+    show = printer(as_json=as_json)
+    for item in items:
+        show(item.line)
+    is_for_show = dry_run or not items
+    if is_for_show:
+        show(f"{len(items)} would be dropped")
+    is_agreed = not is_for_show and confirmed(f"Drop these {len(items)} for good?", yes=yes, as_json=as_json)
+    if is_agreed:
+        delete(items)
+        show(f"{len(items)} dropped")
+    if as_json:
+        print_json({"events": [item.report() for item in items], "done": is_agreed})
+    raise typer.Exit(OK if is_for_show or is_agreed else ATTENTION)
 
 
 def _require_choice(ids: Sequence[str] | None, *, every: bool) -> None:
     if bool(ids) == every:
-        errors.print("stoppress: give ids, as `stoppress quarantine list` has them, or --all")
-        raise typer.Exit(FAILED)
+        fail("give ids, as `stoppress quarantine list` has them, or --all")
+
+
+@dataclass(frozen=True)
+class Kept:
+    """An item: its site and id, when its event was sent, why it could not be applied, and the stored part of the event.
+
+    `characters` is the length of the whole event.
+    """
+
+    site: str
+    id: str
+    at: datetime
+    reason: str
+    event: str
+    characters: int
+    stored: Item
+
+    @property
+    def whole(self) -> bool:
+        """Whether the whole event was stored."""
+        return self.characters == len(self.event)
+
+    @property
+    def line(self) -> str:
+        """The item for people."""
+        return f"{self.id}  {self.at:%Y-%m-%d %H:%M:%S}  {self.site}  {self.reason}"
+
+    def report(self) -> dict[str, object]:
+        """Return the item for programs."""
+        fields = {"id": self.id, "site": self.site, "at": self.at.isoformat(), "reason": self.reason}
+        return fields | {"characters": self.characters}
+
+
+def kept(site: str | None = None, reason: str = "", ids: Sequence[str] = ()) -> list[Kept]:
+    """Return the items of a site or of all sites, oldest first, whose reason contains `reason`; with `ids` only those.
+
+    Raises BadRequest for an id that fits no item or several.
+    """
+    now = datetime.now(UTC)
+    items = [
+        item
+        for host in ([site] if site else [*sites.hosts(), UNKNOWN_SITE])
+        for item in map(_read, table.query(quarantine_pk(host)))
+        # DynamoDB may take days to delete an expired item.
+        if reason.lower() in item.reason.lower() and int(item.stored.get("ttl", 0) or 2**40) > now.timestamp()
+    ]
+    items.sort(key=lambda item: (item.at, item.id))
+    return [_named(items, text) for text in dict.fromkeys(ids)] if ids else items
+
+
+def _read(item: Item) -> Kept:
+    at, _, identity = item["sk"].partition("#")
+    event = str(item["event"])
+    length = int(item.get("characters", len(event)))
+    site = item["pk"].partition("#")[2]
+    return Kept(site, identity, parse(at), item["reason"], event, length, item)
+
+
+def _named(items: Iterable[Kept], text: str) -> Kept:
+    named = [item for item in items if item.id.startswith(text)]
+    if not named:
+        raise BadRequest(f"no id in quarantine begins with {text!r}: `stoppress quarantine list` has the ids")
+    if len(named) > 1:
+        raise BadRequest(f"{len(named)} ids in quarantine begin with {text!r}: give more of the id")
+    return named[0]
+
+
+def hindrance(item: Kept, now: datetime) -> str:
+    """Return why the item still cannot be applied, and what to do; empty if it could be applied now."""
+    if not item.whole:
+        return (
+            f"only its first {len(item.event):,} of {item.characters:,} characters were kept: have its source send it again,"
+            " without the article's text, then drop it"
+        )
+    try:
+        content = read(Message(item.id, item.event, item.at))
+        if isinstance(content, Content) and content.incomplete:
+            raise content.incomplete
+    except (Unusable, BadConfiguration) as error:
+        where = ", or add its site" if item.site == UNKNOWN_SITE else ""
+        return f"it would come back: {error}. Correct that at its source and have it sent again{where}"
+    return ""
+
+
+def send_again(chosen: Iterable[Kept], now: datetime, *, dry_run: bool) -> list[tuple[Kept, str]]:
+    """Send the events that could be applied now to the articles queue. Return each item with the reason why it stays, if any.
+
+    An item is deleted only after its event was sent. A crash in between sends the event twice, which does no harm.
+    """
+    done = []
+    for item in chosen:
+        why = hindrance(item, now)
+        if not why and not dry_run:
+            queues.send_again(queue_url("ARTICLES_QUEUE_URL"), [item.event])
+            delete([item])
+        done.append((item, why))
+    return done
+
+
+def delete(chosen: Iterable[Kept]) -> int:
+    """Delete items; return how many were still there."""
+    return sum(table.delete(item.stored["pk"], item.stored["sk"]) is not None for item in chosen)

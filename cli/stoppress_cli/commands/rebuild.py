@@ -1,36 +1,71 @@
+"""`stoppress rebuild`: requests to write files again from the table."""
+
 from typing import Annotated
 
 import typer
 
-from stoppress_cli.commands.access import open_sites
-from stoppress_cli.commands.options import LOCAL, DryRun, Endpoint, Json, Site, Stack, Template
-from stoppress_cli.printing import console, counted, print_json
+from stoppress.aws import sites, table
+from stoppress.aws.inventory import all_files
+from stoppress.aws.items import file_pk
+from stoppress.aws.queues import RewriteRequest, send_rewrites
+from stoppress.model.site import Site
+from stoppress_cli.connect import BadRequest
+from stoppress_cli.options import WRITES, Commands, DryRun, Json, SiteOption
+from stoppress_cli.output import counted, print_answer
+
+app = Commands()
 
 
+@app.command(
+    effect=WRITES,
+    example="stoppress rebuild sitemap-news.xml --site www.example.com --stack stoppress",
+    is_over_sites=True,
+)
 def rebuild(
     file: Annotated[
         str | None, typer.Argument(help="Name of a file; default: all files of a site.", show_default=False)
     ] = None,
-    site: Site = None,
-    stack: Stack = None, local: Endpoint = LOCAL, template: Template = None, dry_run: DryRun = False, as_json: Json = False,
-) -> None:  # fmt: skip
+    site: SiteOption = None,
+    dry_run: DryRun = False,
+    as_json: Json = False,
+) -> None:
     """Have files rendered again from the table. Their names go to the rewrites queue; a file whose bytes are equal is not written.
 
-    Exit code 0: the files are on the rewrites queue; 2: there is no such file or site, the stack cannot be reached, or a
-    site's parameter cannot be used.
+    Exit code 0: the files are on the rewrites queue; 2: there is no such file or site, the stack cannot be reached, or a site's
+    configuration cannot be read.
     """
-    with open_sites(site, stack, local, template):
-        from stoppress.aws.queues import send_rewrites
-        from stoppress_cli.stack.rebuild import requests as requests_for
+    files = requests(site, file)
+    if not dry_run:
+        send_rewrites(files)
+    total = f"{counted(len(files), 'file')} {'would be ' if dry_run else ''}sent to the rewrites queue"
+    report = {"files": [{"site": request.site, "file": request.file} for request in files], "done": not dry_run}
+    print_answer(report, [*(f"{request.site}/{request.file}" for request in files), total], as_json=as_json)
 
-        requests = requests_for(site, file)
-        if not as_json:
-            for request in requests:
-                console.print(f"{request.site}/{request.file}")
-        if not dry_run:
-            send_rewrites(requests)
-        if as_json:
-            files = [{"site": request.site, "file": request.file} for request in requests]
-            print_json({"files": files, "done": not dry_run})
-            return
-        console.print(f"{counted(len(requests), 'file')} {'would be ' if dry_run else ''}sent to the rewrites queue")
+
+def chosen_sites(host: str | None) -> list[Site]:
+    """Return one site, or all sites. The version before is in force while the newest version of a site cannot be read.
+
+    Raises UnknownSite and BadConfiguration.
+    """
+    return [sites.load(host)] if host else sites.load_all()[0]
+
+
+def requests(host: str | None, file: str | None) -> list[RewriteRequest]:
+    """Return a request for each file of a site or of all sites, the index last; or for one file.
+
+    Raises BadRequest for a file that no site has, or that several have, and as `chosen_sites`.
+    """
+    candidates = chosen_sites(host)
+    if file is None:
+        return [RewriteRequest(site.host, name, checks_all=True) for site in candidates for name in all_files(site)]
+    having = [
+        site for site in candidates if file in all_files(site) or next(table.query(file_pk(site.host, file)), None)
+    ]
+    if len(having) == 1:
+        return [RewriteRequest(having[0].host, file, checks_all=True)]
+    if having:
+        raise BadRequest(
+            f"{len(having)} sites have a file {file!r}; give --site, one of {', '.join(site.host for site in having)}"
+        )
+    known = f"; {candidates[0].host} has {', '.join(all_files(candidates[0])[:20])}" if len(candidates) == 1 else ""
+    raise BadRequest(f"no site has a file {file!r}{known}")

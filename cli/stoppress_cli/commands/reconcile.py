@@ -1,17 +1,20 @@
+"""`stoppress reconcile`: compares table, index and bucket now, as reconcile_sites does each night."""
+
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from stoppress_cli.commands.access import open_sites
-from stoppress_cli.commands.exit_codes import ATTENTION, OK
-from stoppress_cli.commands.options import LOCAL, DryRun, Endpoint, Json, Site, Stack, Template
-from stoppress_cli.printing import console, print_json
+from stoppress.reconcile.findings import Report
+from stoppress.reconcile.look import Look
+from stoppress.reconcile.sites import LOOKS_APART, reconcile as compare
+from stoppress_cli.commands.rebuild import chosen_sites
+from stoppress_cli.options import WRITES, Commands, DryRun, Json, SiteOption
+from stoppress_cli.output import ATTENTION, FAILED, OK, print_answer
 
-if TYPE_CHECKING:
-    from stoppress.reconcile.findings import Report
+app = Commands()
 
 _ADVICE = (
     "A difference that was seen once may be work in progress. A second comparison repairs it: run this again in two"
@@ -20,60 +23,52 @@ _ADVICE = (
 _ADVICE_DRY = "A difference that was seen once may be a file that is being written at this moment."
 
 
+@app.command(effect=WRITES, example="stoppress reconcile --site www.example.com --stack stoppress", is_over_sites=True)
 def reconcile(
-    site: Site = None,
-    stack: Stack = None, local: Endpoint = LOCAL, template: Template = None, dry_run: DryRun = False, as_json: Json = False,
+    site: SiteOption = None,
+    dry_run: DryRun = False,
     wait: Annotated[bool, typer.Option("--wait", help="Compare again after two minutes.")] = False,
-) -> None:  # fmt: skip
+    as_json: Json = False,
+) -> None:
     """Compare table, index and bucket, as reconcile_sites does each night, and repair differences.
 
     A difference is repaired when two comparisons, two minutes apart, both find it: until then it may be work in progress.
 
-    Exit code 0: no difference; 1: some differences; 2: the stack cannot be reached, or a site's parameter cannot be used.
+    Exit code 0: no difference; 1: some differences; 2: the stack cannot be reached, or something of a site cannot be read.
     """
-    with open_sites(site, stack, local, template):
-        reports = _look(site, dry_run=dry_run, wait=wait)
-        if as_json:
-            print_json([_row(host, report) for host, report in reports])
-        else:
-            _print(reports, dry_run=dry_run)
-        differ = any(report.repaired or report.suspected or report.failed for _, report in reports)
-        raise typer.Exit(ATTENTION if differ else OK)
+    chosen = chosen_sites(site)
+    looks = ((each.host, Look(each)) for each in chosen)
+    reports = [(host, compare(look, sorted(look.units), dry_run=dry_run)) for host, look in looks]
+    if wait and not dry_run and any(report.suspected for _, report in reports):
+        time.sleep(LOOKS_APART.total_seconds() + 1)
+        # The second look repairs what the first one suspected, or no longer sees it.
+        repaired = [(host, replace(report, suspected=())) for host, report in reports if report.repaired]
+        looks = ((each.host, Look(each)) for each in chosen)
+        reports = repaired + [(host, compare(look, sorted(look.suspects))) for host, look in looks]
+    rows = [
+        {
+            "site": host,
+            "repaired": [asdict(finding) for finding in report.repaired],
+            "suspected": [asdict(finding) for finding in report.suspected],
+            "failed": [str(error) for error in report.failed],
+        }
+        for host, report in reports
+    ]
+    print_answer(rows, _lines(reports, dry_run=dry_run), as_json=as_json)
+    if any(report.failed for _, report in reports):
+        raise typer.Exit(FAILED)
+    raise typer.Exit(ATTENTION if any(report.repaired or report.suspected for _, report in reports) else OK)
 
 
-def _look(host: str | None, *, dry_run: bool, wait: bool) -> "list[tuple[str, Report]]":
-    from stoppress.reconcile.sites import LOOKS_APART, reconcile as compare
-    from stoppress_cli.stack.rebuild import chosen_sites
-
-    chosen = chosen_sites(host)
-    reports = [(site.host, compare(site, datetime.now(UTC), dry_run=dry_run, anew=True)) for site in chosen]
-    if not wait or dry_run or not any(report.suspected for _, report in reports):
-        return reports
-    time.sleep(LOOKS_APART.total_seconds() + 1)
-    # The second look repairs what the first one suspected, or no longer sees it.
-    again = [(site.host, compare(site, datetime.now(UTC))) for site in chosen]
-    return [(host, replace(report, suspected=())) for host, report in reports if report.repaired] + again
-
-
-def _row(host: str, report: "Report") -> dict[str, object]:
-    return {
-        "site": host,
-        "repaired": [asdict(finding) for finding in report.repaired],
-        "suspected": [asdict(finding) for finding in report.suspected],
-        "failed": [str(error) for error in report.failed],
-    }
-
-
-def _print(reports: "list[tuple[str, Report]]", *, dry_run: bool) -> None:
+def _lines(reports: Sequence[tuple[str, Report]], *, dry_run: bool) -> Iterator[str]:
     for host, report in reports:
         rows = [("repaired", finding) for finding in report.repaired]
         rows += [("seen once", finding) for finding in report.suspected]
         for state, finding in rows:
             unit = finding.unit.lstrip("*")
-            console.print(f"{host}  {state}  {finding.kind}  {finding.name} ({unit}): {finding.reason}")
-        for error in report.failed:
-            console.print(f"{host}  cannot be compared: {error!r}")
+            yield f"{host}  {state}  {finding.kind}  {finding.name} ({unit}): {finding.reason}"
+        yield from (f"{host}  cannot be compared: {error!r}" for error in report.failed)
     suspected = sum(len(report.suspected) for _, report in reports)
-    console.print(f"{sum(len(report.repaired) for _, report in reports)} repaired, {suspected} seen once")
+    yield f"{sum(len(report.repaired) for _, report in reports)} repaired, {suspected} seen once"
     if suspected:
-        console.print(_ADVICE_DRY if dry_run else _ADVICE)
+        yield _ADVICE_DRY if dry_run else _ADVICE

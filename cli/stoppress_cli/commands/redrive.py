@@ -1,56 +1,195 @@
-from dataclasses import asdict
+"""`stoppress redrive`: reads dead letters with their reasons, and sends them back to their queue.
+
+SQS's own redrive (StartMessageMoveTask) shows nothing, and also moves messages that must fail again.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
-from stoppress_cli.commands.access import open_sites
-from stoppress_cli.commands.exit_codes import ATTENTION, OK
-from stoppress_cli.commands.options import LOCAL, DryRun, Endpoint, Json, Stack, Template
-from stoppress_cli.printing import console, print_json
+from stoppress.aws import queues
+from stoppress.aws.clients import client
+from stoppress.aws.refusals import Report
+from stoppress.poll import shares
+from stoppress.record.message import Message, Unusable, read
+from stoppress_cli.connect import queue_url
+from stoppress_cli.options import WRITES, Commands, DryRun, Json
+from stoppress_cli.output import ATTENTION, OK, console, print_json
 
-if TYPE_CHECKING:
-    from stoppress_cli.stack.redrive import Dead
+Name = Literal["articles", "failures"]
+NAMES: tuple[Name, ...] = ("articles", "failures")
 
+_URLS = {"articles": "ARTICLES_DEAD_LETTERS_URL", "failures": "FAILURES_URL"}
+# Visibility time-out while the messages are read; those that stay become visible again at the end.
+_HIDDEN_S = 300
+# A short poll may return nothing although there are messages, because SQS asks only some of its servers.
+_EMPTY_RECEIVES_MAX = 3
 _ACTIONS = {
     "articles": "back to the articles queue",
-    "rewrites": "back to the rewrites queue",
-    "rebuild": "every file is sent to the rewrites queue",
     "nowhere": "deleted, there is nothing to send",
     "": "it stays",
 }
 
+app = Commands()
 
+
+@app.command(effect=WRITES, example="stoppress redrive articles --dry-run --stack stoppress", is_over_sites=True)
 def redrive(
     queue: Annotated[
-        Literal["articles", "rewrites", "failures"] | None,
-        typer.Argument(help="One queue: articles, rewrites or failures; default: all.", show_default=False),
+        Name | None,
+        typer.Argument(help="One queue: articles or failures; default: both.", show_default=False),
     ] = None,
-    stack: Stack = None, local: Endpoint = LOCAL, template: Template = None, dry_run: DryRun = False, as_json: Json = False,
-) -> None:  # fmt: skip
+    dry_run: DryRun = False,
+    as_json: Json = False,
+) -> None:
     """Show the dead letters with their reasons, and send back those that would not fail again.
 
-    Exit code 0: no dead letter is left; 1: some stay (with --dry-run: there are some); 2: the stack cannot be reached,
-    or a site's parameter cannot be used.
+    Exit code 0: no dead letter is left; 1: some stay (with --dry-run: there are some); 2: the stack cannot be reached, or a site's
+    configuration cannot be read.
     """
-    with open_sites(None, stack, local, template):
-        from stoppress_cli.stack import redrive as dead_letters
 
-        def show(letter: "Dead") -> None:
-            if not as_json:
-                console.print(f"{letter.queue}  {letter.sent_at:%Y-%m-%d %H:%M:%S}  {letter.what}")
-                console.print(f"  {letter.why}")
-                console.print(f"  {'would be: ' if dry_run else ''}{_ACTIONS[letter.goes]}")
+    def show(letter: Dead) -> None:
+        if not as_json:
+            console.print(f"{letter.queue}  {letter.sent_at:%Y-%m-%d %H:%M:%S}  {letter.what}")
+            console.print(f"  {letter.why}")
+            console.print(f"  {'would be: ' if dry_run else ''}{_ACTIONS[letter.goes]}")
 
-        now = datetime.now(UTC)
-        letters = [
-            letter
-            for name in ([queue] if queue else dead_letters.NAMES)
-            for letter in dead_letters.redrive(name, now, dry_run=dry_run, show=show)
-        ]
-        stay = sum(dry_run or not letter.goes for letter in letters)
-        if as_json:
-            print_json([{**asdict(letter), "sent_at": letter.sent_at.isoformat()} for letter in letters])
-        else:
-            console.print(f"{len(letters) - stay} dealt with, {stay} {'there' if dry_run else 'stay'}")
-        raise typer.Exit(ATTENTION if stay else OK)
+    names = [queue] if queue else NAMES
+    letters = [letter for name in names for letter in send_back(name, dry_run=dry_run, show=show)]
+    stay = sum(dry_run or not letter.goes for letter in letters)
+    if as_json:
+        print_json([{**asdict(letter), "sent_at": letter.sent_at.isoformat()} for letter in letters])
+    else:
+        console.print(f"{len(letters) - stay} dealt with, {stay} {'there' if dry_run else 'stay'}")
+    raise typer.Exit(ATTENTION if stay else OK)
+
+
+@dataclass(frozen=True)
+class Dead:
+    """A dead letter: what it is, why it failed, and where it goes.
+
+    `goes` is the queue `articles`, or `nowhere` if later runs have done the work. Empty: the letter stays, and `why` says what
+    to do.
+    """
+
+    queue: Name
+    id: str
+    sent_at: datetime
+    body: str
+    receipt: str
+    what: str
+    why: str
+    goes: Literal["articles", "nowhere", ""]
+
+
+@contextmanager
+def messages(queue: Name) -> Iterator[Iterator[dict[str, Any]]]:
+    """Yield every message of a dead-letter queue, once. Messages that are not deleted become visible again when the block ends."""
+    url = queue_url(_URLS[queue])
+    seen: dict[str, str] = {}
+
+    def received() -> Iterator[dict[str, Any]]:
+        empty = 0
+        while empty < _EMPTY_RECEIVES_MAX:
+            answer = client("sqs").receive_message(
+                QueueUrl=url,
+                MaxNumberOfMessages=10,
+                VisibilityTimeout=_HIDDEN_S,
+                MessageSystemAttributeNames=["All"],
+                MessageAttributeNames=["All"],
+            )
+            new = [message for message in answer.get("Messages", []) if message["MessageId"] not in seen]
+            empty = 0 if new else empty + 1
+            for message in new:
+                seen[message["MessageId"]] = message["ReceiptHandle"]
+                yield message
+
+    try:
+        yield received()
+    finally:
+        for receipt in seen.values():
+            try:
+                client("sqs").change_message_visibility(QueueUrl=url, ReceiptHandle=receipt, VisibilityTimeout=0)
+            except client("sqs").exceptions.ClientError:  # deleted in the block
+                continue
+
+
+def delete(queue: Name, receipt: str) -> None:
+    """Delete a dead letter."""
+    client("sqs").delete_message(QueueUrl=queue_url(_URLS[queue]), ReceiptHandle=receipt)
+
+
+def send_back(queue: Name, *, dry_run: bool, show: Callable[[Dead], None]) -> list[Dead]:
+    """Send back the dead letters that can be sent. `show` gets each letter first.
+
+    A letter is deleted only after its work was sent: a crash repeats work and loses none. Raises as `queue_url`.
+    """
+    letters = []
+    with messages(queue) as received:
+        for message in received:
+            letter = _read(queue, message)
+            letters.append(letter)
+            show(letter)
+            if dry_run or not letter.goes:
+                continue
+            if letter.goes == "articles":
+                queues.send_again(queue_url("ARTICLES_QUEUE_URL"), [letter.body])
+            delete(queue, letter.receipt)
+    return letters
+
+
+def _read(queue: Name, message: Mapping[str, Any]) -> Dead:
+    sent_at = datetime.fromtimestamp(int(message["Attributes"]["SentTimestamp"]) / 1000, UTC)
+    what, why, goes = _article(message, sent_at) if queue == "articles" else _failure(message)
+    return Dead(queue, message["MessageId"], sent_at, message["Body"], message["ReceiptHandle"], what, why, goes)
+
+
+_Description = tuple[str, str, Literal["articles", "nowhere", ""]]
+
+
+def _article(message: Mapping[str, Any], sent_at: datetime) -> _Description:
+    try:
+        content = read(Message(message["MessageId"], message["Body"], sent_at))
+    except Unusable as error:
+        return "an event", f"it cannot be understood, and will go to quarantine: {error}", "articles"
+    except Exception as error:  # noqa: BLE001 - any error is the answer to show
+        return "an event", f"it would fail again, correct this first: {error}", ""
+    if isinstance(content, Report):
+        return f"a report of refusals at {content.site}", "eight attempts to store it failed", "articles"
+    events = [
+        f"{event.action} {event.name} of {event.site}" + (f", {event.url}" if event.url else "")
+        for event, _ in content.events
+    ]
+    what = "; ".join(events) or "an event that changes nothing"
+    return what, "eight attempts to record it failed: the log of record_article has the reason", "articles"
+
+
+def _failure(message: Mapping[str, Any]) -> _Description:
+    try:
+        document = json.loads(message["Body"])
+    except ValueError:
+        document = None
+    body = document if isinstance(document, dict) else {}
+    context = body.get("requestContext") or {}
+    function = str(context.get("functionArn", "a function")).split(":function:")[-1].partition(":")[0]
+    attributes = message.get("MessageAttributes") or {}
+    error = ": ".join(
+        str(attributes[name]["StringValue"]) for name in ("ERROR_CODE", "ERROR_MESSAGE") if name in attributes
+    )
+    kind = str(body.get("detail-type", ""))
+    if "requestPayload" in body:
+        cause = (body.get("responsePayload") or {}).get("errorMessage") or context.get("condition")
+        return f"a call of {function}", f"{cause}; the next run does the same work", "nowhere"
+    if kind.lower().startswith(("article.", "page.")):
+        detail = body.get("detail") or {}
+        what = f"{kind} of {detail.get('site')}, {detail.get('id')}"
+        return what, f"the bus could not deliver it: {error or 'it gives no reason'}", "articles"
+    if kind in {"Scheduled Event", "part to reconcile", shares.ANNOUNCED} or "SCHEDULE_ARN" in attributes:
+        what = f"a {kind or 'schedule'} that reached no function"
+        return what, f"{error}; the next run does the same work", "nowhere"
+    return "a message of an unknown kind", "read it in the console; nothing is done with it here", ""

@@ -1,42 +1,47 @@
+"""`stoppress status`: reports the health of a stack, as text."""
+
 import sys
 import time
+from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from stoppress_cli.commands.access import open_stack, warn_of_unreadable
-from stoppress_cli.commands.exit_codes import ATTENTION, FAILED, OK
-from stoppress_cli.commands.options import LOCAL, Endpoint, Json, Stack, Template
-from stoppress_cli.printing import console, print_json
+from stoppress.show.read_site import read_stack
+from stoppress.show.site import Access, SiteStatus, StackStatus, stack_status
+from stoppress.show.way import Delays
+from stoppress_cli.connect import exit_on_error, print_unreadable
+from stoppress_cli.options import LOCAL, READS, Commands, Json
+from stoppress_cli.output import ATTENTION, FAILED, OK, age, ago, at, console, counted, print_answer
 
-if TYPE_CHECKING:
-    from stoppress.show.site import StackStatus
+app = Commands()
 
 WATCH_S = 10
+# How many files of a site are shown.
+FILES_SHOWN = 10
 
 
+@app.command(effect=READS, example="stoppress status --stack stoppress")
 def status(
+    access: Access,
     host: Annotated[str | None, typer.Argument(help="Host of a site; default: all sites.", show_default=False)] = None,
-    stack: Stack = None,
-    local: Endpoint = LOCAL,
-    as_json: Json = False,
     watch: Annotated[bool, typer.Option("--watch", help=f"Look again every {WATCH_S} seconds, until Ctrl-C.")] = False,
-    template: Template = None,
+    as_json: Json = False,
 ) -> None:
-    """Show whether all is well: sites, feeds, files, queues and alarms, and for each problem the command that helps.
+    """Report the stack's health: sites, feeds, files, queues and alarms, and for each problem the command that helps.
 
-    Exit code 0: all is well; 1: there are problems; 2: the stack cannot be reached, or a part of it cannot be read.
+    Exit code 0: healthy; 1: there are problems; 2: the stack cannot be reached, or a part of it cannot be read.
     """
-    code = _look(host, stack, local, template, as_json=as_json)
+    code = _look(host, access, as_json=as_json)
     try:
         while watch:
             time.sleep(WATCH_S)
             if sys.stdout.isatty():
                 console.clear()
             try:
-                code = _look(host, stack, local, template, as_json=as_json)
+                with exit_on_error(access.stack, access.endpoint or LOCAL):
+                    code = _look(host, access, as_json=as_json)
             except typer.Exit as failed:  # AWS may answer the next time
                 code = failed.exit_code
     except KeyboardInterrupt:
@@ -44,26 +49,105 @@ def status(
     raise typer.Exit(code)
 
 
-def _look(host: str | None, stack: str | None, local: str, template: Path | None, *, as_json: bool) -> int:
-    """Reads and prints the status once. Returns the exit code."""
-    with open_stack(stack, local, template):
-        from stoppress.show.read_site import read_stack
-        from stoppress.show.site import Access, stack_status
-        from stoppress_cli.stack.status import as_lines
-
-        now = datetime.now(UTC)
-        # The ARN of a stack ends with stack/<name>/<id>. The names of alarms and secrets contain <name>.
-        name = stack.split("/")[1] if stack and "/" in stack else stack
-        facts = read_stack(host, now, name)
-        warn_of_unreadable([(site.parameter, site.reason) for site in facts.unreadable])
-        answer = stack_status(facts, now, Access(name, None if local == LOCAL else local))
-        if as_json:
-            print_json(answer.report())
-        else:
-            for line in as_lines(answer, in_detail=host is not None):
-                console.print(line)
-        return _exit_code(answer)
-
-
-def _exit_code(answer: "StackStatus") -> int:
+def _look(host: str | None, access: Access, *, as_json: bool) -> int:
+    """Read and print the status once. Return the exit code."""
+    now = datetime.now(UTC)
+    facts = read_stack(host, now, access.stack)
+    print_unreadable([(site.host, site.reason) for site in facts.unreadable])
+    answer = stack_status(facts, now, access)
+    print_answer(answer.report(), as_lines(answer, in_detail=host is not None), as_json=as_json)
     return {"well": OK, "attention": ATTENTION, "unknown": FAILED}[answer.verdict]
+
+
+def as_lines(answer: StackStatus, *, in_detail: bool) -> Iterator[str]:
+    """Yield the answer for people: the verdict, the problems with their commands, the sites, the stack."""
+    now = answer.at
+    yield from _verdict(answer)
+    for problem in answer.problems:
+        yield ""
+        yield f"{problem.site}: {problem.what}" if problem.site else problem.what
+        if problem.since:
+            yield f"  since {ago(problem.since, now)}"
+        yield f"  {problem.mend}"
+    for unknown in answer.unknown:
+        yield ""
+        yield f"unknown: {unknown.what}: {unknown.reason}"
+    yield ""
+    for site in answer.sites:
+        yield f"{site.host}  {_summary(site, now)}"
+        if site.delays and site.delays.pages:
+            yield f"  {_delays(site.delays)}"
+        if in_detail:
+            yield from (f"  {line}" for line in _details(site, now))
+    yield ""
+    yield from _stack(answer)
+
+
+def _verdict(answer: StackStatus) -> Iterator[str]:
+    if answer.verdict == "attention":
+        yield counted(len(answer.problems), "problem")
+    else:
+        yield "healthy" if answer.verdict == "well" else "no problem is known, but not everything could be read"
+
+
+def _summary(site: SiteStatus, now: datetime) -> str:
+    parts = [f"{site.window.stories:,} in the news"]
+    if site.window.leaves_at:
+        parts.append(f"next leaves {at(site.window.leaves_at)}")
+    parts.append(f"newest file {age(site.newest_file, now)} old" if site.newest_file else "no file yet")
+    if site.last_event:
+        parts.append(f"last event {age(site.last_event, now)} ago")
+    if site.feeds:
+        well = sum(feed["condition"] == "well" for feed in site.feeds)
+        parts.append(f"{well} of {counted(len(site.feeds), 'feed')} well")
+    more = " or more" if site.quarantine.more else ""
+    return ", ".join([*parts, f"{site.quarantine.events}{more} in quarantine"])
+
+
+def _delays(delays: Delays) -> str:
+    stops = (
+        ("received", delays.received_s, "publication"),
+        ("listed", delays.listed_s, "that"),
+        ("page ready", delays.page_ready_s, "that"),
+        ("engines notified", delays.notified_s, "that"),
+    )
+    parts = [f"{stop} {_period(seconds)} after {before}" for stop, seconds, before in stops if seconds is not None]
+    return f"medians of {counted(delays.pages, 'page')} in 24 h: {', '.join(parts) or 'unknown'}"
+
+
+def _period(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+
+def _details(site: SiteStatus, now: datetime) -> Iterator[str]:
+    window = site.window
+    if window.stories:
+        yield f"news of {at(window.oldest)} to {at(window.newest)}; the next to leave is {window.next_to_leave}"
+    for source in site.sources:
+        today = f"{source.refused_today:,} refused or ignored, {source.unverified_today:,} wrong signatures"
+        audit = f"; audited {ago(source.audited, now)}: {counted(source.listed, 'article')} listed, {source.missed:,} webhooks missed in 24 h"
+        yield f"source {source.name} ({source.adapter}), secret {source.secret}; today {today}{audit if source.audited else ''}"
+    for feed in site.feeds:
+        last = datetime.fromisoformat(feed["last_success"]) if feed["last_success"] else None
+        yield f"feed {feed['url']}  {feed['condition']}, last success {ago(last, now)}"
+    for sitemap in site.sitemaps:
+        read = (
+            f"read by Google {ago(sitemap.read, now)}" if sitemap.read else f"submitted {ago(sitemap.submitted, now)}"
+        )
+        found = f"{counted(sitemap.urls, 'URL')}, {counted(sitemap.errors, 'error')}, {counted(sitemap.warnings, 'warning')}"
+        yield f"{sitemap.name} in Search Console  {read}{f': {found}' if sitemap.read else ', not read yet'}"
+    newest = sorted(site.files, key=lambda file: file.changed, reverse=True)
+    for file in newest[:FILES_SHOWN]:
+        size = f"{counted(file.entries, 'entry', 'entries')}, {counted(file.size_bytes, 'byte')}"
+        yield f"{file.name}  {size}, changed {ago(file.changed, now)}"
+    if len(newest) > FILES_SHOWN:
+        yield f"and {counted(len(newest) - FILES_SHOWN, 'older file')}"
+
+
+def _stack(answer: StackStatus) -> Iterator[str]:
+    for name, dead in (("queues", False), ("dead letters", True)):
+        numbers = [f"{queue.messages:,} in {queue.name}" for queue in answer.queues if queue.dead == dead]
+        yield f"{name}: {', '.join(numbers) or 'unknown'}"
+    yield f"roll_window ran: {ago(answer.rolled_at, answer.at)}"
+    if answer.reconciled_at:
+        yield f"reconcile_sites ran: {at(answer.reconciled_at)}"

@@ -1,23 +1,28 @@
-"""A recorded delivery of a CMS, and what an adapter makes of it."""
+"""A delivery of a CMS, recorded or as it arrives: whether its signature is valid, and what an adapter makes of it."""
 
 import base64
 import json
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from datetime import datetime
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import parse_qsl, quote, quote_plus, unquote_plus, urlencode, urlsplit
 
 from stoppress.cms.engine import read_delivery
 from stoppress.cms.envelopes import BadDelivery
-from stoppress.cms.mapping import MappingFile, load, read_file
+from stoppress.cms.mapping import BadMapping, MappingFile, UnknownAdapter, load, read_file
 from stoppress.cms.verdicts import Verdict
 from stoppress.model.http_request import Request
-from stoppress.model.site import Site
+from stoppress.model.signature_schemes import BadScheme, check_settings
+from stoppress.model.site import BadConfiguration, Site, read_site
 from stoppress.primitives.instants import exact, parse
+from stoppress.signatures.verify import TOLERANCE, BadSecret, BadSignature, verify
 
+# What `reader_of` raises for options that cannot be used.
+UNUSABLE = (OSError, ValueError, TypeError, UnknownAdapter, BadMapping, BadConfiguration)
 # Stands for a secret in a recorded delivery.
 REPLACED = "replaced-by-stoppress"
 # Names of headers, query parameters and fields of a body whose values are secrets. An HMAC signature is no secret.
@@ -34,19 +39,73 @@ class Recorded:
     expected: Any = None
 
 
-def verdicts_of(
-    mapping: MappingFile, received: Request, settings: Mapping[str, Any], site: Site | None, now: datetime
-) -> list[Verdict]:
-    """A verdict for each item of a delivery; an incomplete one for a body to which the webhook answers 400."""
-    try:
-        return read_delivery(mapping, received, settings, site, now)
-    except BadDelivery as error:
-        return [Verdict(disposition="incomplete", missing=("body",), reason=str(error))]
+@dataclass(frozen=True)
+class ReadAs:
+    """How one delivery is read: the mapping and the settings of its source."""
+
+    mapping: MappingFile
+    settings: Mapping[str, Any]
 
 
-def mapping_of(name: str) -> MappingFile:
-    """The mapping of an adapter's name, or of a .toml file. Raises UnknownAdapter, BadMapping, OSError."""
-    return read_file(Path(name)) if name.endswith(".toml") else load(name)
+@dataclass(frozen=True)
+class Reader:
+    """How deliveries are read: by one mapping, or by the mapping of the site's source that the end of the path names.
+
+    `settings` override the source's. Without `secrets` no signature is checked.
+    """
+
+    mapping: MappingFile | None = None
+    site: Site | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    secrets: Sequence[str] = ()
+
+    def source_of(self, request: Request) -> ReadAs | None:
+        """Return how to read a delivery. None if there is no `mapping` and the end of the path names no source of the site."""
+        source = self.site.sources.get(request.path.rpartition("/")[2]) if self.site else None
+        settings = {**(source.settings if source else {}), **self.settings}
+        if self.mapping is not None:
+            return ReadAs(self.mapping, settings)
+        return ReadAs(load(source.adapter), settings) if source else None
+
+    def signature(self, request: Request, source: ReadAs, now: datetime) -> str:
+        """Return `valid`, or `invalid` and why."""
+        settings = source.settings
+        path = settings.get("signed_path", request.path)
+        signed = Request(request.headers, request.body, request.method, path, request.query)
+        try:
+            check_settings(settings)
+            tolerance = timedelta(seconds=settings["tolerance_s"]) if "tolerance_s" in settings else TOLERANCE
+            verify(settings.get("signature", source.mapping.signature), signed, self.secrets, now, tolerance)
+        except (BadSignature, BadSecret, BadScheme) as error:
+            return f"invalid: {error}"
+        return "valid"
+
+    def verdicts(self, request: Request, source: ReadAs, now: datetime) -> list[Verdict]:
+        """Return a verdict for each item of a delivery; an incomplete one for a body to which the webhook answers 400."""
+        try:
+            return read_delivery(source.mapping, request, source.settings, self.site, now)
+        except BadDelivery as error:
+            return [Verdict(disposition="incomplete", missing=("body",), reason=str(error))]
+
+
+def reader_of(
+    adapter: str | None,
+    settings: str | None,
+    site: Path | None,
+    recorded: Mapping[str, Any] = MappingProxyType({}),
+    secrets: Sequence[str] = (),
+) -> Reader:
+    """Return the reader that options describe: an adapter's name or a .toml file, settings as JSON, and a site's document.
+
+    The given settings override the `recorded` ones. Raises UNUSABLE.
+    """
+    given = json.loads(settings) if settings else {}
+    if not isinstance(given, dict):
+        raise ValueError("--settings: give a JSON object")
+    mapping = read_file(Path(adapter)) if adapter and adapter.endswith(".toml") else load(adapter) if adapter else None
+    return Reader(
+        mapping, read_site(site.read_text(encoding="utf-8"), 0) if site else None, {**recorded, **given}, secrets
+    )
 
 
 def json_or_bytes(raw: bytes) -> Any:
@@ -123,7 +182,9 @@ def _body_without_secrets(request: Request) -> bytes:
     replaced = []
 
     def cleaned(fields: dict[str, Any]) -> dict[str, Any]:
-        names = [name for name, value in fields.items() if _SECRET_NAME.search(name) and isinstance(value, str)]
+        names = [
+            name for name, value in fields.items() if value and isinstance(value, str) and _SECRET_NAME.search(name)
+        ]
         replaced.extend(names)
         return fields | dict.fromkeys(names, REPLACED)
 
@@ -139,7 +200,7 @@ def _body_without_secrets(request: Request) -> bytes:
 def _form_without_secrets(text: str) -> str:
     pairs = (part.partition("=") for part in text.split("&"))
     return "&".join(
-        f"{name}{equals}{REPLACED if equals and _SECRET_NAME.search(unquote_plus(name)) else value}"
+        f"{name}{equals}{REPLACED if value and _SECRET_NAME.search(unquote_plus(name)) else value}"
         for name, equals, value in pairs
     )
 

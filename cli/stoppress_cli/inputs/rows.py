@@ -6,7 +6,7 @@ The file is never in memory as a whole. A row that cannot be read becomes a prob
 import csv
 import gzip
 import json
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -14,14 +14,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from stoppress.check.input import GZIP
 from stoppress.cms.contract import BadArticle, read_article
 from stoppress.cms.listing import marked
 from stoppress.feeds.events import id_within_limit
-from stoppress.model.limits import NEWS_WINDOW
-from stoppress.model.listed import Listed, ListingError, Page, Problem
+from stoppress.model.listed import Listed, ListingError, Page, Problem, StaleCheckpoint
+from stoppress.model.news_window import is_current
 from stoppress.model.site import SITEMAP_SOURCE, Site
 from stoppress.primitives.text import clean
+from stoppress_cli.check.input import GZIP
 from stoppress_cli.inputs.sitemap_pages import BY_IMPORT, PAGE_ITEMS
 
 LINE_BYTES_MAX = 1_000_000
@@ -32,7 +32,8 @@ UNKNOWN_NAMES_MAX = 100
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _DELIMITERS = ",;\t"
-_NEEDED = "id, url, title, published_at, updated_at, section, keywords"
+# The columns of a CSV file, as an example in messages.
+COLUMNS = "id, url, title, published_at, updated_at, section, keywords"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,8 @@ class _Line:
 class Rows:
     """The articles in a file. `source` is the site's source to which they belong.
 
-    If it is None, the rows are pages like those of a sitemap: the URL is the id, and the page gets no news entry.
+    If it is None, the rows are pages like those of a sitemap: the URL is the id, and the page gets no news entry. A row with a
+    publication date in the future is an embargo in both cases, and keeps its date.
     """
 
     path: Path
@@ -74,7 +76,7 @@ class Rows:
                     yield Page(tuple(items), tuple(problems), cursor=self._cursor(end, number), total=self._total)
                     items.clear()
                     problems.clear()
-            yield Page(tuple(items), (*problems, *self._unknown.values()), total=self._total)
+            yield Page(tuple(items), tuple(problems), notes=tuple(self._unknown.values()), total=self._total)
 
     def _note_unknown(self, names: list[str], place: str) -> None:
         """Notes each unknown field name once, with its first place."""
@@ -112,6 +114,11 @@ class Rows:
         start = file.read(3)
         if start.startswith(_WIDE_MARKS):
             raise ListingError(f"{self.path} is UTF-16: save it as UTF-8")
+        beginning = (start + file.read(LINE_BYTES_MAX)).strip()
+        if b"\r" in beginning and b"\n" not in beginning:
+            raise ListingError(
+                f"{self.path} ends its lines with carriage returns (CR) alone: save it with line feeds (LF)"
+            )
         file.seek(len(_BYTE_ORDER_MARK) if start == _BYTE_ORDER_MARK else 0)
         if cursor is None:
             return _Line(0, file.tell())
@@ -119,9 +126,9 @@ class Rows:
             at = json.loads(cursor)
             before = _Line(int(at["line"]), int(at["offset"]))
         except (ValueError, TypeError, KeyError) as error:
-            raise ListingError(f"the checkpoint is damaged: delete it to start again ({error!r})") from None
+            raise StaleCheckpoint(f"the checkpoint is damaged: delete it to start again ({error!r})") from None
         if at.get("bytes") != self.path.stat().st_size:
-            raise ListingError(f"{self.path} has changed since the checkpoint: delete the checkpoint to start again")
+            raise StaleCheckpoint(f"{self.path} has changed since the checkpoint: delete the checkpoint to start again")
         return before
 
     def _values(self, file: BinaryIO, at: _Line) -> Iterator[tuple[int, int, dict[str, Any] | Problem | None]]:
@@ -144,13 +151,15 @@ class Rows:
         try:
             [row] = list(csv.reader([header.text], delimiter=delimiter, strict=True)) or [[]]
         except csv.Error as error:
-            raise ListingError(f"{self.path}, line 1: {header.fault or error}") from None
+            raise ListingError(f"{self.path}, line 1: {header.fault or _csv_fault(error)}") from None
         columns = [name.strip().lower() for name in row]
+        if repeated := [name for name, number in Counter(filter(None, columns)).items() if number > 1]:
+            raise ListingError(f"{self.path}, line 1: two columns are called {repeated[0]!r}: rename or remove one")
         needed = ["id", "url"] if self.source else ["url"]
         if missing := [name for name in needed if name not in columns]:
             raise ListingError(
                 f"{self.path}, line 1: {header.fault or f'no column is called {missing[0]}'}: begin the file with the names of its"
-                f" columns, such as {_NEEDED}"
+                f" columns, such as {COLUMNS}"
             )
         return columns
 
@@ -164,8 +173,9 @@ class Rows:
             return Problem(place, "; ".join(str(error).splitlines()))
         self._note_unknown(unknown, place)
         if self.source is None:
-            latest = datetime.now(UTC) - NEWS_WINDOW
-            date = event.published_at if event.published_at and event.published_at <= latest else None
+            now, date = datetime.now(UTC), event.published_at
+            # Within the window, the date could bring an article of the CMS that takes the page over into the news.
+            date = None if date and date <= now and is_current(date, now) else date
             title = clean(str(values.get("title") or ""))
             event = replace(
                 event, id=id_within_limit(event.url or ""), title=title, published_at=date, news=False, version=None
@@ -218,12 +228,27 @@ def _json_values(line: _Line) -> dict[str, Any] | Problem | None:
     if not line.text.strip():
         return None
     try:
-        values = json.loads(line.text)
+        values = json.loads(line.text, object_pairs_hook=_without_repeats)
+    except _RepeatedKey as error:
+        return Problem(place, str(error))
     except (ValueError, RecursionError) as error:
         return Problem(place, f"is not JSON: {error}")
     return (
         values if isinstance(values, dict) else Problem(place, 'is not a JSON object such as {"id": "1042", "url": …}')
     )
+
+
+class _RepeatedKey(ValueError):
+    """A JSON object has a key twice, so that one of its values would be lost."""
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the object of these keys and values. Raises _RepeatedKey."""
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        [(key, _)] = Counter(key for key, _ in pairs).most_common(1)
+        raise _RepeatedKey(f"has the key {key!r} more than once: keep one of them")
+    return values
 
 
 def _csv_values(
@@ -242,16 +267,30 @@ def _csv_values(
         try:
             row = next(csv.reader(text(), delimiter=delimiter, strict=True), [])
         except csv.Error as error:
-            row, result = [], Problem(place, f"a quotation mark does not close, or text follows it ({error})")
+            row, result = [], Problem(place, _csv_fault(error))
         else:
             result = Problem(place, first.fault) if first.fault else None
-        if row and len(row) != len(columns):
-            result = Problem(place, f"has {len(row)} values, and the header has {len(columns)}")
+        if len(row) > len(columns):
+            hint = f"put a value with {delimiter!r} in it between quotation marks"
+            result = Problem(place, f"has too many values, {len(row)} for {len(columns)} columns: {hint}")
+        elif row and len(row) < len(columns):
+            result = Problem(
+                place, f"has too few values, {len(row)} for {len(columns)} columns: leave empty ones empty"
+            )
         elif row:
             result = {name: _cell(value) for name, value in zip(columns, row, strict=True) if value.strip()}
         last = first if result is None or isinstance(result, Problem) else taken[-1]
         lines.drop(last.number - first.number + 1)
         yield last.end, last.number, result
+
+
+def _csv_fault(error: csv.Error) -> str:
+    """Return the reason why the csv module cannot read a row. Its own texts are for programmers."""
+    if "new-line" in str(error):
+        return "has a carriage return (CR) in it: end lines with a line feed (LF)"
+    if "field limit" in str(error):
+        return f"has a value of more than {csv.field_size_limit():,} characters"
+    return "a quotation mark does not close, or text follows it"
 
 
 def _cell(value: str) -> object:

@@ -16,8 +16,6 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from stoppress.audit.pages import Unavailable, fetch_patiently
-from stoppress.check.input import Text, read_text
-from stoppress.check.robots import is_robots
 from stoppress.cms.listing import marked
 from stoppress.feeds import documents, parse
 from stoppress.feeds.documents import SITEMAPS, FeedError
@@ -26,10 +24,13 @@ from stoppress.feeds.events import judged
 from stoppress.feeds.links import web_url
 from stoppress.feeds.old_sitemaps import entry_of, new_tree, text_of
 from stoppress.http import client
-from stoppress.model.limits import BYTES_MAX, NEWS_WINDOW
-from stoppress.model.listed import Listed, ListingError, Page, Problem
+from stoppress.model.limits import BYTES_MAX
+from stoppress.model.listed import Listed, ListingError, Page, Problem, StaleCheckpoint
+from stoppress.model.news_window import window_start
 from stoppress.model.site import SITEMAP_SOURCE, Site
 from stoppress.primitives.xml import Broken, Node
+from stoppress_cli.check.input import Text, read_text
+from stoppress_cli.check.robots import is_robots
 
 # Prefix of an import's delivery ids.
 BY_IMPORT = "import"
@@ -122,7 +123,7 @@ class Sitemaps:
         try:
             levels = [_Level(**level) for level in json.loads(cursor)] if cursor else []
         except (ValueError, TypeError) as error:
-            raise ListingError(f"the checkpoint is damaged: delete it to start again ({error})") from None
+            raise StaleCheckpoint(f"the checkpoint is damaged: delete it to start again ({error})") from None
         for page, reached in self._walk(self.target, levels, 1):
             yield replace(page, cursor=json.dumps([{"done": at.done, "digest": at.digest} for at in reached]))
         yield Page()
@@ -280,7 +281,7 @@ def page_of(entry: Entry, place: str, site: Site, asked_at: datetime) -> Listed 
     changed_at = entry.updated_at or entry.published_at
     dates = (entry.published_at, *_dates_in(entry.url or ""), changed_at)
     # A later date could bring the page, or an article of the CMS that takes it over, into the news.
-    latest = datetime.now(UTC) - NEWS_WINDOW
+    latest = window_start(datetime.now(UTC))
     date = next((date for date in dates if date and date <= latest), None)
     plain = replace(entry, guid=None, source=SITEMAP_SOURCE, published_at=date, updated_at=changed_at)
     [verdict] = judged(Reading((plain,)), site, asked_at, feed="")

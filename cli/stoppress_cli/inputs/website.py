@@ -15,14 +15,14 @@ from urllib.parse import urljoin, urlsplit
 import urllib3
 from urllib3.exceptions import HTTPError
 
-from stoppress.check.checker import named_in
-from stoppress.check.findings import Findings, shown
-from stoppress.check.input import CHUNK_BYTES, Source
-from stoppress.check.one_pass import Facts
-from stoppress.check.values import Place, place_of
 from stoppress.http import address
 from stoppress.http.errors import reason_of
 from stoppress.model.limits import BYTES_MAX
+from stoppress_cli.check.checker import named_in
+from stoppress_cli.check.findings import Findings, shown
+from stoppress_cli.check.input import CHUNK_BYTES, Source
+from stoppress_cli.check.one_pass import Facts
+from stoppress_cli.check.values import Place, place_of
 from stoppress_cli.inputs.folder import Unreadable, base_place, of_file
 
 USER_AGENT = "Stoppress/1 (sitemap validator)"

@@ -17,7 +17,7 @@ from stoppress_cli.local import queues
 from stoppress_cli.local.functions import Function, Result
 from stoppress_cli.local.patterns import Pattern
 from stoppress_cli.local.resources import Resource, check_properties, failure_destination
-from stoppress_cli.local.template import ACCOUNT, REGION, Json, TemplateError, arn_of
+from stoppress_cli.local.template import ACCOUNT, REGION, Json, TemplateError
 
 DEFAULT_BUS = "default"
 # How long Lambda waits before each retry of a failed asynchronous invocation.
@@ -206,13 +206,8 @@ class Invocations:
 
 @contextmanager
 def overheard(arrived: Callable[[str, Json], None]) -> Iterator[None]:
-    """Calls `arrived(bus, event)` for every event that is put on a bus of moto while the block runs.
-
-    A parameter that is put makes an event on the default bus, as on AWS.
-    """
-    from moto.ssm.models import SimpleSystemManagerBackend  # it imports all of moto.ec2, which takes most of a second
-
-    put_events, put_parameter = EventsBackend.put_events, SimpleSystemManagerBackend.put_parameter
+    """Calls `arrived(bus, event)` for every event that is put on a bus of moto while the block runs."""
+    put_events = EventsBackend.put_events
 
     def put_and_report(self: EventsBackend, events: list[dict[str, Any]]) -> list[dict[str, Any]]:
         answers = put_events(self, events)
@@ -227,19 +222,5 @@ def overheard(arrived: Callable[[str, Json], None]) -> Iterator[None]:
                 arrived(str(entry.get("EventBusName") or DEFAULT_BUS).rsplit("/", 1)[-1], made)
         return answers
 
-    def put_parameter_and_report(self: SimpleSystemManagerBackend, name: str, *args: Any, **kwargs: Any) -> Any:
-        parameter = put_parameter(self, name, *args, **kwargs)
-        detail = {
-            "operation": "Create" if parameter.version == 1 else "Update",
-            "name": name,
-            "type": parameter.parameter_type,
-        }
-        arn = arn_of("ssm", f"parameter{name}")
-        arrived(DEFAULT_BUS, envelope("Parameter Store Change", "aws.ssm", detail, datetime.now(UTC), [arn]))
-        return parameter
-
-    with (
-        mock.patch.object(EventsBackend, "put_events", put_and_report),
-        mock.patch.object(SimpleSystemManagerBackend, "put_parameter", put_parameter_and_report),
-    ):
+    with mock.patch.object(EventsBackend, "put_events", put_and_report):
         yield

@@ -64,13 +64,12 @@ class _Checks:
             yield from self._lacks(mapping.logical, function, asks, refuses)
 
     def destinations(self) -> Iterator[str]:
-        """Lambda sends failed batches and invocations to the destination with the function's role."""
-        for kind in ("AWS::Lambda::EventSourceMapping", "AWS::Lambda::EventInvokeConfig"):
-            for resource in of_type(self._resources, kind):
-                if destination := failure_destination(resource.properties):
-                    function = self._functions[_name(resource.properties["FunctionName"])]
-                    asks = [Ask("sqs:SendMessage", destination)]
-                    yield from self._lacks(resource.logical, function, asks, "what is given up would be lost")
+        """Lambda sends failed invocations to the destination with the function's role."""
+        for resource in of_type(self._resources, "AWS::Lambda::EventInvokeConfig"):
+            if destination := failure_destination(resource.properties):
+                function = self._functions[_name(resource.properties["FunctionName"])]
+                asks = [Ask("sqs:SendMessage", destination)]
+                yield from self._lacks(resource.logical, function, asks, "what is given up would be lost")
 
     def schedules(self) -> Iterator[str]:
         for resource in of_type(self._resources, "AWS::Scheduler::Schedule"):

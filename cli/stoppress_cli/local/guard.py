@@ -8,7 +8,7 @@ from botocore.exceptions import ClientError
 
 from stoppress_cli.local.permissions import Ask, Permissions
 from stoppress_cli.local.resources import Resource, of_type
-from stoppress_cli.local.template import ACCOUNT, Json, TemplateError, arn_of
+from stoppress_cli.local.template import Json, TemplateError, arn_of
 
 _PARTS = {"ConditionCheck": "ConditionCheckItem", "Delete": "DeleteItem", "Put": "PutItem", "Update": "UpdateItem"}
 _LEADING_KEYS = "dynamodb:leadingkeys"
@@ -47,16 +47,14 @@ class Guard:
             case "sqs":
                 queue = arn_of("sqs", str(params["QueueUrl"]).rsplit("/", 1)[1])
                 return [Ask(f"sqs:{operation.removesuffix('Batch')}", queue)]
-            case "ssm" if names := params.get("Names") or [params.get("Name") or params.get("Path")]:
-                return [Ask(f"ssm:{operation}", arn_of("ssm", f"parameter{name}")) for name in names]
             case "secretsmanager" if name := params.get("SecretId") or params.get("Name"):
                 # AWS appends a hyphen and six random characters to the name.
                 return [Ask(f"secretsmanager:{operation}", arn_of("secretsmanager", f"secret:{name}-AbCdEf"))]
             case "events" if operation == "PutEvents":
                 buses = {str(entry.get("EventBusName", "default")).rsplit("/", 1)[-1] for entry in params["Entries"]}
                 return [Ask("events:PutEvents", arn_of("events", f"event-bus/{bus}")) for bus in sorted(buses)]
-            case "cloudfront" if distribution := params.get("DistributionId"):
-                return [Ask(f"cloudfront:{operation}", f"arn:aws:cloudfront::{ACCOUNT}:distribution/{distribution}")]
+            case "sts" if operation == "GetCallerIdentity":
+                return []  # it needs no permission (STS API reference)
         return [Ask(f"{service}:{operation}", "*")]  # unknown here: the role must allow the call on every resource
 
     def _of_bucket(self, operation: str, params: Json) -> list[Ask]:
@@ -127,6 +125,6 @@ def _key_of_request(request: Json) -> Json:
 
 def denied(service: str, operation: str, message: str) -> ClientError:
     """The error with which AWS refuses a call."""
-    code, status = ("AccessDenied", 403) if service in ("cloudfront", "s3", "sqs") else ("AccessDeniedException", 400)
+    code, status = ("AccessDenied", 403) if service in ("s3", "sqs") else ("AccessDeniedException", 400)
     detail: Any = {"Code": code, "Message": message}
     return ClientError({"Error": detail, "ResponseMetadata": {"HTTPStatusCode": status}}, operation)  # type: ignore[typeddict-item]

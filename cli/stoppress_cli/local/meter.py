@@ -1,8 +1,7 @@
 """Counts what the functions use of AWS: calls, DynamoDB capacity units, S3 requests and bytes.
 
 moto reports no real capacity, so the units are computed from item sizes. The rules are AWS's (DynamoDB developer guide,
-"DynamoDB item sizes and formats" and "read and write capacity"). Another DynamoDB endpoint reports the units that it
-consumed.
+"DynamoDB item sizes and formats" and "read and write capacity").
 """
 
 import json
@@ -164,13 +163,3 @@ def _units_read(
             sizes = [item_bytes(read_item(get["TableName"], get["Key"])) for get in gets]
             return math.fsum(TRANSACTION_FACTOR * read_units(size, True) for size in sizes)
     return 0.0
-
-
-_READS = {"GetItem", "BatchGetItem", "Query", "Scan", "TransactGetItems"}
-
-
-def reported(operation: str, answer: Attributes) -> tuple[float, float]:
-    """Read and write units of an answer that carries ConsumedCapacity (another endpoint than moto)."""
-    consumed = answer.get("ConsumedCapacity") or []
-    units = sum(part.get("CapacityUnits", 0.0) for part in ([consumed] if isinstance(consumed, dict) else consumed))
-    return (units, 0.0) if operation in _READS else (0.0, units)

@@ -16,8 +16,9 @@ from urllib.parse import parse_qsl, quote, urlencode, urljoin, urlsplit
 from botocore.exceptions import ClientError
 from jinja2 import Environment, StrictUndefined
 
+from stoppress.aws import sites
 from stoppress.aws.items import claim_key
-from stoppress.model.site import HOST, Site, read_site, secret_path
+from stoppress.model.site import BadConfiguration, Site, secret_path
 from stoppress.primitives.instants import iso
 from stoppress.show.page_token import PAGE_SECRET, is_page_token, page_token
 from stoppress_cli.local.gateway import Answer, Request
@@ -136,7 +137,7 @@ class Panel:
         except ValueError as error:
             return _text(400, f"url: {error}: give the address of a story, such as {target.site.home}flood.")
         with uncounted():
-            secrets = self._secrets(secret_path(target.site.host, target.site.sources[source].secret or ""))
+            secrets = self._secrets(secret_path("webhooks", target.site.host, target.site.sources[source].secret or ""))
             if not secrets:
                 command = f"stoppress secrets put {target.site.host} {source}"
                 return _text(503, f"The source {source} has no secret: make one with `{command}`.")
@@ -189,19 +190,15 @@ class Panel:
         return _Target(site, token, form) if site else None
 
     def _site(self, host: str) -> Site | None:
-        if not HOST.fullmatch(host) or host not in self._hosts():
-            return None
-        name = f"{self._stack.variable('SITES_PATH')}/{host}"
-        parameter = self._stack.client("ssm").get_parameter(Name=name)["Parameter"]
-        try:
-            return read_site(parameter["Value"], parameter["Version"])
-        except ValueError:
-            return None
+        with self._stack.as_operator():
+            try:
+                return sites.load(host)
+            except (sites.UnknownSite, BadConfiguration):
+                return None
 
     def _hosts(self) -> list[str]:
-        path = self._stack.variable("SITES_PATH")
-        pages = self._stack.client("ssm").get_paginator("get_parameters_by_path").paginate(Path=path)
-        return sorted(row["Name"].rpartition("/")[2] for page in pages for row in page["Parameters"])
+        with self._stack.as_operator():
+            return sites.hosts()
 
     def _source(self, site: Site) -> str | None:
         """The first source that takes our own format, signed."""

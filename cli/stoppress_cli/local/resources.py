@@ -140,6 +140,6 @@ def check_properties(resource: Resource, known: set[str]) -> None:
 
 
 def failure_destination(properties: Json) -> str | None:
-    """The ARN of the destination to which Lambda sends failed batches or invocations."""
+    """The ARN of the destination to which Lambda sends failed invocations."""
     destination: str | None = properties.get("DestinationConfig", {}).get("OnFailure", {}).get("Destination")
     return destination

@@ -3,7 +3,7 @@
 import contextlib
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -20,7 +20,7 @@ from stoppress_cli.local.guard import Guard
 from stoppress_cli.local.permissions import Permissions
 from stoppress_cli.local.resources import Resource
 from stoppress_cli.local.sources import Sources
-from stoppress_cli.local.stream import EndpointReader, MotoReader, Reader
+from stoppress_cli.local.stream import MotoReader, Reader
 from stoppress_cli.local.template import STACK_NAME, WITH_ALL, TemplateError, load
 from stoppress_cli.local.wire import LOCK, Wire, absent
 
@@ -29,7 +29,7 @@ class Stack:
     """A running stack; use it as a context manager, one at a time in a process.
 
     `parameters` are the template's. `first_site` creates the site parameter and the secret of the template; scenarios bring
-    their own. `dynamodb_url` names another DynamoDB endpoint than moto. The functions' output goes to `log`.
+    their own. The functions' output goes to `log`.
     `start` is the instant at which the virtual clock starts; without it the clock is this machine's.
 
     Raises TemplateError for a template that it cannot run whole.
@@ -42,7 +42,6 @@ class Stack:
         *,
         name: str = STACK_NAME,
         first_site: bool = False,
-        dynamodb_url: str | None = None,
         log: TextIO | None = None,
         start: datetime | None = None,
     ) -> None:
@@ -55,20 +54,19 @@ class Stack:
         permissions = Permissions(self.resources.values())
         if faults := grants.faults(self.resources.values(), permissions):
             raise TemplateError("\n".join(faults))
-        self.wire = Wire(Guard(permissions, self.resources.values(), absent), dynamodb_url)
+        self.wire = Wire(Guard(permissions, self.resources.values(), absent))
         functions = resources.of_type(self.resources.values(), "AWS::Lambda::Function")
         self.functions = {each.logical: Function(each, loaded.code[each.logical]) for each in functions}
         self.sources = Sources(self.functions.values())
-        self._first_site, self._dynamodb_url, self._log, self._start = first_site, dynamodb_url, log, start
-        self.dynamodb_elsewhere = dynamodb_url is not None
+        self._first_site, self._log, self._start = first_site, log, start
         self._open = contextlib.ExitStack()
         self._clients: dict[str, Any] = {}
-        # What each function caches of `stoppress.aws.sites`: its sites, and its failures to read one.
-        self._sites: dict[str, dict[str, Any]] = {}
+        # What each function caches of `stoppress.aws.sites`.
+        self._sites: dict[str, Any] = {}
 
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as opening:
-            opening.enter_context(environment(no_aws_settings() | self._endpoints()))
+            opening.enter_context(environment(no_aws_settings()))
             opening.enter_context(_on_path(self._layers))
             opening.callback(self.clock.release)
             if self._start is not None:
@@ -113,14 +111,60 @@ class Stack:
         """Delivers until nothing is left at this instant."""
         self.sources.rest()
 
-    def forget_parameters(self) -> None:
+    def put_site(self, host: str, document: str) -> tuple[int, str]:
+        """Write the next version of a site. Return its number, and why it cannot be read; then it is as if written by hand."""
+        from stoppress.aws import site_versions
+        from stoppress.model.site import BadConfiguration
+
+        with self.as_operator():
+            expected = self._version(host)
+            try:
+                return site_versions.put(document, expected, "the scenario", self.clock.now()), ""
+            except BadConfiguration as error:
+                number = site_versions.put_unchecked(host, document, expected, "the scenario", self.clock.now())
+                return number, str(error)
+
+    def remove_site(self, host: str, *, deletes_files: bool) -> int:
+        """Write the removal of a site as its next version, and return its number. With `deletes_files`, delete its folder."""
+        from stoppress.aws import site_versions
+
+        with self.as_operator():
+            now, expected = self.clock.now(), self._version(host)
+            version = site_versions.remove(host, expected, "the scenario", now, deletes_files=deletes_files)
+        bucket, s3 = self.only("AWS::S3::Bucket").ref, self.client("s3")
+        for page in (
+            s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=f"{host}/") if deletes_files else ()
+        ):
+            for row in page.get("Contents", ()):
+                s3.delete_object(Bucket=bucket, Key=row["Key"])
+        return version
+
+    def _version(self, host: str) -> int:
+        from stoppress.aws import sites
+
+        current = sites.read_current(host)
+        return current.version if current else 0
+
+    @contextlib.contextmanager
+    def as_operator(self) -> Iterator[None]:
+        """Let the product's code use the stack's table without a function's cache while the block runs."""
+        from stoppress.aws import sites
+
+        functions_cache, sites._cache = sites._cache, sites.Cache()
+        with environment({"TABLE_NAME": self.only("AWS::DynamoDB::Table").ref}):
+            try:
+                yield
+            finally:
+                sites._cache = functions_cache
+
+    def forget_secrets(self) -> None:
         """Empties the functions' cache of secrets."""
         if (module := sys.modules.get("stoppress.aws.secrets")) is not None:
             module.forget()
 
     def forget_clients(self) -> None:
         """Empties all caches of the functions, as new execution environments would."""
-        self.forget_parameters()
+        self.forget_secrets()
         if (module := sys.modules.get("stoppress.aws.clients")) is not None:
             module.client.cache_clear()
         if (module := sys.modules.get("stoppress.receive.refused")) is not None:
@@ -158,15 +202,11 @@ class Stack:
 
     # ── creation ───────────────────────────────────────────────────────────────────────────────
 
-    def _endpoints(self) -> dict[str, str | None]:
-        services = ("DYNAMODB", "DYNAMODB_STREAMS") if self.dynamodb_elsewhere else ()
-        return {f"AWS_ENDPOINT_URL_{service}": self._dynamodb_url for service in services}
-
     def _make(self) -> None:
         # A redrive policy names an existing queue, so queues without a policy come first.
         for resource in sorted(self.resources.values(), key=lambda resource: "RedrivePolicy" in resource.properties):
             if self._first_site or not creation.is_given(resource):
-                creation.create(resource, self.client, again=self.dynamodb_elsewhere)
+                creation.create(resource, self.client)
         for resource in self.resources.values():
             self.sources.add(resource, self._reader)
         self.sources.running = self._running
@@ -176,13 +216,10 @@ class Stack:
         # On Lambda each function has its own cache, so one may still use a configuration that another has replaced.
         module: Any = sys.modules.get("stoppress.aws.sites")
         if function is not None and module is not None:
-            module._cache = self._sites.setdefault(function, {})
+            module._cache = self._sites.setdefault(function, module.Cache())
 
     def _reader(self, stream_arn: str) -> Reader:
-        table = stream_arn.split("/")[1]
-        if self._dynamodb_url is not None:
-            return EndpointReader(table, stream_arn, self._dynamodb_url)
-        return MotoReader(table, stream_arn)
+        return MotoReader(stream_arn.split("/")[1], stream_arn)
 
 
 @contextlib.contextmanager

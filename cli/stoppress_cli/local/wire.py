@@ -82,12 +82,11 @@ def uncounted() -> Iterator[None]:
 class Wire:
     """The hooks of a running stack on every AWS call."""
 
-    def __init__(self, guard: Guard, dynamodb_url: str | None = None) -> None:
+    def __init__(self, guard: Guard) -> None:
         self.guard = guard
         self.meter = meter.Meter()
         self.faults: list[Fault] = []
         self._local = threading.local()
-        self._dynamodb_elsewhere = dynamodb_url is not None
 
     @property
     def running(self) -> str | None:
@@ -116,10 +115,6 @@ class Wire:
         session = botocore.session.Session()
         session.register_component("data_loader", _loader)
         boto3.setup_default_session(botocore_session=session)
-        if self._dynamodb_elsewhere:
-            events = boto3.DEFAULT_SESSION.events  # type: ignore[union-attr]
-            events.register("provide-client-params.dynamodb", _ask_for_units)  # type: ignore[arg-type]
-            events.register("after-call.dynamodb", self._read_units)
         with (
             mock.patch.object(BaseClient, "_make_api_call", checked),
             mock.patch.object(BotocoreStubber, "__call__", answer),
@@ -140,7 +135,7 @@ class Wire:
             if fault.applied:
                 send()
             raise fault.raised(operation)
-        if service == "dynamodb" and not self._dynamodb_elsewhere:
+        if service == "dynamodb":
             body = json.loads(request.body)
             response, read, written = meter.capacity(operation, body, send, read_item, last_query)
             self.meter.add(function, read, written)
@@ -151,16 +146,6 @@ class Wire:
         elif service == "s3" and response is not None and operation == "GetObject":
             self.meter.s3_bytes_got += _length(response.headers)
         return response
-
-    def _read_units(self, http_response: Any, parsed: dict[str, Any], model: Any, **kwargs: Any) -> None:
-        if self.running is not None:
-            self.meter.add(self.running, *meter.reported(model.name, parsed))
-
-
-def _ask_for_units(params: dict[str, Any], model: Any, **kwargs: Any) -> dict[str, Any]:
-    if model.input_shape is not None and "ReturnConsumedCapacity" in model.input_shape.members:
-        params.setdefault("ReturnConsumedCapacity", "TOTAL")
-    return params
 
 
 def _length(headers: Any) -> int:

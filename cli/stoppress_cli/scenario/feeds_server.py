@@ -105,17 +105,11 @@ class FeedServer:
         self._counting = threading.Lock()
         self.hubs = Hubs()
         self._requests: Counter[tuple[str, str]] = Counter()
-        self.sent_bytes = 0  # of bodies
         self.ending = threading.Event()
 
     @property
     def port(self) -> int:
         return int(self._server.server_address[1])
-
-    @property
-    def requests(self) -> int:
-        """Number of requests."""
-        return self._requests.total()
 
     def requests_for(self, url: str) -> int:
         """Number of requests for a URL."""
@@ -150,11 +144,6 @@ class FeedServer:
         with self._counting:
             self._requests[_key(host, path)] += 1
         return self.hubs.take(f"https://{host}{path}", dict(parse_qsl(body.decode())))
-
-    def sent(self, size_bytes: int) -> None:
-        """Counts bytes of a body that were sent."""
-        with self._counting:
-            self.sent_bytes += size_bytes
 
     def look_up(self, host: str, port: int, **_: Any) -> list[tuple[Any, ...]]:
         """The addresses of a host, in the form that `socket.getaddrinfo` gives them."""
@@ -259,11 +248,9 @@ def _handler(server: FeedServer) -> type[BaseHTTPRequestHandler]:
         def _send(self, body: bytes, pause_s: float) -> None:
             if not pause_s:
                 self.wfile.write(body)
-                server.sent(len(body))
                 return
             for byte in body:
                 self.wfile.write(bytes([byte]))
-                server.sent(1)
                 if server.ending.wait(pause_s):
                     return
 

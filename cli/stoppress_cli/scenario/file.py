@@ -29,10 +29,11 @@ class _Step(_Strict):
 
 
 class SiteStep(_Step):
-    """Puts a site's parameter; or, with `gone`, deletes it."""
+    """Puts the next version of a site; or, with `gone`, removes the site, with `deletes_files` also its files."""
 
     site: Json
     gone: bool = False
+    deletes_files: bool = False
 
     @model_validator(mode="after")
     def _has_a_host(self) -> "SiteStep":
@@ -167,7 +168,7 @@ class ExpectStep(_Step):
 class FaultSpec(_Strict):
     """A fault; services have the names of botocore's events."""
 
-    service: Literal["dynamodb", "eventbridge", "s3", "secrets-manager", "sqs", "ssm"]
+    service: Literal["dynamodb", "eventbridge", "s3", "secrets-manager", "sqs"]
     operation: str
     key: str = ""
     times: int = Field(1, ge=1)

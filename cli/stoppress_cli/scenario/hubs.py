@@ -83,7 +83,7 @@ class Hubs:
             return None
         return Question(_name(hub), topic, _verification(subscriber, topic, {"hub.challenge": CHALLENGE, **parameters}))
 
-    def heard(self, question: Question, status: int, body: bytes) -> None:
+    def received(self, question: Question, status: int, body: bytes) -> None:
         """Records the subscriber's answer."""
         if "hub.mode=subscribe" in question.request.query:
             confirmed = 200 <= status < 300 and body == CHALLENGE.encode()

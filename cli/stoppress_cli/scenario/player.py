@@ -14,12 +14,12 @@ from boto3.dynamodb.types import TypeSerializer
 from botocore.exceptions import BotoCoreError, ClientError
 
 from stoppress.aws.secrets import split
-from stoppress.model.site import BadConfiguration, read_site, secret_path
+from stoppress.model.site import secret_path
 from stoppress.receive.webhook import scheme_of
 from stoppress_cli.local.gateway import Answer, Request
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.wire import Fault
-from stoppress_cli.printing import counted
+from stoppress_cli.output import counted
 from stoppress_cli.scenario import expect, file, signing, sitemaps
 from stoppress_cli.scenario.feeds_server import FeedAnswer, FeedServer
 from stoppress_cli.scenario.file import Line, ScenarioError
@@ -85,7 +85,7 @@ class Player:
 
     def _ask(self, question: Question) -> Answer:
         answer = self.stack.request(question.request)
-        self._feeds.hubs.heard(question, answer.status, answer.body)
+        self._feeds.hubs.received(question, answer.status, answer.body)
         return answer
 
     # ── the kinds of steps ──────────────────────────────────────────────────────────────────────
@@ -93,25 +93,15 @@ class Player:
     def _site(self, line: Line) -> str:
         step: file.SiteStep = line.step
         host = step.site["host"]
-        name = f"{self.stack.variable('SITES_PATH')}/{host}"
         if step.gone:
-            self.stack.client("ssm").delete_parameter(Name=name)
-            return f"{host}, parameter deleted"
+            version = self.stack.remove_site(host, deletes_files=step.deletes_files)
+            return f"{host}, removed with version {version}"
         self.sites[host] = step.site
         for secret, secret_value in self._secrets.items():
             self._put_secret(secret, secret_value)
         value = json.dumps(step.site, ensure_ascii=False)
-        # Intelligent tiering is what the template uses: above 4 KB a parameter is an advanced one.
-        answer = self.stack.client("ssm").put_parameter(
-            Name=name, Value=value, Type="String", Overwrite=True, Tier="Intelligent-Tiering",
-        )  # fmt: skip
-        self.stack.rest()  # roll_window must register a new site before the API accepts its webhooks
-        text = f"{host}, version {answer['Version']}"
-        try:
-            read_site(value, answer["Version"])
-        except BadConfiguration as error:
-            text += f", cannot be used: {error}"
-        return text
+        version, fault = self.stack.put_site(host, value)
+        return f"{host}, version {version}" + (f", cannot be read: {fault}" if fault else "")
 
     def _secret(self, line: Line) -> str:
         secret = line.step.secret
@@ -123,13 +113,13 @@ class Player:
         """Puts a secret under the path of each site that names it, and under the bare name, where the stack's own secrets are."""
         client = self.stack.client("secretsmanager")
         hosts = (host for host, site in self.sites.items() if name in _secret_names(site))
-        for place in {name, *(secret_path(host, name) for host in hosts)}:
+        for place in {name, *(secret_path("webhooks", host, name) for host in hosts)}:
             secret_id = self._secret_id(place)
             try:
                 client.put_secret_value(SecretId=secret_id, SecretString=value)
             except client.exceptions.ResourceNotFoundException:
                 client.create_secret(Name=secret_id, SecretString=value)
-        self.stack.forget_parameters()
+        self.stack.forget_secrets()
 
     def _secret_id(self, name: str) -> str:
         return f"{self.stack.variable('SECRETS_PATH')}/{name}"
@@ -159,7 +149,9 @@ class Player:
         if name := settings.get("secret"):
             client = self.stack.client("secretsmanager")
             try:
-                secret = client.get_secret_value(SecretId=self._secret_id(secret_path(host, name)))["SecretString"]
+                secret = client.get_secret_value(SecretId=self._secret_id(secret_path("webhooks", host, name)))[
+                    "SecretString"
+                ]
             except client.exceptions.ResourceNotFoundException:
                 raise self._error(line, f"the secret {name} does not exist; put a `secret` step before") from None
         try:

@@ -7,7 +7,7 @@ from typing import Any
 
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.template import ACCOUNT, REGION
-from stoppress_cli.printing import counted
+from stoppress_cli.output import counted
 from stoppress_cli.scenario import sitemaps
 
 
@@ -56,10 +56,6 @@ def _listed(numbers: Mapping[str, int]) -> str:
 def _articles(stack: Stack) -> Iterator[dict[str, Any]]:
     """Every article's item in DynamoDB's JSON. moto's table is read in place, because its Scan is slow."""
     table = stack.only("AWS::DynamoDB::Table").ref
-    if stack.dynamodb_elsewhere:
-        pages = stack.client("dynamodb").get_paginator("scan").paginate(TableName=table, ConsistentRead=True)
-        yield from (item for page in pages for item in page["Items"] if item["pk"]["S"].startswith("article#"))
-        return
     from moto.dynamodb.models import dynamodb_backends
 
     for key, partition in dynamodb_backends[ACCOUNT][REGION].get_table(table).items.items():

@@ -1,7 +1,7 @@
 """Compare what a source lists with what was recorded. Pure."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from datetime import datetime, timedelta
 
 from stoppress.model.article import Article, Claim
@@ -46,24 +46,33 @@ def unlisted(
     news: Iterable[NewsEntry],
     claims: Mapping[str, Claim],
     source: str,
-    listed: frozenset[str],
-    since: datetime,
+    listed: Container[str],
     until: datetime,
 ) -> dict[str, str]:
-    """The articles of `source` that the news sitemap has and the source's list lacks: article names by URL.
+    """Return the articles of `source` that the news sitemap has and the source's list lacks: article names by URL.
 
     `claims` has the claim of each entry by URL. `listed` has the names of the listed articles: their URLs may have changed.
-    An article that last changed before `since` or was recorded after `until` is left out, because the list may lack it.
+    An article that was recorded after `until` is left out, because the list may lack it.
     """
-    names = {}
-    for entry in news:
-        claim = claims.get(entry.loc)
-        is_its_own = claim is not None and claim.live and claim.source == source
-        changed = parse(claim.order.timestamp) if claim and claim.order.timestamp else None
-        is_due = claim and changed and changed >= since and parse(claim.order.heard) < until
-        if claim and is_due and is_its_own and claim.owner not in listed:
-            names[entry.loc] = claim.owner
-    return names
+    return {
+        entry.loc: claim.owner
+        for entry in news
+        if (claim := claims.get(entry.loc))
+        and claim.live
+        and claim.source == source
+        and claim.owner not in listed
+        and parse(claim.order.received) < until
+    }
+
+
+def has_changed_since(article: Article, since: datetime) -> bool:
+    """Return True if a list of the changes since then must have the article.
+
+    WordPress filters its list by the version, which is the last edit. The timestamp is then the publication.
+    """
+    order = article.order
+    changed = order.version if isinstance(order.version, str) else order.timestamp
+    return changed is not None and parse(changed) >= since
 
 
 def silent_sources(site: Site, news: Iterable[NewsEntry], claims: Mapping[str, Claim], now: datetime) -> dict[str, int]:

@@ -1,6 +1,6 @@
 """Audits: each hour, compare what each source lists with what was recorded, and send the articles whose webhook is missing.
 
-An audit sends its events to the articles queue. Their `heard_at` is the instant of the request for the list, so what the source
+An audit sends its events to the articles queue. Their `received_at` is the instant of the request for the list, so what the source
 sends later is newer. A killed or failed audit lists the same period again in the next hour.
 """
 
@@ -8,18 +8,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from stoppress.audit.compare import changed_at, is_missed, silent_sources, unlisted
+from stoppress.audit.compare import changed_at, has_changed_since, is_missed, silent_sources, unlisted
 from stoppress.audit.pages import Reader
-from stoppress.audit.state import UNLISTED_MAX, AuditState, audit_key, read_state, state_item, with_missed
+from stoppress.audit.state import UNLISTED_MAX, AuditState, audit_key, state_item, with_missed
 from stoppress.aws import items, queues, secrets, table
+from stoppress.aws.codec import from_item
 from stoppress.aws.inventory import news_entries
 from stoppress.cms.listing import Query
 from stoppress.cms.mapping import load
-from stoppress.model.article import Claim
+from stoppress.model.article import Article, Claim
 from stoppress.model.entries import NewsEntry
-from stoppress.model.event import ArticleEvent, split_name
-from stoppress.model.limits import NEWS_WINDOW
+from stoppress.model.event import ArticleEvent
 from stoppress.model.listed import Listed, ListingError, Page, Problem
+from stoppress.model.news_window import NEWS_WINDOW
 from stoppress.model.site import Site, Source, secret_path
 from stoppress.primitives.deadline import NEVER, Deadline
 from stoppress.primitives.instants import exact
@@ -40,7 +41,7 @@ class AuditOutcome:
     """The audit of a source: `result` is audited, unfinished, failed, or not reached.
 
     `missed` has the events that were sent to the articles queue. `unlisted` has the URLs that two audits in a row did not find
-    in the list; `removed` says whether the audit removed them. `newly_silent`: the source is silent, and was not before.
+    in the list. `newly_silent`: the source is silent, and was not before.
     """
 
     site: str
@@ -49,7 +50,6 @@ class AuditOutcome:
     listed: int = 0
     missed: tuple[ArticleEvent, ...] = ()
     unlisted: tuple[str, ...] = ()
-    removed: bool = False
     reason: str = ""
     newly_silent: bool = False
 
@@ -65,7 +65,7 @@ def audit_sources(sites: Iterable[Site], now: datetime, deadline: Deadline = NEV
         for name, source in site.sources.items()
         if (source.list and source.list.audit) or (source.secret and site.feeds)
     }
-    states = {key: read_state(item) for key, item in table.get_many(audited).items()} if audited else {}
+    states = {key: from_item(AuditState, item) for key, item in table.get_many(audited).items()} if audited else {}
     never = AuditState()
     in_turn = sorted(audited, key=lambda key: exact(at) if (at := states.get(key, never).tried_at) else "")
     for key in in_turn:
@@ -106,18 +106,16 @@ def _audit(
     last = Page(cursor=state.cursor or None)
     for page in Reader(query, BY_AUDIT, deadline).pages(last.cursor):
         last = page
-        page_missed = _missed(site, page.items, until, state.removed)
+        page_missed = _missed(site, page.items, until)
         queues.send_articles(page_missed)
         missed += page_missed
         listed.update(item.event.name for item in page.items)
         listed.update(problem.article for problem in page.problems if problem.article)
         problems += page.problems
-    sent = {event.name for event in missed}
     state = replace(
         state,
         missed=with_missed(state.missed, len(missed), now),
         problems=tuple(f"{problem.place}: {problem.reason}" for problem in problems[:PROBLEMS_KEPT]),
-        removed=tuple(article for article in state.removed if article not in sent),
     )
     outcome = replace(quiet, listed=len(listed), missed=tuple(missed))
     if last.cursor:
@@ -127,59 +125,30 @@ def _audit(
     is_whole = not resumes and all(problem.article for problem in problems)
     if not is_whole:  # an incomplete list proves nothing about what it lacks
         return outcome, replace(state, unlisted=(), confirmed=())
-    names = unlisted(news, claims, name, frozenset(listed), since, until)
+    if not listed:  # a fault of the source, so no story is reported
+        return outcome, replace(state, unlisted=(), confirmed=())
+    names = unlisted(news, claims, name, listed, until)
+    articles = _articles(site, names.values())
+    urls = [url for url, name in names.items() if name in articles and has_changed_since(articles[name], since)]
     # An article that was recorded after the last audit may have been published again. Only the next audit can confirm it.
-    since_first_look = unlisted(news, claims, name, frozenset(listed), since, first_look)
-    confirmed = {url: names[url] for url in since_first_look if url in state.unlisted}
-    return _unlisted(site, source, outcome, replace(state, unlisted=tuple(names)[:UNLISTED_MAX]), confirmed, now)
+    since_first_look = unlisted(news, claims, name, listed, first_look)
+    confirmed = tuple(url for url in urls if url in state.unlisted and url in since_first_look)
+    state = replace(state, unlisted=tuple(urls)[:UNLISTED_MAX], confirmed=confirmed)
+    return replace(outcome, unlisted=confirmed), state
 
 
-def _unlisted(
-    site: Site, source: Source, outcome: AuditOutcome, state: AuditState, names: dict[str, str], now: datetime
-) -> tuple[AuditOutcome, AuditState]:
-    """Remove or report `names`, the articles by URL that two audits did not find in the list.
-
-    An empty list counts as a fault of the source: then nothing is removed or reported.
-    """
-    names = names if outcome.listed else {}
-    removes = bool(names) and bool(source.list and source.list.trusts_removals)
-    if removes:
-        queues.send_articles([_removal(site, name, url, now) for url, name in names.items()])
-        state = replace(state, removed=(*names.values(), *state.removed)[:UNLISTED_MAX], confirmed=())
-    else:
-        state = replace(state, confirmed=tuple(names))
-    return replace(outcome, unlisted=tuple(names), removed=removes), state
+def _missed(site: Site, listed: Sequence[Listed], until: datetime) -> list[ArticleEvent]:
+    """The events of a page that were never recorded. Leaves out changes after `until`: their webhooks may still arrive."""
+    events = {event.name: event for item in listed if (changed_at(event := item.event) or until) <= until}
+    articles = _articles(site, events)
+    return [event for name, event in events.items() if is_missed(event, articles.get(name))]
 
 
-def _removal(site: Site, name: str, url: str, now: datetime) -> ArticleEvent:
-    source, id_ = split_name(name)
-    return ArticleEvent(
-        site=site.host,
-        source=source,
-        id=id_,
-        action="remove",
-        verb="unpublished",
-        url=None if id_ else url,
-        heard_at=now,
-        delivery=f"{BY_AUDIT}:{exact(now)}:{id_}",
-    )
-
-
-def _missed(site: Site, listed: Sequence[Listed], until: datetime, removed: Sequence[str]) -> list[ArticleEvent]:
-    """The events of a page that were never recorded. Leaves out changes after `until`: their webhooks may still arrive.
-
-    An article in `removed`, which an audit removed, is published again if the list has it.
-    """
-    events = (item.event for item in listed if (changed_at(item.event) or until) <= until)
-    keys = {items.article_key(site.host, event.name): event for event in events}
-    stored = table.get_many(keys) if keys else {}
-    articles = {key: items.read_article(stored[key]) if key in stored else None for key in keys}
-    return [
-        event
-        for key, event in keys.items()
-        if is_missed(event, article := articles[key])
-        or (article and article.state == "removed" and event.name in removed)
-    ]
+def _articles(site: Site, names: Iterable[str]) -> dict[str, Article]:
+    """Read articles; return those that exist, by name."""
+    keys = {name: items.article_key(site.host, name) for name in names}
+    stored = table.get_many(keys.values()) if keys else {}
+    return {name: items.read_article(stored[key]) for name, key in keys.items() if key in stored}
 
 
 def _claims(site: Site, news: Sequence[NewsEntry]) -> dict[str, Claim]:
@@ -192,4 +161,4 @@ def _claims(site: Site, news: Sequence[NewsEntry]) -> dict[str, Claim]:
 def _secrets(site: Site, source: Source) -> tuple[str, ...]:
     if source.list is None or source.list.secret is None:
         return ()
-    return tuple(secrets.load(secret_path(site.host, source.list.secret)))
+    return tuple(secrets.load(secret_path("lists", site.host, source.list.secret)))

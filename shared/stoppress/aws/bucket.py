@@ -1,7 +1,7 @@
 """The files in S3 under `<host>/<file>`. A file is written or deleted only if it has not changed since it was read."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -14,6 +14,8 @@ from stoppress.primitives.instants import exact, parse
 # S3's refusals of a conditional write. 412: the file was written since it was read. 409: it is being written. 404: it
 # was deleted (R9.6).
 _OVERTAKEN = {"PreconditionFailed", "ConditionalRequestConflict", "NoSuchKey", "412", "409", "404"}
+# S3 API reference, DeleteObjects.
+DELETED_OBJECTS_MAX = 1_000
 
 
 class Overtaken(Exception):
@@ -22,17 +24,16 @@ class Overtaken(Exception):
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A file in the bucket, when its bytes last changed, and the version of the configuration that made it.
+    """A file in the bucket, when its bytes last changed, and the digest of the configuration that it was written with.
 
-    `form`: the line format and a hash of the configuration; empty if changes cannot be folded into the file
-    (`sitemaps.fold`). `whole`: when it was last made from all its entries. `ours` is false for a file that somebody
+    `form`: the line format and that digest; empty if changes cannot be folded into the file (`sitemaps.fold`). `whole`: when it was last made from all its entries. `ours` is false for a file that somebody
     else put. Such a file lacks our metadata, and may have other headers.
     """
 
     body: bytes
     etag: str
     changed: datetime
-    config_version: int
+    config: str = ""
     form: str = ""
     whole: datetime | None = None
     ours: bool = True
@@ -57,13 +58,13 @@ def read(site: str, file: str) -> StoredFile | None:
         raise
     metadata = answer["Metadata"]
     if "changed" not in metadata:
-        return StoredFile(answer["Body"].read(), answer["ETag"], answer["LastModified"], 0, ours=False)
+        return StoredFile(answer["Body"].read(), answer["ETag"], answer["LastModified"], ours=False)
     whole = metadata.get("whole")
     return StoredFile(
         answer["Body"].read(),
         answer["ETag"],
         parse(metadata["changed"]),
-        int(metadata.get("config-version", 0)),
+        metadata.get("config", ""),
         metadata.get("form", ""),
         parse(whole) if whole else None,
     )
@@ -78,7 +79,7 @@ def write(
     *,
     replaces: StoredFile | None,
     changed: datetime,
-    config_version: int,
+    config: str,
     form: str = "",
     whole: datetime | None = None,
 ) -> None:
@@ -93,7 +94,7 @@ def write(
             CacheControl=cache_control,
             Metadata={
                 "changed": exact(changed),
-                "config-version": str(config_version),
+                "config": config,
                 **({"form": form} if form else {}),
                 **({"whole": exact(whole)} if whole else {}),
             },
@@ -108,6 +109,17 @@ def listed(site: str) -> Iterator[Listed]:
     pages = client("s3").get_paginator("list_objects_v2").paginate(Bucket=bucket_name(), Prefix=f"{site}/")
     for row in (row for page in pages for row in page.get("Contents", [])):
         yield Listed(row["Key"].removeprefix(f"{site}/"), row["ETag"], row["LastModified"])
+
+
+def delete_objects(objects: Iterable[Mapping[str, str]]) -> None:
+    """Delete objects, each given by its Key and perhaps a VersionId. Raises ClientError for one that S3 does not delete."""
+    wanted = list(objects)
+    for start in range(0, len(wanted), DELETED_OBJECTS_MAX):
+        deleted: Any = {"Objects": wanted[start : start + DELETED_OBJECTS_MAX], "Quiet": True}
+        answer = client("s3").delete_objects(Bucket=bucket_name(), Delete=deleted)
+        for error in answer.get("Errors", ()):
+            message = f"{error.get('Key')}: {error.get('Message')}"
+            raise ClientError({"Error": {"Code": error.get("Code", ""), "Message": message}}, "DeleteObjects")
 
 
 def delete(site: str, file: str, stored: StoredFile | Listed) -> None:

@@ -41,7 +41,6 @@ class Limits:
 # These services answer in tens of milliseconds. A webhook's sender waits for three calls to them.
 _QUICK = Limits(connect_s=1, read_s=2, attempts=2)
 LIMITS = {
-    "ssm": _QUICK,
     "secretsmanager": _QUICK,
     "sqs": _QUICK,
     "events": _QUICK,
@@ -49,7 +48,6 @@ LIMITS = {
     "dynamodb": Limits(connect_s=1, read_s=3, attempts=3),
     # S3 answers a PUT of 50 MiB only after it has stored the whole body. While the body is sent, the connect time-out applies.
     "s3": Limits(connect_s=3, read_s=10, attempts=2),
-    "cloudfront": Limits(connect_s=3, read_s=10, attempts=2),
 }
 # Services that only the command line calls.
 _OTHERS = Limits(connect_s=3, read_s=10, attempts=4)

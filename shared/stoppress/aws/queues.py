@@ -2,7 +2,9 @@
 
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -27,40 +29,73 @@ class SendError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class RewriteRequest:
-    """A request to rewrite a file with the version `config_version` of the configuration or a later one.
+    """A request to rewrite a file.
 
     `release`: the instant of the due record that caused the request. rewrite_sitemaps treats this instant as reached, even if
-    its clock is behind. `repair_forms`: compare the file's other forms (gzip, text, feed) even if the file is unchanged, and
-    delete those that the configuration does not ask for.
+    its clock is behind. `checks_all`: use the configuration in force now, compare the file's other forms (gzip, text, feed) even if
+    the file is unchanged, and delete those that the configuration does not ask for.
     `entries`: sort key and URL of each changed entry, from the table's stream; None: use all entries. The message leaves
     `entries` out, because other entries may change while it waits in the queue.
     """
 
     site: str
     file: str
-    config_version: int = 0
     release: datetime | None = None
-    repair_forms: bool = False
+    checks_all: bool = False
     entries: frozenset[tuple[str, str]] | None = None
 
     def message(self) -> str:
-        fields: dict[str, Any] = {"site": self.site, "file": self.file, "config_version": self.config_version}
+        fields: dict[str, Any] = {"site": self.site, "file": self.file}
         fields |= {"release": exact(self.release)} if self.release else {}
-        # The key keeps its old name: messages of the previous version may wait in the queue during an upgrade.
-        return json.dumps(fields | ({"thorough": True} if self.repair_forms else {}))
+        return json.dumps(fields | ({"checks_all": True} if self.checks_all else {}))
+
+
+@dataclass(frozen=True, slots=True)
+class AllFiles:
+    """A request to rewrite all files of a site. `due`: the record to delete when all are requested (`aws.due`).
+
+    The files are requested in falling order of their names. `below`: those from this name on are requested already.
+    """
+
+    site: str
+    due: str
+    below: str = ""
+
+    def message(self) -> str:
+        return json.dumps({"site": self.site, "all_files": True, "due": self.due, "below": self.below})
+
+
+def read_request(message: str) -> RewriteRequest | AllFiles:
+    """Read a message of the rewrites queue. Raises ValueError."""
+    fields = _fields(message)
+    return (
+        AllFiles(fields["site"], fields["due"], fields.get("below", "")) if "all_files" in fields else _rewrite(fields)
+    )
 
 
 def read_rewrite(message: str) -> RewriteRequest:
-    """Read a message of the rewrites queue. Raises ValueError."""
+    """Read a message for one file. Raises ValueError."""
+    return _rewrite(_fields(message))
+
+
+def _rewrite(fields: Mapping[str, Any]) -> RewriteRequest:
+    try:
+        release = parse(fields["release"]) if fields.get("release") else None
+        return RewriteRequest(str(fields["site"]), str(fields["file"]), release, fields.get("checks_all") is True)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise _no_file(error) from None
+
+
+def _fields(message: str) -> dict[str, Any]:
     try:
         fields = json.loads(message)
-        release = parse(fields["release"]) if fields.get("release") else None
-        version, repair_forms = int(fields.get("config_version", 0)), fields.get("thorough") is True
-        return RewriteRequest(str(fields["site"]), str(fields["file"]), version, release, repair_forms)
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise ValueError(
-            f'the message names no file: {error!r}; write {{"site": "<host>", "file": "<file>"}}'
-        ) from None
+        return {str(name): value for name, value in fields.items()}
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise _no_file(error) from None
+
+
+def _no_file(error: Exception) -> ValueError:
+    return ValueError(f'the message names no file: {error!r}; write {{"site": "<host>", "file": "<file>"}}')
 
 
 def send_articles(events: "Sequence[ArticleEvent | Incomplete | Report]") -> None:
@@ -78,7 +113,7 @@ def send_imports(events: "Sequence[ArticleEvent]") -> None:
     _send(os.environ["IMPORTS_QUEUE_URL"], [to_message(event) for event in events], delay_seconds=0)
 
 
-def send_rewrites(rewrites: Sequence[RewriteRequest], delay_seconds: int = 0) -> None:
+def send_rewrites(rewrites: Sequence[RewriteRequest | AllFiles], delay_seconds: int = 0) -> None:
     """Send requests to the rewrites queue. Raises SendError."""
     _send(os.environ["REWRITES_QUEUE_URL"], [rewrite.message() for rewrite in rewrites], delay_seconds)
 
@@ -104,14 +139,16 @@ def messages_in(queue_url: str) -> int:
     return sum(int(answer["Attributes"][name]) for name in names)
 
 
-def retry_later(queue_url: str, records: Iterable[Mapping[str, Any]]) -> list[Exception]:
+def retry_later(
+    queue_url: str, records: Iterable[Mapping[str, Any]], delay_max_seconds: int = RETRY_DELAY_MAX_SECONDS
+) -> list[Exception]:
     """Have failed messages come back after 10 s, 20 s, 40 s and so on. The queue's visibility timeout is several minutes.
 
     Returns the errors for the log. A message with an error comes back when its visibility timeout ends.
     """
     failures: list[Exception] = []
     for record in records:
-        delay = retry_delay_seconds(receive_count(record))
+        delay = min(retry_delay_seconds(receive_count(record)), delay_max_seconds)
         try:
             client("sqs").change_message_visibility(
                 QueueUrl=queue_url, ReceiptHandle=record["receiptHandle"], VisibilityTimeout=delay
@@ -131,27 +168,34 @@ def retry_delay_seconds(receives: int) -> int:
     return min(RETRY_DELAY_MAX_SECONDS, 10 << min(receives - 1, 10))
 
 
-def announce(detail_type: str, detail: dict[str, Any]) -> None:
-    """Put an event on the bus. Raises SendError."""
-    entry = {
-        "EventBusName": os.environ["BUS_NAME"],
-        "Source": "stoppress",
-        "DetailType": detail_type,
-        "Detail": json.dumps(detail),
-    }
-    answer = client("events").put_events(Entries=[entry])
+def announce(detail_type: str, *details: Mapping[str, Any]) -> None:
+    """Put at most ten events on the bus. Raises SendError."""
+    shared = {"EventBusName": os.environ["BUS_NAME"], "Source": "stoppress", "DetailType": detail_type}
+    entries = [shared | {"Detail": json.dumps(detail)} for detail in details]
+    answer = client("events").put_events(Entries=entries)
     if answer["FailedEntryCount"]:
-        raise SendError(f"the bus did not take {detail_type!r}: {answer['Entries'][0].get('ErrorMessage')}")
+        raise SendError(f"the bus did not take {detail_type!r}: {answer['Entries']}")
 
 
 def _send(queue_url: str, messages: Sequence[str], delay_seconds: int) -> None:
     for batch in _batches(messages):
         entries = [
-            {"Id": str(number), "MessageBody": body, "DelaySeconds": delay_seconds} for number, body in enumerate(batch)
+            {"Id": str(number), "MessageBody": body, "DelaySeconds": delay_seconds} | _group(body)
+            for number, body in enumerate(batch)
         ]
         answer = client("sqs").send_message_batch(QueueUrl=queue_url, Entries=entries)
         if answer.get("Failed"):
             raise SendError(f"{len(answer['Failed'])} of {len(entries)} messages not taken: {answer['Failed'][0]}")
+
+
+def _group(body: str) -> dict[str, str]:
+    """Return the site of a message as its group: SQS then delivers the messages of other sites before a large backlog of one site."""
+    with suppress(ValueError, TypeError, KeyError, RecursionError):
+        fields = json.loads(body)
+        site = str(fields["detail"]["site"] if "detail" in fields else fields["site"])
+        # SQS developer guide, "Using the message group ID": at most 128 letters, digits and marks.
+        return {"MessageGroupId": site[:128]} if re.fullmatch("[!-~]+", site) else {}
+    return {}
 
 
 def _batches(messages: Sequence[str]) -> Iterator[list[str]]:

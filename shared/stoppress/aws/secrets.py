@@ -67,7 +67,7 @@ def split(text: str) -> list[str]:
 
     Raises ValueError.
     """
-    secrets = _listed(text) if text.lstrip().startswith("[") else text.split()
+    secrets = _split_lines(text) if text.lstrip().startswith("[") else text.split()
     if not secrets:
         raise ValueError("is empty")
     if len(secrets) > 1 and any(len(secret) < PART_CHARACTERS_MIN for secret in secrets):
@@ -75,7 +75,7 @@ def split(text: str) -> list[str]:
     return secrets
 
 
-def _listed(text: str) -> list[str]:
+def _split_lines(text: str) -> list[str]:
     try:
         secrets = json.loads(text)
     except (ValueError, RecursionError):

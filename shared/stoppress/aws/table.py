@@ -111,10 +111,12 @@ def query(
     prefix: str | None = None,
     consistent: bool = True,
     newest_first: bool = False,
+    page_size: int | None = None,
 ) -> Iterator[Item]:
     """All items of a partition, by sort key; only those below `below`, and only those that begin with `prefix`.
 
-    `consistent`: as in `get_many`. `newest_first`: from the last sort key down.
+    `consistent`: as in `get_many`. `newest_first`: from the last sort key down. `page_size`: how many items a call reads, for a caller
+    that needs few.
     """
     condition, values = "pk = :pk", {":pk": _serialize(pk)}
     if below is not None:
@@ -131,6 +133,7 @@ def query(
             ExpressionAttributeValues=values,
             ConsistentRead=consistent,
             **({"ScanIndexForward": False} if newest_first else {}),
+            **({"Limit": page_size} if page_size else {}),
             **start,
         )
         yield from map(_read, page["Items"])
@@ -138,7 +141,7 @@ def query(
 
 def put(item: Item, expected_rev: int | None) -> None:
     """Write an item while its `rev` is `expected_rev` (None: no item). Raises Conflict."""
-    put_if(*_guarded(Put(item, expected_rev)))
+    put_if(*_condition_of(Put(item, expected_rev)))
 
 
 def put_many(items: Sequence[Item]) -> None:
@@ -215,12 +218,12 @@ def _transact_item(operation: Put | Delete | Check) -> dict[str, Any]:
     if not operation.guarded:
         arguments = {"TableName": _name(), "Item": _write(operation.item)}
         return {"Put": arguments | (_EXISTS if operation.must_exist else {})}
-    item, condition_text, values = _guarded(operation)
+    item, condition_text, values = _condition_of(operation)
     arguments = {"TableName": _name(), "Item": _write(item), "ConditionExpression": condition_text}
     return {"Put": arguments | ({"ExpressionAttributeValues": _write(values)} if values else {})}
 
 
-def _guarded(operation: Put) -> tuple[Item, str, dict[str, Any] | None]:
+def _condition_of(operation: Put) -> tuple[Item, str, dict[str, Any] | None]:
     return operation.item | {"rev": (operation.expected_rev or 0) + 1}, *_as_read(operation.expected_rev)
 
 

@@ -17,7 +17,6 @@ from urllib.parse import urljoin, urlsplit, urlunsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from stoppress.cms.delivery_id import delivery_id
 from stoppress.model.alternates import read_alternates
 from stoppress.model.event import ID_BYTES_MAX, PREVIOUS_URLS_MAX, ArticleEvent, Verb
 from stoppress.model.media import items_of, read_images, read_videos
@@ -313,7 +312,7 @@ def read_bus_event(envelope: Mapping[str, Any], site: Site, now: datetime) -> tu
         known = ", ".join(site.sources) or "none"
         raise BadArticle(f"{source!r} is not among the sources of {site.host} ({known}); add it there", "source")
     document = {"type": envelope.get("detail-type"), "timestamp": envelope.get("time"), "data": envelope.get("detail")}
-    event, unknown = read_delivery(document, site, source, now, delivery=delivery_id({}, envelope))
+    event, unknown = read_delivery(document, site, source, now)
     return event, [name for name in unknown if name != "site"]
 
 
@@ -329,7 +328,7 @@ def read_article(
         raise BadArticle.of(error) from None
     values = fields.model_dump(exclude={*_DROPPED_FROM, *(fields.model_extra or {})}, exclude_none=True)
     verb = _VERBS[kind.partition(".")[2]]
-    values |= {"timestamp": timestamp, "heard_at": now, "verb": verb}
+    values |= {"timestamp": timestamp, "received_at": now, "verb": verb}
     if verb == "updated" and timestamp:
         values.setdefault("updated_at", timestamp)
     action: Literal["publish", "remove"] = "remove"
@@ -341,7 +340,7 @@ def read_article(
         values["page"] = kind.startswith(PAGE)
         unknown = [clean(name, 80) for name in sorted(fields.model_extra or {})[:UNKNOWN_FIELDS_SHOWN]]
     else:
-        values |= _removed(fields, site)
+        values |= _removal_fields(fields, site)
     return ArticleEvent(site=site.host, source=source, action=action, **values), unknown
 
 
@@ -374,7 +373,7 @@ def _usable(publication: _Publication, url: str) -> dict[str, Any]:
     }
 
 
-def _removed(removal: _Removal, site: Site) -> dict[str, Any]:
+def _removal_fields(removal: _Removal, site: Site) -> dict[str, Any]:
     """The id and the URL of a removal. Beside an id the URL is only a hint, and a bad one is left out. Raises BadArticle."""
     try:
         url = on_site(canonical(removal.url), site.host) if removal.url else None

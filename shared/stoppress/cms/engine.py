@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 from stoppress.cms import values
 from stoppress.cms.contract import BadArticle, unknown_type
-from stoppress.cms.envelopes import document_of, unpacked
+from stoppress.cms.envelopes import check_container, document_of
 from stoppress.cms.expressions import holds, names_in, root_names, search
 from stoppress.cms.fields import Fields
 from stoppress.cms.mapping import OF_DELIVERIES, OF_TYPES, REMOVALS, Action, MappingFile
@@ -30,7 +30,7 @@ def read_delivery(
     """One verdict for each item of a delivery. Raises BadDelivery for a body that cannot be read at all."""
     body = document_of(request, mapping.envelope)
     if not mapping.strict:
-        body = unpacked(body)
+        check_container(body)
     used = settings_of(mapping, settings, site)
     root: dict[str, Any] = {
         "body": body,
@@ -75,7 +75,7 @@ def _items(mapping: MappingFile, root: Mapping[str, Any]) -> tuple[list[Any], st
         return (body if mapping.envelope == "cloudevents" and isinstance(body, list) else [None]), ""
     known, faults = _variables(mapping, root, {})
     items, fault = search(mapping.items, {**root, **known})
-    return (items if isinstance(items, list) else [items] if items else []), fault or _inherited(mapping.items, faults)
+    return (items if isinstance(items, list) else [items] if items else []), fault or _inherit(mapping.items, faults)
 
 
 def _left_over(items: list[Any]) -> Verdict:
@@ -118,12 +118,12 @@ def _variables(
             known[name] = common[name]
             continue
         known[name], fault = search(expression, {**root, **known})
-        if fault or (fault := _inherited(expression, faults)):
+        if fault or (fault := _inherit(expression, faults)):
             faults[name] = fault
     return known, faults
 
 
-def _inherited(expression: str, faults: Mapping[str, str]) -> str:
+def _inherit(expression: str, faults: Mapping[str, str]) -> str:
     """The fault of a failed variable that an expression reads; empty if there is none."""
     return next((faults[name] for name in root_names(expression) & faults.keys()), "")
 
@@ -144,20 +144,22 @@ def _verdict(
     known, faults = _variables(mapping, root, common)
     root = {**root, **known}
     item = root["body"] if root["item"] is None else root["item"]
-    action = _filtered(mapping, root, faults, item) or _action(mapping, root, faults, item)
+    action = _apply_filter(mapping, root, faults, item) or _action(mapping, root, faults, item)
     if isinstance(action, Verdict):
         return action
     base = search(mapping.base, root)[0]
-    where = values.Where(base if isinstance(base, str) else None, zone)
-    return _judged(mapping, action, Fields(mapping, root, where, now, action), item, now)
+    where = values.Where(base if isinstance(base, str) else None, zone, mapping.html)
+    return _judge(mapping, action, Fields(mapping, root, where, now, action), item, now)
 
 
-def _filtered(mapping: MappingFile, root: Mapping[str, Any], faults: Mapping[str, str], item: Any) -> Verdict | None:
+def _apply_filter(
+    mapping: MappingFile, root: Mapping[str, Any], faults: Mapping[str, str], item: Any
+) -> Verdict | None:
     """The verdict of a filter that applies or fails, else None."""
     failed = ""
     for when in mapping.when:
         result, fault = search(when.condition, root)
-        if fault := fault or _inherited(when.condition, faults):
+        if fault := fault or _inherit(when.condition, faults):
             failed = failed or f'when: the filter "{when.ignore}" cannot be judged: {fault}'
         elif holds(result):
             return Verdict(disposition="ignore", reason=when.ignore, item=item)
@@ -170,7 +172,7 @@ def _filtered(mapping: MappingFile, root: Mapping[str, Any], faults: Mapping[str
 def _action(mapping: MappingFile, root: Mapping[str, Any], faults: Mapping[str, str], item: Any) -> Action | Verdict:
     """The action that an item demands, or the verdict on an item that demands none."""
     kind, fault = search(mapping.action.source, root)
-    if fault := fault or _inherited(mapping.action.source, faults):
+    if fault := fault or _inherit(mapping.action.source, faults):
         return Verdict(disposition="incomplete", missing=("action",), reason=f"action: {fault}", item=item)
     if mapping.strict and not isinstance(kind, str):
         return Verdict(disposition="incomplete", missing=("type",), reason="type: is missing, or no text", item=item)
@@ -200,7 +202,7 @@ def _ends_in(kind: str, end: str) -> bool:
     return not (before.isalnum() and first.isalnum()) or (before.islower() and first.isupper())
 
 
-def _judged(mapping: MappingFile, action: Action, fields: Fields, item: Any, now: datetime) -> Verdict:
+def _judge(mapping: MappingFile, action: Action, fields: Fields, item: Any, now: datetime) -> Verdict:
     data = dict(fields.data)
     delivery = {name: data.pop(name, None) for name in OF_DELIVERIES}
     page = bool(delivery["page"])
@@ -211,7 +213,7 @@ def _judged(mapping: MappingFile, action: Action, fields: Fields, item: Any, now
         action=action,
         reason=_reason(fields, missing, hold_until),
         missing=missing,
-        dropped=_dropped(fields, missing),
+        dropped=_dropped_fields(fields, missing),
         data=data,
         timestamp=_sender_time(delivery["timestamp"], data),
         hold_until=hold_until,
@@ -257,7 +259,7 @@ def _reason(fields: Fields, missing: tuple[str, ...], hold_until: datetime | Non
     return "; ".join(with_fault + [f"{name}: is missing" for name in missing if name not in fields.faults])
 
 
-def _dropped(fields: Fields, missing: tuple[str, ...]) -> tuple[str, ...]:
+def _dropped_fields(fields: Fields, missing: tuple[str, ...]) -> tuple[str, ...]:
     """The faults of fields that are not needed."""
     good = {name for name in fields.data if name not in OF_DELIVERIES} - fields.misread
     # An incomplete delivery is not applied, so the faults of the fields about the delivery do not matter.

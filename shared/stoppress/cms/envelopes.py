@@ -12,7 +12,8 @@ from stoppress.primitives.text import not_json, utf8
 
 # A CMS's form has a few dozen fields.
 FORM_FIELDS_MAX = 1_000
-# Some pages wrap their JSON-LD in these, to hide it from old parsers: // <![CDATA[ … // ]]>, <!-- … -->.
+# Pages wrap their JSON-LD in these, to hide it from old parsers: // <![CDATA[ … // ]]>, <!-- … --> (variety.com in
+# web-auto-extractor's issue 19, Mastodon's pull request 17403).
 COMMENTS = (("<![CDATA[", "]]>"), ("<!--", "-->"))
 
 
@@ -28,6 +29,7 @@ def document_of(request: Request, envelope: str) -> Any:
     try:
         return _cloud_events(request, content_type) if envelope == "cloudevents" else _json(request.body)
     except BadDelivery:
+        # The body of a recorded delivery alone, as `adapters try` reads it, has no headers.
         if envelope == "auto" and not content_type and b"=" in request.body:
             return _form(request.body)
         if reason := not_json(content_type):
@@ -35,13 +37,10 @@ def document_of(request: Request, envelope: str) -> Any:
         raise
 
 
-def unpacked(document: Any) -> Any:
-    """Decodes a document again if it is a text: some senders encode twice. Raises BadDelivery for a text or a number."""
-    if isinstance(document, str):
-        document = _json(document.encode(errors="surrogatepass"))
+def check_container(document: Any) -> None:
+    """Raise BadDelivery for a JSON text or number."""
     if isinstance(document, str | int | float):
         raise BadDelivery("the body is a JSON text or number: post an object")
-    return document
 
 
 def _text(body: bytes) -> str:
@@ -52,9 +51,9 @@ def _text(body: bytes) -> str:
 
 
 def _json(body: bytes) -> Any:
-    text = _uncommented(_text(body))
+    text = _strip_comments(_text(body))
     try:
-        # The JSON-LD of many pages has line ends inside strings, which strict JSON forbids.
+        # JSON-LD has line ends inside strings, which strict JSON forbids, at empireonline.com (web-auto-extractor, issue 19).
         return json.loads(text, strict=False)
     except RecursionError:
         raise BadDelivery("the body is nested too deeply") from None
@@ -64,7 +63,7 @@ def _json(body: bytes) -> Any:
         raise BadDelivery("the body has a number of thousands of digits in it") from None
 
 
-def _uncommented(text: str) -> str:
+def _strip_comments(text: str) -> str:
     for opening, closing in COMMENTS:
         before, _, rest = text.partition(opening)
         inside, closed, after = rest.rpartition(closing)
@@ -75,7 +74,7 @@ def _uncommented(text: str) -> str:
 
 def _form(body: bytes) -> dict[str, str]:
     text = _text(body)
-    if text.lstrip().startswith("{"):  # the sender declares a form and posts JSON
+    if text.lstrip().startswith("{"):  # JSON declared as a form (NocoDB, issue 6822)
         document = _json(body)
         return document if isinstance(document, dict) else {}
     try:
@@ -87,20 +86,21 @@ def _form(body: bytes) -> dict[str, str]:
 def _cloud_events(request: Request, content_type: str) -> list[Any]:
     """The attributes and `data` of CloudEvents 1.0, sent as structured content, a batch, or binary (`ce-` headers)."""
     attributes = {
-        name.removeprefix("ce-"): _percent_decoded(value)
+        name.removeprefix("ce-"): _decode_percent(value)
         for name, value in request.headers.items()
         if name.startswith("ce-")
     }
     structured = content_type.startswith("application/cloudevents")
     if attributes.get("type") and not structured:
         data = _json(request.body) if request.body.strip() else None
-        return [attributes | {"data": _data({"data": data})}]
-    document = unpacked(_json(request.body))
+        return [attributes | {"data": data}]
+    document = _json(request.body)
+    check_container(document)
     events = document if isinstance(document, list) else [document]
     return [event | {"data": _data(event)} if isinstance(event, dict) else event for event in events]
 
 
-def _percent_decoded(value: str) -> str:
+def _decode_percent(value: str) -> str:
     return unquote(value, errors="replace")
 
 
@@ -111,9 +111,4 @@ def _data(event: Mapping[str, Any]) -> Any:
             return _json(base64.b64decode(encoded, validate=True))
         except (binascii.Error, ValueError):
             return None
-    if isinstance(data, str):  # some senders encode the data as JSON twice
-        try:
-            return _json(data.encode(errors="surrogatepass"))
-        except BadDelivery:
-            return data
     return data

@@ -16,20 +16,20 @@ from stoppress.primitives.text import clean
 def search(expression: str, root: Mapping[str, Any]) -> tuple[Any, str]:
     """The value of an expression, or the reason why it has none."""
     try:
-        return _compiled(expression).search(root, options=OPTIONS), ""
+        return _compile(expression).search(root, options=OPTIONS), ""
     except Exception as error:  # noqa: BLE001 - one field that fails on a payload must not stop the others
         return None, clean(f"{expression[:80]} gives nothing: {' '.join(str(error).split())}", 300)
 
 
 @cache
-def _compiled(expression: str) -> Any:
+def _compile(expression: str) -> Any:
     return jmespath.compile(expression)
 
 
 @cache
 def names_in(expression: str) -> frozenset[str]:
     """Every name in an expression, of variables and of fields; also `item` where `@` may refer to it."""
-    names, nodes = set(), [_compiled(expression).parsed]
+    names, nodes = set(), [_compile(expression).parsed]
     while nodes:
         node = nodes.pop()
         if node["type"] == "field":
@@ -65,7 +65,7 @@ def _nodes(node: Mapping[str, Any], *, at_root: bool = True) -> Iterator[tuple[M
 @cache
 def root_names(expression: str) -> frozenset[str]:
     """The names that an expression reads from the root, such as `body` and variables."""
-    nodes = _nodes(_compiled(expression).parsed)
+    nodes = _nodes(_compile(expression).parsed)
     return frozenset(node["value"] for node, at_root in nodes if at_root and node["type"] == "field")
 
 
@@ -73,7 +73,7 @@ def members(expression: str, name: str) -> list[str]:
     """The names that an expression reads below a root name: `locales` for `settings` in `settings.locales`."""
     return [
         node["children"][1]["value"]
-        for node, at_root in _nodes(_compiled(expression).parsed)
+        for node, at_root in _nodes(_compile(expression).parsed)
         if at_root and node["type"] == "subexpression"
         and [child["type"] for child in node["children"][:2]] == ["field", "field"]
         and node["children"][0]["value"] == name
@@ -82,7 +82,7 @@ def members(expression: str, name: str) -> list[str]:
 
 def function_faults(expression: str) -> Iterator[str]:
     """The mistakes in an expression's calls. JMESPath itself finds them only when a delivery reaches the call."""
-    for node, _ in _nodes(_compiled(expression).parsed):
+    for node, _ in _nodes(_compile(expression).parsed):
         if node["type"] == "function_expression":
             yield from _call_faults(node["value"], node["children"])
 

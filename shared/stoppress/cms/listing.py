@@ -24,10 +24,10 @@ from stoppress.cms.expressions import search
 from stoppress.cms.mapping import REMOVALS, Listing, MappingFile
 from stoppress.model.event import ArticleEvent, article_name, digest_of
 from stoppress.model.http_request import Request
-from stoppress.model.listed import Listed, ListingError, Problem
+from stoppress.model.listed import Listed, ListingError, Problem, StaleCheckpoint
 from stoppress.model.site import Site, Source, explain
 from stoppress.primitives.instants import exact
-from stoppress.primitives.text import clean
+from stoppress.primitives.text import clean, clean_html
 
 # ISO 8601 with whole seconds, because every API accepts it.
 _INSTANT = "%Y-%m-%dT%H:%M:%SZ"
@@ -63,7 +63,7 @@ def position_of(text: str | None) -> Position:
     try:
         return _POSITION.validate_json(text, strict=True)
     except ValidationError as error:
-        raise ListingError(
+        raise StaleCheckpoint(
             f"{text[:200]!r} is not a position in a listing ({explain(error)}): delete the checkpoint to start again"
         ) from None
 
@@ -142,7 +142,7 @@ class Query:
         try:
             document = json.loads(body)
         except (ValueError, RecursionError) as error:
-            start = clean(body[:80].decode(errors="replace"), 80)
+            start = clean_html(body[:80].decode(errors="replace"), 80)
             raise UnreadablePage(f"the answer is not JSON but begins with {start!r}: {error}") from None
         root = self._root() | {
             "body": document,
@@ -211,13 +211,13 @@ class Answer:
 
 
 def marked(event: ArticleEvent, asked_at: datetime, by: str) -> ArticleEvent:
-    """The event with `heard_at`, `verb` and `delivery` of a listing.
+    """The event with `received_at`, `verb` and `delivery` of a listing.
 
-    `heard_at` is when the listing was requested, so what the source sends later is newer. The delivery id depends on the
+    `received_at` is when the listing was requested, so what the source sends later is newer. The delivery id depends on the
     content alone, so an article that is listed twice is a repeat.
     """
     version = exact(event.version) if isinstance(event.version, datetime) else event.version
-    return replace(event, verb="updated", heard_at=asked_at, delivery=f"{by}:{digest_of(event)}:{version}")
+    return replace(event, verb="updated", received_at=asked_at, delivery=f"{by}:{digest_of(event)}:{version}")
 
 
 def next_position(query: Query, at: Position, answer: Answer) -> Position | None:

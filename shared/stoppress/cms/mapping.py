@@ -173,6 +173,8 @@ class MappingFile(_Part):
     action: Actions
     # An object with our contract's field names. `fields` overrules it.
     data: Expression | None = None
+    # Whether title, section and keywords are HTML, not plain text: tags are removed and entities resolved.
+    html: bool = False
     # The base of relative URLs.
     base: Expression = "settings.base_url"
     # Whether any bad field makes the delivery incomplete, even one that is not needed. Our own contract is strict.

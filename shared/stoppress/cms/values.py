@@ -3,7 +3,6 @@
 A reader takes the value and its context, and returns the value that the contract takes. It raises ValueError with the reason.
 """
 
-import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,44 +14,38 @@ from zoneinfo import ZoneInfo
 from stoppress.model.media_values import shown
 from stoppress.primitives.instants import exact, parse, utc
 from stoppress.primitives.languages import language_code
+from stoppress.primitives.text import clean_html
 from stoppress.primitives.urls import canonical
 
-# In seconds, the year 2286. A larger number counts milliseconds or microseconds.
+# In seconds, the year 2286. A larger number counts milliseconds.
 _SECONDS_MAX = 10**10
 _DAY = re.compile(r"\d{4}-\d\d-\d\d|\d{8}", re.ASCII)
-_EPOCH = re.compile(r"\d{9,16}(\.\d{1,9})?", re.ASCII)
+_EPOCH = re.compile(r"\d{9,13}(\.\d{1,9})?", re.ASCII)
 _ZONELESS = re.compile(r"[\d\s:./,T-]+", re.ASCII)
 # UTC+14, ahead of all other zones, and without an abbreviation.
 _FAR_ZONE = "Pacific/Kiritimati"
-_NO_DATE = re.compile(r"0000-00-00.*|-0001-.*|0001-01-01.*|0+|null|none", re.IGNORECASE)
+# The zero values of MySQL, of PHP (which WordPress sends for a draft) and of .NET and Go.
+_NO_DATE = re.compile(r"0000-00-00.*|-0001-.*|0001-01-01.*|0+")
 _YES, _NO = {"1", "true", "yes", "on", "noindex"}, {"0", "false", "no", "off", "index", "2", ""}
 # The directives for robots that allow a page. "none" is left out, because a CMS may send it for a missing value.
 _SHOWN = {"all", "follow", "index", "noarchive", "nofollow", "noimageindex", "nosnippet", "notranslate"}
 _ROBOTS_PARTED = re.compile(r"[,;\s]+")
 _ROBOTS_CHARACTERS_MAX = 500
-# The names of languages, in English and in the language itself, for CMSs that send a name and no code.
+# The names of languages in English, which Arc XP sends in place of codes.
 _LANGUAGES = {
-    name: code
-    for code, names in {
-        "ar": "arabic العربية", "bg": "bulgarian български", "bn": "bengali", "ca": "catalan català", "cs": "czech čeština",
-        "cy": "welsh cymraeg", "da": "danish dansk", "de": "german deutsch", "el": "greek ελληνικά", "en": "english",
-        "es": "spanish español castellano", "et": "estonian eesti", "eu": "basque euskara", "fa": "persian farsi",
-        "fi": "finnish suomi", "fr": "french français", "ga": "irish gaeilge", "gl": "galician galego", "gu": "gujarati",
-        "he": "hebrew עברית", "hi": "hindi हिन्दी", "hr": "croatian hrvatski", "hu": "hungarian magyar", "hy": "armenian",
-        "id": "indonesian", "is": "icelandic íslenska", "it": "italian italiano", "ja": "japanese 日本語", "ka": "georgian",
-        "kk": "kazakh", "km": "khmer", "kn": "kannada", "ko": "korean 한국어", "lt": "lithuanian lietuvių",
-        "lv": "latvian latviešu", "mk": "macedonian", "ml": "malayalam", "mn": "mongolian", "mr": "marathi", "ms": "malay",
-        "mt": "maltese", "my": "burmese", "nb": "bokmål", "ne": "nepali", "nl": "dutch nederlands", "nn": "nynorsk",
-        "no": "norwegian norsk", "pa": "punjabi", "pl": "polish polski", "ps": "pashto", "pt": "portuguese português",
-        "ro": "romanian română", "ru": "russian русский", "si": "sinhala", "sk": "slovak slovenčina",
-        "sl": "slovenian slovene slovenščina", "so": "somali", "sq": "albanian shqip", "sr": "serbian srpski", "sv": "swedish svenska",
-        "sw": "swahili kiswahili", "ta": "tamil", "te": "telugu", "th": "thai", "tl": "tagalog", "tr": "turkish türkçe",
-        "uk": "ukrainian українська", "ur": "urdu", "uz": "uzbek", "vi": "vietnamese", "zh-cn": "chinese 中文", "zu": "zulu",
-    }.items()
-    for name in names.split()
+    "albanian": "sq", "arabic": "ar", "armenian": "hy", "basque": "eu", "bengali": "bn", "bulgarian": "bg",
+    "burmese": "my", "catalan": "ca", "chinese": "zh-cn", "croatian": "hr", "czech": "cs", "danish": "da",
+    "dutch": "nl", "english": "en", "estonian": "et", "finnish": "fi", "french": "fr", "galician": "gl",
+    "georgian": "ka", "german": "de", "greek": "el", "gujarati": "gu", "hebrew": "he", "hindi": "hi",
+    "hungarian": "hu", "icelandic": "is", "indonesian": "id", "irish": "ga", "italian": "it", "japanese": "ja",
+    "kannada": "kn", "kazakh": "kk", "khmer": "km", "korean": "ko", "latvian": "lv", "lithuanian": "lt",
+    "macedonian": "mk", "malay": "ms", "malayalam": "ml", "maltese": "mt", "marathi": "mr", "mongolian": "mn",
+    "nepali": "ne", "norwegian": "no", "pashto": "ps", "persian": "fa", "polish": "pl", "portuguese": "pt",
+    "punjabi": "pa", "romanian": "ro", "russian": "ru", "serbian": "sr", "sinhala": "si", "slovak": "sk",
+    "slovene": "sl", "slovenian": "sl", "somali": "so", "spanish": "es", "swahili": "sw", "swedish": "sv",
+    "tagalog": "tl", "tamil": "ta", "telugu": "te", "thai": "th", "turkish": "tr", "ukrainian": "uk",
+    "urdu": "ur", "uzbek": "uz", "vietnamese": "vi", "welsh": "cy", "zulu": "zu",
 }  # fmt: skip
-
-
 # ISO 639-2: undetermined, no linguistic content, several, uncoded.
 _NO_LANGUAGES = {"und", "zxx", "mul", "mis"}
 # The keys under which the object of a tag or a section has its name, the best first.
@@ -65,10 +58,11 @@ class NoZone(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """The context of a value: the base of relative URLs, and the zone of dates without one."""
+    """The context of a value: the base of relative URLs, the zone of dates without one, whether texts are HTML."""
 
     base: str | None = None
     zone: ZoneInfo | None = None
+    html: bool = False
 
 
 def is_absent(field: str, value: object) -> bool:
@@ -79,7 +73,7 @@ def is_absent(field: str, value: object) -> bool:
 
 
 def date_of(value: object, where: Where) -> datetime:
-    """The instant of a text, or of a number of seconds, milliseconds or microseconds since 1970. Raises ValueError."""
+    """The instant of a text, or of a number of seconds or milliseconds since 1970. Raises ValueError."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise ValueError(f"{shown(value)} is no date")
     text = value.strip() if isinstance(value, str) else ""
@@ -128,13 +122,9 @@ def _of_other_form(text: str, where: Where) -> datetime:
 
 
 def _of_epoch(number: float) -> datetime:
-    if not math.isfinite(number) or number <= 0:
+    if not 0 < number <= _SECONDS_MAX * 1_000:
         raise ValueError(f"{shown(number)} is no date")
-    try:
-        seconds = next(number / unit for unit in (1, 10**3, 10**6) if number / unit <= _SECONDS_MAX)
-        return utc(datetime.fromtimestamp(seconds, UTC))
-    except (StopIteration, OverflowError, OSError, ValueError):
-        raise ValueError(f"{shown(number)} is no date") from None
+    return utc(datetime.fromtimestamp(number if number <= _SECONDS_MAX else number / 1_000, UTC))
 
 
 def _date(value: object, where: Where) -> str:
@@ -185,7 +175,7 @@ def _urls(value: object, where: Where) -> list[str]:
 
 def _language(value: object, where: Where) -> str:
     if isinstance(value, str) and len(value) <= 100:
-        code = _LANGUAGES.get(value.strip().lower().split(" ")[0].rstrip(",;")) or language_code(value)
+        code = _LANGUAGES.get(value.strip().lower()) or language_code(value)
         if code and code not in _NO_LANGUAGES:
             return code
     raise ValueError(f"{shown(value)} is no language code, and no language's name: give one such as en or fr")
@@ -193,15 +183,19 @@ def _language(value: object, where: Where) -> str:
 
 def _texts(value: object, where: Where) -> object:
     if not isinstance(value, list):
-        return value
-    return [text for text in map(_called, value) if isinstance(text, str)]
+        return _text(value, where)
+    return [_text(text, where) for text in map(_name_of, value) if isinstance(text, str)]
+
+
+def _text(value: object, where: Where) -> object:
+    return clean_html(value) if where.html and isinstance(value, str) else value
 
 
 def _section(value: object, where: Where) -> object:
-    return _called(value[0] if isinstance(value, list) and value else value)
+    return _text(_name_of(value[0] if isinstance(value, list) and value else value), where)
 
 
-def _called(value: object) -> object:
+def _name_of(value: object) -> object:
     """The name of an object that has one; other values as they are."""
     if not isinstance(value, dict):
         return value
@@ -233,6 +227,7 @@ def _plain(value: object, where: Where) -> object:
 
 READERS: dict[str, Callable[[Any, Where], Any]] = {
     "id": _id,
+    "title": _text,
     "url": _url,
     "published_at": _date,
     "updated_at": _date,
@@ -257,6 +252,6 @@ def read(field: str, value: object, where: Where) -> object:
 
 
 def is_no_date(field: str, value: object) -> bool:
-    """Whether a date field has a value that means no date, as WordPress sends for a draft."""
+    """Return whether a date field has a value that means no date."""
     dated = field in {"published_at", "updated_at", "timestamp", "hold_until", "version"}
     return dated and isinstance(value, str) and bool(_NO_DATE.fullmatch(value.strip()))

@@ -22,7 +22,7 @@ _VERBS: dict[Action, Verb] = {
     "delete": "deleted",
 }
 # Fields of the event that do not describe the article.
-_OF_THE_EVENT = ("site", "source", "action", "verb", "heard_at", "delivery")
+_OF_THE_EVENT = ("site", "source", "action", "verb", "received_at", "delivery")
 # How much quarantine keeps of an incomplete item.
 ITEM_CHARACTERS_MAX = 20_000
 # The site of a verdict without a site. No page has its host.

@@ -12,7 +12,7 @@ from stoppress.model.exclude import EXPIRED, NO_DATE, excluded_because, is_embar
 from stoppress.model.rules import excluding_rule
 from stoppress.model.site import Site
 from stoppress.primitives.instants import iso
-from stoppress.primitives.text import TITLE_CHARACTERS_MAX
+from stoppress.primitives.text import TITLE_CHARACTERS_MAX, clean_html
 
 # The least ratio of difflib for a misspelt published_at. `pubDate` reaches this ratio, and `createdAt` does not.
 _ALIKE = 0.65
@@ -24,14 +24,18 @@ def warnings_of(event: ArticleEvent, site: Site, now: datetime, unknown: Mapping
     """The warnings about an event. `unknown` has the fields that our contract does not know, with their values."""
     if event.action != "publish" or event.url is None:
         return []
-    warnings = _not_listed(event, event.url, site, now, unknown)
+    warnings = _reasons_not_listed(event, event.url, site, now, unknown)
     warnings += [f"left out: {reason}" for reason in event.dropped]
     if len(event.title) >= TITLE_CHARACTERS_MAX - 1:  # a space at the place of the cut is removed as well
         warnings.append(f"title: at most {TITLE_CHARACTERS_MAX:,} characters are kept, so its end may be missing")
+    if event.title != clean_html(event.title):
+        warnings.append("title: readers will see the HTML in it: send plain text")
     return warnings
 
 
-def _not_listed(event: ArticleEvent, url: str, site: Site, now: datetime, unknown: Mapping[str, object]) -> list[str]:
+def _reasons_not_listed(
+    event: ArticleEvent, url: str, site: Site, now: datetime, unknown: Mapping[str, object]
+) -> list[str]:
     """Why the page will be in no sitemap, not yet in one, or not in the news sitemap."""
     if excluded := excluded_because(event, site):
         return [f"it will be in no sitemap: {excluded}"]

@@ -39,14 +39,12 @@ def judged(reading: Reading, site: Site, now: datetime, shared: Collection[str] 
     """
     verdicts = [_placed(entry, site, feed) for entry in reading.entries]
     shared = {*shared, *_shared(verdicts)}
-    deleted_at = {_id_of(deletion.guid, feed, site): deletion.at for deletion in reading.deleted}
+    deleted_at = {_id_of(deletion.guid, feed): deletion.at for deletion in reading.deleted}
     newest: dict[str, int] = {}
     for number, (entry, url) in enumerate((verdict.entry, verdict.url) for verdict in verdicts):
         if url is None:
             continue
-        identity = (
-            _id_of(entry.guid, feed, site) if entry.guid and _short(entry.guid) not in shared else id_within_limit(url)
-        )
+        identity = _id_of(entry.guid, feed) if entry.guid and _short(entry.guid) not in shared else id_within_limit(url)
         event = _event(entry, identity, url, site, now)
         gone_at = deleted_at.get(identity) if entry.source == FEED_SOURCE else None
         if gone_at and _changed_at(entry) <= min(gone_at, now).timestamp():
@@ -64,7 +62,7 @@ def judged(reading: Reading, site: Site, now: datetime, shared: Collection[str] 
 
 def _placed(entry: Entry, site: Site, feed: str) -> Judged:
     """The entry with its canonical URL, or with the reason why it has none."""
-    identity = _id_of(entry.guid, feed, site) if entry.guid else None
+    identity = _id_of(entry.guid, feed) if entry.guid else None
     if entry.url is None:
         return Judged(entry, identity, None, None, "it has no http or https link")
     try:
@@ -98,9 +96,9 @@ def to_events(
     events = [verdict.event for verdict in verdicts if verdict.event]
     there = {event.id for event in events}
     gone = {
-        identity: ArticleEvent(site=site.host, source=FEED_SOURCE, id=identity, action="remove", heard_at=now)
+        identity: ArticleEvent(site=site.host, source=FEED_SOURCE, id=identity, action="remove", received_at=now)
         for deletion in reading.deleted
-        if (identity := _id_of(deletion.guid, feed, site)) not in there
+        if (identity := _id_of(deletion.guid, feed)) not in there
     }
     skipped = [
         f"entry {(verdict.entry.guid or verdict.entry.title)[:80]!r}: {verdict.reason}"
@@ -121,7 +119,7 @@ def _event(entry: Entry, identity: str, url: str, site: Site, now: datetime) -> 
         source=entry.source,
         id=identity,
         action="publish",
-        heard_at=now,
+        received_at=now,
         url=url,
         title=entry.title,
         published_at=entry.published_at,
@@ -141,14 +139,14 @@ def _changed_at(entry: Entry) -> float:
     return changed_at.timestamp() if changed_at else 0.0
 
 
-def _id_of(guid: str, feed: str, site: Site) -> str:
-    """The article's id: the guid, and if the site has several feeds, the feed's key before it.
+def _id_of(guid: str, feed: str) -> str:
+    """Return the article's id: a guid that is a URI, or any other guid with the key of its feed before it.
 
-    A guid that is a URI names one story in every feed (RFC 4287, 4.2.6). Other guids belong to their feed: the guid
-    "77" of two feeds means two stories.
+    A URI identifies one story in every feed (RFC 4287, 4.2.6). Other guids belong to their feed: the guid "77" of two
+    feeds means two stories.
     """
     is_uri = "://" in guid or guid.startswith(("tag:", "urn:"))
-    return id_within_limit(guid if is_uri or len(site.feeds) < 2 else f"{key_of(feed)[:8]}:{guid}")
+    return id_within_limit(guid if is_uri else f"{key_of(feed)[:8]}:{guid}")
 
 
 def id_within_limit(identity: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
 from stoppress.model.media_values import DESCRIPTION_MAX
-from stoppress.primitives.text import clean
+from stoppress.primitives.text import clean_html
 
 # Makes a URL of a feed absolute; None if it is not an http or https URL.
 Absolute: TypeAlias = Callable[[Any], str | None]
@@ -20,7 +20,7 @@ PAGE_TYPES = {"text/html", "application/xhtml+xml"}
 _ALTERNATE = {"alternate", "http://www.iana.org/assignments/relation/alternate", ""}
 # Pictures of authors, which WordPress puts before the pictures of the story.
 _AVATARS = {"gravatar.com", "0.gravatar.com", "1.gravatar.com", "2.gravatar.com", "secure.gravatar.com"}
-# These are players, not files.
+# These are players, not files (YouTube writes the first).
 _FLASH = "application/x-shockwave-flash"
 _PLAYERS = {_FLASH, "text/html"}
 # The kind of an item that has neither a medium nor a type, by the end of its file name.
@@ -58,8 +58,8 @@ def videos(entry: Item, absolute: Absolute) -> tuple[dict[str, Any], ...]:
     for item in _of_kind(entry, "video", absolute):
         forms.setdefault(item.get("duration"), []).append(item)
     pictures = _located(entry.get("media_thumbnail", ()), absolute) or _of_kind(entry, "image", absolute)
-    title = clean(entry.get("title") or "")
-    texts = {"title": title, "description": clean(entry.get("summary") or "", DESCRIPTION_MAX) or title}
+    title = clean_html(entry.get("title") or "")
+    texts = {"title": title, "description": clean_html(entry.get("summary") or "", DESCRIPTION_MAX) or title}
     videos: list[dict[str, Any]] = []
     for number, group in enumerate(forms.values()):
         item = max(group, key=lambda form: (form.get("isdefault") == "true", _number(form.get("bitrate"))))
@@ -84,7 +84,7 @@ def language(entry: Item, feed: Item) -> str | None:
 
 def keywords(entry: Item) -> tuple[str, ...]:
     """The labels of an entry's categories, else their terms."""
-    names = (clean(tag.get("label") or tag.get("term") or "", 200) for tag in entry.get("tags", ()))
+    names = (clean_html(tag.get("label") or tag.get("term") or "", 200) for tag in entry.get("tags", ()))
     return tuple(dict.fromkeys(name for name in names if name))
 
 

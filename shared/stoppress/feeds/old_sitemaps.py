@@ -1,8 +1,8 @@
 """Read a site's own old sitemap as a feed: a news sitemap, a plain one, or an index of them.
 
 Images, videos, language versions and keywords are read too. Namespaces of elements are ignored, because they are often
-misspelt. Pages without title or date have the source `sitemap`, which any feed and CMS overrides. Otherwise they
-would remove a story's title.
+misspelt: crawler-commons accepts nine more for sitemaps (Namespace.java). Pages without title or date have the source
+`sitemap`, which any feed and CMS overrides. Otherwise they would remove a story's title.
 """
 
 import heapq
@@ -17,7 +17,7 @@ from stoppress.feeds.entries import Entry, Reading
 from stoppress.feeds.links import web_url
 from stoppress.model.site import FEED_SOURCE, SITEMAP_SOURCE, Site
 from stoppress.primitives import dates
-from stoppress.primitives.text import clean
+from stoppress.primitives.text import clean_html
 from stoppress.primitives.xml import Broken, Document as Tree, Node
 
 _PIECE_CHARACTERS = 65_536
@@ -39,7 +39,7 @@ def read(document: Document, url: str, site: Site) -> Reading:
 
 def entry_of(node: Node, url: str, site: Site) -> Entry:
     """A `<url>` of the sitemap at `url` as an entry."""
-    title = clean(text_of(node, "news", "title"))
+    title = clean_html(text_of(node, "news", "title"))
     published, updated = (_instant_of(node, site, *path) for path in (("news", "publication_date"), ("lastmod",)))
     return Entry(
         guid=None,
@@ -128,7 +128,7 @@ def _alternates(url: Node) -> tuple[dict[str, Any], ...]:
 
 
 def _keywords(url: Node) -> tuple[str, ...]:
-    words = (clean(word, 200) for word in text_of(url, "news", "keywords").split(","))
+    words = (clean_html(word, 200) for word in text_of(url, "news", "keywords").split(","))
     return tuple(dict.fromkeys(word for word in words if word))
 
 

@@ -88,7 +88,7 @@ class FeedState:
         return not self.is_gone(config_version) and (self.next_poll_at is None or self.next_poll_at <= now)
 
     def is_gone(self, config_version: int) -> bool:
-        """Whether the feed answered 410 under this configuration. A new version of the site's parameter starts polling again.
+        """Whether the feed answered 410 under this configuration. A new version of the configuration starts polling again.
 
         Versions are compared for equality, because a parameter that is deleted and created again starts at 1.
         """

@@ -76,6 +76,7 @@ class Subscription:
     `last_push` is the last push that brought something new. `pushed` has an `EntryDigest` for each entry that pushes brought
     and no poll has seen. If a push brings an edit and the publisher then undoes the edit, an earlier poll has seen the
     restored version. Only `pushed` shows that this version is news. `owed` has the entries that a poll found before any push.
+    `started` is the digest of a push that was started to be read and has brought nothing.
     """
 
     hub: str
@@ -91,6 +92,7 @@ class Subscription:
     pushed: tuple[str, ...] = ()
     owed: tuple[str, ...] = ()
     owed_since: datetime | None = None
+    started: str | None = None
 
     @property
     def id(self) -> str:
@@ -210,6 +212,7 @@ def pushed(state: Subscription, brought: Sequence[ArticleEvent], now: datetime) 
         pushed=tuple(map(str, [*digests, *kept][:PUSHED_MAX])),
         owed=owed,
         owed_since=state.owed_since if owed else None,
+        started=None,
     )
 
 

@@ -21,7 +21,7 @@ def read_body(chunks: Iterable[bytes], encoding: str = "", bytes_max: int | None
     and other encodings.
     """
     bytes_max = BODY_BYTES_MAX if bytes_max is None else bytes_max
-    pieces = _limited(chunks, bytes_max)
+    pieces = _limit(chunks, bytes_max)
     start = _with_magic(b"", pieces)
     if not start.startswith(_GZIP_MAGIC):
         if encoding not in ("", "identity", "gzip", "x-gzip"):
@@ -36,7 +36,7 @@ def read_body(chunks: Iterable[bytes], encoding: str = "", bytes_max: int | None
     return bytes(body)
 
 
-def _limited(chunks: Iterable[bytes], bytes_max: int) -> Iterator[bytes]:
+def _limit(chunks: Iterable[bytes], bytes_max: int) -> Iterator[bytes]:
     size_bytes = 0
     for chunk in chunks:
         # Compressed bytes count too: a gzip stream that inflates to nothing may never end.

@@ -104,10 +104,8 @@ def post_body(
     content_type: str | None,
     headers: Mapping[str, str] | None = None,
     method: str = "POST",
-    *,
-    https_only: bool = True,
 ) -> Response:
-    """POST, or PUT, a body, following only 307 and 308: over https only if the request holds a secret. Raises FetchError.
+    """POST, or PUT, a body over https, following only 307 and 308. Raises FetchError.
 
     Another server does not get the header Authorization.
     """
@@ -115,7 +113,7 @@ def post_body(
     of_body = {"Content-Type": content_type} if content_type else {}
     post_headers: Mapping[str, str] = {**of_body, "Accept": "*/*", **(headers or {})}
     for _ in range(REDIRECTS_MAX + 1):
-        if https_only and urlsplit(url).scheme != "https":
+        if urlsplit(url).scheme != "https":
             raise Refused(f"{url[:200]} is not https, and the request has a secret in it")
         answer = _send(method, url, post_headers, deadline, body)
         location = answer.headers.get("location")

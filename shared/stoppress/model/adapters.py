@@ -35,7 +35,7 @@ def check_name(name: str) -> None:
 
 def check_settings(name: str, settings: Mapping[str, Any]) -> None:
     """Raises ValueError, with a line for each setting that cannot be used or that the adapter does not have."""
-    declared = _declared(MAPPINGS / f"{name}.toml")
+    declared = _read_declarations(MAPPINGS / f"{name}.toml")
     if faults := [fault for setting, value in settings.items() for fault in _faults(setting, value, declared)]:
         raise ValueError("\n".join(faults))
 
@@ -49,7 +49,7 @@ def check_list(name: str) -> None:
         )
 
 
-def _declared(path: Path) -> tuple[str, ...]:
+def _read_declarations(path: Path) -> tuple[str, ...]:
     return tuple(_document(path).get("settings", ()))
 
 
@@ -85,11 +85,11 @@ def _text(value: object) -> str:
 
 
 def _urls(value: object) -> None:
-    for url in _named(value).values():
+    for url in _read_names(value).values():
         _url(url)
 
 
-def _named(value: object) -> dict[str, Any]:
+def _read_names(value: object) -> dict[str, Any]:
     if not isinstance(value, dict) or not value or len(value) > _TEXTS_MAX:
         raise ValueError(f"give an object, in curly brackets, of 1 to {_TEXTS_MAX} texts by name")
     for text in value.values():
@@ -135,6 +135,6 @@ _CHECKS: dict[str, Callable[[object], object]] = {
     "models": _texts,
     "environments": _texts,
     "locales": _texts,
-    "map": _named,
+    "map": _read_names,
 }
 SETTINGS = tuple(_CHECKS)

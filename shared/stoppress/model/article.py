@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 from stoppress.model.entries import GeneralEntry, NewsEntry
 from stoppress.model.event import ArticleEvent, rank_of, split_name
-from stoppress.model.limits import NEWS_WINDOW
+from stoppress.model.news_window import is_current
 from stoppress.model.order import Order
 from stoppress.model.places import Place, Want
 from stoppress.primitives.urls import identity
@@ -31,12 +31,11 @@ class Article:
     `dated_by` is the rank of the source that set `first_published`, `dated_order` the order of that event.
     `held_order` is the order of the newest event with a date, if that date is not `first_published`: the date holds the article,
     or was ignored.
-    `heard_at` is when an event of the article first arrived, `known_since` the earliest timestamp if that is earlier.
+    `received_at` is when an event of the article first arrived, `known_since` the earliest timestamp if that is earlier.
     `reborn` is when an earlier article with the same id was deleted, as text like the instants of `Order`.
-    `title` and `publication` are kept only while a late date could still make the article news.
+    `title` and `publication` are kept only while a late date could still make the article news. `title_hash` is kept for life.
     `reason` says why the article is in no file, `news_reason` why it is in no news sitemap, `dropped` what its entries omit.
-    `is_undated`: the newest event had no publication date.
-    `is_old_form`: a version before 0.1.0 wrote the article. The keys are then hashes of the URL as it was spelled.
+    `is_undated`: the newest event had no publication date. `is_unlisted`: no event so far has put the article into a file.
     """
 
     site: str
@@ -44,7 +43,7 @@ class Article:
     state: State
     order: Order
     digest: str
-    heard_at: datetime
+    received_at: datetime
     known_since: datetime | None = None
     deliveries: tuple[str, ...] = ()
     reborn: str | None = None
@@ -61,9 +60,10 @@ class Article:
     news_reason: str = ""
     dropped: tuple[str, ...] = ()
     title: str = ""
+    title_hash: str = ""
     publication: str | None = None
     is_undated: bool = False
-    is_old_form: bool = False
+    is_unlisted: bool = False
     rev: int | None = None
 
     @property
@@ -90,7 +90,7 @@ class Article:
 
     def is_in_news(self, now: datetime) -> bool:
         """Whether the article has a news entry. After 48 hours `roll_window` removes the entry."""
-        return bool(self.news and self.first_published and self.first_published + NEWS_WINDOW > now)
+        return bool(self.news and self.first_published and is_current(self.first_published, now))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +98,8 @@ class Claim:
     """Which article owns a URL, and the order of the event that decided this. `live` is false once the page was removed or moved.
 
     `waiting` names articles of equal rank with the same URL. They are recorded again when the owner gives up the URL.
-    An owner without an id, such as `cms#`, is a source that removed the page by its URL alone. `is_old_form` is as in
-    `Article`.
+    `removed` has each source's newest removal by URL alone. An owner without an id, such as `cms#`, is a source that
+    removed the page so.
     """
 
     site: str
@@ -108,7 +108,7 @@ class Claim:
     live: bool
     order: Order
     waiting: tuple[str, ...] = ()
-    is_old_form: bool = False
+    removed: Mapping[str, Order] = field(default_factory=dict)
     rev: int | None = None
 
     @property
@@ -150,14 +150,13 @@ class Known:
 class EntryKey:
     """An entry to delete: file and page, and for a news entry its publication date and the place to give back.
 
-    `url` is the identity of the page. In an entry of the old form it is the URL as it was spelled.
+    `url` is the identity of the page.
     """
 
     file: str
     url: str
     published: datetime | None = None
     place: Place | None = None
-    is_old_form: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,6 +191,12 @@ class Decision:
     def wants(self) -> list[Want]:
         """The places that the decision asks for."""
         return [want for want in (self.want_shard, self.want_news) if want]
+
+    @property
+    def departed(self) -> list[EntryKey]:
+        """The entries in shards of pages that no article has any longer."""
+        live = {identity(claim.url) for claim in self.claims if claim.live}
+        return [entry for entry in self.out if not (entry.published or entry.url in live)]
 
     def placed(self, shard: Place | None, news: Place | None) -> "Decision":
         """The decision with the reserved places in its article."""

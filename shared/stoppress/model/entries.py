@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from stoppress.model.alternates import Alternate
-from stoppress.model.limits import NEWS_WINDOW
 from stoppress.model.media import Video
 from stoppress.model.rules import NO_TRAITS, Traits
 from stoppress.model.site import ChangeFreq
@@ -37,17 +36,13 @@ class NewsEntry:
     language: str | None = None
     traits: Traits = NO_TRAITS
 
-    @property
-    def expires_at(self) -> datetime:
-        """When the article leaves the news window."""
-        return self.published + NEWS_WINDOW
-
 
 @dataclass(frozen=True, slots=True)
 class Mark:
     """Commit mark: what the index records about the last rewrite of a file.
 
     `digest` is a hash of the file's bytes and of the settings of its other forms. `also` names these forms (gzip, text, feed).
+    `expires`: the next instant at which `roll_window` looks for expired entries of a news sitemap.
     `rev` counts the writes of the mark.
     """
 
@@ -57,6 +52,7 @@ class Mark:
     size_bytes: int
     digest: str
     also: tuple[str, ...] = ()
+    expires: datetime | None = None
     rev: int | None = field(default=None, compare=False)
 
     @property

@@ -29,8 +29,8 @@ PREVIOUS_URLS_MAX = 10
 ID_BYTES_MAX = 512
 
 # Fields about the delivery, not about the article.
-_CIRCUMSTANCES = {"timestamp", "version", "sequence", "release", "heard_at", "delivery", "verb"}
-_INSTANTS = ("timestamp", "version", "published_at", "updated_at", "release", "heard_at")
+_CIRCUMSTANCES = {"timestamp", "version", "sequence", "release", "received_at", "delivery", "verb"}
+_INSTANTS = ("timestamp", "version", "published_at", "updated_at", "release", "received_at")
 
 # What happened to the article: the second word of an event type such as `article.published`.
 Verb: TypeAlias = Literal["published", "updated", "unpublished", "deleted"]
@@ -41,7 +41,7 @@ _REMOVALS: dict[Verb | None, Removal] = {"unpublished": "unpublished", "deleted"
 class ArticleEvent:
     """What a source reports about an article. URLs are canonical, texts are clean, instants are in UTC.
 
-    `timestamp` is the sender's, as given; `heard_at` is when this stack received the event. `delivery` is the sender's id of the
+    `timestamp` is the sender's, as given; `received_at` is when this stack received the event. `delivery` is the sender's id of the
     delivery, the same in each attempt. `verb` is None for a feed. A removal by URL alone has an empty `id`.
     """
 
@@ -50,7 +50,7 @@ class ArticleEvent:
     id: str
     action: Literal["publish", "remove"]
     timestamp: datetime | None = None
-    heard_at: datetime | None = None
+    received_at: datetime | None = None
     verb: Verb | None = None
     delivery: str | None = None
     version: int | datetime | None = None
@@ -126,14 +126,14 @@ def split_name(name: str) -> tuple[str, str]:
 
 
 def order_of(event: ArticleEvent) -> Order:
-    """The event's place among the events of its article. `heard_at` must not be None."""
+    """The event's place among the events of its article. `received_at` must not be None."""
     version = event.version
-    assert event.heard_at
+    assert event.received_at
     return Order(
         version=exact(version) if isinstance(version, datetime) else version,
         sequence=event.sequence,
         timestamp=exact(event.timestamp) if event.timestamp else None,
-        heard=exact(event.heard_at),
+        received=exact(event.received_at),
         removal=_REMOVALS.get(event.verb, "unpublished") if event.action == "remove" else "",
     )
 
@@ -160,6 +160,11 @@ def digest_of(event: ArticleEvent) -> str:
     if event.updated_at == event.timestamp:
         content.pop("updated_at", None)
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def title_hash_of(event: ArticleEvent) -> str:
+    """Return a hash of the event's title, by which two articles of a URL are compared; empty without a title."""
+    return hashlib.sha256(event.title.encode()).hexdigest()[:8] if event.title else ""
 
 
 def rank_of(source: str) -> int:

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from stoppress.model.event import CLOCK_SKEW_MAX, CMS_RANK, ArticleEvent, rank_of
-from stoppress.model.limits import NEWS_WINDOW
+from stoppress.model.news_window import is_current
 from stoppress.model.site import Site
 from stoppress.primitives.urls import host_of, identity
 
@@ -59,7 +59,7 @@ def not_news_because(event: ArticleEvent, url: str, first_published: datetime | 
         return NOT_NEWS
     if first_published is None:
         return NO_DATE
-    if first_published + NEWS_WINDOW <= now:
+    if not is_current(first_published, now):
         return EXPIRED
     return "" if event.title else NO_TITLE
 

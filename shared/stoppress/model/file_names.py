@@ -13,7 +13,7 @@ NEWS_FILE = "sitemap-news.xml"
 PAGES_SERIES = "pages"
 PAGES_FILE = "sitemap-pages.xml"
 ROBOTS_FILE = "robots.txt"
-# Matches the name of every file that rewrite_sitemaps writes, except robots.txt. The key file of IndexNow (`tell.indexnow`) is left out.
+# Matches the name of every file that rewrite_sitemaps writes, except robots.txt. The key file of IndexNow (`notify.indexnow`) is left out.
 WRITTEN = re.compile(r"sitemap(?!-indexnow-)(-[a-z0-9-]+)?\.(xml|xml\.gz|txt|atom)")
 
 # From this number on, two digits could be read as a day or a month.

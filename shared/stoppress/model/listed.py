@@ -19,7 +19,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """An item of a listing as an event. The event's `heard_at` is when the listing was requested."""
+    """An item of a listing as an event. The event's `received_at` is when the listing was requested."""
 
     place: str
     event: ArticleEvent
@@ -29,8 +29,9 @@ class Listed:
 class Page:
     """A part of a listing.
 
-    `problems` are items and pages that cannot be used, `ignored` are items that are no articles. `cursor` is where a later run
-    continues; None: this page is the last. `total` is the number of items in the whole listing, if known.
+    `problems` are items and pages that cannot be used, `ignored` are items that are no articles. `notes` are about items that
+    are used. `cursor` is where a later run continues; None: this page is the last. `total` is the number of items in the whole
+    listing, if known.
     """
 
     items: tuple[Listed, ...] = ()
@@ -38,7 +39,12 @@ class Page:
     ignored: tuple[Problem, ...] = ()
     cursor: str | None = None
     total: int | None = None
+    notes: tuple[Problem, ...] = ()
 
 
 class ListingError(RuntimeError):
     """A listing that cannot be read on. The text says where and why."""
+
+
+class StaleCheckpoint(ListingError):
+    """The listing cannot continue from its checkpoint. Only a new start helps."""

@@ -4,7 +4,7 @@
 an image or a video may be signed. Dates become the text that the sitemap shows, so that JSON, the table and the sitemap agree.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -107,19 +107,13 @@ def read_videos(value: object, base: str, loc: str) -> tuple[tuple[Video, ...], 
 
 
 def video_json(video: Video) -> dict[str, Any]:
-    """A video for JSON and the table: texts, integers, booleans, a list. Absent values are left out."""
+    """A video for JSON: texts, integers, booleans, a list. Absent values are left out."""
     values = {field.name: getattr(video, field.name) for field in fields(video)}
     return {
         name: list(value) if isinstance(value, tuple) else value
         for name, value in values.items()
         if value is not None and value != ()
     }
-
-
-def video_of(plain: Mapping[str, Any]) -> Video:
-    """The inverse of `video_json`. Accepts the Decimals of the table as numbers."""
-    numbers = {name: int(plain[name]) for name in ("duration_s", "view_count") if name in plain}
-    return Video(**{**plain, **numbers, "tags": tuple(plain.get("tags", ()))})
 
 
 def items_of(name: str, value: object, reasons: list[str]) -> Iterator[tuple[str, Any]]:

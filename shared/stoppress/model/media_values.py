@@ -96,12 +96,12 @@ def _text(characters_max: int) -> Reader:
         if len(plain) <= characters_max:
             return plain
         notes.append(f"was cut to {characters_max:,} characters: give a shorter one")
-        return _shortened(plain, characters_max)
+        return _shorten(plain, characters_max)
 
     return read
 
 
-def _shortened(text: str, characters_max: int) -> str:
+def _shorten(text: str, characters_max: int) -> str:
     """Cut a text after a word and add an ellipsis. A last word longer than half of the text is cut too."""
     words = text[:characters_max].rpartition(" ")[0]
     return f"{words if len(words) > characters_max // 2 else text[: characters_max - 1]}…"

@@ -1,15 +1,15 @@
 """The order of events: which of two events of an article is newer, and which event is a repeat.
 
-Senders' clocks may be wrong. What we know of an event: the sender's version and timestamp, when we heard it (received it
+Senders' clocks may be wrong. What we know of an event: the sender's version and timestamp, when we received it (received it
 first), and whether it is a removal. The rule:
 
 1. If both events have a `version` (both numbers or both instants), versions decide, then `sequence`. After `article.deleted`
    versions may start again, so there timestamps decide if both events have one.
-2. Else timestamps decide, as given, if both events have one. A timestamp that was ahead of our clock when heard counts as the
-   moment we heard it, if the other was not ahead. So nothing is lost when a sender corrects its clock.
-3. If timestamps are equal and both events were heard within a few seconds, the one heard later is newer. Else a
+2. Else timestamps decide, as given, if both events have one. A timestamp that was ahead of our clock when received counts as the
+   moment we received it, if the other was not ahead. So nothing is lost when a sender corrects its clock.
+3. If timestamps are equal and both events were received within a few seconds, the one received later is newer. Else a
    removal is newer.
-4. Without timestamps the event heard later is newer.
+4. Without timestamps the event received later is newer.
 
 A timestamp ahead of our clock is stored as given. If it were replaced by our time, each attempt of one delivery would get
 another order.
@@ -26,7 +26,7 @@ from stoppress.primitives.instants import exact, parse
 
 Removal: TypeAlias = Literal["", "unpublished", "deleted"]
 
-# Timestamps often have whole seconds, so two events can share one. Two events heard within this time arrived in order. After a
+# Timestamps often have whole seconds, so two events can share one. Two events received within this time arrived in order. After a
 # longer gap one of them was delayed.
 BURST = timedelta(seconds=5)
 # How many deliveries an article remembers: few enough to keep its item below one write unit (1 KB).
@@ -35,39 +35,41 @@ DELIVERIES_KEPT = 8
 _HASH_BYTES = 6
 # Marks the hash of a publication without a timestamp. An unpublished article forgets such hashes.
 _UNDATED = "~"
+# Marks the hash of a delivery with an id.
+_BY_ID = "#"
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
     """An event's place among the events of its article. Instants are sortable text as `instants.exact` writes it.
 
-    `version` and `timestamp` are the sender's, as given; `heard` is by our clock. `removal` is empty for a publication.
+    `version` and `timestamp` are the sender's, as given; `received` is by our clock. `removal` is empty for a publication.
     """
 
     version: int | str | None
     sequence: int | None
     timestamp: str | None
-    heard: str
+    received: str
     removal: Removal = ""
 
     def is_before(self, other: "Order") -> bool:
         """Whether `other` is newer. If both are equal, neither is newer."""
-        return _compared(self, other) < 0
+        return _compare(self, other) < 0
 
 
-def _compared(order: Order, other: Order) -> int:
+def _compare(order: Order, other: Order) -> int:
     """Negative if `other` is newer, positive if `order` is newer, 0 if both have the same place."""
     by_version = _by_usable_version(order, other)
     if order.timestamp is None or other.timestamp is None:
-        return by_version or _sign(order.heard, other.heard)
-    by_timestamp = _by_instant((order.timestamp, order.heard), (other.timestamp, other.heard))
+        return by_version or _sign(order.received, other.received)
+    by_timestamp = _by_instant((order.timestamp, order.received), (other.timestamp, other.received))
     # If only one version was ahead of our clock, its event came late or the sender's clock was corrected since. Then timestamps
     # decide: they may come from another clock.
     if by_version and (not by_timestamp or _is_ahead(order) == _is_ahead(other)):
         return by_version
     in_a_burst = timedelta() < _apart(order, other) <= BURST
     if by_timestamp or bool(order.removal) == bool(other.removal) or in_a_burst:
-        return by_timestamp or _sign(order.heard, other.heard)
+        return by_timestamp or _sign(order.received, other.received)
     return 1 if order.removal else -1
 
 
@@ -84,7 +86,7 @@ def _by_usable_version(order: Order, other: Order) -> int:
 
 def _by_version(order: Order, other: Order) -> int:
     if isinstance(order.version, str) and isinstance(other.version, str):
-        by_version = _by_instant((order.version, order.heard), (other.version, other.heard))
+        by_version = _by_instant((order.version, order.received), (other.version, other.received))
     else:
         by_version = _sign(order.version, other.version)
     if by_version or order.sequence is None or other.sequence is None:
@@ -93,19 +95,19 @@ def _by_version(order: Order, other: Order) -> int:
 
 
 def _is_ahead(order: Order) -> bool:
-    """Whether the version is an instant that was ahead of our clock when heard."""
-    return isinstance(order.version, str) and order.version > order.heard
+    """Whether the version is an instant that was ahead of our clock when received."""
+    return isinstance(order.version, str) and order.version > order.received
 
 
 def _by_instant(instant: tuple[str, str], other: tuple[str, str]) -> int:
-    """Compare two instants of a sender, each with the moment it was heard."""
+    """Compare two instants of a sender, each with the moment it was received."""
     if (instant[0] > instant[1]) == (other[0] > other[1]):
         return _sign(instant[0], other[0])
     return _sign(min(instant), min(other)) or _sign(instant[0], other[0])
 
 
 def _apart(order: Order, other: Order) -> timedelta:
-    return abs(parse(order.heard) - parse(other.heard))
+    return abs(parse(order.received) - parse(other.received))
 
 
 def _sign(value: Any, other: Any) -> int:
@@ -114,18 +116,18 @@ def _sign(value: Any, other: Any) -> int:
 
 def page_order(order: Order) -> Order:
     """An event's order among the claims on a URL. It has no version: versions compare within one article only."""
-    return Order(None, None, order.timestamp, order.heard)
+    return Order(None, None, order.timestamp, order.received)
 
 
 def is_claimed_before(order: Order, other: Order, *, same_source: bool) -> bool:
-    """Whether `other` is the newer claim on a URL. Between sources a timestamp ahead of our clock counts as the time heard."""
+    """Whether `other` is the newer claim on a URL. Between sources a timestamp ahead of our clock counts as the time received."""
     if same_source:
         return page_order(order).is_before(page_order(other))
     return _own_time(order) < _own_time(other)
 
 
 def _own_time(order: Order) -> str:
-    return min(order.timestamp, order.heard) if order.timestamp else order.heard
+    return min(order.timestamp, order.received) if order.timestamp else order.received
 
 
 def known_by(
@@ -138,12 +140,21 @@ def known_by(
     """
     names, digest = [], f"{version} {digest}"
     if timestamp is not None:
-        names.append(_hashed(verb, exact(timestamp), digest))
+        names.append(_hash(verb, exact(timestamp), digest))
     elif verb == "published":
-        names.append(_UNDATED + _hashed(verb, digest))
+        names.append(_UNDATED + _hash(verb, digest))
     if delivery:
-        names.append(_hashed("id", delivery, verb, digest))
+        names.append(_BY_ID + _hash(delivery, verb, digest))
     return tuple(names)
+
+
+def is_repeat(names: Iterable[str], deliveries: Iterable[str]) -> bool:
+    """Return True if a delivery with these hashes is among the remembered ones.
+
+    An id decides alone: its sender keeps it in all attempts, so another id is another delivery, even of the same content.
+    """
+    ids = {name for name in names if name.startswith(_BY_ID)}
+    return not (ids or set(names)).isdisjoint(deliveries)
 
 
 def dated_names(names: Iterable[str]) -> tuple[str, ...]:
@@ -160,6 +171,6 @@ def remembered(deliveries: Iterable[str], names: tuple[str, ...], *, removal: Re
     return (*names, *kept)[: 2 * DELIVERIES_KEPT]
 
 
-def _hashed(*parts: str) -> str:
+def _hash(*parts: str) -> str:
     digest = hashlib.sha256("\n".join(parts).encode()).digest()
     return base64.urlsafe_b64encode(digest[:_HASH_BYTES]).decode()

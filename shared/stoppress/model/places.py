@@ -66,7 +66,7 @@ class Series:
         """
         series, places = self, []
         for want in wants:
-            series, place = series._reserved(want, entries_max)
+            series, place = series._reserve(want, entries_max)
             places.append(place)
         return series, places
 
@@ -79,7 +79,7 @@ class Series:
                 files[place.number - 1] = Used(max(0, used.entries - 1), max(0, used.size_bytes - place.size_bytes))
         return replace(self, files=tuple(files))
 
-    def _reserved(self, want: Want, entries_max: int) -> tuple["Series", Place]:
+    def _reserve(self, want: Want, entries_max: int) -> tuple["Series", Place]:
         if want.held:
             grown = self._grown(want.held, want.size_bytes)
             if grown:
@@ -104,7 +104,7 @@ class Series:
 
 
 def entries_max_of(series: str, shard_size: int) -> int:
-    """How many entries one file of a series may hold. Files for pages also list the pages of the site's parameter."""
+    """How many entries one file of a series may hold. Files for pages also list the pages of the site's configuration."""
     if series == PAGES_SERIES:
         return min(shard_size, URLS_MAX - PAGES_MAX)
     return NEWS_ENTRIES_MAX if is_news_series(series) else shard_size

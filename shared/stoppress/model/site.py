@@ -1,13 +1,11 @@
-"""A site's configuration: one JSON document in Parameter Store, validated here and nowhere else."""
+"""A site's configuration: one JSON document in the table, validated here and nowhere else."""
 
 import hashlib
 import json
 import re
-from collections.abc import Mapping
 from functools import cached_property
 from typing import Annotated, Any, Literal, TypeAlias
 from urllib.parse import urljoin, urlsplit
-from zlib import crc32
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pydantic
@@ -105,15 +103,18 @@ class Feed(_Part):
 HUBS_SECRET = "websub"
 # Several sites may share a secret only if its name begins with this.
 SHARED_SECRETS = "shared/"
+_SECRET_NAME = r"^[A-Za-z0-9/_+=.@-]{1,200}$"
+# A secret's purpose is the first part of its path: receive_webhook, audit_sources and notify_engines may each read only one of them.
+SecretPurpose = Literal["webhooks", "lists", "engines"]
 
 
-def secret_path(host: str, name: str) -> str:
-    """The path of a site's secret in Secrets Manager, below the stack's path.
+def secret_path(purpose: SecretPurpose, host: str, name: str) -> str:
+    """Return the path of a site's secret in Secrets Manager, below the stack's path.
 
     A signature does not cover the URL of the webhook. If two sites used one secret by accident, a captured delivery to one site
     could be sent to the other. So each site has its own secrets. Sites share a secret only if its name begins with `shared/`.
     """
-    return name if name.startswith(SHARED_SECRETS) else f"{host}/{name}"
+    return f"{purpose}/{name}" if name.startswith(SHARED_SECRETS) else f"{purpose}/{host}/{name}"
 
 
 class SourceList(_Part):
@@ -124,18 +125,9 @@ class SourceList(_Part):
         default=None,
         description="adapter that reads the list; null: the source's own, if it can read one, as `standard` cannot",
     )
-    # audit_sources may read only secrets with such names.
-    secret: str | None = Field(
-        default=None,
-        pattern=r"^list-[A-Za-z0-9_+=.@-]{1,200}$",
-        description="name of the secret with the API's key; it begins with `list-`",
-    )
+    secret: str | None = Field(default=None, pattern=_SECRET_NAME, description="name of the secret with the API's key")
     audit: bool = Field(
         default=True, description="whether an audit compares the list with what was recorded, each hour"
-    )
-    trusts_removals: bool = Field(
-        default=False,
-        description="whether an article of the last 48 hours is removed if two audits do not find it in the list",
     )
 
     @pydantic.field_validator("url")
@@ -158,7 +150,7 @@ class Source(_Part):
     adapter: str = Field(default="standard", description="the CMS; `standard` is Stoppress's own event format")
     secret: str | None = Field(
         default=None,
-        pattern=r"^[A-Za-z0-9/_+=.@-]{1,256}$",
+        pattern=_SECRET_NAME,
         description="name of the source's secret; without one only the event bus may use the source",
     )
     settings: dict[str, Any] = Field(default={}, description="what the adapter needs to know; the signature's settings")
@@ -301,7 +293,7 @@ class Outputs(_Part):
 
 
 class IndexNow(_Part):
-    """The engines that take part in IndexNow: Bing, Yandex, Naver, Seznam and others. They share what one is told."""
+    """The engines that take part in IndexNow: Bing, Yandex, Naver, Seznam and others. They share the URLs that one receives."""
 
     # indexnow.org/documentation, which allows capitals too. The routes in docs/how-to/serve.md serve names in small letters only.
     key: str = Field(
@@ -324,11 +316,7 @@ class SearchConsole(_Part):
         max_length=300,
         description="the property that has the site: `https://<host>/`, or `sc-domain:<domain>`",
     )
-    # tell_engines may read only secrets with such names.
-    secret: str = Field(
-        pattern=r"^(shared/)?engine-[A-Za-z0-9_+=.@-]{1,200}$",
-        description="name of the secret with the service account's JSON key; it begins with `engine-` or `shared/engine-`",
-    )
+    secret: str = Field(pattern=_SECRET_NAME, description="name of the secret with the service account's JSON key")
 
     def has(self, site: "Site") -> bool:
         """Whether the site belongs to the property."""
@@ -338,47 +326,12 @@ class SearchConsole(_Part):
         return site.host == domain or site.host.endswith(f".{domain}")
 
 
-class Purge(_Part):
-    """The CDN that forgets its copies of the news sitemaps and the index when these change."""
-
-    # CloudFront's API reference: the ids of distributions.
-    distribution: str | None = Field(
-        default=None,
-        pattern=r"^[A-Z0-9]{8,32}$",
-        description="id of a CloudFront distribution whose ARN is in the stack's parameter `ReaderDistributionArns`",
-    )
-    url: str | None = Field(
-        default=None,
-        pattern=r"^https://\S+$",
-        max_length=2_000,
-        description="address of a program of yours that purges another CDN; it gets a signed POST",
-    )
-    # tell_engines may read only secrets with such names.
-    secret: str | None = Field(
-        default=None,
-        pattern=r"^(shared/)?engine-[A-Za-z0-9_+=.@-]{1,200}$",
-        description="name of the secret that signs the POST; it begins with `engine-` or `shared/engine-`",
-    )
-
-    @pydantic.model_validator(mode="after")
-    def _one_cdn(self) -> "Purge":
-        if (self.distribution is None) == (self.url is None):
-            raise ValueError("give either a distribution or a url")
-        if (self.url is None) != (self.secret is None):
-            raise ValueError("give a url and a secret together: the secret signs what is sent to the url")
-        return self
-
-
 class Engines(_Part):
-    """Who is told of changed pages, after each page was checked. `Engines=yes` in the stack switches telling on."""
+    """Who is notified of changed pages, after each page was checked. The stack needs `Engines=yes`."""
 
-    indexnow: IndexNow | None = Field(default=None, description="the engines of IndexNow; null: they are not told")
+    indexnow: IndexNow | None = Field(default=None, description="the engines of IndexNow; null: they are not notified")
     search_console: SearchConsole | None = Field(
-        default=None, description="Google's Search Console; null: it is told and asked nothing"
-    )
-    purge: Purge | None = Field(default=None, description="the CDN that forgets changed files; null: none")
-    hides_missing: bool = Field(
-        default=False, description="whether an article is removed if its page answers 404 or 410 for an hour"
+        default=None, description="Google's Search Console; null: it is not used"
     )
 
 
@@ -446,7 +399,7 @@ class Site(_Part):
     )
     outputs: Outputs = Field(default=Outputs.model_construct(), description="other forms of the files")
     engines: Engines | None = Field(
-        default=None, description="who is told of changed pages; null: nobody, and no page is checked"
+        default=None, description="who is notified of changed pages; null: nobody, and no page is checked"
     )
     robots: Annotated[str, Field(max_length=ROBOTS_CHARACTERS_MAX)] | Crawlers | None = Field(
         default=None,
@@ -456,12 +409,11 @@ class Site(_Part):
         default="keep-date", description="new-date: a new published_at brings an article into the news again"
     )
     silent_after_hours: int | None = Field(
-        default=None, ge=1, le=720, description="hours without an event after which an alarm rings; null: no alarm"
+        default=None, ge=1, le=720, description="hours without an event after which an alarm fires; null: no alarm"
     )
-    # The parameter's version, which each file's metadata records.
     version: SkipJsonSchema[int] = Field(default=0, exclude=True)
-    # Names and versions of the parameters with further feeds, such as `feeds-1:3 feeds-2:1`. They do not affect the files.
-    feeds_versions: SkipJsonSchema[str] = Field(default="", exclude=True)
+    # Why a newer version than this one cannot be read; empty for the newest version.
+    fault: SkipJsonSchema[str] = Field(default="", exclude=True)
 
     @pydantic.field_validator("host")
     @classmethod
@@ -562,13 +514,11 @@ class Site(_Part):
 
     @cached_property
     def digest(self) -> str:
-        """A hash of the configuration. The version is no substitute: it restarts at 1 if the parameter is created again."""
-        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:16]
+        """Return a hash of the configuration as it was parsed, with all defaults.
 
-    @property
-    def feeds_version(self) -> int:
-        """A number that changes whenever a parameter of the site changes. Without further parameters it is `version`."""
-        return crc32(f"{self.version} {self.feeds_versions}".encode()) if self.feeds_versions else self.version
+        The version is no substitute: two functions of different code may read one version differently.
+        """
+        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:16]
 
     @cached_property
     def zone(self) -> ZoneInfo:
@@ -585,35 +535,32 @@ class Site(_Part):
         return f"{self.origin}/"
 
 
-def read_site(text: str, version: int, further_feeds: Mapping[str, str] | None = None) -> Site:
-    """Read a site from its parameter's value. Appends `further_feeds`: parameter values by name. Raises BadConfiguration."""
-    document = _read_json(text)
-    if not isinstance(document, dict):
-        raise BadConfiguration("the value is not a JSON object")
-    given = {name: value for name, value in document.items() if value is not None}
-    site = _validated({**given, "version": version})
-    for name, value in (further_feeds or {}).items():
-        try:
-            # Validated separately, so that an error gives the feed's index in this parameter.
-            further = _validated({"host": site.host, "publication": site.publication, "feeds": _read_json(value)})
-        except BadConfiguration as error:
-            raise BadConfiguration(f"{site.host}/{name}: {error}") from None
-        site = site.model_copy(update={"feeds": site.feeds + further.feeds})
-    return site
-
-
-def _read_json(text: str) -> Any:
+def read_site(text: str, version: int) -> Site:
+    """Read a site from its JSON document. Raises BadConfiguration."""
     try:
-        return json.loads(text)
+        document = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise BadConfiguration(f"the value is not JSON: {error}") from None
-
-
-def _validated(document: dict[str, Any]) -> Site:
+        raise BadConfiguration(f"the document is not JSON: {error}") from None
+    if not isinstance(document, dict):
+        raise BadConfiguration("the document is not a JSON object")
+    given = {name: value for name, value in document.items() if value is not None}
     try:
-        return Site.model_validate(document)
+        return Site.model_validate({**given, "version": version})
     except ValidationError as error:
         raise BadConfiguration(explain(error)) from None
+
+
+SCHEMA_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def schema() -> dict[str, Any]:
+    """Return the JSON Schema of a site's document. It cannot express every rule: `read_site` has them all."""
+    for part in (Shards, Outputs):  # pydantic builds these schemas late, and Site has defaults of these types
+        part.model_rebuild()
+    made = Site.model_json_schema()
+    for key in ("feeds", "pages"):
+        made["properties"][key]["items"] = {"anyOf": [{"type": "string"}, made["properties"][key]["items"]]}
+    return {"$schema": SCHEMA_DIALECT, **made, "title": "The configuration of a site of Stoppress"}
 
 
 # pydantic's errors in words that say what to change.

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypeAlias
+from urllib.parse import urlsplit
 
 from stoppress.feeds.schedule import FeedState, Pace, pace_of
 from stoppress.model.site import Feed, Site
@@ -49,7 +50,7 @@ class DueFeed:
     @property
     def has_this_configuration(self) -> bool:
         """Whether the last body was read with the site's present configuration. If not, it is read again."""
-        return self.state.config_version == self.site.feeds_version
+        return self.state.config_version == self.site.version
 
     @property
     def pace(self) -> Pace:
@@ -60,6 +61,11 @@ class DueFeed:
     def url(self) -> str:
         """The URL to fetch now: the configured one, or where a permanent redirect leads."""
         return self.state.url_to_ask(self.feed.url, self.now)
+
+    @property
+    def host(self) -> str:
+        """The host of the URL to fetch now."""
+        return urlsplit(self.url).hostname or ""
 
     @property
     def conditions(self) -> Mapping[str, str]:

@@ -1,82 +1,74 @@
 """Poll the feeds that are due: fetch several at once, and ingest each answer as it comes.
 
-Only the fetches and the requests to hubs are concurrent. A run begins with a conditional write that leases all feeds.
-So two runs never fetch a feed at the same time. No feed waits for a hub. The run ends when
+Only the fetches and the requests to hubs are concurrent. A run begins with a conditional write that leases its share of the
+feeds (`poll.shares`). So two runs never fetch from a host at the same time. No feed waits for a hub. The run ends when
 the feeds are read and the hubs have answered, or at its deadline.
 """
 
 import time
-from collections import deque
-from collections.abc import Iterable, Iterator
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from stoppress.aws import table
+from stoppress.aws.codec import from_item
+from stoppress.aws.items import Item
 from stoppress.feeds.schedule import FeedState
 from stoppress.http import client
-from stoppress.model.site import Site
-from stoppress.poll import fetch, ingest
+from stoppress.model.site import Feed, Site
+from stoppress.poll import fetch, ingest, shares
 from stoppress.poll.due import DueFeed, PollOutcome
-from stoppress.poll.items import RUN_KEY, feed_key, leased_until, read_feed, run_item
+from stoppress.poll.items import feed_key
+from stoppress.poll.shares import Share
 from stoppress.poll.subscribe import Hubs
 from stoppress.primitives.deadline import NEVER, Deadline
+from stoppress.primitives.instants import parse
 
 # A slow server costs a waiting thread, not work. Sixteen of the largest bodies took 508 MB of memory. The function has
 # 768 MB (template.yaml).
 FETCHES_AT_ONCE = 16
-# Longer than a run of poll_feeds (template.yaml), shorter than the minute until the next run.
-LEASE = timedelta(seconds=55)
+# A slow host keeps two threads waiting, and the others are for other hosts.
+FETCHES_FROM_A_HOST = 2
 
 
-def poll_site_feeds(sites: Iterable[Site], now: datetime, deadline: Deadline = NEVER) -> Iterator[PollOutcome]:
-    """Poll the feeds that are due until the deadline, and yield the outcome of each.
+def poll_site_feeds(
+    sites: Iterable[Site], now: datetime, deadline: Deadline = NEVER, share: Share | None = None
+) -> Iterator[PollOutcome]:
+    """Poll the feeds of a share that are due until the deadline, and yield the outcome of each. Without `share`, divide the feeds first.
 
     A feed's failure raises nothing. Feeds that are not reached stay due. Nothing is polled while another run has the lease, or
-    in the minute in which another run ended. Raises the table's errors if the feeds' items cannot be read.
+    in the minute in which another run ended. Raises the table's errors if the feeds' items cannot be read, and the bus's errors.
     """
     began = time.monotonic()
-    configured = {feed_key(site.host, feed.url): (site, feed) for site in sites for feed in site.feeds}
-    items = table.get_many([RUN_KEY, *configured]) if configured else {}
-    run = items.get(RUN_KEY)
-    if run and leased_until(run) > now:
+    feeds = [(site, feed) for site in sites for feed in site.feeds]
+    share, is_first = share or shares.first_of(len(feeds), now), share is None
+    lasts_s = (share.until - now).total_seconds()
+    if not feeds or lasts_s <= 0:
+        return
+    of_function = deadline
+    deadline = Deadline(lambda: 1_000 * min(of_function.seconds_left, began + lasts_s - time.monotonic()))
+    configured = {feed_key(site.host, feed.url): (site, feed) for site, feed in feeds if share.has(feed.url)}
+    # Half as expensive as consistent reads. All writes below are conditional, so what is read too old is not written over.
+    items = table.get_many([share.key, *configured], consistent=False)
+    run = items.get(share.key)
+    if run and parse(run["leased_until"]) > now:
         return
     due: list[DueFeed] = []
-    for key, (site, feed) in configured.items():
-        item = items.get(key)
-        try:
-            candidate = DueFeed(
-                site, feed, read_feed(item) if item else FeedState(), int(item["rev"]) if item else None, now
-            )
-        except Exception as error:  # noqa: BLE001 - the state of one feed must not stop the others
-            reason = f"the feed's item in the table cannot be read: {error!r:.300}"
-            yield PollOutcome(site.host, feed.url, "failed", reason=reason, needs_somebody=True, our_fault=True)
-            continue
-        if candidate.state.is_due(now, site.feeds_version):
-            due.append(candidate)
-        elif candidate.state.needs_somebody(now, site.feeds_version):
-            new_trouble = candidate.state.has_just_failed_long(now, site.feeds_version)
-            yield candidate.outcome("waiting", needs_somebody=True, new_trouble=new_trouble)
-    if not due:
+    for feed in _read(configured, items, now):
+        if isinstance(feed, DueFeed):
+            due.append(feed)
+        else:
+            yield feed
+    if not due and not (is_first and share.of > 1):
         return
-    # Feeds that the last run did not reach come first, in that run's order. So each feed has its turn, even if it
-    # fails. `next_poll_at` alone would not do: the state of an unchanged feed is seldom written, so its instant may be
-    # long past.
     unreached = list(run.get("unreached", ())) if run else []
-    places = {pk: place for place, pk in enumerate(unreached)}
-    earliest = datetime.min.replace(tzinfo=now.tzinfo)
-    due.sort(
-        key=lambda feed: (
-            places.get(feed_key(feed.site.host, feed.feed.url)[0], len(places)),
-            feed.state.failures > 0,  # it may fail again
-            feed.state.next_poll_at or earliest,
-        )
-    )
     rev = int(run["rev"]) if run else None
     try:
-        table.put(run_item(now + LEASE, unreached), rev)
+        table.put(share.lease(unreached), rev)
     except table.Conflict:
         yield from (feed.outcome("waiting", reason="another run is polling it") for feed in due)
         return
@@ -84,15 +76,54 @@ def poll_site_feeds(sites: Iterable[Site], now: datetime, deadline: Deadline = N
         reason = f"{type(error).__name__}: {error!s:.300}"
         yield from (feed.outcome("failed", reason=reason, our_fault=True) for feed in due)
         return
-    unreached = []
-    for outcome in _poll(deque(due), began, deadline):
+    if is_first:
+        shares.announce_others(share)
+    before, unreached = unreached, []
+    for outcome in _poll(deque(_in_turn(due, before)), began, deadline):
         if outcome.result == "not reached":
             unreached.append(feed_key(outcome.site, outcome.url)[0])
         yield outcome
     # A feed whose state was not written is still due. The lease keeps a second run in this minute from polling the feed.
-    minute_end = now.replace(second=0, microsecond=0) + timedelta(minutes=1)
-    with suppress(Exception):  # if this write fails, the lease still ends after LEASE
-        table.put(run_item(minute_end, unreached), (rev or 0) + 1)
+    minute_end = now.replace(second=0, microsecond=0) + timedelta(minutes=1) if share.of == 1 else None
+    if minute_end or unreached != before:
+        with suppress(Exception):  # if this write fails, the lease still ends after LEASE
+            table.put(share.lease(unreached, minute_end), (rev or 0) + 1)
+
+
+def _read(
+    configured: Mapping[tuple[str, str], tuple[Site, Feed]], items: Mapping[tuple[str, str], Item], now: datetime
+) -> Iterator[DueFeed | PollOutcome]:
+    """Yield the feeds that are due, and the outcome of each other feed that needs somebody."""
+    for key, (site, feed) in configured.items():
+        item = items.get(key)
+        try:
+            candidate = DueFeed(site, feed, from_item(FeedState, item or {}), int(item["rev"]) if item else None, now)
+        except Exception as error:  # noqa: BLE001 - the state of one feed must not stop the others
+            reason = f"the feed's item in the table cannot be read: {error!r:.300}"
+            yield PollOutcome(site.host, feed.url, "failed", reason=reason, needs_somebody=True, our_fault=True)
+            continue
+        if candidate.state.is_due(now, site.version):
+            yield candidate
+        elif candidate.state.needs_somebody(now, site.version):
+            new_trouble = candidate.state.has_just_failed_long(now, site.version)
+            yield candidate.outcome("waiting", needs_somebody=True, new_trouble=new_trouble)
+
+
+def _in_turn(due: Iterable[DueFeed], unreached: Iterable[str]) -> list[DueFeed]:
+    """Sort the feeds: first those that the last run did not reach, in that run's order.
+
+    So each feed has its turn, even if it fails. `next_poll_at` alone would not do: the state of an unchanged feed is seldom written,
+    so its instant may be long past.
+    """
+    places = {pk: place for place, pk in enumerate(unreached)}
+    return sorted(
+        due,
+        key=lambda feed: (
+            places.get(feed_key(feed.site.host, feed.feed.url)[0], len(places)),
+            feed.state.failures > 0,  # it may fail again
+            feed.state.next_poll_at or datetime.min.replace(tzinfo=UTC),
+        ),
+    )
 
 
 def _poll(due: deque[DueFeed], began: float, deadline: Deadline) -> Iterator[PollOutcome]:
@@ -125,11 +156,18 @@ def _start_fetches(
     began: float,
     deadline: Deadline,
 ) -> None:
-    """Fetch feeds, as many as fit in memory until they are read."""
+    """Fetch feeds, as many as fit in memory until they are read, and few of one host."""
+    fetches = Counter(feed.host for feed in waiting.values())
+    held: list[DueFeed] = []
     while due and len(waiting) < FETCHES_AT_ONCE and not deadline.is_over():
         feed = replace(due.popleft(), waited=timedelta(seconds=time.monotonic() - began))
+        if fetches[feed.host] >= FETCHES_FROM_A_HOST:
+            held.append(feed)
+            continue
+        fetches[feed.host] += 1
         headers = {"User-Agent": client.user_agent(feed.site.home), **feed.conditions}
         waiting[executor.submit(fetch.fetch, feed.url, headers, feed.site)] = feed
+    due.extendleft(reversed(held))
 
 
 def _size_bytes(fetched: Future[fetch.Fetched]) -> int:

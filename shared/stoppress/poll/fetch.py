@@ -16,7 +16,7 @@ from stoppress.model.site import Site
 # The time for all sitemaps of an index together. Sitemaps not fetched by then count as failed; the next poll tries again.
 CHILDREN_SECONDS_MAX = 15.0
 # `bucket.write` sets this header on Stoppress's files. The documented CDN and web server configurations pass it on.
-_OWN_HEADER = "x-amz-meta-config-version"
+_OWN_HEADER = "x-amz-meta-config"
 
 
 @dataclass(frozen=True)

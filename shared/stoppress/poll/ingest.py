@@ -1,18 +1,22 @@
 """Send the new entries of a feed's answer as article events, then write the feed's state.
 
-The events are sent first: after a crash in between they are sent again, and record_article recognises duplicates. In the other
-order they would be lost. If a feed names a hub, poll_feeds subscribes to the feed there after the first good poll. While the
-hub's pushes bring the new entries, the feed is polled less often (`feeds.subscription`).
+Before a document is parsed, its feed's state is written as if the poll had failed. So a document that ends the run by its
+time or memory delays only its own feed. The events are sent before the final state is written: after a crash in between they
+are sent again, and record_article recognises duplicates. In the other order they would be lost. If a feed has a hub,
+poll_feeds subscribes to the feed there after the first good poll. While the hub's pushes bring the new entries, the feed is
+polled less often (`feeds.subscription`).
 """
 
 import re
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
 from stoppress.aws import queues, table
+from stoppress.aws.codec import from_item
 from stoppress.feeds import freshness, hints, subscription
 from stoppress.feeds.documents import ENTRIES_MAX, Document, FeedError
 from stoppress.feeds.entries import Reading
@@ -25,14 +29,17 @@ from stoppress.http import client, errors
 from stoppress.model.event import ArticleEvent, digest_of
 from stoppress.poll import fetch, subscribe
 from stoppress.poll.due import DueFeed, PollOutcome
-from stoppress.poll.items import feed_entries_item, feed_entries_key, feed_item, read_feed_entries
+from stoppress.poll.items import feed_entries_item, feed_entries_key, feed_item
 from stoppress.poll.subscribe import Hubs
 
 VALIDATOR_CHARACTERS_MAX = 1_000
 # Guids that several pages share. A good feed has none; a bad one repeats the same few.
 SHARED_MAX = 100
+# The error of a feed while its document is parsed. It stays if Lambda ends the run by its time or memory.
+UNFINISHED = "poll_feeds ended while it read the document, which takes too long or too much memory"
 
 _ASKING_TO_WAIT = {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}
+_OVERTAKEN = "another run polled it at the same time"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -42,17 +49,30 @@ def ingest(feed: DueFeed, future: Future[fetch.Fetched], hubs: Hubs) -> PollOutc
     Raises the errors of the queue and the table. After such an error the feed stays due.
     """
     subscribed: Subscription | None = None
+    rev = feed.rev
     try:
         fetched = future.result()
         if fetched.answer.status == HTTPStatus.NOT_MODIFIED and feed.conditions:
             outcome, state, subscribed = _not_modified(feed, fetched.answer)
         elif fetched.answer.status == HTTPStatus.OK:
-            outcome, state, subscribed = _read(feed, fetched)
+            polled = _same_body(feed, fetched)
+            if polled is None:
+                state = after_failure(feed.state, feed.now, feed.pace, UNFINISHED, url=feed.feed.url)
+                rev = _write(feed, state, rev)
+                polled = _read(feed, fetched)
+            outcome, state, subscribed = polled
         else:
             outcome, state = _refused(feed, fetched.answer)
-    except (errors.FetchError, FeedError) as error:
-        outcome, state = _failed(feed, feed.state, str(error))
-    version = feed.site.feeds_version
+    except (errors.FetchError, FeedError, MemoryError) as error:
+        outcome, state = _failed(feed, feed.state, str(error) or UNFINISHED)
+    except Exception as error:
+        if rev != feed.rev:  # the queue or the table failed, not the document: the feed stays due
+            with suppress(Exception):
+                _write(feed, feed.state, rev)
+        elif isinstance(error, table.Conflict):
+            return feed.outcome("waiting", reason=_OVERTAKEN)
+        raise
+    version = feed.site.version
     outcome = replace(
         outcome,
         needs_somebody=state.needs_somebody(feed.now, version),
@@ -61,12 +81,16 @@ def ingest(feed: DueFeed, future: Future[fetch.Fetched], hubs: Hubs) -> PollOutc
     )
     try:
         is_pushed = subscribe.may_be_pushed(feed.feed, state)
-        if outcome.result != "unchanged" or must_be_written(feed.state, state, feed.now, is_pushed=is_pushed):
-            table.put(feed_item(feed.site.host, feed.feed.url, state), feed.rev)
+        if (
+            rev != feed.rev
+            or outcome.result != "unchanged"
+            or must_be_written(feed.state, state, feed.now, is_pushed=is_pushed)
+        ):
+            _write(feed, state, rev)
     except table.Conflict:
-        return replace(outcome, reason=outcome.reason or "another run polled it at the same time")
+        return replace(outcome, reason=outcome.reason or _OVERTAKEN)
     went_well = outcome.result in {"changed", "unchanged"}
-    if not went_well and not state.is_gone(feed.site.feeds_version):
+    if not went_well and not state.is_gone(feed.site.version):
         # Renew the subscription of a failing feed too: the hub may be the only way that still works.
         subscribed = subscribed or _subscription(feed, state)
     if went_well or subscribed:
@@ -74,10 +98,16 @@ def ingest(feed: DueFeed, future: Future[fetch.Fetched], hubs: Hubs) -> PollOutc
     return outcome
 
 
+def _write(feed: DueFeed, state: FeedState, rev: int | None) -> int:
+    """Write a feed's state, and return the new revision of its item. Raises Conflict."""
+    table.put(feed_item(feed.site.host, feed.feed.url, state), rev)
+    return (rev or 0) + 1
+
+
 def _failed(
     feed: DueFeed, state: FeedState, reason: str, *, retry_after: str | None = None, gone: bool = False
 ) -> tuple[PollOutcome, FeedState]:
-    gone_by = feed.site.feeds_version if gone else None
+    gone_by = feed.site.version if gone else None
     after = after_failure(
         state, feed.now, feed.pace, reason, url=feed.feed.url, retry_after=retry_after, gone_by=gone_by
     )
@@ -132,13 +162,13 @@ class _Entries:
     skipped: tuple[str, ...]
     shared: tuple[str, ...]
 
-    def new(self, heard: set[str], subscribed: Subscription | None) -> list[ArticleEvent]:
-        """The events that neither the last poll (its digests are `heard`) nor a push brought."""
+    def new(self, received: set[str], subscribed: Subscription | None) -> list[ArticleEvent]:
+        """The events that neither the last poll (its digests are `received`) nor a push brought."""
         each = zip(self.events, self.digests, strict=True)
         return [
             event
             for event, digest in each
-            if (subscribed.has_news(event, heard) if subscribed else digest not in heard)
+            if (subscribed.has_news(event, received) if subscribed else digest not in received)
         ]
 
     def not_overtaken(self, subscribed: Subscription | None) -> tuple[str, ...]:
@@ -147,14 +177,20 @@ class _Entries:
         return tuple(digest for event, digest in each if subscribed is None or not subscribed.has_overtaken(event))
 
 
+def _same_body(feed: DueFeed, fetched: fetch.Fetched) -> tuple[PollOutcome, FeedState, Subscription | None] | None:
+    """Handle a body that the last poll read already. None for any other body."""
+    if fetched.body_digest != feed.state.body_digest or not feed.has_this_configuration:
+        return None
+    state = _of_body(feed, fetched)
+    subscribed = _polled(feed, state)
+    if subscribed and subscribed.pushed:  # this body may undo an edit that a push brought
+        return None
+    return feed.outcome("unchanged"), after_success(state, feed.now, feed.pace, subscribed), subscribed
+
+
 def _read(feed: DueFeed, fetched: fetch.Fetched) -> tuple[PollOutcome, FeedState, Subscription | None]:
     """Send the entries that neither the last poll nor a push brought; under a new configuration, all. Raises FeedError."""
     state = _of_body(feed, fetched)
-    if fetched.body_digest == feed.state.body_digest and feed.has_this_configuration:
-        subscribed = _polled(feed, state)
-        if subscribed is None or not subscribed.pushed:  # otherwise this body may undo an edit that a push brought
-            return feed.outcome("unchanged"), after_success(state, feed.now, feed.pace, subscribed), subscribed
-
     document, reading = fetch.read(fetched, feed.site, feed.feed.take)
     answered = _freshness(feed, fetched, hints.without_entries(document.text))
     stale = freshness.staleness(answered, feed.state.newest)
@@ -165,8 +201,8 @@ def _read(feed: DueFeed, fetched: fetch.Fetched) -> tuple[PollOutcome, FeedState
     entries = _entries(feed, reading, known)
     state = _with_hub(feed, state, document, fetched.answer)
     subscribed = _subscription(feed, state)
-    heard = set(known.digests)
-    new = entries.new(heard, subscribed)
+    received = set(known.digests)
+    new = entries.new(received, subscribed)
     # Under a new configuration an entry may mean something else; record_article recognises duplicates.
     sent = new if feed.has_this_configuration else entries.events
     queues.send_articles(sent)
@@ -186,7 +222,7 @@ def _read(feed: DueFeed, fetched: fetch.Fetched) -> tuple[PollOutcome, FeedState
     state = replace(state, last_new=last_new, hints=document_hints)
     if feed.has_this_configuration:
         state = turned_over(
-            state, len(entries.digests), sum(digest not in heard for digest in entries.digests), feed.now
+            state, len(entries.digests), sum(digest not in received for digest in entries.digests), feed.now
         )
     outcome = feed.outcome("changed", sent=len(sent), skipped=entries.skipped)
     return outcome, after_success(state, feed.now, feed.pace, subscribed), subscribed
@@ -211,7 +247,7 @@ def _of_body(feed: DueFeed, fetched: fetch.Fetched) -> FeedState:
     if fetched.is_index:  # an index's validators do not cover its sitemaps
         state = replace(state, etag=None, last_modified=None)
     newest = freshness.newest_of(feed.state.newest, _freshness(feed, fetched))
-    return replace(state, body_digest=fetched.body_digest, config_version=feed.site.feeds_version, newest=newest)
+    return replace(state, body_digest=fetched.body_digest, config_version=feed.site.version, newest=newest)
 
 
 def _entries(feed: DueFeed, reading: Reading, known: Seen) -> _Entries:
@@ -263,7 +299,7 @@ def _newest(new: list[ArticleEvent], feed: DueFeed, *, first: bool) -> datetime 
 def _known(feed: DueFeed) -> Seen:
     """What the last poll stored: entries with these digests are not sent again."""
     key = feed_entries_key(feed.site.host, feed.feed.url)
-    return read_feed_entries(table.get_many([key]).get(key))
+    return from_item(Seen, table.get_many([key]).get(key, {}))
 
 
 def _remember(feed: DueFeed, seen: Seen, known: Seen) -> None:

@@ -15,6 +15,7 @@ from http import HTTPStatus
 from typing import Any
 
 from stoppress.aws import secrets, table
+from stoppress.aws.codec import from_item
 from stoppress.feeds import subscription
 from stoppress.feeds.callbacks import callback_path, hub_secret
 from stoppress.feeds.hubs import can_be_trusted
@@ -23,8 +24,8 @@ from stoppress.feeds.subscription import LEASE_WANTED, Subscription
 from stoppress.http import client, errors
 from stoppress.model.site import HUBS_SECRET, Feed, Site
 from stoppress.poll.due import DueFeed, PollOutcome
-from stoppress.poll.items import read_subscription, subscription_item, subscription_key
-from stoppress.primitives.text import clean
+from stoppress.poll.items import subscription_item, subscription_key
+from stoppress.primitives.text import clean_html
 from stoppress.primitives.urls import key_of
 
 # Concurrent requests to hubs. With hundreds of feeds a run may end before all hubs are asked; later runs ask the others.
@@ -55,7 +56,7 @@ def may_be_pushed(feed: Feed, state: FeedState) -> bool:
 def load(site: str, feed: str) -> Subscription | None:
     """A feed's subscription; None if there is none."""
     item = table.get_many([key := subscription_key(site, feed)]).get(key)
-    return read_subscription(item) if item else None
+    return from_item(Subscription, item) if item else None
 
 
 def change(site: str, feed: str, decide: Callable[[Subscription | None], Subscription | None]) -> Subscription | None:
@@ -63,7 +64,7 @@ def change(site: str, feed: str, decide: Callable[[Subscription | None], Subscri
     key = subscription_key(site, feed)
     for attempt in range(_ATTEMPTS_MAX):
         item = table.get_many([key]).get(key)
-        before = read_subscription(item) if item else None
+        before = from_item(Subscription, item) if item else None
         after = decide(before)
         if after is None or after == before:
             return after
@@ -113,7 +114,7 @@ def send(ask: Ask) -> str | None:
         return str(error)
     if HTTPStatus.OK <= answer.status < HTTPStatus.MULTIPLE_CHOICES:
         return None
-    text = clean(answer.body[:2_000].decode(errors="replace"), limit=200)
+    text = clean_html(answer.body[:2_000].decode(errors="replace"), limit=200)
     return f"the hub answered {answer.status}" + (f": {text}" if text else "")
 
 

@@ -17,7 +17,6 @@ _FORBIDDEN = re.compile(
     + "".join(chr(plane * 0x10000 + end) for plane in range(1, 17) for end in (0xFFFE, 0xFFFF))
     + "]"
 )
-_SURROGATE_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 # A tag starts with a letter, a slash or an exclamation mark: "a < b" and "I <3 you" are text.
 _TAG = re.compile(r"<!--.*?-->|<!\[CDATA\[|<[/!?]?[A-Za-z][^<>]*>", re.DOTALL)
 # Elements that separate words like a space.
@@ -44,6 +43,11 @@ def utf8(body: bytes) -> str:
         raise ValueError(f"the body is not UTF-8: {error.reason} at byte {error.start}") from None
 
 
+def encodable(text: str) -> str:
+    """Return the text with a question mark for each lone surrogate, which has no form in UTF-8."""
+    return text.encode(errors="replace").decode()
+
+
 def not_json(content_type: str) -> str:
     """Why a body of this content type is not JSON, and what to change; empty if it may be JSON."""
     kind = content_type.partition(";")[0].strip().lower()
@@ -51,20 +55,22 @@ def not_json(content_type: str) -> str:
 
 
 def clean(text: str, limit: int = TITLE_CHARACTERS_MAX) -> str:
-    """A title as plain text: entities resolved, no markup, white space collapsed, NFC, cut to `limit` characters.
+    """Return a plain text on one line: white space collapsed, no illegal characters, NFC, cut to `limit` characters."""
+    text = text[: limit * MARKUP_FACTOR]
+    # A fast path for most titles and nearly all names.
+    if text.isascii() and text.isprintable():
+        return " ".join(text.split())[:limit].rstrip()
+    legal = _INVISIBLE.sub("", _FORBIDDEN.sub("", text))
+    return unicodedata.normalize("NFC", " ".join(legal.split()))[:limit].rstrip()
+
+
+def clean_html(text: str, limit: int = TITLE_CHARACTERS_MAX) -> str:
+    """Return an HTML text as plain text on one line: as `clean`, with entities resolved and without tags.
 
     Entities are resolved twice, because feeds escape once for XML and once for HTML. A third time could change the title.
     """
-    joined = text[: limit * MARKUP_FACTOR]
-    # A fast path for most titles and nearly all names.
-    if joined.isascii() and joined.isprintable() and not ("&" in joined or "<" in joined or "]]>" in joined):
-        return " ".join(joined.split())[:limit].rstrip()
-    joined = _SURROGATE_PAIR.sub(lambda pair: pair.group().encode("utf-16", "surrogatepass").decode("utf-16"), joined)
-    for _ in range(2):
-        joined = html.unescape(joined)
-    plain = _CDATA_END.sub("", _TAG.sub("", _BREAK.sub(" ", joined)))
-    legal = _INVISIBLE.sub("", _FORBIDDEN.sub("", plain))
-    return unicodedata.normalize("NFC", " ".join(legal.split()))[:limit].rstrip()
+    text = html.unescape(html.unescape(text[: limit * MARKUP_FACTOR]))
+    return clean(_CDATA_END.sub("", _TAG.sub("", _BREAK.sub(" ", text))), limit)
 
 
 def escaped(text: str) -> str:

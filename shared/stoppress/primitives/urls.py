@@ -119,12 +119,7 @@ def plain_escapes(text: str) -> str:
 
 def key_of(url: str) -> str:
     """A page's key in the table: 128 bits of SHA-256 of its identity, in hexadecimal."""
-    return key_of_spelling(identity(url))
-
-
-def key_of_spelling(url: str) -> str:
-    """The key of one spelling of a URL. Versions before 0.1.0 used it for pages."""
-    return hashlib.sha256(url.encode()).hexdigest()[:32]
+    return hashlib.sha256(identity(url).encode()).hexdigest()[:32]
 
 
 def _plainest(escape: re.Match[str]) -> str:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from stoppress.model.event import ArticleEvent
+from stoppress.primitives.text import encodable
 
 # A host name (at most 253 characters) is logged whole. A path of 8 KB and texts in a body of 1 MiB are cut.
 CHARACTERS_MAX = 300
@@ -15,10 +16,13 @@ def names_of(event: ArticleEvent) -> dict[str, str]:
 
 
 def bounded(value: Any) -> Any:
-    """Truncate a JSON value for the log: each text to CHARACTERS_MAX, each list and object to ITEMS_MAX."""
+    """Truncate a JSON value for the log: each text to CHARACTERS_MAX, each list and object to ITEMS_MAX.
+
+    A lone surrogate becomes a question mark, because the whole log line would be lost with it.
+    """
     match value:
         case str():
-            return value[:CHARACTERS_MAX]
+            return encodable(value[:CHARACTERS_MAX])
         case dict():
             return {bounded(name): bounded(item) for name, item in list(value.items())[:ITEMS_MAX]}
         case list() | tuple():

@@ -4,7 +4,9 @@ The token in the path is checked before anything is read, and a push needs a sig
 polled feeds reads pushes too. A push is a part of the feed, so an entry that is missing there is not removed.
 """
 
+import hashlib
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from http import HTTPStatus
@@ -12,10 +14,12 @@ from typing import Any, Literal, TypeAlias
 from urllib.parse import parse_qsl
 
 from stoppress.aws import queues, secrets, sites, table
+from stoppress.aws.codec import from_item
 from stoppress.feeds import parse, subscription
 from stoppress.feeds.callbacks import hub_secret, is_signed, is_token, subscription_of
 from stoppress.feeds.documents import FeedError, read_document
 from stoppress.feeds.events import to_events
+from stoppress.feeds.schedule import FeedState, Seen
 from stoppress.feeds.subscription import Subscription
 from stoppress.model.http_request import Request
 from stoppress.model.site import HUBS_SECRET, BadConfiguration, Feed, Site
@@ -75,18 +79,18 @@ def confirm(request: Request, now: datetime) -> Answer:
     except ValueError:
         return Answer(HTTPStatus.BAD_REQUEST, "the query has too many fields", "HubsRefused")
     try:
-        return _confirmed(request, query, now)
+        return _confirm_subscription(request, query, now)
     except _Refused as refusal:
         status = HTTPStatus.NOT_FOUND if refusal.status == HTTPStatus.GONE else refusal.status
         return Answer(status, str(refusal), "HubsRefused", {"mode": query.get("hub.mode", "")[:40], **refusal.about})
 
 
-def _confirmed(request: Request, query: Mapping[str, str], now: datetime) -> Answer:
+def _confirm_subscription(request: Request, query: Mapping[str, str], now: datetime) -> Answer:
     """The answer to a hub whose request is for one of our subscriptions. Raises _Refused."""
     mode = query.get("hub.mode", "")
     challenge = "" if mode == "denied" else _challenge(query)
     try:
-        known = _known(request)
+        known = _find_subscription(request)
     except _Refused as refusal:
         # The hub asks us to confirm the end of a subscription that has ended.
         if refusal.status == HTTPStatus.GONE and mode == "unsubscribe":
@@ -96,10 +100,10 @@ def _confirmed(request: Request, query: Mapping[str, str], now: datetime) -> Ans
         raise _Refused(HTTPStatus.NOT_FOUND, "no subscription to this topic was requested")
     if mode == "denied":
         reason = clean(query.get("hub.reason", ""), limit=300)
-        _changed(known, lambda state: subscription.denied(state, reason, now))
+        _change_subscription(known, lambda state: subscription.denied(state, reason, now))
         return Answer(HTTPStatus.OK, "", "HubsDenied", known.about(reason=reason))
     lease_s = _seconds(query.get("hub.lease_seconds"))
-    if mode != "subscribe" or not _changed(known, lambda state: subscription.verified(state, lease_s, now)):
+    if mode != "subscribe" or not _change_subscription(known, lambda state: subscription.verified(state, lease_s, now)):
         raise _Refused(HTTPStatus.NOT_FOUND, "no such subscription was requested")
     return Answer(HTTPStatus.OK, challenge, "HubsConfirmed", known.about(mode=mode, lease_s=lease_s))
 
@@ -109,13 +113,29 @@ def take(request: Request, now: datetime) -> Answer:
     if len(request.body) > BODY_BYTES_MAX:
         return Answer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"at most {BODY_BYTES_MAX:,} bytes", "PushesRefused")
     try:
-        known = _known(request)
+        known = _find_subscription(request)
     except _Refused as refusal:
         kind: Kind = "PushesFailed" if refusal.status == HTTPStatus.SERVICE_UNAVAILABLE else "PushesRefused"
         return Answer(refusal.status, str(refusal), kind, refusal.about)
     if not is_signed(request.headers, request.body, known.secrets):
         signature = request.headers.get("x-hub-signature", "")[:20] or "none"
         return Answer(HTTPStatus.ACCEPTED, "", "PushesIgnored", known.about(signature=signature))
+    digest = hashlib.sha256(request.body).hexdigest()[:32]
+    if digest == known.state.started:
+        # The push may have ended the function by its time or memory. A poll of the feed is guarded against that.
+        _make_due(known, now)
+        return Answer(HTTPStatus.ACCEPTED, "", "PushesUnread", known.about(reason="it brought nothing before"))
+    try:
+        _change_subscription(known, lambda state: replace(state, started=digest))
+        return _read(known, request, now)
+    except Exception:
+        with suppress(Exception):  # the queue or the table failed: the hub sends the push again
+            _change_subscription(known, lambda state: replace(state, started=None))
+        raise
+
+
+def _read(known: _Known, request: Request, now: datetime) -> Answer:
+    """Queue the new entries of a push with a valid signature. Raises the errors of the queue and the table."""
     try:
         document = read_document(request.body, request.headers)
         parsed = parse.read(document, known.state.topic, known.site, known.feed.take)
@@ -124,14 +144,14 @@ def take(request: Request, now: datetime) -> Answer:
         _make_due(known, now)
         return Answer(HTTPStatus.ACCEPTED, "", "PushesUnread", known.about(reason=str(error)))
     key = items.feed_entries_key(known.site.host, known.feed.url)
-    seen = items.read_feed_entries(table.get_many([key]).get(key))
+    seen = from_item(Seen, table.get_many([key]).get(key, {}))
     events, skipped = to_events(parsed, known.site, now, seen.shared, feed=known.feed.url)
     polled = set(seen.digests)
-    heard = [(event, known.state.has_news(event, polled)) for event in events]
-    new = [event for event, is_news in heard if is_news]
+    received = [(event, known.state.has_news(event, polled)) for event in events]
+    new = [event for event, is_news in received if is_news]
     queues.send_articles(new)
-    pushed = [event for event, is_news in heard if is_news or subscription.is_owed(known.state, event)]
-    _changed(known, lambda state: subscription.pushed(state, pushed, now))
+    pushed = [event for event, is_news in received if is_news or subscription.is_owed(known.state, event)]
+    _change_subscription(known, lambda state: subscription.pushed(state, pushed, now))
     about = known.about(sent=len(new), skipped=skipped[:5])
     if parsed.incomplete:
         _make_due(known, now)
@@ -139,7 +159,7 @@ def take(request: Request, now: datetime) -> Answer:
     return Answer(HTTPStatus.ACCEPTED, "", "PushesTaken", about)
 
 
-def _known(request: Request) -> _Known:
+def _find_subscription(request: Request) -> _Known:
     """The feed that a request is for. Raises _Refused: 404 for a token that is not ours, 410 for an ended subscription."""
     host, feed_id, token = (request.path_parameters.get(name, "") for name in ("site", "feed", "token"))
     if not is_token(token):  # checked first, so that such a request costs no AWS call
@@ -166,8 +186,8 @@ def _known(request: Request) -> _Known:
     keys = items.subscription_key(site.host, feed.url), items.feed_key(site.host, feed.url)
     kept = table.get_many(keys)
     item, polled = (kept.get(key) for key in keys)
-    state = items.read_subscription(item) if item else None
-    if state is None or state.id != subscribed or (polled and items.read_feed(polled).hub != state.hub):
+    state = from_item(Subscription, item) if item else None
+    if state is None or state.id != subscribed or (polled and from_item(FeedState, polled).hub != state.hub):
         raise gone
     used = tuple(hub_secret(master, host, feed_id, subscribed) for master in masters)
     return _Known(site, feed, state, used)
@@ -176,20 +196,17 @@ def _known(request: Request) -> _Known:
 def _configurations(host: str) -> Iterator[Site]:
     """The site's configurations in which to look for a feed. Raises like `sites.load`.
 
-    The cached one comes first, then a fresh one, which may have a new feed. The last applied one also has the feeds of
-    further parameters.
+    The cached one comes first, then a fresh one, which may have a new feed.
     """
     yield sites.load(host)
     yield sites.load(host, age_max=sites.MISSED_AGE_MAX)
-    if applied := sites.last_applied(host):
-        yield applied
 
 
 def _feed_of(site: Site, key: str) -> Feed | None:
     return next((feed for feed in site.feeds if key_of(feed.url) == key), None)
 
 
-def _changed(known: _Known, decide: Callable[[Subscription], Subscription | None]) -> Subscription | None:
+def _change_subscription(known: _Known, decide: Callable[[Subscription], Subscription | None]) -> Subscription | None:
     """Writes what `decide` makes of the subscription. None where another subscription replaced it, or `decide` gives None."""
 
     def if_the_same(state: Subscription | None) -> Subscription | None:
@@ -206,7 +223,7 @@ def _make_due(known: _Known, now: datetime) -> None:
     key = items.feed_key(known.site.host, known.feed.url)
     for _ in range(3):
         item = table.get_many([key]).get(key)
-        state = items.read_feed(item) if item else None
+        state = from_item(FeedState, item) if item else None
         if item is None or state is None or state.failures:
             return
         try:

@@ -10,6 +10,7 @@ from typing import Any
 
 from stoppress.aws.refusals import SLOTS, Refusal, Report
 from stoppress.cms.contract import BadArticle
+from stoppress.cms.delivery_id import delivery_id
 from stoppress.cms.engine import read_delivery
 from stoppress.cms.mapping import load
 from stoppress.cms.verdicts import Verdict
@@ -22,7 +23,7 @@ from stoppress.primitives.urls import host_of
 from stoppress.receive.log import names_of
 from stoppress.receive.refused import named_in
 
-# Other sites that one delivery may name. Each may cost a call to Parameter Store, and a sender waits two seconds.
+# Other sites that one delivery may name. Each may cost a read of the table, and a sender waits two seconds.
 OTHER_SITES_MAX = 5
 # How many dropped values an answer lists.
 DROPPED_SHOWN = 20
@@ -32,12 +33,13 @@ DROPPED_SHOWN = 20
 class Taken:
     """The result of one verdict: the message to queue (None if the item is ignored), and the answer to the sender.
 
-    `names` has `id` and `url` of the article, as far as they are known.
+    `names` has `id` and `url` of the article, as far as they are known. `delivery` is the sender's id of the delivery.
     """
 
     message: ArticleEvent | Incomplete | None
     answer: dict[str, Any]
     names: Mapping[str, str] = field(default_factory=dict)
+    delivery: str | None = None
 
 
 class _Foreign(ValueError):
@@ -45,15 +47,15 @@ class _Foreign(ValueError):
 
 
 def take_delivery(
-    request: Request, site: Site, name: str, now: datetime, load_site: Callable[[str], Site], delivery: str | None
+    request: Request, site: Site, name: str, now: datetime, load_site: Callable[[str], Site]
 ) -> list[Taken]:
     """Reads a CMS's delivery to the source `name` by its mapping. `Taker` describes the other arguments. Raises BadDelivery."""
     source = site.sources[name]
     verdicts = read_delivery(load(source.adapter), request, source.settings, site, now)
-    return Taker(site, name, now, load_site, delivery).take(verdicts)
+    return Taker(site, name, now, load_site, request.headers).take(verdicts)
 
 
-def report_of(site: Site, name: str, now: datetime, taken: Iterable[Taken], delivery: str | None) -> Report | None:
+def report_of(site: Site, name: str, now: datetime, taken: Iterable[Taken]) -> Report | None:
     """The report of a delivery's ignored items, or None if there are none.
 
     It has at most SLOTS items, so that it always fits in one message of SQS.
@@ -69,7 +71,7 @@ def report_of(site: Site, name: str, now: datetime, taken: Iterable[Taken], deli
             reason=str(item.answer["reason"]),
             id=item.names.get("id", ""),
             url=item.names.get("url", ""),
-            delivery=delivery or "",
+            delivery=item.delivery or "",
         )
         for item in ignored
     )
@@ -77,33 +79,34 @@ def report_of(site: Site, name: str, now: datetime, taken: Iterable[Taken], deli
 
 
 class Taker:
-    """Turns the verdicts of one delivery into messages. `delivery` is the sender's id, the same in every attempt.
+    """Turns the verdicts of one delivery into messages. `headers` are those of the delivery, with names in lower case.
 
     `load_site` returns another site of the stack, or raises LookupError or BadConfiguration.
     """
 
     def __init__(
-        self, site: Site, name: str, now: datetime, load_site: Callable[[str], Site], delivery: str | None = None
+        self, site: Site, name: str, now: datetime, load_site: Callable[[str], Site], headers: Mapping[str, str]
     ) -> None:
-        self._site, self._name, self._now, self._load_site, self._delivery = site, name, now, load_site, delivery
+        self._site, self._name, self._now, self._load_site, self._headers = site, name, now, load_site, headers
         self._source = site.sources[name]
         self._others: dict[str, Site | None] = {}
 
     def take(self, verdicts: Iterable[Verdict]) -> list[Taken]:
         """The result of each verdict. An event goes only to the site whose host its URL has."""
-        return [self._taken(verdict) for verdict in verdicts]
+        return [self._take_verdict(verdict) for verdict in verdicts]
 
-    def _taken(self, verdict: Verdict) -> Taken:
+    def _take_verdict(self, verdict: Verdict) -> Taken:
+        delivery = delivery_id(self._headers, verdict.item)
         if verdict.disposition == "ignore":
-            return Taken(None, {"status": "ignored", "reason": verdict.reason}, named_in(verdict.item))
+            return Taken(None, {"status": "ignored", "reason": verdict.reason}, named_in(verdict.item), delivery)
         if verdict.disposition == "incomplete":
-            return self._incomplete(verdict, verdict.missing, verdict.reason)
+            return self._take_incomplete(verdict, verdict.missing, verdict.reason)
         try:
             event = verdict.event(self._site_of(verdict), self._name, self._now)
         except _Foreign as error:
-            return self._incomplete(verdict, ("url",), f"url: {error}")
+            return self._take_incomplete(verdict, ("url",), f"url: {error}")
         except BadArticle as error:
-            return self._incomplete(verdict, (error.field,), str(error))
+            return self._take_incomplete(verdict, (error.field,), str(error))
         answer: dict[str, Any] = {
             "status": "queued", "site": event.site, "source": event.source, "id": event.id, "action": verdict.action,
         }  # fmt: skip
@@ -113,9 +116,9 @@ class Taker:
             answer["dropped"] = dropped
         if warnings := warnings_of(replace(event, dropped=tuple(dropped)), self._site_of(verdict), self._now, {}):
             answer["warnings"] = warnings
-        return Taken(replace(event, delivery=self._delivery), answer, names_of(event))
+        return Taken(replace(event, delivery=delivery), answer, names_of(event))
 
-    def _incomplete(self, verdict: Verdict, missing: tuple[str, ...], reason: str) -> Taken:
+    def _take_incomplete(self, verdict: Verdict, missing: tuple[str, ...], reason: str) -> Taken:
         known = {name: str(verdict.data[name]) for name in ("id", "url") if name in verdict.data}
         message = Incomplete(
             self._site.host,
@@ -167,4 +170,4 @@ class Taker:
 
 
 def _secret_of(site: Site, source: Source) -> str:
-    return secret_path(site.host, source.secret or "")
+    return secret_path("webhooks", site.host, source.secret or "")

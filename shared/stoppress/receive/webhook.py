@@ -5,6 +5,7 @@ What is refused or ignored after the signature was verified is reported to recor
 """
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -70,8 +71,8 @@ class _Refused(Exception):
 def receive(request: Request, now: datetime) -> Answer:
     """Verifies, reads and queues a delivery to /webhooks/{site}/{source}. Raises the queue's errors.
 
-    Costs one write to the queue, another one to report what was refused or ignored, and reads of the registry, a parameter and
-    a secret if their cache entries expired.
+    Costs one write to the queue, another one to report what was refused or ignored, and reads of a site and a secret if their cache
+    entries expired.
     """
     try:
         site, name = _site_and_source(request)
@@ -90,9 +91,9 @@ def receive(request: Request, now: datetime) -> Answer:
     try:
         if site.sources[name].adapter == "standard":
             return _receive_standard(request, site, name, now, delivery)
-        return _receive_adapted(request, site, name, now, delivery)
+        return _receive_adapted(request, site, name, now)
     except _Refused as refusal:
-        names = _reported(site, name, now, delivery, "refused", str(refusal), refusal.document)
+        names = _report_refusal(site, name, now, delivery, "refused", str(refusal), refusal.document)
         errors = [{"field": field, "message": message} for field, message in refusal.errors]
         body = {"status": "refused", "error": str(refusal)}
         return Answer(refusal.status, body | ({"errors": errors} if errors else {}), names)
@@ -105,12 +106,13 @@ def _site_and_source(request: Request) -> tuple[Site, str]:
         error = f"the body has {len(request.body)} bytes, at most {BODY_BYTES_MAX}: leave the article's text out"
         raise _Refused(413, error, of_stranger=True)
     try:
-        # The request is not verified yet. Its host may be invented, and must not cost a call of Parameter Store.
-        site = sites.load_registered(host.lower())
+        site = sites.load(host.lower())
         if name not in site.sources:
-            site = sites.load_registered(host.lower(), age_max=sites.MISSED_AGE_MAX)
+            site = sites.load(host.lower(), age_max=sites.MISSED_AGE_MAX)
     except sites.UnknownSite:
-        error = f"no site {host[:120]!r} is kept here: check the host in the path"
+        if host and host.lower() == os.environ["FIRST_HOST"] and sites.read_current(host.lower()) is None:
+            raise _Refused(OUR_FAULT, "this site is being added: send it again in a minute") from None
+        error = f"unknown site {host[:120]!r}: check the host in the path"
         raise _Refused(404, error, of_stranger=True) from None
     except BadConfiguration as error:
         raise _Refused(OUR_FAULT, "this site cannot be served at the moment: send it again", str(error)) from None
@@ -133,7 +135,7 @@ def _verify(request: Request, site: Site, name: str, now: datetime) -> None:
             request.headers, request.body, path=settings.get("signed_path", request.path), query=request.query
         )
         tolerance = timedelta(seconds=settings["tolerance_s"]) if "tolerance_s" in settings else TOLERANCE
-        secret = secret_path(site.host, source.secret)
+        secret = secret_path("webhooks", site.host, source.secret)
         try:
             verify(scheme, signed, secrets.load(secret, secrets.SIGNED_AGE_MAX), now, tolerance)
         except (BadSignature, BadSecret, secrets.NoSecret):  # the secret may have changed since it was cached
@@ -163,17 +165,17 @@ def scheme_of(adapter: str, settings: Mapping[str, Any]) -> Scheme:
 
 def _receive_standard(request: Request, site: Site, name: str, now: datetime, delivery: str | None) -> Answer:
     """Reads and queues a delivery in our own contract. Raises _Refused."""
-    document = _json(request)
+    document = _read_json(request)
     try:
         event, unknown = read_delivery(document, site, name, now, delivery=delivery)
     except BadArticle as error:
-        raise _bad(error, document) from None
+        raise _refuse_article(error, document) from None
     except UnknownType as error:
-        names = _reported(site, name, now, delivery, "ignored", str(error), document)
+        names = _report_refusal(site, name, now, delivery, "ignored", str(error), document)
         return Answer(200, {"status": "ignored", "reason": str(error)}, names, cause=str(error))
     if event.url and host_of(event.url) != site.host:
         foreign = f"its host is {host_of(event.url)}, not {site.host}: post it to its own site"
-        raise _bad(BadArticle(foreign, "url"), document)
+        raise _refuse_article(BadArticle(foreign, "url"), document)
     queues.send_articles([event])
     body: dict[str, Any] = {"status": "queued", "site": event.site, "source": event.source}
     body |= {"id": event.id} if event.id else {"url": str(event.url)}
@@ -183,17 +185,17 @@ def _receive_standard(request: Request, site: Site, name: str, now: datetime, de
     return Answer(200, body | ({"warnings": warnings} if warnings else {}), [names_of(event)])
 
 
-def _receive_adapted(request: Request, site: Site, name: str, now: datetime, delivery: str | None) -> Answer:
+def _receive_adapted(request: Request, site: Site, name: str, now: datetime) -> Answer:
     """Reads and queues a CMS's delivery by its mapping. Raises _Refused."""
     from stoppress.cms.envelopes import BadDelivery  # a site with `standard` needs no engine
     from stoppress.receive.queueing import report_of, take_delivery
     from stoppress.receive.refused import send
 
     try:
-        items = take_delivery(request, site, name, now, sites.load_registered, delivery)
+        items = take_delivery(request, site, name, now, sites.load)
     except BadDelivery as error:
         raise _Refused(400, str(error)) from None
-    report = report_of(site, name, now, items, delivery)
+    report = report_of(site, name, now, items)
     if messages := [item.message for item in items if item.message]:
         queues.send_articles(messages)
     if report:  # apart from the articles, because its failure must not fail them
@@ -207,7 +209,7 @@ def _receive_adapted(request: Request, site: Site, name: str, now: datetime, del
     return Answer(200, body, names)
 
 
-def _reported(
+def _report_refusal(
     site: Site, name: str, now: datetime, delivery: str | None, outcome: "Outcome", reason: str, document: Any
 ) -> list[dict[str, str]]:
     """Reports a delivery that was refused or ignored. Returns the names of its article."""
@@ -220,11 +222,11 @@ def _reported(
     return [names]
 
 
-def _bad(error: BadArticle, document: Any) -> _Refused:
+def _refuse_article(error: BadArticle, document: Any) -> _Refused:
     return _Refused(400, str(error), errors=error.errors, document=document)
 
 
-def _json(request: Request) -> Any:
+def _read_json(request: Request) -> Any:
     """The document of a delivery in our own contract. Raises _Refused."""
     try:
         text = utf8(request.body)

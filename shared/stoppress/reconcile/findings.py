@@ -1,17 +1,12 @@
 """What a look at a site finds, and what it stores for the next look."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from stoppress.aws import table
-from stoppress.aws.items import places_pk
-from stoppress.model.site import Site
 from stoppress.primitives.instants import exact, parse
-
-# A finished pass is followed by a new one on the next night, not half an hour later.
-PASS_EVERY = timedelta(hours=12)
 
 # Each kind of drift, and the metric that counts it.
 KINDS: Mapping[str, str] = {
@@ -25,8 +20,10 @@ KINDS: Mapping[str, str] = {
 }
 DRIFT = "DriftFound"
 
-# Sorts after every unit: a pass that stopped here is complete.
-END = "~"
+# The partition of the suspects of all sites.
+SUSPECTS = "suspects"
+# As many suspects of a unit as one item can hold.
+SUSPECTS_MAX = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,56 +45,50 @@ class Finding:
 class Report:
     """The result of a look: findings confirmed and repaired, findings seen for the first time, and errors.
 
-    `units`: how many parts of the site were looked at. `whole`: this look completed the pass that earlier looks began.
+    `units`: how many parts of the site were looked at. `has_rest`: the rest was announced, so this part must not be repeated.
     """
 
     repaired: tuple[Finding, ...] = ()
     suspected: tuple[Finding, ...] = ()
     failed: tuple[Exception, ...] = ()
     units: int = 0
-    whole: bool = False
+    has_rest: bool = False
 
-    @property
-    def counts(self) -> Counter[str]:
-        """Counts by metric."""
-        kinds = Counter(KINDS[finding.kind] for finding in self.repaired)
-        return kinds + Counter({DRIFT: len(self.repaired), "FilesCompared": self.units})
+
+def counts_of(report: Report) -> Counter[str]:
+    """Return the counts of a report by metric."""
+    kinds = Counter(KINDS[finding.kind] for finding in report.repaired)
+    attention = len(report.repaired) + len(report.failed) * report.has_rest
+    return kinds + Counter({DRIFT: len(report.repaired), "FilesCompared": report.units, "NeedsAttention": attention})
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
-    """What earlier looks stored: the start of the last pass, the unit after which it continues, and its suspects.
+class Suspects:
+    """The findings that a look saw for the first time in a unit, and when."""
 
-    `seen_at`: when the last look saw the suspects.
-    """
-
-    began: datetime | None = None
-    stopped_after: str = ""
-    suspects: tuple[Finding, ...] = ()
-    seen_at: datetime | None = None
-
-    def continued(self, now: datetime, *, anew: bool) -> tuple[datetime, str]:
-        """The start of the current pass, and the unit after which it continues.
-
-        After a complete pass, a new one begins if it is due, or if `anew`.
-        """
-        if self.began is None or (self.stopped_after == END and (anew or self.began + PASS_EVERY <= now)):
-            return now, ""
-        return self.began, self.stopped_after
+    findings: tuple[Finding, ...]
+    seen_at: datetime
 
 
-def read_past(site: Site) -> Past:
-    """Read what earlier looks at a site stored."""
-    item = table.get(places_pk(site.host), "reconciliation")
-    if item is None:
-        return Past()
-    suspects = tuple(Finding(kind, unit, name, seen, "seen before") for kind, unit, name, seen in item["suspects"])
-    return Past(parse(item["began"]), item["stopped_after"], suspects, parse(item["seen_at"]))
+def read_suspects(host: str) -> dict[str, Suspects]:
+    """Read the suspects of a site, by unit."""
+    suspects = {}
+    for item in table.query(SUSPECTS, prefix=f"{host}/"):
+        unit = item["sk"].removeprefix(f"{host}/")
+        findings = tuple(Finding(kind, unit, name, seen, "seen before") for kind, name, seen in item["findings"])
+        suspects[unit] = Suspects(findings, parse(item["seen_at"]))
+    return suspects
 
 
-def keep_past(site: Site, began: datetime, stopped_after: str, suspects: list[Finding], now: datetime) -> None:
-    """Store the result of a look at `now` for the next one."""
-    key = {"pk": places_pk(site.host), "sk": "reconciliation"}
-    seen = [[suspect.kind, suspect.unit, suspect.name, suspect.seen] for suspect in suspects]
-    times = {"began": exact(began), "seen_at": exact(now)}
-    table.put_if(key | times | {"stopped_after": stopped_after, "suspects": seen})
+def keep_suspects(host: str, unit: str, findings: Sequence[Finding], now: datetime) -> None:
+    """Store the suspects of a unit for the next look, or delete those of an earlier look if there are none."""
+    if not findings:
+        table.delete(SUSPECTS, f"{host}/{unit}")
+        return
+    seen = [[finding.kind, finding.name, finding.seen] for finding in findings[:SUSPECTS_MAX]]
+    table.put_if({"pk": SUSPECTS, "sk": f"{host}/{unit}", "seen_at": exact(now), "findings": seen})
+
+
+def suspected_hosts() -> list[str]:
+    """Return the hosts of the sites that have suspects."""
+    return sorted({item["sk"].partition("/")[0] for item in table.query(SUSPECTS)})

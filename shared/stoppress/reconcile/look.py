@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 from hashlib import md5
 from itertools import islice
@@ -19,10 +19,10 @@ from stoppress.aws.table import BATCH_KEYS_MAX
 from stoppress.model import file_names
 from stoppress.model.article import Article, Claim
 from stoppress.model.entries import Mark
-from stoppress.model.limits import NEWS_WINDOW
+from stoppress.model.news_window import is_current
 from stoppress.model.places import Series, Used
 from stoppress.model.site import Site
-from stoppress.reconcile.findings import Finding
+from stoppress.reconcile.findings import Finding, read_suspects
 from stoppress.rewrite.attempt import mark_of
 from stoppress.rewrite.output_formats import Forms
 from stoppress.rewrite.publish import UNMARKED, digest_of
@@ -31,9 +31,6 @@ from stoppress.rewrite.retire import EMPTIED_KEPT
 from stoppress.sitemaps.render import Rendered
 from stoppress.sitemaps.tags import general_line, line_bytes
 
-# roll_window removes an expired entry within two minutes. An entry that is still there after this time was forgotten.
-EXPIRED_FORGOTTEN = timedelta(minutes=15)
-
 # The two units that are not files.
 ORPHANS, _PLACES = "*orphans", "*places"
 
@@ -41,29 +38,23 @@ ORPHANS, _PLACES = "*orphans", "*places"
 class Look:
     """One look at a site. Memory holds the names of its files, and the entries of one file at a time."""
 
-    def __init__(self, site: Site, now: datetime) -> None:
-        self.site, self.now = site, now
+    def __init__(self, site: Site) -> None:
+        self.site = site
         self.files = all_files(site)
         self.listed = {listed.file: listed for listed in bucket.listed(site.host)}
-        self.failed: list[Exception] = []
+        self.suspects = read_suspects(site.host)
         states = {item["sk"]: item for item in table.query(items.places_pk(site.host))}
         self.series = {name: items.read_series(name, item) for name, item in states.items() if "files" in item}
-        applied = states.get("configuration", {})
-        self.is_settled = applied.get("settled") and applied["version"] == site.version
 
-    def units_after(self, stopped_after: str) -> list[str]:
-        """The parts of the site that sort after `stopped_after`, in their order."""
-        return [unit for unit in sorted({ORPHANS, _PLACES, *self.files}) if unit > stopped_after]
+    @property
+    def units(self) -> set[str]:
+        """The parts of the site that are compared one by one."""
+        return {ORPHANS, _PLACES, *self.files, *self.suspects}
 
-    def at(self, unit: str) -> list[Finding]:
+    def at(self, unit: str, now: datetime) -> list[Finding]:
         """The findings in one part of the site."""
-        look = {ORPHANS: self._orphans, _PLACES: self._places}.get(unit, partial(self._file, unit))
-        try:
-            return list(look())
-        except Exception as error:  # noqa: BLE001 - a file that cannot be rendered must not hide the others
-            error.add_note(f"while looking at {self.site.host}/{unit}")
-            self.failed.append(error)
-            return []
+        self.now = now
+        return list({ORPHANS: self._orphans, _PLACES: self._places}.get(unit, partial(self._file, unit))())
 
     def _file(self, file: str) -> Iterator[Finding]:
         if file not in UNMARKED:
@@ -74,7 +65,7 @@ class Look:
         if fault := self._fault(file, mark, stored, rendered):
             kind, reason = fault
             yield Finding(kind, file, file, stored.etag if stored else "", reason)
-        elif stored and self.is_settled:  # otherwise a change of forms may be on its way
+        elif stored:
             yield from self._forms(file, mark, forms)
 
     def _fault(
@@ -118,7 +109,8 @@ class Look:
 
     def _ownerless(self, file: str) -> Iterator[Finding]:
         """Entries that contradict their article or claim: readers would be sent to a page that was removed."""
-        entries = table.query(items.file_pk(self.site.host, file), consistent=False)
+        stored = table.query(items.file_pk(self.site.host, file), consistent=False)
+        entries = (item for item in stored if "loc" in item)
         counted = Used()
         while batch := list(islice(entries, BATCH_KEYS_MAX)):
             owners = read_owners(self.site, [item["loc"] for item in batch])
@@ -126,7 +118,9 @@ class Look:
                 if reason := why_ownerless(file, item, *owners[item["loc"]], self.now):
                     yield Finding("ownerless", file, item["sk"], "", f"{item['loc']}: {reason}")
                 elif not file_names.is_news(file):
-                    counted = counted.with_room_for(line_bytes(general_line(items.read_general(item), self.site)))
+                    entry = items.read_general(item)
+                    assert entry
+                    counted = counted.with_room_for(line_bytes(general_line(entry, self.site)))
         yield from self._too_few_places(file, counted)
 
     def _orphans(self) -> Iterator[Finding]:
@@ -220,9 +214,8 @@ def why_ownerless(
 ) -> str:
     """Why an entry does not belong in its file; empty if it does."""
     published = items.read_news(item).published if file_names.is_news(file) else None
-    if published and published + NEWS_WINDOW <= now:
-        is_forgotten = published + NEWS_WINDOW + EXPIRED_FORGOTTEN <= now
-        return "48 hours are over, and nobody removed it" if is_forgotten else ""
+    if published and not is_current(published, now):
+        return ""  # roll_window removes it
     if claim is None or not claim.live:
         return "no live claim on the URL"
     if article is None or not article.has_entries or article.url != item["loc"]:

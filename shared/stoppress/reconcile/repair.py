@@ -27,12 +27,12 @@ def repair(site: Site, findings: Iterable[Finding], now: datetime) -> None:
         elif finding.unit != ORPHANS:
             files[finding.unit] = None
         # An orphan with entries has lost its mark and its places: a rewrite gives it a mark.
-        elif next(table.query(file_pk(site.host, finding.name)), None):
+        elif any("loc" in item for item in table.query(file_pk(site.host, finding.name))):
             files[finding.name] = None
         else:
             with suppress(Overtaken):
                 bucket.delete(site.host, finding.name, Listed(finding.name, finding.seen, now))
-    queues.send_rewrites([RewriteRequest(site.host, file, site.version, repair_forms=True) for file in files])
+    queues.send_rewrites([RewriteRequest(site.host, file, checks_all=True) for file in files])
 
 
 def _remove_entry(site: Site, finding: Finding, now: datetime) -> None:

@@ -1,79 +1,141 @@
-"""Reconciling: compares table, index and bucket, and repairs differences. It never writes a sitemap itself.
+"""Reconcile sites: compare table, index and bucket, and repair differences. Nothing here writes a sitemap.
 
-A look compares the parts of a site, called units, one by one. If it runs out of time, the next look continues. A pass
-is complete when all units were compared.
+A nightly run announces a part of the work for each site on the bus. A site with many files is divided into several parts. A part that
+runs out of time announces the rest of its files, so it never waits for another night.
 
-A difference may be work in progress. So the first look only stores it in the table, as a suspect. The second look,
-minutes later, repairs it if it is still the same.
+A difference may be work in progress. So the first look at a unit (a file, the places, or the orphans of a site) only stores it in the table,
+as a suspect. The second look, minutes later, repairs it if it is still the same. The second run of a night looks only at suspects.
 """
 
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
-from stoppress.model.site import Site
+from stoppress.aws import due, queues, sites, table
+from stoppress.aws.items import RECONCILED_KEY
+from stoppress.model.file_names import is_news
+from stoppress.model.site import BadConfiguration
 from stoppress.primitives.deadline import NEVER, Deadline
-from stoppress.reconcile.findings import END, Finding, Past, Report, keep_past, read_past
+from stoppress.primitives.instants import exact, parse
+from stoppress.reconcile.findings import Finding, Report, keep_suspects, suspected_hosts
 from stoppress.reconcile.look import Look
 from stoppress.reconcile.repair import repair
 
+PART = "part to reconcile"
+# A run looks at all files, if the last run that did so is this long ago. Otherwise it looks at suspects.
+ALL_FILES_EVERY = timedelta(hours=12)
 # Longer than any function runs that records events or writes files (60 s): a change that was on its way at the first look has arrived, or never will.
 LOOKS_APART = timedelta(minutes=2)
-# As many suspects as one item of the table can hold. The look stops there, and the next look continues.
-SUSPECTS_MAX = 1_000
+# A part has at most this many units: about five minutes of work.
+UNITS_MAX = 5_000
+# Parts that begin in one second. EventBridge takes ten events in a call, and a small account runs ten functions at once.
+PARTS_A_SECOND = 10
 
 
-def reconcile(
-    site: Site,
-    now: datetime,
-    *,
-    deadline: Deadline = NEVER,
-    dry_run: bool = False,
-    anew: bool = False,
-) -> Report:
-    """Look at a site, repair faults that an earlier look found too, and store new suspects for the next look.
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The units of a site after `after`, up to `until` (empty: up to the last one). Without a site: the sites after `after`.
 
-    The deadline is checked before each unit. `dry_run` looks at everything, and repairs and stores nothing. `anew` begins a new
-    pass after a complete one, even if none is due. A file that cannot be examined is reported and does not stop the others.
-
-    Raises the errors of bucket, table and queues.
+    `suspected`: only units with suspects.
     """
-    if deadline.is_over():
+
+    site: str = ""
+    after: str = ""
+    until: str = ""
+    suspected: bool = False
+
+
+def next_run(now: datetime) -> Part:
+    """Return what a run begins with: all sites, or the suspects of a run that has looked at all sites."""
+    last = table.get(*RECONCILED_KEY)
+    return Part(suspected=last is not None and now < parse(last["at"]) + ALL_FILES_EVERY)
+
+
+def announce_sites(part: Part, deadline: Deadline) -> None:
+    """Announce a part for each site, and the sites for which there is no time. Raises SendError, and the table's errors."""
+    hosts = [host for host in (suspected_hosts() if part.suspected else sites.hosts()) if host > part.after]
+    for start in range(0, len(hosts), PARTS_A_SECOND):
+        if start and deadline.is_over():
+            _announce([replace(part, after=hosts[start - 1])])
+            return
+        time.sleep(1 if start else 0)
+        _announce([Part(host, suspected=part.suspected) for host in hosts[start : start + PARTS_A_SECOND]])
+    if not part.suspected:
+        pk, sk = RECONCILED_KEY
+        table.put_if({"pk": pk, "sk": sk, "at": exact(datetime.now(UTC))})
+
+
+def reconcile_part(part: Part, deadline: Deadline) -> Report:
+    """Reconcile a part of a site, and announce the parts for which it is too large or has no time.
+
+    Raises SendError, TimeoutError, and the errors of bucket and table.
+    """
+    try:
+        site = sites.reload(part.site)
+    except BadConfiguration:  # roll_window reports it
         return Report()
-    past = Past() if dry_run else read_past(site)
-    if past.suspects and past.seen_at and now < past.seen_at + LOOKS_APART:
-        return Report(suspected=past.suspects)  # too soon to confirm
-    look = Look(site, now)
-    suspected_units = {suspect.unit for suspect in past.suspects}
-    repaired, suspects = _confirmed(look, past, deadline)
-    if not dry_run:
-        repair(site, repaired, now)
-    began, stopped_after = past.continued(now, anew=anew)
-    units = 0
-    for unit in look.units_after(stopped_after):
-        if deadline.is_over() or len(suspects) >= SUSPECTS_MAX:
-            break
-        suspects += look.at(unit) if unit not in suspected_units else []
-        stopped_after, units = unit, units + 1
-    else:
-        stopped_after = END
-    if not dry_run:
-        keep_past(site, began, stopped_after, suspects[:SUSPECTS_MAX], now)
-    return Report(tuple(repaired), tuple(suspects), tuple(look.failed), units, whole=stopped_after == END)
+    if site is None:
+        return Report()
+    look = Look(site)
+    wanted = look.suspects if part.suspected else look.units
+    units = sorted(unit for unit in wanted if part.after < unit and (not part.until or unit <= part.until))
+    (_, until), *others = pairwise([part.after, *units[UNITS_MAX - 1 : -1 : UNITS_MAX], part.until])
+    _announce([replace(part, after=after, until=end) for after, end in others])
+    units = units[:UNITS_MAX]
+    report = reconcile(look, units, deadline=deadline)
+    if report.units < len(units):
+        if not report.units:
+            raise TimeoutError(f"no time was left to look at a file of {part.site}")
+        _announce([replace(part, after=units[report.units - 1], until=until)])
+        return replace(report, has_rest=True)
+    return report
 
 
-def _confirmed(look: Look, past: Past, deadline: Deadline) -> tuple[list[Finding], list[Finding]]:
-    """Look again at the units with suspects. Returns the findings seen before, and the suspects for the next look."""
+def reconcile(look: Look, units: Iterable[str], *, deadline: Deadline = NEVER, dry_run: bool = False) -> Report:
+    """Look at units, repair faults that an earlier look saw too, and store new suspects for the next look.
+
+    The deadline is checked before each unit. `dry_run` repairs and stores nothing, and reports all faults as suspects. A unit that
+    cannot be examined or repaired is reported, and does not stop the others.
+    """
     repaired: list[Finding] = []
-    suspects: list[Finding] = []
-    for unit in sorted({suspect.unit for suspect in past.suspects}):
-        if deadline.is_over():  # the next look confirms these
-            suspects += [suspect for suspect in past.suspects if suspect.unit == unit]
-            continue
-        for finding in look.at(unit):
-            (repaired if finding in past.suspects else suspects).append(finding)
-    return repaired, suspects
+    suspected: list[Finding] = []
+    failed: list[Exception] = []
+    count = 0
+    for unit in units:
+        if deadline.is_over():
+            break
+        count += 1
+        try:
+            if dry_run:
+                suspected += look.at(unit, datetime.now(UTC))
+                continue
+            confirmed, unconfirmed = _reconcile_unit(look, unit, datetime.now(UTC))
+            repaired += confirmed
+            suspected += unconfirmed
+        except Exception as error:  # noqa: BLE001 - the other units go on
+            error.add_note(f"while looking at {look.site.host}/{unit}")
+            failed.append(error)
+    return Report(tuple(repaired), tuple(suspected), tuple(failed), count)
 
 
-def in_turn(sites: Iterable[Site]) -> list[Site]:
-    """Sites in the order in which their last pass began, so that each has its turn if one night is not enough."""
-    return sorted(sites, key=lambda site: (read_past(site).began or datetime.min.replace(tzinfo=UTC), site.host))
+def _reconcile_unit(look: Look, unit: str, now: datetime) -> tuple[Sequence[Finding], Sequence[Finding]]:
+    """Return the findings that were repaired, and those that the next look confirms."""
+    host, before = look.site.host, look.suspects.get(unit)
+    if before and now < before.seen_at + LOOKS_APART:
+        return [], before.findings  # too soon to confirm
+    findings = look.at(unit, now)
+    confirmed = [finding for finding in findings if before and finding in before.findings]
+    repair(look.site, confirmed, now)
+    if is_news(unit):
+        due.write_next_expiry(host, unit)
+    suspects = [finding for finding in findings if finding not in confirmed]
+    if suspects or before:
+        keep_suspects(host, unit, suspects, now)
+    return confirmed, suspects
+
+
+def _announce(parts: Sequence[Part]) -> None:
+    for start in range(0, len(parts), PARTS_A_SECOND):
+        queues.announce(PART, *map(asdict, parts[start : start + PARTS_A_SECOND]))

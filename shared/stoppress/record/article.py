@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from stoppress.aws import items, refusals, sites, table
+from stoppress.aws import due, items, refusals, table
 from stoppress.aws.places import give_back, reserve
 from stoppress.aws.table import Conflict, Delete, Put, Throttled
 from stoppress.model.article import FORGOTTEN, Article, Decision
@@ -23,6 +23,7 @@ from stoppress.model.file_names import is_news_series
 from stoppress.model.places import Place, Want
 from stoppress.model.site import Site
 from stoppress.primitives.deadline import NEVER, Deadline
+from stoppress.primitives.instants import exact
 from stoppress.primitives.urls import identity
 from stoppress.record.claims import urls_of
 from stoppress.record.decide import decide
@@ -86,12 +87,12 @@ def record(messages: Iterable[Message], now: datetime, deadline: Deadline = NEVE
     reports: list[tuple[str, refusals.Report]] = []
     for message in messages:
         if deadline.is_over():
-            outcomes.append((message.id, _postponed()))
+            outcomes.append((message.id, _postpone()))
         else:
             works += _read(message, outcomes, reports)
     waiting = list(works)
     while waiting:
-        wave, waiting = _independent(waiting)
+        wave, waiting = _split_wave(waiting)
         for work in _record_wave(wave, now, outcomes, deadline):
             work.conflicts += 1
             if work.conflicts < ATTEMPTS_MAX:
@@ -128,7 +129,7 @@ def _read(message: Message, outcomes: _Outcomes, reports: list[tuple[str, refusa
     else:
         sent_at = message.sent_at
         return [
-            _Work(message.id, replace(event, heard_at=event.heard_at or sent_at), site)
+            _Work(message.id, replace(event, received_at=event.received_at or sent_at), site)
             for event, site in content.events
         ]
     return []
@@ -172,13 +173,13 @@ def _write_stories(outcomes: Iterable[MessageOutcome], now: datetime) -> None:
         table.put_many(list(lines.values()))
 
 
-def _note_events(heard: Iterable[Site], now: datetime) -> None:
-    for site in heard:
+def _note_events(received: Iterable[Site], now: datetime) -> None:
+    for site in received:
         if site.silent_after_hours:
-            with suppress(
-                ClientError, BotoCoreError
-            ):  # the events themselves are recorded, and the next event writes its own time
-                sites.heard(site, now)
+            pk, sk = items.last_event_key(site.host)
+            # The events themselves are recorded, and the next event writes its own time.
+            with suppress(ClientError, BotoCoreError):
+                table.put_if({"pk": pk, "sk": sk, "at": exact(now)})
 
 
 def _quarantine(message: Message, error: Unusable) -> MessageOutcome:
@@ -189,7 +190,7 @@ def _quarantine(message: Message, error: Unusable) -> MessageOutcome:
     return MessageOutcome("quarantined", str(error), names=named_in(message.body) | {"site": error.site})
 
 
-def _independent(works: Sequence[_Work]) -> tuple[list[_Work], list[_Work]]:
+def _split_wave(works: Sequence[_Work]) -> tuple[list[_Work], list[_Work]]:
     """The events that may be decided together, called a wave, and the rest in order.
 
     A decision depends on its article and on the claims of its URLs. So events that share an article or a URL must be
@@ -208,33 +209,33 @@ def _independent(works: Sequence[_Work]) -> tuple[list[_Work], list[_Work]]:
 def _record_wave(works: Sequence[_Work], now: datetime, outcomes: _Outcomes, deadline: Deadline) -> list[_Work]:
     """Decide and write a wave. Returns the events for which another writer was faster."""
     if deadline.is_over():
-        outcomes += [(work.message_id, _postponed(work.event)) for work in works]
+        outcomes += [(work.message_id, _postpone(work.event)) for work in works]
         return []
     conflicts = []
     free: dict[str, list[Place]] = defaultdict(list)
-    for work, before, decision in _placed(_decided(works, now, outcomes), outcomes):
+    for work, before, decision in _reserve_places(_decide_works(works, now, outcomes), outcomes):
         if deadline.is_over():
-            outcomes.append((work.message_id, _postponed(work.event)))
+            outcomes.append((work.message_id, _postpone(work.event)))
             continue
         try:
             _write(work, decision, now)
         except Conflict:
             conflicts.append(work)
         except Throttled as error:  # nothing was written, so `spare` keeps the places, which are freed later
-            outcomes.append(_failed(work, error))
+            outcomes.append(_fail(work, error))
         except Exception as error:  # noqa: BLE001 - one event's failure must not stop the others
             work.spare = []  # the write may have succeeded without an answer, so its places stay taken
-            outcomes.append(_failed(work, error))
+            outcomes.append(_fail(work, error))
         else:
             used = (decision.article.shard, decision.article.news) if decision.article else ()
             work.spare = [place for place in work.spare if place not in used]
             free[work.site.host] += [entry.place for entry in decision.out if entry.place]
-            outcomes.append(_recorded(work, before, decision))
+            outcomes.append(_outcome_of(work, before, decision))
     _give_back(free, [])
     return conflicts
 
 
-def _recorded(work: _Work, before: Article | None, decision: Decision) -> tuple[str, MessageOutcome]:
+def _outcome_of(work: _Work, before: Article | None, decision: Decision) -> tuple[str, MessageOutcome]:
     after = decision.article or before
     names = {"article": after.name, "url": after.url} if after else {}
     urls = tuple(dict.fromkeys(article.url for article in (after, before) if article))
@@ -243,42 +244,42 @@ def _recorded(work: _Work, before: Article | None, decision: Decision) -> tuple[
     return work.message_id, outcome
 
 
-def _postponed(event: ArticleEvent | None = None) -> MessageOutcome:
+def _postpone(event: ArticleEvent | None = None) -> MessageOutcome:
     late = TimeoutError("the run's time was over")
     return MessageOutcome("postponed", str(late), event, late)
 
 
-def _failed(work: _Work, error: Exception) -> tuple[str, MessageOutcome]:
+def _fail(work: _Work, error: Exception) -> tuple[str, MessageOutcome]:
     return work.message_id, MessageOutcome("failed", repr(error), work.event, error)
 
 
-def _decided(works: Sequence[_Work], now: datetime, outcomes: _Outcomes) -> list[_Decided]:
+def _decide_works(works: Sequence[_Work], now: datetime, outcomes: _Outcomes) -> list[_Decided]:
     """The decision about each event of a wave. An event that cannot be read or decided fails alone."""
     decided: list[_Decided] = []
     try:
         all_known = recall(Question(work.event, work.site.host, work.conflicts > 0) for work in works)
     except Exception as error:  # noqa: BLE001 - a failed read fails this wave only
-        outcomes += [_failed(work, error) for work in works]
+        outcomes += [_fail(work, error) for work in works]
         return []
     for work, known in zip(works, all_known, strict=True):
         if isinstance(known, Exception):
-            outcomes.append(_failed(work, known))
+            outcomes.append(_fail(work, known))
             continue
         if known.article:  # an earlier attempt may have succeeded without an answer
             work.spare = [place for place in work.spare if place not in (known.article.shard, known.article.news)]
         try:
             decided.append((work, known.article, decide(work.event, known, work.site, now)))
         except Exception as error:  # noqa: BLE001 - a bug in one decision must not stop the others
-            outcomes.append(_failed(work, error))
+            outcomes.append(_fail(work, error))
     return decided
 
 
-def _placed(decided: Sequence[_Decided], outcomes: _Outcomes) -> list[_Decided]:
+def _reserve_places(decided: Sequence[_Decided], outcomes: _Outcomes) -> list[_Decided]:
     """The decisions with their places. An event without a place fails."""
     placed, homeless = [], _reserve(decided)
     for work, before, decision in decided:
         if error := homeless.get(work):
-            outcomes.append(_failed(work, error))
+            outcomes.append(_fail(work, error))
         elif decision.article:
             places = _spare(work, decision.want_shard), _spare(work, decision.want_news)
             placed.append((work, before, decision.placed(*places)))
@@ -329,8 +330,8 @@ def _write(work: _Work, decision: Decision, now: datetime) -> None:
     host = work.site.host
     released = [Delete(items.due_pk(host), items.due_sk(release, name)) for release, name in decision.released]
     if decision.article is None and not decision.claims:
-        for due in released:  # a newer event has settled them
-            table.delete(due.pk, due.sk)
+        for record in released:  # a newer event has settled them
+            table.delete(record.pk, record.sk)
         return
     puts = [*_state_puts(work, decision), *_event_puts(work, decision, now)]
     deletes = [*_deletes(host, decision), *released]
@@ -345,6 +346,7 @@ def _state_puts(work: _Work, decision: Decision) -> list[Put]:
     article, host = decision.article, work.site.host
     puts = [Put(items.article_item(changed), changed.rev) for changed in (article, *decision.displaced) if changed]
     puts += [Put(items.claim_item(claim), claim.rev) for claim in decision.claims]
+    puts += [Put(items.departed_item(host, entry), guarded=False) for entry in decision.departed]
     if decision.general and article and article.shard:
         puts.append(Put(items.general_item(host, article.shard.file, decision.general), guarded=False))
     if decision.news and article and article.news:
@@ -356,28 +358,29 @@ def _state_puts(work: _Work, decision: Decision) -> list[Put]:
 
 def _event_puts(work: _Work, decision: Decision, now: datetime) -> list[Put]:
     """Writes of events to be recorded again: at a release, at once, or when a URL becomes free."""
-    puts = []
+    host = work.site.host
+    puts = [Put(items.waiting_item(event), guarded=False) for event in decision.waits]
+    coming = [replace(event, release=event.release or now) for event in decision.returns]
     if decision.held:
         # An event without a date keeps the embargo of an earlier event, so it takes over that event's date.
-        event = replace(work.event, release=decision.held, published_at=work.event.published_at or decision.held)
-        puts.append(_due(work.site.host, event, now))
-    puts += [_due(work.site.host, event, now) for event in decision.returns]
-    return puts + [Put(items.waiting_item(event), guarded=False) for event in decision.waits]
+        published_at = work.event.published_at or decision.held
+        coming.append(replace(work.event, release=decision.held, published_at=published_at))
+    for event in coming:
+        assert event.release
+        message = to_message(event, in_ascii=False)
+        puts.append(Put(items.due_item(host, event.release, event.name, message, queue="articles"), guarded=False))
+    # Several events may come at one instant. A transaction writes each item once.
+    releases = dict.fromkeys(event.release for event in coming if event.release)
+    return puts + [due.messages(host, release) for release in releases]
 
 
 def _deletes(host: str, decision: Decision) -> list[Delete]:
     # A news entry must exist: if roll_window has removed it, its place is free already and must not be given back again.
-    deletes = [Delete(*items.entry_key(host, entry), must_exist=entry.published is not None) for entry in decision.out]
-    old_claims = [items.old_claim_key(host, claim.url) for claim in decision.claims if claim.is_old_form]
-    deletes += [Delete(*key) for key in old_claims if key]
+    deletes = [
+        Delete(*items.entry_key(host, entry), must_exist=entry.published is not None)
+        for entry in decision.out
+        if entry not in decision.departed
+    ]
     if decision.no_longer_waits:
         deletes.append(Delete(*items.waiting_key(host, *decision.no_longer_waits)))
     return deletes
-
-
-def _due(host: str, event: ArticleEvent, now: datetime) -> Put:
-    """The due record of an event: `roll_window` sends the event to the articles queue at its release, or at once."""
-    release = event.release or now
-    event = replace(event, release=release)
-    message = to_message(event, in_ascii=False)
-    return Put(items.due_item(host, release, event.name, message, queue="articles"), guarded=False)

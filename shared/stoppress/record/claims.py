@@ -6,11 +6,12 @@ gives up the URL, the events of the waiting articles are recorded again. A held 
 before its release. A source of lower rank cannot bring back a URL that a source of higher rank has removed or left.
 """
 
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 
 from stoppress.model.article import Article, Claim, Decision, Entries, EntryKey, Known
-from stoppress.model.event import CMS_RANK, PREVIOUS_URLS_MAX, ArticleEvent, article_name, order_of, rank_of
+from stoppress.model.event import CMS_RANK, PREVIOUS_URLS_MAX, ArticleEvent, order_of, rank_of, split_name
 from stoppress.model.exclude import NOT_NEWS, is_home
 from stoppress.model.file_names import PAGES_SERIES
 from stoppress.model.order import is_claimed_before, page_order
@@ -31,11 +32,15 @@ def urls_of(event: ArticleEvent, article: Article | None) -> list[str]:
     return list({identity(url): url for url in reversed(urls) if url}.values())[::-1]
 
 
-def is_aimed_at(event: ArticleEvent, claim: Claim | None, owner: Article | None) -> bool:
-    """Whether a removal by URL alone means this owner: its page is live at the URL, or the owner is held for the URL."""
-    if claim is None or owner is None or claim.source != event.source:
-        return False
-    return claim.live or identity(owner.url or "") == identity(event.url or "")
+def copies_of(source: str, claim: Claim | None) -> list[str]:
+    """Return the names of a source's articles at a URL: the owner, then those that wait for the URL."""
+    names = (claim.owner, *claim.waiting) if claim else ()
+    return [name for name in names if split_name(name)[0] == source and split_name(name)[1]]
+
+
+def aimed_at(event: ArticleEvent, copies: Iterable[Article | None]) -> Article | None:
+    """Return the article that a removal by URL alone means: the first of `copies_of` that has not moved to another URL."""
+    return next((copy for copy in copies if copy and identity(copy.url or "") == identity(event.url or "")), None)
 
 
 def outranked_by(owner: str) -> str:
@@ -65,7 +70,7 @@ def event_again(article: Article, entries: Entries) -> ArticleEvent | None:
         id=article.id,
         action="publish",
         timestamp=parse(order.timestamp) if order.timestamp else None,
-        heard_at=parse(order.heard),
+        received_at=parse(order.received),
         verb="published" if article.rank == CMS_RANK else None,
         version=parse(order.version) if isinstance(order.version, str) else order.version,
         sequence=order.sequence,
@@ -101,11 +106,9 @@ class Claimant:
         self.claim = known.claims.get(identity(self.url))
 
     def _is_removed_since(self) -> bool:
-        """Whether a newer event of the same source removed the page by its URL alone."""
-        claim = self.claim
-        if claim is None or claim.live or claim.owner != article_name(self.event.source, ""):
-            return False
-        return is_claimed_before(order_of(self.event), claim.order, same_source=True)
+        """Whether a newer event of the same source removed the source's page by its URL alone."""
+        removal = self.claim.removed.get(self.event.source) if self.claim else None
+        return removal is not None and order_of(self.event).is_before(removal)
 
     def _stronger_claim(self) -> str:
         """The reason if another article keeps the URL: its source ranks higher, or the article is newer. Else empty."""
@@ -138,9 +141,7 @@ class Claimant:
 
     def _has_same_title(self, other: Article) -> bool:
         """Whether another article of the URL has the event's title, and the title is not empty."""
-        news = self.known.entries.get(other.name, Entries()).news
-        title = news.title if news else other.title
-        return title == self.event.title != ""
+        return other.title_hash == self.current.title_hash != ""
 
     def _with_claim(self, after: Article, news_keeper: Article | None = None) -> Decision:
         """The article takes its URL. Its old entries and those of the previous owner are deleted.

@@ -9,29 +9,31 @@ from dataclasses import replace
 from datetime import datetime
 
 from stoppress.model.article import Article, Decision, Known
-from stoppress.model.event import ArticleEvent, digest_of, names_of, order_of
-from stoppress.model.order import Order, remembered
+from stoppress.model.event import ArticleEvent, digest_of, names_of, order_of, title_hash_of
+from stoppress.model.order import Order, is_repeat, remembered
 from stoppress.model.site import Site
 from stoppress.primitives.urls import identity
 from stoppress.record.late import late
 from stoppress.record.publication import Publication
-from stoppress.record.publication_date import first_heard, released
-from stoppress.record.remove import removed, url_removed
+from stoppress.record.publication_date import first_received, released
+from stoppress.record.remove import removed, url_removed, weaker_page_removed
 
-REPEATED = Decision(outcome="duplicate", reason="this was heard before")
+REPEATED = Decision(outcome="duplicate", reason="this was received before")
 
 
 def decide(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Decision:
     """What an event changes. `known` must hold the claims of `claims.urls_of` and their owners.
 
-    For a removal by URL alone `known.article` is the article that the removal means (`claims.is_aimed_at`).
+    For a removal by URL alone `known.article` is the article that the removal means (`claims.aimed_at`).
     """
+    # The clock of the function that sent a released event may be ahead of ours.
+    now = max(now, event.release or now)
     by_url = event.action == "remove" and not event.id
     if by_url and known.article:
         event = replace(event, id=known.article.id)
-    decision = _decide(event, known, site, now) if event.id else url_removed(event, known)
-    if by_url:  # the source removed the page by its URL alone, so articles that wait for the URL do not return
-        decision = replace(decision, returns=())
+    decision = _decide(event, known, site, now) if event.id else weaker_page_removed(event, event.name, known, now)
+    if by_url and decision.outcome != "duplicate":
+        decision = url_removed(event, known, decision)
     before, changed = known.article, [article for article in (decision.article, *decision.displaced) if article]
     after = next((article for article in changed if article.name == event.name), before)
     due_after = after.release_at if after else None
@@ -61,8 +63,8 @@ def _decide(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Dec
     same = False
     if article:
         is_last = order == article.order and digest == article.digest
-        is_repeat = set(names) & set(article.deliveries) or _is_same_version(order, digest, article)
-        if not event.release and not is_last and is_repeat:
+        repeats = is_repeat(names, article.deliveries) or _is_same_version(order, digest, article)
+        if not event.release and not is_last and repeats:
             return REPEATED
         if order.is_before(article.order):
             return late(event, known, site, now)
@@ -72,10 +74,12 @@ def _decide(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Dec
     current = _current(event, article, now)
     deliveries = remembered(current.deliveries, names, removal=order.removal)
     current = replace(
-        first_heard(current, event),
+        first_received(current, event),
         order=order,
         digest=digest,
         deliveries=deliveries,
+        # An event that is recorded again may have lost its title: an article keeps no text outside the news.
+        title_hash=title_hash_of(event) or current.title_hash,
         is_undated=event.action == "publish" and event.published_at is None,
     )
     if event.action == "remove":
@@ -124,17 +128,25 @@ def _is_same_version(order: Order, digest: str, article: Article) -> bool:
 
 def _current(event: ArticleEvent, article: Article | None, now: datetime) -> Article:
     """The article before the event. A publication under the id of a deleted article begins a new article."""
-    assert event.heard_at
+    assert event.received_at
     order = order_of(event)
-    fresh = Article(site=event.site, name=event.name, state="removed", order=order, digest="", heard_at=event.heard_at)
+    fresh = Article(
+        site=event.site,
+        name=event.name,
+        state="removed",
+        order=order,
+        digest="",
+        received_at=event.received_at,
+        is_unlisted=True,
+    )
     if article is None:
         return fresh
     if article.release_at and not event.release:
         # An event without a date keeps the embargo until the release.
-        is_over_at = now if event.published_at is None else event.heard_at
+        is_over_at = now if event.published_at is None else event.received_at
         article = released(article) if article.release_at <= is_over_at else article
     if article.order.removal != "deleted" or event.action == "remove":
         return article
     deleted = article.order
-    reborn = min(deleted.timestamp or deleted.heard, deleted.heard)
+    reborn = min(deleted.timestamp or deleted.received, deleted.received)
     return replace(fresh, deliveries=article.deliveries, reborn=reborn, rev=article.rev)

@@ -16,19 +16,18 @@ def entries_of(article: Article, now: datetime, *, keeps: bool = False) -> list[
     """The entries that an article has in files. With `keeps` the place of its news entry is not given back."""
     if not article.has_entries or not article.url or not article.shard:
         return []
-    is_old_form = article.is_old_form and identity(article.url) != article.url
-    url = article.url if is_old_form else identity(article.url)
-    entries = [EntryKey(article.shard.file, url, is_old_form=is_old_form)]
+    url = identity(article.url)
+    entries = [EntryKey(article.shard.file, url)]
     if article.news and article.is_in_news(now):
         place = None if keeps else article.news
-        entries.append(EntryKey(article.news.file, url, article.first_published, place, is_old_form))
+        entries.append(EntryKey(article.news.file, url, article.first_published, place))
     return entries
 
 
 def entry_keys_of(article: Article) -> list[EntryKey]:
     """Keys of an article's entries, whether or not its news entry has expired."""
     in_news = article.first_published if article.news and article.first_published else None
-    return entries_of(article, in_news) if in_news else entries_of(replace(article, news=None), article.heard_at)
+    return entries_of(article, in_news) if in_news else entries_of(replace(article, news=None), article.received_at)
 
 
 def displace(article: Article, reason: str, *, keeps_shard: bool) -> Article:

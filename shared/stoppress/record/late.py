@@ -12,7 +12,7 @@ from stoppress.model.entries import NewsEntry
 from stoppress.model.event import ArticleEvent, names_of, order_of
 from stoppress.model.exclude import EXPIRED, NO_DATE, excluded_because, is_embargo
 from stoppress.model.file_names import news_series
-from stoppress.model.limits import NEWS_WINDOW
+from stoppress.model.news_window import is_current
 from stoppress.model.order import dated_names, remembered
 from stoppress.model.places import Want
 from stoppress.model.rules import excluding_rule
@@ -21,7 +21,7 @@ from stoppress.primitives.instants import exact
 from stoppress.primitives.urls import identity
 from stoppress.record.claims import event_again, leave
 from stoppress.record.entry_keys import entries_of, without_entries
-from stoppress.record.publication_date import dated_in_order, dated_late, first_heard, newest, with_date_order
+from stoppress.record.publication_date import dated_in_order, dated_late, first_received, newest, with_date_order
 from stoppress.sitemaps.tags import line_bytes, news_line
 
 # States of a live article that another reason keeps out of all files.
@@ -41,25 +41,25 @@ def late(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Decisi
         return Decision(outcome="late", reason=FORGOTTEN)
     names = dated_names(names_of(event))
     if names:  # repeats of the event may look newer if the sender's clock is ahead
-        article = first_heard(replace(article, deliveries=remembered(article.deliveries, names, removal="")), event)
-    embargo = _embargo_moved(event, article, known, site, now) or _embargo_heard_late(event, article, known, now)
+        article = first_received(replace(article, deliveries=remembered(article.deliveries, names, removal="")), event)
+    embargo = _move_embargo(event, article, known, site, now) or _embargo_received_late(event, article, known, now)
     if embargo:
         return embargo
     if names and article.state != "held":
         article = with_date_order(article, event)
     decision = dated_by_another(event, article, known, site, now)
-    reason = f"a newer event was heard before: {_place(article)}"
+    reason = f"a newer event was received before: {_place(article)}"
     return decision or Decision(outcome="late", reason=reason, article=article if names else None)
 
 
 def _place(article: Article) -> str:
     """The article's newest event in words, for a reason."""
     order = article.order
-    what = f"{'the removal' if order.removal else 'the event'} of {order.timestamp or order.heard}"
+    what = f"{'the removal' if order.removal else 'the event'} of {order.timestamp or order.received}"
     return what if order.version is None else f"{what}, version {order.version}"
 
 
-def _embargo_moved(event: ArticleEvent, article: Article, known: Known, site: Site, now: datetime) -> Decision | None:
+def _move_embargo(event: ArticleEvent, article: Article, known: Known, site: Site, now: datetime) -> Decision | None:
     """Move or end an embargo by the date of a late event, if no newer event has a date.
 
     The article's newest event had no date, so it kept the embargo. It is recorded again at the new release, or at once if the
@@ -81,11 +81,11 @@ def _embargo_moved(event: ArticleEvent, article: Article, known: Known, site: Si
         after = replace(dated_in_order(article, event, site), release_at=None, held_order=order)
     returns = (replace(known.due, published_at=release_at, release=release_at),) if known.due else ()
     return Decision(
-        outcome="late", reason="a newer event was heard before; its date counts", article=after, returns=returns
+        outcome="late", reason="a newer event was received before; its date counts", article=after, returns=returns
     )
 
 
-def _embargo_heard_late(event: ArticleEvent, article: Article, known: Known, now: datetime) -> Decision | None:
+def _embargo_received_late(event: ArticleEvent, article: Article, known: Known, now: datetime) -> Decision | None:
     """Hold a listed article by a late embargo. An article without a page keeps the embargo for its next events.
 
     The article's newest event has no date, so it would have kept an embargo that came before it.
@@ -102,11 +102,11 @@ def _embargo_heard_late(event: ArticleEvent, article: Article, known: Known, now
     reason = f"to be published at {exact(release_at)}"
     if article.state in _WITHOUT_PAGE:
         after = replace(article, release_at=release_at, held_order=order)
-        return Decision(outcome="late", reason=f"a newer event was heard before; {reason}", article=after)
+        return Decision(outcome="late", reason=f"a newer event was received before; {reason}", article=after)
     if newest_event is None:
         return None
     after = without_entries(article, state="held", reason=reason, release_at=release_at, held_order=order)
-    decision = Decision(outcome="late", reason=f"a newer event was heard before; {reason}", article=after)
+    decision = Decision(outcome="late", reason=f"a newer event was received before; {reason}", article=after)
     claim = known.claims.get(identity(article.url or ""))
     if claim and claim.live and claim.owner == article.name:
         claim_left, returns = leave(claim, article, known)
@@ -125,14 +125,14 @@ def dated_by_another(event: ArticleEvent, article: Article, known: Known, site: 
     after = dated_late(article, event, now)
     if after is None:
         return None
-    decision = Decision(outcome="late", reason="a newer event was heard before; its date counts", article=after)
+    decision = Decision(outcome="late", reason="a newer event was received before; its date counts", article=after)
     entries = known.entries.get(article.name, Entries())
     if not article.has_entries or not article.url or not entries.general:
         return decision
     decision = replace(decision, general=replace(entries.general, lastmod=after.lastmod))
     first = after.first_published
     assert first
-    is_news = first + NEWS_WINDOW > now
+    is_news = is_current(first, now)
     if article.news and entries.news and article.is_in_news(now):
         news = replace(entries.news, published=first, lastmod=after.lastmod)
         old = EntryKey(

@@ -13,10 +13,10 @@ from typing import Any
 
 from stoppress.aws import refusals, sites
 from stoppress.cms.contract import BadArticle, UnknownType, read_bus_event
-from stoppress.cms.delivery_id import delivery_id
 from stoppress.model.event import ArticleEvent, Incomplete, article_name, from_message
 from stoppress.model.http_request import Request
 from stoppress.model.site import UNKNOWN_SITE, Site
+from stoppress.primitives.text import encodable
 
 # Sources with these adapters put events in Stoppress's own format on the bus.
 OF_OUR_CONTRACT = ("standard", "eventbridge")
@@ -74,7 +74,7 @@ def read(message: Message) -> Content | refusals.Report:
             return Content(site, ((from_message(message.body), site),))
         source = site.sources.get(str(envelope.get("source")))
         if source and source.adapter not in OF_OUR_CONTRACT:
-            return _adapted(envelope, site, message.sent_at)
+            return _apply_adapter(envelope, site, message.sent_at)
         return Content(site, ((read_bus_event(envelope, site, message.sent_at)[0], site),))
     except (BadArticle, UnknownType, ValueError) as error:
         raise Unusable(site.host, str(error)) from None
@@ -86,18 +86,16 @@ def _site_of(envelope: Mapping[str, Any], from_bus: bool) -> Site:
     host = detail.get("site") if isinstance(detail, dict) else None
     if not isinstance(host, str):
         raise Unusable(UNKNOWN_SITE, f"{'detail.site' if from_bus else 'site'}: is missing; give the host of the site")
-    # A held article was accepted while its site had a parameter, so it is published even without the parameter.
-    load = sites.load_kept if not from_bus and envelope.get("release") else sites.load_usable
     try:
-        site = load(host.lower())
-        if from_bus and envelope.get("source") not in site.sources:  # the source may be new in the parameter
+        site = sites.load(host.lower())
+        if from_bus and envelope.get("source") not in site.sources:  # the source may be new
             site = sites.load(site.host, age_max=sites.MISSED_AGE_MAX)
     except sites.UnknownSite as error:
         raise Unusable(UNKNOWN_SITE, str(error)) from None
     return site
 
 
-def _adapted(envelope: Mapping[str, Any], site: Site, now: datetime) -> Content:
+def _apply_adapter(envelope: Mapping[str, Any], site: Site, now: datetime) -> Content:
     """Read a CMS's delivery in a bus event. `detail` is {"site": …, "headers": {…}, "body": …}. Raises ValueError."""
     from stoppress.receive.queueing import report_of, take_delivery
 
@@ -108,19 +106,16 @@ def _adapted(envelope: Mapping[str, Any], site: Site, now: datetime) -> Content:
         {str(key).lower(): str(value) for key, value in headers.items()},
         body.encode(errors="surrogatepass") if isinstance(body, str) else json.dumps(body).encode(),
     )
-    delivery = delivery_id(request.headers, envelope)
-    taken = take_delivery(request, site, name, now, sites.load_usable, delivery)
+    taken = take_delivery(request, site, name, now, sites.load)
     faults = [item.answer["reason"] for item in taken if isinstance(item.message, Incomplete)]
     events = [item.message for item in taken if isinstance(item.message, ArticleEvent)]
     unusable = Unusable(site.host, f"incomplete: {'; '.join(faults)[:1_000]}") if faults else None
     if unusable and not events:
         raise unusable
-    known = {site.host: site} | {
-        event.site: sites.load_usable(event.site) for event in events if event.site != site.host
-    }
+    known = {site.host: site} | {event.site: sites.load(event.site) for event in events if event.site != site.host}
     reasons = dict.fromkeys(str(item.answer.get("reason", "")) for item in taken)
     placed = tuple((event, known[event.site]) for event in events)
-    return Content(site, placed, unusable, "; ".join(reasons), report_of(site, name, now, taken, delivery))
+    return Content(site, placed, unusable, "; ".join(reasons), report_of(site, name, now, taken))
 
 
 def named_in(body: str) -> dict[str, str | None]:
@@ -129,5 +124,5 @@ def named_in(body: str) -> dict[str, str | None]:
         document = json.loads(body)
         detail = document.get("detail", document)
         name = article_name(str(document.get("source")), str(detail.get("id")))
-        return {"article": name[:200], "url": str(detail.get("url"))[:200]}
+        return {"article": encodable(name[:200]), "url": encodable(str(detail.get("url"))[:200])}
     return {}

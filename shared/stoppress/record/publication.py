@@ -14,7 +14,7 @@ from stoppress.model.entries import GeneralEntry, NewsEntry
 from stoppress.model.event import CMS_RANK
 from stoppress.model.exclude import EXPIRED, NO_DATE, excluded_because, is_embargo, not_news_because
 from stoppress.model.file_names import PAGES_SERIES, news_series
-from stoppress.model.limits import NEWS_WINDOW
+from stoppress.model.news_window import is_current
 from stoppress.model.places import Want
 from stoppress.model.rules import excluding_rule
 from stoppress.model.shards import shard_series
@@ -44,11 +44,11 @@ class Publication(Claimant):
         if stronger:
             return self._dating_its_owner(self._without_page("displaced", stronger))
         if excluded:
-            return self._excluded(str(excluded))
-        after = self._dated()
+            return self._exclude(str(excluded))
+        after = self._apply_date()
         if self._is_unchanged(after):
             return Decision(outcome="duplicate", reason="a newer event with the same content", article=self.current)
-        return self._listed(after)
+        return self._list_page(after)
 
     def _is_unchanged(self, after: Article) -> bool:
         """Whether the article is listed already, with this content and these dates."""
@@ -65,7 +65,7 @@ class Publication(Claimant):
             return release_at if release_at and release_at > self.now else None
         return self.event.published_at if is_embargo(self.event, self.now) else None
 
-    def _dated(self) -> Article:
+    def _apply_date(self) -> Article:
         """The article with its first publication and the date of its last change."""
         current, before = self.current, self._previous_owner()
         if before and current.shard is None:
@@ -84,7 +84,7 @@ class Publication(Claimant):
         out = tuple(entries_of(self.current, self.now))
         return self._leaving(Decision(outcome="held", reason=reason, article=after, out=out))
 
-    def _excluded(self, reason: str) -> Decision:
+    def _exclude(self, reason: str) -> Decision:
         """The event excludes its own page. Then a source of lower rank cannot list the page; a source of equal rank can."""
         decision = self._without_page("excluded", reason)
         page = weaker_page_removed(self.event, self.current.name, self.known, self.now)
@@ -96,7 +96,7 @@ class Publication(Claimant):
             out=decision.out + page.out,
         )
 
-    def _listed(self, after: Article) -> Decision:
+    def _list_page(self, after: Article) -> Decision:
         event = self.event
         general = GeneralEntry(
             self.url,
@@ -116,10 +116,12 @@ class Publication(Claimant):
         series = news_series(self.site, self.url)
         keeper = self._news_keeper(news, series) if news else None
         kept = keeper.news if keeper else None
-        may_become_news = news_reason in (NO_DATE, EXPIRED) and after.heard_at + NEWS_WINDOW > self.now
+        may_become_news = news_reason in (NO_DATE, EXPIRED) and is_current(after.received_at, self.now)
+        is_hidden = bool(hidden and out_of_news)
         after = replace(
             after,
-            state="hidden" if hidden and out_of_news else "listed",
+            state="hidden" if is_hidden else "listed",
+            is_unlisted=after.is_unlisted and is_hidden,
             reason=hidden,
             news_reason=out_of_news,
             dropped=event.dropped,
@@ -136,11 +138,7 @@ class Publication(Claimant):
             news=news,
             want_shard=want_shard,
             want_news=None if kept or not news else Want(series, line_bytes(news_line(news, self.site))),
-            out=tuple(
-                entry
-                for entry in decision.out
-                if entry.is_old_form or (entry.file, entry.url, entry.published) not in staying
-            ),
+            out=tuple(entry for entry in decision.out if (entry.file, entry.url, entry.published) not in staying),
         )
 
     def _want_shard(self, after: Article, size_bytes: int) -> Want | None:
@@ -153,7 +151,7 @@ class Publication(Claimant):
         """The series of shards in which a page gets its place for life."""
         if self.event.page:
             return PAGES_SERIES
-        return shard_series(self.site, after.first_published or after.heard_at, self.event.section)
+        return shard_series(self.site, after.first_published or after.received_at, self.event.section)
 
     def _news_keeper(self, news: NewsEntry, series: str) -> Article | None:
         """The article whose news place the new entry takes over, if any.

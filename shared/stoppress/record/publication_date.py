@@ -5,14 +5,14 @@ The rule:
 1. A date in the future is an embargo (`exclude.is_embargo`) and holds the article, listed or not. At the release it becomes
    the publication date.
 2. Else the first date stays. A later event may change it to an earlier date, or to a date up to five minutes after we first
-   heard of the article. If the event has a timestamp that is not before its date, the earliest timestamp of the article's
-   events counts instead of the moment when we first heard.
-3. Any later date is re-dating and is ignored, unless the site's `republish` allows it. So re-dating cannot keep an article in
-   the news for longer than 48 hours after its first event.
+   received the article. If the event has a timestamp that is not before its date, the earliest timestamp of the article's
+   events counts instead of the moment when we first received.
+3. Any later date is re-dating. It is ignored once an event has put the article into a file, unless the site's `republish`
+   allows it. So re-dating cannot keep an article in the news for longer than 48 hours after it was first listed.
 4. A date from a source of higher rank replaces one from a source of lower rank.
 5. Dates of late events count as if the events had come in order.
 
-A sender's clock may be ahead of ours. So a future date that is no embargo counts as the moment when we heard the event.
+A sender's clock may be ahead of ours. So a future date that is no embargo counts as the moment when we received the event.
 """
 
 from dataclasses import replace
@@ -27,19 +27,19 @@ from stoppress.primitives.instants import exact, whole
 
 
 def changed_at(event: ArticleEvent) -> datetime | None:
-    """When the article last changed according to its source, but not after the event was heard."""
-    assert event.heard_at
-    return whole(min(event.updated_at, event.heard_at)) if event.updated_at else None
+    """When the article last changed according to its source, but not after the event was received."""
+    assert event.received_at
+    return whole(min(event.updated_at, event.received_at)) if event.updated_at else None
 
 
-def first_heard(article: Article, event: ArticleEvent) -> Article:
-    """Set the moment we first heard of the article to this event's, if that is earlier."""
-    assert event.heard_at
+def first_received(article: Article, event: ArticleEvent) -> Article:
+    """Set the moment we first seen the article to this event's, if that is earlier."""
+    assert event.received_at
     if _is_of_deleted(article, event):
         return article
-    heard_at = min(article.heard_at, event.heard_at)
-    known_since = min(article.known_since or heard_at, event.timestamp or heard_at)
-    return replace(article, heard_at=heard_at, known_since=known_since if known_since < heard_at else None)
+    received_at = min(article.received_at, event.received_at)
+    known_since = min(article.known_since or received_at, event.timestamp or received_at)
+    return replace(article, received_at=received_at, known_since=known_since if known_since < received_at else None)
 
 
 def dated(article: Article, event: ArticleEvent, site: Site) -> Article:
@@ -64,15 +64,15 @@ def dated_late(article: Article, event: ArticleEvent, now: datetime) -> Article 
     if before is not None and rank == article.dated_by:
         if article.dated_order is None or date == before:
             return None
-        since = first_heard(article, event)
+        since = first_received(article, event)
         if order.is_before(article.dated_order):
-            was_embargo = exact(before) > article.dated_order.heard
+            was_embargo = exact(before) > article.dated_order.received
             stays = was_embargo or before < date or before <= _corrected_max(since, before, article.dated_order)
         else:
-            stays = not (date < before or date <= _corrected_max(since, date, order) or _was_embargo(event))
+            stays = not _replaces(since, event, date)
         if stays:
             return None
-    return replace(first_heard(article, event), first_published=date, dated_by=rank, dated_order=order)
+    return replace(first_received(article, event), first_published=date, dated_by=rank, dated_order=order)
 
 
 def released(article: Article) -> Article:
@@ -84,6 +84,7 @@ def released(article: Article) -> Article:
         dated_by=article.rank,
         dated_order=article.held_order,
         release_at=None,
+        is_unlisted=False,
     )
 
 
@@ -113,33 +114,40 @@ def inherited(article: Article, page: Article | None) -> Article:
 def _is_of_deleted(article: Article, event: ArticleEvent) -> bool:
     """Whether the event belongs to the deleted article that had the article's id before."""
     order = order_of(event)
-    return article.reborn is not None and min(order.timestamp or order.heard, order.heard) <= article.reborn
+    return article.reborn is not None and min(order.timestamp or order.received, order.received) <= article.reborn
 
 
 def _takes(article: Article, event: ArticleEvent, date: datetime, rank: int, site: Site) -> bool:
-    first = article.first_published
-    if first is None or article.dated_by < rank or site.republish == "new-date":
+    if article.first_published is None or article.dated_by < rank or site.republish == "new-date":
         return True
-    return _was_embargo(event) or date < first or date <= _corrected_max(article, date, order_of(event))
+    return _replaces(article, event, date)
+
+
+def _replaces(article: Article, event: ArticleEvent, date: datetime) -> bool:
+    """Return True if the date of a newer event replaces the article's date, which is of the same rank (rules 1 to 3 above)."""
+    assert article.first_published
+    if article.is_unlisted or _was_embargo(event) or date < article.first_published:
+        return True
+    return date <= _corrected_max(article, date, order_of(event))
 
 
 def _date(event: ArticleEvent) -> datetime | None:
-    """The event's date: an embargo as given, any other date not after the event was heard."""
-    assert event.heard_at
+    """The event's date: an embargo as given, any other date not after the event was received."""
+    assert event.received_at
     if event.published_at is None:
         return None
     is_exact = event.release is not None or _was_embargo(event)
-    return whole(event.published_at if is_exact else min(event.published_at, event.heard_at))
+    return whole(event.published_at if is_exact else min(event.published_at, event.received_at))
 
 
 def _was_embargo(event: ArticleEvent) -> bool:
-    """Whether the event's date was an embargo when the event was heard."""
-    assert event.heard_at
-    return is_embargo(replace(event, release=None), event.heard_at)
+    """Whether the event's date was an embargo when the event was received."""
+    assert event.received_at
+    return is_embargo(replace(event, release=None), event.received_at)
 
 
 def _corrected_max(article: Article, date: datetime, order: Order) -> datetime:
     """The latest date that counts as a correction (rule 2 above)."""
     is_behind = order.timestamp is None or exact(date) > order.timestamp
-    since = article.heard_at if is_behind else article.known_since or article.heard_at
+    since = article.received_at if is_behind else article.known_since or article.received_at
     return since + CLOCK_SKEW_MAX

@@ -10,9 +10,9 @@ from typing import TypeAlias
 
 from stoppress.aws import items, table
 from stoppress.model.article import Article, Claim, Entries, Known
-from stoppress.model.event import ArticleEvent, article_name, from_message, rank_of
+from stoppress.model.event import ArticleEvent, from_message, rank_of
 from stoppress.primitives.urls import identity
-from stoppress.record.claims import is_aimed_at, urls_of
+from stoppress.record.claims import aimed_at, copies_of, urls_of
 from stoppress.record.entry_keys import entry_keys_of
 from stoppress.record.late import is_late
 
@@ -57,7 +57,7 @@ def recall(questions: Iterable[Question]) -> list[Known | Exception]:
     """
     seen = _Seen()
     known: dict[int, Known | Exception] = {}
-    unanswered = {number: _guarded(_reads(question, seen)) for number, question in enumerate(questions)}
+    unanswered = {number: _catch_errors(_reads(question, seen)) for number, question in enumerate(questions)}
     while unanswered:
         wanted: set[Key] = set()
         for number, reads in list(unanswered.items()):
@@ -70,7 +70,7 @@ def recall(questions: Iterable[Question]) -> list[Known | Exception]:
     return [known[number] for number in sorted(known)]
 
 
-def _guarded(reads: Generator[set[Key], None, Known]) -> Generator[set[Key], None, Known | Exception]:
+def _catch_errors(reads: Generator[set[Key], None, Known]) -> Generator[set[Key], None, Known | Exception]:
     try:
         return (yield from reads)
     except Exception as error:  # noqa: BLE001 - one article's broken item must not stop the other events
@@ -82,7 +82,7 @@ def _reads(question: Question, seen: _Seen) -> Generator[set[Key], None, Known]:
     event, host = question.event, question.host
     first = {items.article_key(host, event.name)} if event.id else set()
     yield first | _claim_keys(host, urls_of(event, None))
-    own = yield from _aimed(event, host, seen)
+    own = yield from _read_article(event, host, seen)
     event = replace(event, id=own.id) if own else event
     urls = urls_of(event, own)
     yield _claim_keys(host, urls)
@@ -135,32 +135,23 @@ def _without_freed_places(articles: dict[str, Article], seen: _Seen) -> Generato
     return articles | freed
 
 
-def _aimed(event: ArticleEvent, host: str, seen: _Seen) -> Generator[set[Key], None, Article | None]:
-    """The event's article. For a removal by URL alone: the owner of the URL, if the removal means it."""
+def _read_article(event: ArticleEvent, host: str, seen: _Seen) -> Generator[set[Key], None, Article | None]:
+    """The event's article. For a removal by URL alone: the source's copy at the URL, live or waiting."""
     if event.id:
         return seen.article(host, event.name)
-    claim = _claims(host, urls_of(event, None), seen).get(identity(event.url or ""))
-    if claim is None or claim.owner == article_name(claim.source, ""):
-        return None
-    yield {items.article_key(host, claim.owner)}
-    owner = seen.article(host, claim.owner)
-    return owner if is_aimed_at(event, claim, owner) else None
+    copies = copies_of(event.source, _claims(host, urls_of(event, None), seen).get(identity(event.url or "")))
+    yield {items.article_key(host, name) for name in copies}
+    return aimed_at(event, [seen.article(host, name) for name in copies])
 
 
 def _claim_keys(host: str, urls: list[str]) -> set[Key]:
-    keys = {items.claim_key(host, url) for url in urls}
-    return keys | {key for url in urls if (key := items.old_claim_key(host, url))}
+    return {items.claim_key(host, url) for url in urls}
 
 
 def _claims(host: str, urls: list[str], seen: _Seen) -> dict[str, Claim]:
-    """The claims on URLs by the URL's identity. Versions before 0.1.0 stored some claims under another key."""
-    claims = {}
-    for url in urls:
-        if item := seen.of(items.claim_key(host, url)):
-            claims[identity(url)] = items.read_claim(item, url)
-        elif item := seen.of(items.old_claim_key(host, url)):
-            claims[identity(url)] = items.read_claim(item, url, is_old_form=True)
-    return claims
+    """Return the claims on URLs by the URL's identity."""
+    stored = {url: seen.of(items.claim_key(host, url)) for url in urls}
+    return {identity(url): items.read_claim(item, url) for url, item in stored.items() if item}
 
 
 def _entry_keys(articles: Iterable[Article]) -> set[Key]:

@@ -1,20 +1,21 @@
 """What a removal changes.
 
-A removal names an article by its id or a page by its URL. It deletes a page only while the article owns the page's URL, so
-a late or repeated removal takes no page from another article. A source also removes the page of a source of lower rank.
-A removal of an unknown page is recorded too: it stops older events that arrive later.
+A removal names an article by its id, or a source's own page by its URL. It deletes a page only while the article owns the
+page's URL, so a late or repeated removal takes no page from another article. A source also removes the page of a source of
+lower rank. The claim on a URL keeps the removal by URL alone: it stops older events of the source, waiting or still to come.
 """
 
 from dataclasses import replace
 from datetime import datetime
 
 from stoppress.model.article import Article, Claim, Decision, Known
-from stoppress.model.event import ArticleEvent, article_name, order_of, rank_of
+from stoppress.model.event import ArticleEvent, order_of, rank_of
 from stoppress.model.exclude import is_home
-from stoppress.model.order import is_claimed_before, page_order
+from stoppress.model.order import page_order
 from stoppress.primitives.urls import identity
 from stoppress.record.claims import leave, outranked_by
 from stoppress.record.entry_keys import displace, entries_of, without_entries
+from stoppress.record.publication_date import newest
 
 
 def removed(event: ArticleEvent, current: Article, known: Known, now: datetime) -> Decision:
@@ -55,30 +56,15 @@ def weaker_page_removed(event: ArticleEvent, owner: str, known: Known, now: date
     )
 
 
-def url_removed(event: ArticleEvent, known: Known) -> Decision:
-    """A removal by URL alone, where the source has no article at the URL."""
+def url_removed(event: ArticleEvent, known: Known, decision: Decision) -> Decision:
+    """Also store a removal by URL alone in the claim: it stops older events of its source, whoever owns the URL now."""
     assert event.url
-    assert event.heard_at
-    claim, owner, order = known.claims.get(identity(event.url)), article_name(event.source, ""), order_of(event)
-    if claim and claim.live and claim.rank >= rank_of(event.source):
-        return Decision(outcome="excluded", reason=f"the page is {claim.owner}'s: only its own source removes it")
-    if claim and claim.live:
-        return weaker_page_removed(event, owner, known, event.heard_at)
-    if claim and claim.rank > rank_of(event.source):
-        return Decision(outcome="excluded", reason=f"{claim.owner} has removed this page already")
-    if claim and is_claimed_before(order, claim.order, same_source=claim.source == event.source):
-        return Decision(outcome="late", reason="a newer event of this URL was heard before")
-    buried = Claim(
-        event.site,
-        event.url,
-        owner,
-        live=False,
-        order=page_order(order),
-        is_old_form=claim.is_old_form if claim else False,
-        rev=claim.rev if claim else None,
-    )
-    return Decision(
-        outcome="removed",
-        reason="no page was known at its URL; older events of that URL no longer count",
-        claims=(buried,),
-    )
+    page = identity(event.url)
+    claims = {identity(claim.url): claim for claim in (*known.claims.values(), *decision.claims)}
+    order = replace(page_order(order_of(event)), removal="unpublished")
+    latest = newest(claims[page].removed.get(event.source), order)
+    assert latest
+    changed = replace(claims[page], removed={**claims[page].removed, event.source: latest})
+    others = tuple(claim for claim in decision.claims if identity(claim.url) != page)
+    reason = decision.reason or "older events of its source for this URL no longer count"
+    return replace(decision, reason=reason, claims=(*others, changed))

@@ -33,22 +33,22 @@ class Attempt:
 
 
 def begin(site: Site, request: RewriteRequest, now: datetime) -> Attempt:
-    """Read a file's mark, then its object. If a newer configuration wrote the object, that configuration is loaded.
+    """Read a file's mark, then its object. If another configuration wrote the object, the one in force is read.
 
     In this order an unchanged file costs a read unit and not a write unit. And if an emptied file is filled again meanwhile, its
     mark is not deleted.
     """
     mark = None if _needs_no_mark(site, request) else mark_of(site, request.file)
     stored = bucket.read(site.host, request.file)
-    if stored and stored.config_version > site.version:
-        site = sites.load_kept(request.site, at_least=stored.config_version)
+    if stored and stored.ours and stored.config != site.digest:
+        site = sites.reload(request.site) or site
     return Attempt(site, request, mark, stored, now)
 
 
 def _needs_no_mark(site: Site, request: RewriteRequest) -> bool:
     """Whether no mark needs to be read. robots.txt never has one; an index may have one for its gzip form, present or past."""
     if request.file == INDEX_FILE:
-        return not (site.outputs.gzip or request.config_version)
+        return not (site.outputs.gzip or request.checks_all)
     return request.file == ROBOTS_FILE
 
 

@@ -3,35 +3,34 @@
 They are put after the file and before its mark. A gzip file is deleted only when the index no longer lists it.
 """
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from stoppress.aws import bucket, queues, sites, table
+from stoppress.aws import bucket, queues, table
 from stoppress.aws.bucket import StoredFile
 from stoppress.aws.items import file_pk, places_pk, read_news, read_series, series_files
 from stoppress.aws.queues import RewriteRequest
-from stoppress.aws.sites import SETTLED_AFTER
 from stoppress.model import file_names
 from stoppress.model.entries import NewsEntry
 from stoppress.model.file_headers import headers
+from stoppress.model.news_window import select_news
 from stoppress.model.site import Site
 from stoppress.rewrite.attempt import Attempt
 from stoppress.sitemaps.atom import atom_feed
 from stoppress.sitemaps.gzip_text import compressed, text_sitemap
-from stoppress.sitemaps.render import Rendered, in_window
+from stoppress.sitemaps.render import Rendered
 
-# A gzip file in the index, without its `.gz`.
-_PACKED = re.compile(rb"/([^/<]+)\.gz</loc>")
+# A mark that no longer names a form reaches the index in a second or two. The retries of the rewrites queue cover more.
+UNLISTED_AFTER_SECONDS = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Forms:
     """The other forms of a rendered file, made on demand: most rewrites need none, and a feed reads its whole series.
 
-    `more_indexes`: the parts of the index after the first. `news`: the entries of a news sitemap that was made from all
-    of them.
+    `more_indexes`: the parts of the index after the first. `news`: the entries of a news sitemap that were read, all of them
+    unless changes were folded into the file.
     """
 
     site: Site
@@ -61,28 +60,22 @@ class Forms:
         series = file_names.series_of(self.file)
         files = series_files(read_series(series, table.get(places_pk(self.site.host), series)))
         others = [table.query(file_pk(self.site.host, other)) for other in files if other != self.file]
-        entries = in_window([*self.news, *(read_news(item) for items in others for item in items)], self.site, self.now)
+        entries = select_news(
+            [*self.news, *(read_news(item) for items in others for item in items)], self.site, self.now
+        )
         name = file_names.atom_name(series)
         return {name: atom_feed(entries, self.site, file=name, hub=self.site.outputs.hub)}
 
 
 def replace_forms(attempt: Attempt, bodies: Mapping[str, bytes], changed: datetime) -> tuple[str, ...]:
-    """Put a file's other forms and delete unwanted ones. Returns the names for its mark. Raises Overtaken.
-
-    A changed configuration adds forms at once. Forms are listed and deleted only when no function uses the old configuration
-    any more (`repair_forms`). Until then a rewriter with the old one could delete what the index lists.
-    """
+    """Put a file's other forms, delete unwanted ones, and return the names for the file's mark. Raises Overtaken."""
     site, request = attempt.site, attempt.request
     _write_forms(site, bodies, changed)
-    before = set(attempt.mark.also) if attempt.mark else set()
-    if request.repair_forms and request.config_version == site.version:
-        # A rewriter that was killed may have left forms that no mark names.
-        delete_forms(site, stored_forms(site, (before | possible_forms(attempt.file)) - bodies.keys()))
-    elif attempt.file == file_names.INDEX_FILE:
-        # No index lists the index's forms, so its mark names all that may exist.
-        return tuple(sorted(before | bodies.keys()))
-    elif attempt.mark:
-        return tuple(sorted(before & bodies.keys()))
+    unwanted = set(attempt.mark.also if attempt.mark else ()) - bodies.keys()
+    if request.checks_all:
+        # A rewriter that was killed, or that used an older configuration, may have left forms that no mark names.
+        unwanted |= possible_forms(attempt.file) - bodies.keys()
+    delete_forms(site, attempt.file, stored_forms(site, unwanted))
     return tuple(sorted(bodies))
 
 
@@ -97,9 +90,7 @@ def _write_forms(site: Site, bodies: Mapping[str, bytes], changed: datetime) -> 
         is_shared = name.endswith(".atom")
         if stored is None or (stored.body != body and (is_shared or not stored.ours or stored.changed <= changed)):
             at = max(changed, stored.changed) if stored else changed
-            bucket.write(
-                site.host, name, body, *headers(name), replaces=stored, changed=at, config_version=site.version
-            )
+            bucket.write(site.host, name, body, *headers(name), replaces=stored, changed=at, config=site.digest)
 
 
 def possible_forms(file: str) -> set[str]:
@@ -115,32 +106,18 @@ def possible_forms(file: str) -> set[str]:
 
 
 def stored_forms(site: Site, names: Iterable[str]) -> dict[str, StoredFile]:
-    """Other forms in the bucket by name, without those that a newer configuration wrote."""
-    forms = {name: stored for name in sorted(names) if (stored := bucket.read(site.host, name))}
-    highest = max((stored.config_version for stored in forms.values()), default=0)
-    # Parameter versions restart at 1 after a deletion, so a version above the latest one is an older configuration's.
-    latest = sites.load_kept(site.host, at_least=highest).version if highest > site.version else site.version
-    return {name: stored for name, stored in forms.items() if not site.version < stored.config_version <= latest}
+    """Return those of the named forms that are in the bucket."""
+    return {name: stored for name in sorted(names) if (stored := bucket.read(site.host, name))}
 
 
-def delete_forms(site: Site, forms: Mapping[str, StoredFile]) -> None:
-    """Delete other forms, except those that the index still lists. Raises Overtaken if one has changed since it was read."""
-    # A form that is still listed is deleted later: see `requeue_unlisted_forms`.
+def delete_forms(site: Site, file: str, forms: Mapping[str, StoredFile]) -> None:
+    """Delete other forms of a file. Raises Overtaken if one has changed since it was read.
+
+    A form that the index still lists stays, and the file is requested again: by then its new mark has changed the index.
+    """
     index = bucket.read(site.host, file_names.INDEX_FILE) if forms else None
     listed = {name for name in forms if index and f"/{name}</loc>".encode() in index.body}
     for name in sorted(forms.keys() - listed):
         bucket.delete(site.host, name, forms[name])
-
-
-def requeue_unlisted_forms(attempt: Attempt, index: Rendered) -> None:
-    """If the new index drops gzip files, have these files rewritten later, which deletes them.
-
-    Requests are sent before the index is put, so that a crash in between sends them again. Their delay lets the rewriter of the
-    index finish.
-    """
-    site, stored = attempt.site, attempt.stored
-    if attempt.file != file_names.INDEX_FILE or stored is None or not stored.ours:
-        return
-    unlisted = set(_PACKED.findall(stored.body)) - set(_PACKED.findall(index.body))
-    requests = [RewriteRequest(site.host, name.decode(), site.version, repair_forms=True) for name in sorted(unlisted)]
-    queues.send_rewrites(requests, int(SETTLED_AFTER.total_seconds()))
+    if listed:
+        queues.send_rewrites([RewriteRequest(site.host, file, checks_all=True)], UNLISTED_AFTER_SECONDS)

@@ -18,7 +18,8 @@ from stoppress.model.site import Site
 from stoppress.rewrite.attempt import Attempt, mark_of
 from stoppress.rewrite.output_formats import Forms, possible_forms
 from stoppress.rewrite.publish import plan_of
-from stoppress.rewrite.render import assert_valid, render
+from stoppress.rewrite.render import render
+from stoppress.sitemaps.broken_file import assert_valid
 from stoppress.sitemaps.render import render_index
 
 # Files that are read and rendered at once. More would need more memory, and more connections than boto3 keeps.
@@ -70,9 +71,8 @@ class LineCounts:
 def predict(site: Site, now: datetime) -> Iterator[FileChange]:
     """Every file of the site: its bytes now, and its bytes once this configuration has been applied at `now`.
 
-    roll_window has all files rewritten twice. Other forms that are no longer wanted are then gone. A file that the change empties
-    stays for a day. `site.version` must be higher than the version in force. Raises FileTooLarge and BrokenFile if a file could not
-    be written, and the errors of bucket and table.
+    Other forms that are no longer wanted are then gone. A file that the change empties stays for a day. Raises FileTooLarge and
+    BrokenFile if a file could not be written, and the errors of bucket and table.
     """
     stored = {listed.file for listed in bucket.listed(site.host)}
     marks: dict[str, Mark] = {}
@@ -106,7 +106,7 @@ def _some_at_once(predicted: Callable[[str], _Predicted], files: Sequence[str]) 
 
 
 def _attempt(site: Site, file: str, now: datetime, stored: Collection[str]) -> Attempt:
-    request = RewriteRequest(site.host, file, site.version, repair_forms=True)
+    request = RewriteRequest(site.host, file, checks_all=True)
     mark = None if file == ROBOTS_FILE else mark_of(site, file)
     return Attempt(site, request, mark, bucket.read(site.host, file) if file in stored else None, now)
 
@@ -119,7 +119,7 @@ def _rewritten(attempt: Attempt, marks: dict[str, Mark]) -> dict[str, bytes]:
     if plan.is_over:
         return {}
     if plan.is_written:
-        assert_valid(site, file, rendered, plan.file_changed)
+        assert_valid(file, rendered, site.origin)
     others = forms.bodies()
     if file != ROBOTS_FILE:
         mark = plan.mark if plan.must_announce or attempt.mark is None else attempt.mark
@@ -129,7 +129,7 @@ def _rewritten(attempt: Attempt, marks: dict[str, Mark]) -> dict[str, bytes]:
 
 def _index(attempt: Attempt, marks: Mapping[str, Mark]) -> dict[str, bytes]:
     rendered, *more = render_index(marks.values(), attempt.site)
-    assert_valid(attempt.site, INDEX_FILE, rendered, attempt.now)
+    assert_valid(INDEX_FILE, rendered, attempt.site.origin)
     forms = Forms(attempt.site, INDEX_FILE, rendered, attempt.now, more_indexes=more)
     return {INDEX_FILE: rendered.body} | forms.bodies()
 

@@ -8,18 +8,20 @@ import hashlib
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from stoppress.aws import bucket, queues, table
+from stoppress.aws import bucket, due, queues, table
 from stoppress.aws.bucket import Overtaken
 from stoppress.aws.items import mark_item
 from stoppress.model.entries import Mark
 from stoppress.model.file_headers import headers
 from stoppress.model.file_names import INDEX_FILE, ROBOTS_FILE, is_news, permanent_files
+from stoppress.model.news_window import window_end
 from stoppress.model.site import Site
 from stoppress.primitives.instants import exact
 from stoppress.rewrite.attempt import Attempt, mark_of
-from stoppress.rewrite.output_formats import Forms, replace_forms, requeue_unlisted_forms
-from stoppress.rewrite.render import assert_valid, form_of
+from stoppress.rewrite.output_formats import Forms, replace_forms
+from stoppress.rewrite.render import form_of
 from stoppress.rewrite.retire import is_over, retire, schedule_retirement
+from stoppress.sitemaps.broken_file import assert_valid
 from stoppress.sitemaps.render import Rendered
 
 REWRITTEN = "sitemap rewritten"
@@ -32,7 +34,7 @@ UNMARKED = (INDEX_FILE, ROBOTS_FILE)
 class Plan:
     """What to do about a file.
 
-    `mark`: the file's next mark, still without the names of the other forms.
+    `mark`: the file's next mark, at first without other forms and expiry.
     `file_changed`: when the object changed. Its other forms carry the same instant. The mark has a later one if a file with
     unchanged bytes leaves the index.
     `stays`: the file lists a page, or is permanent. A file that does not stay is deleted after a day (`is_over`).
@@ -64,7 +66,11 @@ def commit(attempt: Attempt, rendered: Rendered, forms: Forms) -> str:
     _put(attempt, plan, rendered)
     mark_before, also = _put_forms(attempt, plan, forms)
     _announce(attempt, plan)
-    _mark(attempt, plan, mark_before, also)
+    _mark(
+        attempt,
+        replace(plan, mark=replace(plan.mark, also=also, expires=_schedule_expiry(attempt, forms))),
+        mark_before,
+    )
     return "written" if plan.is_written else "unchanged"
 
 
@@ -90,10 +96,7 @@ def plan_of(attempt: Attempt, rendered: Rendered) -> Plan:
         is_written=is_written,
         is_put=is_put,
         must_announce=must_announce,
-        checks_forms=must_announce
-        or attempt.request.repair_forms
-        or bool(attempt.request.config_version)
-        or file == INDEX_FILE,
+        checks_forms=must_announce or attempt.request.checks_all or file == INDEX_FILE,
     )
 
 
@@ -123,8 +126,7 @@ def _put(attempt: Attempt, plan: Plan, rendered: Rendered) -> None:
     """Put the file if its bytes or metadata differ. Raises BrokenFile, Overtaken."""
     site, file, stored = attempt.site, attempt.file, attempt.stored
     if plan.is_written:
-        assert_valid(site, file, rendered, plan.file_changed)
-        requeue_unlisted_forms(attempt, rendered)
+        assert_valid(file, rendered, site.origin)
     if plan.is_put:
         bucket.write(
             site.host,
@@ -133,7 +135,7 @@ def _put(attempt: Attempt, plan: Plan, rendered: Rendered) -> None:
             *headers(file),
             replaces=stored,
             changed=plan.file_changed,
-            config_version=site.version,
+            config=site.digest,
             form=form_of(site) if rendered.by_line else "",
             whole=stored.whole if stored and rendered.fresh is not None else attempt.now,
         )
@@ -159,18 +161,32 @@ def _announce(attempt: Attempt, plan: Plan) -> None:
             schedule_retirement(attempt.site, mark.file, mark.changed)
 
 
-def _mark(attempt: Attempt, plan: Plan, before: Mark | None, also: tuple[str, ...]) -> None:
+def _schedule_expiry(attempt: Attempt, forms: Forms) -> datetime | None:
+    """Have roll_window look at a news sitemap when its oldest entry expires. Return that instant, for the mark.
+
+    Once the instant is past, roll_window itself writes the next one. Only entries that are new need a record then.
+    """
+    before = attempt.mark.expires if attempt.mark else None
+    before = before if before and before > attempt.now else None
+    oldest = min((window_end(entry.published) for entry in forms.news), default=None)
+    if oldest is None or (before and before <= oldest):
+        return before
+    due.write(due.expiry(attempt.site.host, attempt.file, oldest))
+    return oldest
+
+
+def _mark(attempt: Attempt, plan: Plan, before: Mark | None) -> None:
     """Write the file's commit mark. The index has one only for its other forms. Raises Overtaken."""
-    site = attempt.site
+    site, also = attempt.site, plan.mark.also
     if attempt.file == ROBOTS_FILE:
         return
     if attempt.file == INDEX_FILE:
         if also != (before.also if before else ()):
-            table.put_if(mark_item(site.host, replace(plan.mark, also=also)))
+            table.put_if(mark_item(site.host, plan.mark))
     elif plan.must_announce:
-        _put_mark(site, replace(plan.mark, also=also), before)
-    elif before and (also != before.also or not attempt.request.config_version):
-        _put_mark(site, replace(before, also=also), before)
+        _put_mark(site, plan.mark, before)
+    elif before:
+        _put_mark(site, replace(before, also=also, expires=plan.mark.expires), before)
 
 
 def _put_mark(site: Site, mark: Mark, before: Mark | None) -> None:

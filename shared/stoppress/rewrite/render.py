@@ -7,9 +7,6 @@ from typing import TypeVar
 from stoppress.aws import table
 from stoppress.aws.bucket import StoredFile
 from stoppress.aws.items import Item, file_pk, read_general, read_mark, read_news
-from stoppress.check.checker import check
-from stoppress.check.findings import Findings
-from stoppress.check.input import InMemory, Source
 from stoppress.model.file_names import INDEX_FILE, ROBOTS_FILE, is_news, is_pages
 from stoppress.model.site import Site
 from stoppress.rewrite.attempt import Attempt
@@ -26,17 +23,7 @@ FOLD_ENTRIES_MAX = table.BATCH_KEYS_MAX
 # A file is made from all its entries at least this often, so that a change that was missed is corrected by then.
 WHOLE_EVERY = timedelta(hours=6)
 
-# Rules that one article's own texts can break. Such a fault harms that article, and must not keep the file from being written.
-SPARED = frozenset(
-    "alternate-not-mutual escaped-twice hreflang news-home news-language news-name title-empty title-markup"
-    " video-description video-url video-value".split()
-)
-
 _T = TypeVar("_T")
-
-
-class BrokenFile(ValueError):
-    """A file would break a rule of the protocol. Nothing is written; the last good file remains."""
 
 
 def fold(attempt: Attempt) -> tuple[Rendered, Forms] | None:
@@ -50,8 +37,10 @@ def fold(attempt: Attempt) -> tuple[Rendered, Forms] | None:
     # A key costs a read unit however small its item is; reading the partition costs one for each 4 KB.
     if len(entries) > min(FOLD_ENTRIES_MAX, len(stored.body) // READ_UNIT_BYTES):
         return None
-    rendered = _folded(attempt, stored.body, _changed_items(site, file, entries))
-    return (rendered, Forms(site, file, rendered, attempt.now)) if rendered else None
+    items = _changed_items(site, file, entries)
+    rendered = _folded(attempt, stored.body, items)
+    news = [read_news(item) for item in items.values() if item] if is_news(file) else []
+    return (rendered, Forms(site, file, rendered, attempt.now, news=news)) if rendered else None
 
 
 def _changed_items(site: Site, file: str, entries: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Item | None]:
@@ -80,7 +69,7 @@ def _can_fold(site: Site, file: str, stored: StoredFile, now: datetime) -> bool:
 
     A feed needs all entries.
     """
-    is_made_alike = stored.config_version == site.version and stored.form == form_of(site)
+    is_made_alike = stored.form == form_of(site)
     is_young = stored.whole is not None and now < stored.whole + WHOLE_EVERY
     return is_made_alike and is_young and not is_pages(file) and not (is_news(file) and site.outputs.atom)
 
@@ -105,22 +94,8 @@ def render(site: Site, file: str, now: datetime) -> tuple[Rendered, Forms]:
         news = [read_news(item) for item in items]
         rendered = render_news(news, site, now)
         return rendered, Forms(site, file, rendered, now, news=news)
-    entries = map(read_general, items)
-    rendered = (render_pages if is_pages(file) else render_general)(entries, site)
+    stored = {item["sk"]: read_general(item) for item in items}
+    departed = frozenset(key for key, entry in stored.items() if entry is None)
+    entries = filter(None, stored.values())
+    rendered = (render_pages if is_pages(file) else render_general)(entries, site, departed)
     return rendered, Forms(site, file, rendered, now)
-
-
-def assert_valid(site: Site, file: str, rendered: Rendered, changed: datetime) -> None:
-    """Check a file before anybody can read it, as `stoppress check` does. Raises BrokenFile.
-
-    A folded file is checked by its new lines alone: the others were checked before.
-    """
-    body = rendered.body if rendered.fresh is None else rendered.fresh
-    if file == ROBOTS_FILE or not body:
-        return
-    findings = Findings(each_max=1, severities=frozenset({"error"}))
-    source = Source(file, f"{site.origin}/{file}", InMemory(file, body))
-    check([source], findings, changed, is_all=False)
-    if broken := [finding for finding in findings if finding.rule.name not in SPARED]:
-        reasons = "; ".join(f"line {finding.line}: {finding.rule.id} {finding.message}" for finding in broken)
-        raise BrokenFile(f"{file} would break the protocol, and is not written: {reasons}")

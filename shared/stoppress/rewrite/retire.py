@@ -5,7 +5,7 @@ The file is deleted first, then its other forms, then its mark. After a crash th
 
 from datetime import datetime, timedelta
 
-from stoppress.aws import bucket, table
+from stoppress.aws import bucket, due, table
 from stoppress.aws.bucket import Overtaken
 from stoppress.aws.items import due_item, due_pk, due_sk, file_pk, places_pk, read_series, series_files
 from stoppress.aws.queues import RewriteRequest
@@ -37,6 +37,8 @@ def schedule_retirement(site: Site, file: str, emptied: datetime) -> None:
     """Have a file that was emptied at this instant rewritten a day later."""
     release = emptied + EMPTIED_KEPT
     message = RewriteRequest(site.host, file, release=release).message()
+    # In this order a crash leaves a record without a message, which roll_window deletes, and no message without a record.
+    due.write(due.messages(site.host, release))
     table.put_if(due_item(site.host, release, _due_name(file), message, queue="rewrites"))
 
 
@@ -64,7 +66,7 @@ def retire(attempt: Attempt) -> str:
         bucket.delete(site.host, file, stored)
     elif forms and bucket.read(site.host, file):
         raise Overtaken(f"another rewriter wrote {site.host}/{file}: read and render the file again")
-    delete_forms(site, forms)
+    delete_forms(site, file, forms)
     if mark:
         try:
             table.delete(file_pk(site.host, INDEX_FILE), file, "digest = :digest", {":digest": mark.digest})

@@ -1,134 +1,180 @@
-"""What is due every minute for every site.
+"""Do what is due, each minute: see `aws.due`. Nothing is read of a site that has nothing due.
 
-Released articles are sent to the articles queue, files that were emptied a day ago to the rewrites queue. Expired news entries are
-deleted. After a change of configuration all files of the site are sent to the rewrites queue. A due record stays until its consumer
-deletes it: a crash sends twice, and loses nothing.
+Released articles are sent to the articles queue, files that were emptied a day ago and the files of a changed site to the rewrites
+queue. Expired news entries are deleted. A due record stays until its work is done: a crash sends twice, and loses nothing.
 """
 
+import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime
-from itertools import islice
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from itertools import zip_longest
 
-from stoppress.aws import items, queues, table
-from stoppress.aws.inventory import all_files
+from stoppress.aws import due, items, queues, sites, table
+from stoppress.aws.due import Due
 from stoppress.aws.places import give_back
-from stoppress.aws.queues import RewriteRequest, read_rewrite
-from stoppress.aws.sites import SETTLED_AFTER
+from stoppress.aws.queues import AllFiles, read_rewrite
 from stoppress.model.event import from_message
 from stoppress.model.file_names import NEWS_SERIES
-from stoppress.model.limits import NEWS_WINDOW
+from stoppress.model.news_window import NEWS_WINDOW, window_start
 from stoppress.model.places import Place
-from stoppress.model.site import Site
+from stoppress.model.site import BadConfiguration
 from stoppress.primitives.deadline import NEVER, Deadline
-from stoppress.primitives.instants import epoch_seconds, exact, iso, parse
+from stoppress.primitives.instants import exact, iso, parse
 
-# As many due records as one minute can send. The rest is sent in the next minute.
-DUE_MAX = 2_000
-# Attributes of an applied configuration that come from Parameter Store.
-_CONTENT = {"version", "document", "feeds_versions"}
+# A message that is still on its way after this long is sent again. The queues deliver a failed message for about that long.
+RESEND_AFTER = timedelta(minutes=10)
+# reconcile_sites runs every night; two more hours let a run be late.
+RECONCILED_EVERY = timedelta(hours=26)
 
-
-# Each minute the run starts this many sites further on. The number is prime, so that every site is first at some time.
-TURN = 7_919
+_logger = logging.getLogger(__name__)
 
 
 def beat(now: datetime) -> None:
     """Send a heartbeat through the table's stream, so that rewrite_sitemaps has a batch each minute.
 
-    FilesLateAlarm rings if batches stop.
+    FilesLateAlarm fires if batches stop.
     """
     table.put_if({"pk": items.HEARTBEAT, "sk": "-", "at": exact(now)})
 
 
-class NotApplied(Exception):
-    """The stored configuration of a site may differ from the site's parameter. The text is the error that prevented the change."""
+def roll(now: datetime, deadline: Deadline = NEVER) -> tuple[Counter[str], list[Exception]]:
+    """Do what is due until the deadline. Return counts by metric, and the errors. An error does not stop the other work.
 
-
-def in_turn(sites: Iterable[Site], now: datetime) -> list[Site]:
-    """Sites in another order each minute, so that a run that is too short does not always leave out the same sites."""
-    by_host = sorted(sites, key=lambda site: site.host)
-    start = epoch_seconds(now) // 60 * TURN % max(1, len(by_host))
-    return by_host[start:] + by_host[:start]
-
-
-def roll(site: Site, now: datetime, deadline: Deadline = NEVER) -> tuple[Counter[str], list[Exception]]:
-    """Run a site's due tasks. Returns counts by metric, and the errors of tasks. A failing task does not stop the others.
-
-    Among the errors is NotApplied if the task that stores the site's configuration failed.
-    Work that is unfinished at the deadline is due in the next minute.
+    The kinds take turns, so that a backlog of one does not delay another.
     """
     done: Counter[str] = Counter()
     failures: list[Exception] = []
-    tasks: Sequence[Callable[[Site, datetime, Deadline], Counter[str]]] = (
-        _send_due,
-        _expire_news,
-        _apply_configuration,
-    )
-    for task in tasks:
-        try:
-            done += task(site, now, deadline)
-        except Exception as error:  # noqa: BLE001 - the other tasks go on; the next minute tries again
-            failures.append(NotApplied(repr(error)) if task is _apply_configuration else error)
+    for turn in zip_longest(*(_until(kind, now, failures) for kind in due.KINDS)):
+        for record in filter(None, turn):
+            if deadline.is_over():
+                return done + Counter(DueNotReached=1), failures
+            try:
+                done += _handle(record, now, deadline)
+            except Exception as error:  # noqa: BLE001 - the other work goes on; the next minute tries again
+                error.add_note(f"{record.kind}: {record.name}")
+                failures.append(error)
     return done, failures
 
 
-def _send_due(site: Site, now: datetime, _: Deadline) -> Counter[str]:
+def _until(kind: str, now: datetime, failures: list[Exception]) -> Iterator[Due]:
+    try:
+        yield from due.until(kind, now)
+    except Exception as error:  # noqa: BLE001 - the other kinds go on
+        failures.append(error)
+
+
+def _handle(record: Due, now: datetime, deadline: Deadline) -> Counter[str]:
+    if record.kind == due.MESSAGES:
+        return _send_messages(record, now)
+    if record.kind == due.EXPIRIES:
+        return _expire_news(record, now, deadline)
+    kind, _, host = record.name.partition("#")
+    handle: Callable[[Due, str, datetime], Counter[str]] = {
+        due.CONFIGURATION: _apply_configuration,
+        due.SILENCE: _watch_events,
+        due.RECONCILIATION: _watch_reconciliation,
+    }[kind]
+    return handle(record, host, now)
+
+
+def _send_messages(record: Due, now: datetime) -> Counter[str]:
+    """Send the messages of a site that were due at one instant. Their consumers delete them. Those of a removed site wait."""
+    host, _, release = record.name.partition("#")
+    current = sites.read_current(host)
+    if current and current.is_removed:
+        due.move(record, now + RESEND_AFTER)
+        return Counter()
     articles, rewrites, unreadable = [], [], []
-    for item in islice(table.query(items.due_pk(site.host), below=exact(now) + "~"), DUE_MAX):
+    messages = list(table.query(items.due_pk(host), prefix=f"{release}#"))
+    if not messages:
+        due.done(record)
+    for item in messages:
         try:
             if item["queue"] == "articles":
                 articles.append(from_message(item["message"]))
             else:
                 rewrites.append(read_rewrite(item["message"]))
         except ValueError as error:
-            unreadable.append(ValueError(f"due record {item['sk']} of {site.host}: {error}"))
+            unreadable.append(ValueError(f"due record {item['sk']} of {host}: {error}"))
     queues.send_articles(articles)
     queues.send_rewrites(rewrites)
+    if articles or rewrites:
+        due.move(record, now + RESEND_AFTER)
     if unreadable:
         raise ExceptionGroup("some due records cannot be read: correct or delete them", unreadable)
     return Counter(ArticlesReleased=len(articles), FilesReleased=len(rewrites))
 
 
-def _expire_news(site: Site, now: datetime, deadline: Deadline) -> Counter[str]:
-    """Delete expired news entries, whose sort keys begin with the publication date. The stream then wakes the rewriter."""
-    # All news series, including those of editions that the configuration no longer names.
-    series = (
-        items.read_series(item["sk"], item) for item in table.query(items.places_pk(site.host), prefix=NEWS_SERIES)
-    )
+def _expire_news(record: Due, now: datetime, deadline: Deadline) -> Counter[str]:
+    """Delete the expired entries of a news sitemap, whose sort keys begin with the publication date.
+
+    The stream then wakes the rewriter. The next record is written before this one is deleted.
+    """
+    host, _, file = record.name.partition("/")
+    pk = items.file_pk(host, file)
     expired: list[Place] = []
     try:
-        for file in [file for news in series for file in items.series_files(news)]:
-            for item in table.query(items.file_pk(site.host, file), below=iso(now - NEWS_WINDOW) + "~"):
-                if deadline.is_over():
-                    return Counter(EntriesExpired=len(expired))
-                removed = table.delete(item["pk"], item["sk"])
-                if removed:
-                    expired.append(items.read_news_place(removed))
+        for item in table.query(pk, below=iso(window_start(now)) + "~"):
+            if deadline.is_over():
+                return Counter(EntriesExpired=len(expired), DueNotReached=1)
+            if removed := table.delete(item["pk"], item["sk"]):
+                expired.append(items.read_news_place(removed))
     finally:  # a failing delete must not lose the places freed before it
-        give_back(site.host, expired)
-    return Counter(EntriesExpired=len(expired))
+        give_back(host, expired)
+    has_entries = due.write_next_expiry(host, file)
+    due.done(record)
+    is_emptied = bool(expired) and not has_entries and _is_empty_too_soon(host)
+    return Counter(EntriesExpired=len(expired), SitesEmptied=int(is_emptied))
 
 
-def _apply_configuration(site: Site, now: datetime, _: Deadline) -> Counter[str]:
-    """After a change of configuration, and for a new site, have all files rewritten.
+def _is_empty_too_soon(host: str) -> bool:
+    """Whether no story is left in the news of a site, although `silent_after_hours` does not allow for more than the window."""
+    series = (items.read_series(item["sk"], item) for item in table.query(items.places_pk(host), prefix=NEWS_SERIES))
+    # The count of places is sometimes too high and never too low, so no site with news counts as empty.
+    if any(used.entries for news in series for used in news.files):
+        return False
+    site = sites.reload(host)
+    return site is not None and timedelta(hours=site.silent_after_hours or 0) <= NEWS_WINDOW
 
-    They are rewritten once more when no function uses the old configuration any more (`settled`). Until then rewrite_sitemaps may
-    still write a file by the old configuration. So the forms of files that only the old configuration asks for stay until then.
-    """
-    applied = table.get(*items.configuration_key(site.host))
-    document = site.model_dump_json()
-    # The document is compared too: versions restart at 1 when a parameter is deleted and created again.
-    content = {"version": site.version, "document": document}
-    if site.feeds_versions:
-        content["feeds_versions"] = site.feeds_versions
-    known = bool(applied and {name: applied[name] for name in applied.keys() & _CONTENT} == content)
-    if applied and known and (applied["settled"] or now < parse(applied["sent_at"]) + SETTLED_AFTER):
+
+def _apply_configuration(record: Due, host: str, now: datetime) -> Counter[str]:
+    """Have all files of a changed site rewritten. The record of an unreadable version stays, so that an alarm stays in ALARM."""
+    try:
+        site = sites.reload(host)
+        fault = site.fault if site else ""
+    except BadConfiguration as error:
+        site, fault = None, str(error)
+    if fault:
+        _logger.error("site unreadable: %s: %s", host, fault)
+        return Counter(SitesUnreadable=1)
+    if site is None:
+        due.done(record)
         return Counter()
-    # Always with robots.txt: a run that was killed before the put below may have had it written for an earlier configuration.
-    files = all_files(site, robots=True)
-    queues.send_rewrites([RewriteRequest(site.host, file, site.version, repair_forms=known) for file in files])
-    pk, sk = items.configuration_key(site.host)
-    sent = {"sent_at": exact(now), "settled": known}
-    table.put({"pk": pk, "sk": sk} | content | sent, int(applied["rev"]) if applied else None)
-    return Counter(FilesOfChangedSites=len(files))
+    later = Due(record.kind, now + RESEND_AFTER, record.name)
+    queues.send_rewrites([AllFiles(host, later.sk)])
+    due.move(record, later.at)
+    return Counter(SitesChanged=1)
+
+
+def _watch_events(record: Due, host: str, now: datetime) -> Counter[str]:
+    """Report a site without an event for `silent_after_hours`, each minute until the next event."""
+    site = sites.reload(host)
+    if site is None or site.silent_after_hours is None:
+        due.done(record)
+        return Counter()
+    last = table.get(*items.last_event_key(host))
+    limit = timedelta(hours=site.silent_after_hours)
+    if last and parse(last["at"]) + limit > now:
+        due.move(record, parse(last["at"]) + limit)
+        return Counter()
+    _logger.warning("site is silent: %s, last event at %s", host, last and last["at"])
+    return Counter(SitesSilent=1)
+
+
+def _watch_reconciliation(record: Due, _: str, now: datetime) -> Counter[str]:
+    """Report once if reconcile_sites has not run for RECONCILED_EVERY."""
+    last = table.get(*items.RECONCILED_KEY)
+    until = parse(last["at"]) + RECONCILED_EVERY if last else now
+    due.move(record, until if until > now else now + RECONCILED_EVERY)
+    return Counter(NeedsAttention=int(until <= now))

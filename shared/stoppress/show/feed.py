@@ -28,7 +28,7 @@ class FeedStatus:
         """`well`, `failing`, `gone` or `not asked yet`."""
         if self.state is None:
             return "not asked yet"
-        if self.state.is_gone(self.site.feeds_version):
+        if self.state.is_gone(self.site.version):
             return "gone"
         return "failing" if self.state.failures else "well"
 

@@ -13,7 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from stoppress.model.entries import NewsEntry
-from stoppress.model.limits import NEWS_WINDOW
+from stoppress.model.news_window import NEWS_WINDOW, select_news, window_end
 from stoppress.model.site import Site
 from stoppress.primitives.instants import iso, utc
 from stoppress.show.site import SiteStatus, StackStatus
@@ -52,7 +52,7 @@ class Quarantined:
 
 @dataclass(frozen=True)
 class SitePage:
-    """What the page of a site shows. `news` and `deliveries` are newest first.
+    """What the page of a site shows. `news` are the entries of all news sitemaps. `deliveries` are newest first.
 
     `question` is what the reader asked about; `story` answers it, or `unclear` says what to ask instead.
     """
@@ -96,14 +96,15 @@ def render(page: SitePage) -> str:
             page=page,
             site=page.site_status,
             story=page.story,
-            stories=[entry for entry in page.news if entry.expires_at > now],
+            stories=select_news(page.news, page.site, now),
             files=sorted(page.site_status.files, key=lambda file: file.changed, reverse=True),
             stories_max=STORIES_MAX,
             files_max=FILES_MAX,
             time=time,
             distance=distance,
             zone=page.site.timezone,
-            left=lambda entry: f"{max(0.0, (entry.expires_at - now) / NEWS_WINDOW) * 100:.2f}",
+            left=lambda entry: f"{(window_end(entry.published) - now) / NEWS_WINDOW * 100:.2f}",
+            leaves_at=lambda entry: window_end(entry.published),
             style=Markup(_text("page.css")),  # noqa: S704 - a file of this package
             script=Markup(_text("page.js")),  # noqa: S704 - a file of this package
         )

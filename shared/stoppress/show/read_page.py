@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import islice, takewhile
 from typing import TypeVar
 
@@ -10,12 +10,12 @@ from stoppress.aws import items, refusals, sites, table
 from stoppress.aws.refusals import Refusal
 from stoppress.model.entries import NewsEntry
 from stoppress.model.event import article_name
-from stoppress.model.site import BadConfiguration, Site
+from stoppress.model.site import Site
 from stoppress.primitives.instants import parse
 from stoppress.show.page import DELIVERIES_MAX, QUARANTINED_MAX, Delivery, Quarantined, SitePage
-from stoppress.show.read_site import read_site
+from stoppress.show.read_site import read_last_runs, read_site
 from stoppress.show.read_story import Unclear, article_of, read_refused, story_of
-from stoppress.show.site import Access, StackFacts, Unknown, Unreadable, stack_status
+from stoppress.show.site import Access, StackFacts, Unknown, stack_status
 
 # The table has no list of all deliveries. So the page shows those of the newest stories, with one query a story.
 STORIES_QUERIED_MAX = 25
@@ -31,15 +31,14 @@ _log = logging.getLogger(__name__)
 def read_page(host: str, question: str, now: datetime) -> SitePage:
     """The page of a site, with the answer to a question if one was asked.
 
-    Calls: two of Parameter Store, one for the registry, one for quarantine, and those of `read_site`. Also one for each of
+    Calls: two for the configuration, one for the clocks, one for quarantine, and those of `read_site`. Also one for each of
     STORIES_QUERIED_MAX stories, and one for each megabyte of refusals. A question costs the calls of `story_of`. Deliveries,
     quarantine and the answer are left out if they cannot be read. Raises UnknownSite, BadConfiguration, and other errors of AWS.
     """
-    site, unreadable = _configuration(host)
-    registry = sites.registry()
+    site = sites.load(host, age_max=timedelta())
     unknown: list[Unknown] = []
     failures: list[Unknown] = []
-    facts = read_site(site, registry.heard.get(host), now, failures)
+    facts = read_site(site, now, failures)
     for failure in failures:
         # AWS's error names the account and the role, so it goes only to the log: the page's readers are editors.
         _log.warning("%s not shown: %s", failure.what, failure.reason)
@@ -53,9 +52,8 @@ def read_page(host: str, question: str, now: datetime) -> SitePage:
     status = stack_status(
         StackFacts(
             sites=(facts,),
-            unreadable=unreadable,
-            confirmed_at=registry.confirmed_at,
-            reconciliation_due=registry.reconciliation_due,
+            unreadable=(sites.BadSite(host, site.fault),) if site.fault else (),
+            last_runs=read_last_runs(),
             unknown=tuple(unknown),
         ),
         now,
@@ -85,25 +83,12 @@ def _attempt(what: str, unknown: list[Unknown], read: Callable[[], Sequence[_Eac
         return ()
 
 
-def _configuration(host: str) -> tuple[Site, tuple[Unreadable, ...]]:
-    """The site. If its parameter cannot be used: as last applied, and the reason. Raises UnknownSite and BadConfiguration."""
-    good, bad = sites.load_all(host)
-    if good:
-        return good[0], ()
-    if not bad:
-        raise sites.UnknownSite(f"no parameter of {host}")
-    applied = sites.last_applied(host)
-    if applied is None:
-        raise BadConfiguration(bad[0].reason)
-    return applied, (Unreadable(host, bad[0].name, bad[0].reason),)
-
-
 def _recorded(site: Site, news: tuple[NewsEntry, ...]) -> Iterator[Delivery]:
     for entry in news[:STORIES_QUERIED_MAX]:
         lines = table.query(items.story_pk(site.host, entry.loc), consistent=False, newest_first=True)
         for line in islice(lines, DELIVERIES_OF_A_STORY_MAX):
             yield Delivery(
-                parse(line["heard_at"]),
+                parse(line["received_at"]),
                 entry.loc,
                 article_of(line).partition("#")[0],
                 line["action"],

@@ -10,18 +10,21 @@ from typing import Any, TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from stoppress.audit.state import audit_pk, read_state
+from stoppress.audit.state import AuditState, audit_pk
 from stoppress.aws import alarms, bucket, items, queues, refusals, secrets, sites, table
+from stoppress.aws.codec import from_item
 from stoppress.aws.inventory import news_entries
+from stoppress.feeds.schedule import FeedState
+from stoppress.feeds.subscription import Subscription
 from stoppress.model.file_names import INDEX_FILE
 from stoppress.model.site import UNKNOWN_SITE, Site, secret_path
-from stoppress.poll.items import feed_key, read_feed, read_subscription, subscription_key
+from stoppress.notify.state import ENGINE, FAILING, PAGE, notified_pk, read_page
+from stoppress.notify.submitted import CONSOLE, submitted_in
+from stoppress.poll.items import feed_key, subscription_key
 from stoppress.primitives.instants import parse
 from stoppress.show.feed import FeedStatus
-from stoppress.show.site import Alarm, Quarantine, Queue, SiteFacts, StackFacts, Unknown, Unreadable
+from stoppress.show.site import Alarm, LastRuns, Quarantine, Queue, SiteFacts, StackFacts, Unknown
 from stoppress.show.way import DAY, Delays, delays
-from stoppress.tell.state import ENGINE, FAILING, PAGE, read_page, told_pk
-from stoppress.tell.submitted import CONSOLE, submitted_in
 
 # An event in quarantine has up to 50 KB, and a page of a query 1 MB. So this many events take at most six calls.
 QUARANTINED_COUNTED_MAX = 100
@@ -31,7 +34,6 @@ QUEUES = {
     "IMPORTS_QUEUE_URL": ("imports", False),
     "REWRITES_QUEUE_URL": ("rewrites", False),
     "ARTICLES_DEAD_LETTERS_URL": ("articles", True),
-    "REWRITES_DEAD_LETTERS_URL": ("rewrites", True),
     "FAILURES_URL": ("failures", True),
 }
 
@@ -48,38 +50,38 @@ _Answer = TypeVar("_Answer")
 def read_stack(host: str | None, now: datetime, stack: str | None) -> StackFacts:
     """The facts of all sites, or of one. `stack`: name of a deployed stack; None for a local one, which has no alarms.
 
-    Calls: one of Parameter Store for ten parameters, or two for one site. One for the registry, one for each queue, one for the
-    alarms. For each site those of `read_site`; for a site with engines also one for each megabyte of PAGES_READ_MAX pages, and two.
+    Calls: one for a hundred sites, one for the list of them, one for the clocks, one for each queue, one for the alarms. For each site those of `read_site`; for a site with engines also one for each megabyte of PAGES_READ_MAX pages, and two.
 
-    Raises UnknownSite for a host that is no site of the stack, and the table's and Parameter Store's errors. What any other
-    service refuses is `unknown`.
+    Raises UnknownSite for a host that is no site of the stack, and the table's errors. What any other service refuses is `unknown`.
     """
     unknown: list[Unknown] = []
-    registry = sites.registry()
-    good, bad = sites.load_all(host)
-    present = {site.host for site in good} | {site.host for site in bad}
-    gone = sorted(other for other in (registry.present | registry.gone) - present if host in (None, other))
-    if host and host not in present and not gone:
-        known = ", ".join(sorted(registry.present | registry.gone)) or "none"
-        raise sites.UnknownSite(f"no site {host!r}: give one of {known}")
-    applied = [site for unreadable in bad if (site := sites.last_applied(unreadable.host))]
+    good, bad = sites.load_all()
+    hosts = sorted({site.host for site in good} | {site.host for site in bad})
+    if host and host not in hosts:
+        raise sites.UnknownSite(f"unknown site {host!r}: choose one of {', '.join(hosts) or 'none'}")
     return StackFacts(
         sites=tuple(
-            replace(read_site(site, registry.heard.get(site.host), now, unknown), delays=_delays_of(site, now))
-            for site in sorted(good + applied, key=lambda site: site.host)
+            replace(read_site(site, now, unknown), delays=_delays_of(site, now))
+            for site in good
+            if host in (None, site.host)
         ),
-        unreadable=tuple(Unreadable(site.host, site.name, site.reason) for site in bad),
-        gone=tuple(gone),
+        unreadable=tuple(site for site in bad if host in (None, site.host)),
         quarantine=Quarantine() if host else _quarantine(UNKNOWN_SITE, now),
         queues=tuple(_queues(unknown)),
         alarms=tuple(_alarms(stack, unknown)) if stack else (),
-        confirmed_at=registry.confirmed_at,
-        reconciliation_due=registry.reconciliation_due,
         unknown=tuple(unknown),
+        last_runs=read_last_runs(),
     )
 
 
-def read_site(site: Site, heard: sites.Heard | None, now: datetime, unknown: list[Unknown]) -> SiteFacts:
+def read_last_runs() -> LastRuns:
+    """Return when roll_window and reconcile_sites ran last, with one call."""
+    keys = (items.HEARTBEAT, "-"), items.RECONCILED_KEY
+    stored = table.get_many(keys, consistent=False)
+    return LastRuns(*(parse(stored[key]["at"]) if key in stored else None for key in keys))
+
+
+def read_site(site: Site, now: datetime, unknown: list[Unknown]) -> SiteFacts:
     """The facts of a site. What S3 or Secrets Manager refuses is added to `unknown`. Raises the table's errors.
 
     Calls of the table: one for 50 feeds, one for the refusals of 100 sources, one for the commit marks, one for the audits. One
@@ -91,7 +93,7 @@ def read_site(site: Site, heard: sites.Heard | None, now: datetime, unknown: lis
     return SiteFacts(
         site=site,
         secrets={
-            name: _attempt("secrets", unknown, secrets.is_there, secret_path(site.host, source.secret))
+            name: _attempt("secrets", unknown, secrets.is_there, secret_path("webhooks", site.host, source.secret))
             for name, source in site.sources.items()
             if source.secret
         },
@@ -100,28 +102,27 @@ def read_site(site: Site, heard: sites.Heard | None, now: datetime, unknown: lis
         news=tuple(news_entries(site.host)),
         stored=stored,
         quarantine=_quarantine(site.host, now),
-        last_event=heard.at if heard else None,
-        heard_version=heard.version if heard else 0,
+        last_event=parse(last["at"]) if (last := table.get(*items.last_event_key(site.host))) else None,
         counts={
             count.source: (count.refused, count.unverified)
             for count in refusals.counts_of_day(site.host, now.date(), site.sources)
         },
-        audits={item["sk"]: read_state(item) for item in table.query(audit_pk(site.host), consistent=False)},
+        audits={item["sk"]: from_item(AuditState, item) for item in table.query(audit_pk(site.host), consistent=False)},
         **_engines(site),
     )
 
 
 def _engines(site: Site) -> dict[str, Any]:
-    """Why engines refuse what they are told, which pages are not ready, and what Google made of the sitemaps.
+    """Why engines refuse notifications, which pages are not ready, and what Google made of the sitemaps.
 
     Without `engines` nothing is read.
     """
     if site.engines is None:
         return {}
-    refusals_of_engines = table.query(told_pk(site.host), prefix=ENGINE, consistent=False)
-    failing = table.query(told_pk(site.host), prefix=FAILING, consistent=False)
+    refusals_of_engines = table.query(notified_pk(site.host), prefix=ENGINE, consistent=False)
+    failing = table.query(notified_pk(site.host), prefix=FAILING, consistent=False)
     asks = site.engines.search_console is not None
-    submitted = table.query(told_pk(site.host), prefix=CONSOLE, consistent=False) if asks else ()
+    submitted = table.query(notified_pk(site.host), prefix=CONSOLE, consistent=False) if asks else ()
     return {
         "refusing": {
             item["sk"].removeprefix(ENGINE): item["reason"] for item in refusals_of_engines if item.get("reason")
@@ -135,7 +136,7 @@ def _delays_of(site: Site, now: datetime) -> Delays | None:
     """The median delays of a sample of the pages that changed in the last day. Without `engines` nothing is read."""
     if site.engines is None:
         return None
-    stored = islice(table.query(told_pk(site.host), prefix=PAGE, consistent=False), PAGES_READ_MAX)
+    stored = islice(table.query(notified_pk(site.host), prefix=PAGE, consistent=False), PAGES_READ_MAX)
     of_day = (page for page in map(read_page, stored) if page.changed > now - DAY and not page.gone)
     pages = list(islice(of_day, DELAYS_MAX))
     keys = {page.url: items.claim_key(site.host, page.url) for page in pages}
@@ -163,8 +164,8 @@ def read_feeds(chosen: Iterable[Site]) -> list[FeedStatus]:
         FeedStatus(
             site,
             feed,
-            read_feed(stored[key]) if key in stored else None,
-            read_subscription(stored[hub_key])
+            from_item(FeedState, stored[key]) if key in stored else None,
+            from_item(Subscription, stored[hub_key])
             if (hub_key := subscription_key(site.host, feed.url)) in stored
             else None,
         )

@@ -20,12 +20,12 @@ from stoppress.model.event import ArticleEvent, article_name, from_message
 from stoppress.model.file_names import PAGES_FILE, is_news, is_shard, news_series
 from stoppress.model.places import Place
 from stoppress.model.site import SOURCE, UNKNOWN_SITE, Site
+from stoppress.notify.state import PageState, page_key, read_page
 from stoppress.primitives.instants import parse
 from stoppress.primitives.text import escaped
 from stoppress.primitives.urls import canonical, host_of, identity, on_site
-from stoppress.show.story import Facts, FileRead, Heard, Story, tell
+from stoppress.show.story import Facts, FileRead, Received, Story, tell
 from stoppress.sitemaps.tags import under_scheme
-from stoppress.tell.state import PageState, page_key, read_page
 
 # How many entries are searched for a fragment of a path, and how many matches are shown.
 SEARCHED_MAX = 50_000
@@ -87,7 +87,7 @@ def question(asked: str, host: str | None, now: datetime, refused: Sequence[Refu
     if id_ and SOURCE.fullmatch(source):
         return Question(asked, _site(host), article=article_name(source, id_), refused=refused)
     host_like = text.partition("/")[0].lower()
-    if sites.registered() & {host_like, _other(host_like)}:
+    if {*sites.hosts()} & {host_like, _other(host_like)}:
         return Question(asked, *page_of(f"https://{text}", host), refused=refused)
     site = _site(host)
     return _matching(text, asked, site, read_refused(site.host, now) if refused is None else refused)
@@ -107,17 +107,16 @@ def page_of(url: str, host: str | None) -> tuple[Site, str]:
 
 
 def _site(host: str | None, url: str = "") -> Site:
-    """A site by its host, also if its parameter is gone; without a host the stack's only site. An error lists the sites."""
+    """Return a site by its host; without a host the stack's only site. An error lists the sites."""
     if host is None:
-        known = sites.registry()
-        hosts = sorted(known.present or known.gone)
+        hosts = sites.hosts()
         if len(hosts) != 1:
             raise Unclear(f"this stack has {len(hosts)} sites: choose one with --site. {_listing_of(hosts)}")
         [host] = hosts
     try:
-        return sites.load_kept(host)
+        return sites.load(host)
     except sites.UnknownSite as error:
-        hosts = sorted(sites.registered())
+        hosts = sites.hosts()
         hint = f". Did you mean {url.replace(host, _other(host), 1)}?" if url and _other(host) in hosts else ""
         raise sites.UnknownSite(f"{error}{hint}. {_listing_of(hosts)}") from None
 
@@ -172,7 +171,8 @@ def _entry_urls(site: Site) -> Iterator[str]:
     yield from site.pages_by_url
     for file in sorted(sorted(files, reverse=True), key=is_news, reverse=True):
         for item in table.query(items.file_pk(site.host, file), consistent=False):
-            yield item["loc"]
+            if "loc" in item:
+                yield item["loc"]
 
 
 def _path(url: str) -> str:
@@ -202,7 +202,7 @@ def read(question: Question, now: datetime) -> Facts:
     names |= dict.fromkeys(held)
     articles = _articles(site, names)
     refused = read_refused(site.host, now) if question.refused is None else question.refused
-    heard = [
+    received = [
         *(_line(line, url) for line in lines),
         *_refused(_first(iter(refused), REFUSED_SEARCHED_MAX, "refused deliveries", unsearched), site, url, names),
         *_quarantined(site, url, names, now, unsearched),
@@ -216,7 +216,7 @@ def read(question: Question, now: datetime) -> Facts:
         articles=articles,
         general={article.name: entry for article in articles if (entry := _general(site, article))},
         held=held,
-        heard=tuple(sorted(heard, key=lambda each: each.at)),
+        received=tuple(sorted(received, key=lambda each: each.at)),
         unsearched=tuple(unsearched),
     )
     owner = facts.owner
@@ -230,11 +230,11 @@ def read(question: Question, now: datetime) -> Facts:
         news=items.read_news(news) if news else None,
         files=tuple(read_files(site, spellings, _files(facts))) if url else (),
         others=others,
-        told=_told(site, url),
+        page_state=_page_state(site, url),
     )
 
 
-def _told(site: Site, url: str) -> PageState | None:
+def _page_state(site: Site, url: str) -> PageState | None:
     item = table.get(*page_key(site.host, url)) if url and site.engines else None
     return read_page(item) if item else None
 
@@ -295,9 +295,15 @@ def _files(facts: Facts) -> list[str]:
     return files + items.series_files(items.read_series(series, table.get(items.places_pk(host), series)))
 
 
-def read_files(site: Site, urls: Iterable[str], files: Iterable[str]) -> Iterator[FileRead]:
-    """Read files, and see whether they list one of the URLs. An empty news sitemap lists the home page, but not as news."""
-    locs = [f"<loc>{escaped(under_scheme(url, site))}</loc>".encode() for url in dict.fromkeys(urls)]
+def read_files(
+    site: Site, urls: Iterable[str], files: Iterable[str], *, tags: Sequence[str] = ("<loc>{}</loc>",)
+) -> Iterator[FileRead]:
+    """Read files, and see whether they list one of the URLs in one of the tags.
+
+    An empty news sitemap lists the home page, but not as news.
+    """
+    spellings = [escaped(under_scheme(url, site)) for url in dict.fromkeys(urls)]
+    locs = [tag.format(url).encode() for url in spellings for tag in tags]
     for file in dict.fromkeys(files):
         stored = bucket.read(site.host, file)
         lists = (
@@ -308,13 +314,13 @@ def read_files(site: Site, urls: Iterable[str], files: Iterable[str]) -> Iterato
         yield FileRead(file, lists, stored.changed if stored else None)
 
 
-# ── what was heard ──
+# ── what was received ──
 
 
-def _line(line: Item, url: str) -> Heard:
+def _line(line: Item, url: str) -> Received:
     sent_at, named = line.get("said_at"), line.get("names")
-    return Heard(
-        parse(line["heard_at"]),
+    return Received(
+        parse(line["received_at"]),
         line["action"],
         article_of(line),
         line["outcome"],
@@ -324,7 +330,7 @@ def _line(line: Item, url: str) -> Heard:
     )
 
 
-def _refused(refused: Iterable[Refusal], site: Site, url: str, names: Collection[str]) -> Iterator[Heard]:
+def _refused(refused: Iterable[Refusal], site: Site, url: str, names: Collection[str]) -> Iterator[Received]:
     """The refused and ignored deliveries that name the page or one of its articles."""
     for refusal in refused:
         name = article_name(refusal.source, refusal.id)
@@ -333,10 +339,12 @@ def _refused(refused: Iterable[Refusal], site: Site, url: str, names: Collection
         if is_page or (refusal.id and name in names):
             by = name if refusal.id else refusal.source
             other = spelling if spelling and not is_page else None
-            yield Heard(refusal.at, "", by, refusal.outcome, refusal.reason, url=other)
+            yield Received(refusal.at, "", by, refusal.outcome, refusal.reason, url=other)
 
 
-def _quarantined(site: Site, url: str, names: Collection[str], now: datetime, unsearched: list[str]) -> Iterator[Heard]:
+def _quarantined(
+    site: Site, url: str, names: Collection[str], now: datetime, unsearched: list[str]
+) -> Iterator[Received]:
     """Quarantined events about the page, also those of an unknown site."""
     ids = {name.partition("#")[2] for name in names} - {""}
     for where, of in ((site.host, ""), (UNKNOWN_SITE, " of unknown sites")):
@@ -344,7 +352,7 @@ def _quarantined(site: Site, url: str, names: Collection[str], now: datetime, un
         for item in _first(stored, QUARANTINED_SEARCHED_MAX, f"events{of} in quarantine", unsearched):
             if is_about(item["event"], url, site, ids):
                 at = parse(item["sk"].partition("#")[0])
-                yield Heard(at, "", "", "quarantined", item["reason"])
+                yield Received(at, "", "", "quarantined", item["reason"])
 
 
 def is_about(event: str, url: str, site: Site, ids: Collection[str]) -> bool:

@@ -1,19 +1,21 @@
-"""Is all well? Facts about a stack and its sites in, one answer out. Commands, JSON and the page render this answer. Pure."""
+"""Is the stack healthy? Facts about a stack and its sites in, one answer out. Commands, JSON and the page render this answer. Pure."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypeAlias
 
 from stoppress.audit.state import AuditState
+from stoppress.aws.sites import BadSite
 from stoppress.model.entries import Mark, NewsEntry
 from stoppress.model.file_names import INDEX_FILE, permanent_files
+from stoppress.model.news_window import is_current, select_news, window_end
 from stoppress.model.site import UNKNOWN_SITE, Site, Source
+from stoppress.notify.state import SEARCH_CONSOLE_NAME, PageState
+from stoppress.notify.submitted import SubmittedSitemap
 from stoppress.show.feed import FeedStatus
 from stoppress.show.plain import plain
 from stoppress.show.way import Delays
-from stoppress.tell.state import SEARCH_CONSOLE_NAME, PageState
-from stoppress.tell.submitted import SubmittedSitemap
 
 # roll_window confirms every five minutes that its runs finish.
 ROLLED_AGE_MAX = timedelta(minutes=10)
@@ -31,21 +33,23 @@ ALARM_LOGS = {
     "ApiRefusingAlarm": "WebhookApi",
     "ArticlesWaitingAlarm": "RecordArticle",
     "RewritesWaitingAlarm": "RewriteSitemaps",
+    "RewritesFailingAlarm": "RewriteSitemaps",
     "WorkFailingAlarm": "",
     "FilesLateAlarm": "RewriteSitemaps",
     "ClockStoppedAlarm": "RollWindow",
     "SitesFailingAlarm": "RollWindow",
+    "ImportsWaitingAlarm": "RecordArticle",
     "WebhooksMissedAlarm": "AuditSources",
     "AuditsFailedAlarm": "AuditSources",
     "AuditsStoppedAlarm": "AuditSources",
-    "EnginesDeadAlarm": "TellEngines",
-    "EnginesFailingAlarm": "TellEngines",
-    "EnginesStoppedAlarm": "TellEngines",
+    "EnginesWaitingAlarm": "NotifyEngines",
+    "EnginesDeadAlarm": "NotifyEngines",
+    "EnginesFailingAlarm": "NotifyEngines",
+    "EnginesStoppedAlarm": "NotifyEngines",
 }
 # The command that explains an alarm.
 ALARM_COMMANDS = {
     "ArticlesDeadAlarm": "redrive articles --dry-run",
-    "RewritesDeadAlarm": "redrive rewrites --dry-run",
     "FailuresAlarm": "redrive failures --dry-run",
     # Events in quarantine, failing feeds and results of audits are problems of their sites, with commands of their own. The
     # alarm's other causes are differences between files and table, and a missing run of reconcile_sites.
@@ -93,10 +97,9 @@ class SiteFacts:
     """What the stack holds of a site.
 
     `secrets`: whether each source's secret is there, by the source's name; None if that could not be read. `stored`: the names in the
-    bucket; None if they could not be read. `last_event` is known only for sites with `silent_after_hours`; `heard_version` is
-    the version of the configuration at that event. `counts`: for each source the numbers of today's refused articles and
+    bucket; None if they could not be read. `last_event` is known only for sites with `silent_after_hours`. `counts`: for each source the numbers of today's refused articles and
     ignored events, and of its wrong signatures. `audits` are the states of the sources that are audited. `refusing` says
-    by engine why it refuses what it is told, `not_ready` are listed pages that engines cannot index. `submitted` are the sitemaps in
+    by engine why it refuses notifications, `not_ready` are listed pages that engines cannot index. `submitted` are the sitemaps in
     Search Console. `delays` are those of the last day; None: the site has no engines, or they were not read.
     """
 
@@ -108,22 +111,12 @@ class SiteFacts:
     stored: frozenset[str] | None
     quarantine: Quarantine
     last_event: datetime | None = None
-    heard_version: int = 0
     counts: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     audits: Mapping[str, AuditState] = field(default_factory=dict)
     refusing: Mapping[str, str] = field(default_factory=dict)
     not_ready: tuple[PageState, ...] = ()
     submitted: tuple[SubmittedSitemap, ...] = ()
     delays: Delays | None = None
-
-
-@dataclass(frozen=True)
-class Unreadable:
-    """A site whose parameter cannot be used, and why."""
-
-    host: str
-    parameter: str
-    reason: str
 
 
 @dataclass(frozen=True)
@@ -145,7 +138,7 @@ class Queue:
 
 @dataclass(frozen=True)
 class Alarm:
-    """An alarm that rings: its name in template.yaml, since when, and its description."""
+    """An alarm that fires: its name in template.yaml, since when, and its description."""
 
     name: str
     since: datetime
@@ -153,21 +146,26 @@ class Alarm:
 
 
 @dataclass(frozen=True)
-class StackFacts:
-    """What a stack holds. `gone`: sites without a parameter that were not retired. `alarms`: those that ring.
+class LastRuns:
+    """When roll_window and reconcile_sites ran last; None: not yet."""
 
-    `quarantine`: events that name no known site. `confirmed_at`: when roll_window last noted that its runs finish.
-    `reconciliation_due`: the instant before which reconcile_sites must run. None: the registry has no such note.
+    rolled_at: datetime | None = None
+    reconciled_at: datetime | None = None
+
+
+@dataclass(frozen=True)
+class StackFacts:
+    """What a stack contains. `unreadable`: sites whose newest version cannot be read. `alarms`: those in ALARM.
+
+    `quarantine`: events of no known site.
     """
 
     sites: tuple[SiteFacts, ...]
-    unreadable: tuple[Unreadable, ...] = ()
-    gone: tuple[str, ...] = ()
+    unreadable: tuple[BadSite, ...] = ()
     quarantine: Quarantine = Quarantine()
     queues: tuple[Queue, ...] = ()
     alarms: tuple[Alarm, ...] = ()
-    confirmed_at: datetime | None = None
-    reconciliation_due: datetime | None = None
+    last_runs: LastRuns = LastRuns()
     unknown: tuple[Unknown, ...] = ()
 
 
@@ -262,12 +260,12 @@ class StackStatus:
     verdict: Verdict
     problems: tuple[Problem, ...]
     unknown: tuple[Unknown, ...]
-    unreadable: tuple[Unreadable, ...]
+    unreadable: tuple[BadSite, ...]
     sites: tuple[SiteStatus, ...]
     queues: tuple[Queue, ...]
     alarms: tuple[Alarm, ...]
-    confirmed_at: datetime | None
-    reconciliation_due: datetime | None
+    rolled_at: datetime | None
+    reconciled_at: datetime | None
 
     def report(self) -> Any:
         """The answer for programs: dataclasses as objects, instants in ISO 8601 and UTC."""
@@ -279,8 +277,8 @@ def stack_status(facts: StackFacts, now: datetime, access: Access) -> StackStatu
     problems = [problem for site in facts.sites for problem in _site_problems(site, now, access)]
     problems += _stack_problems(facts, now, access)
     unknown = facts.unknown
-    if facts.confirmed_at is None:
-        unknown += (Unknown("the clock", "roll_window has not finished a run yet: ask again in a minute"),)
+    if facts.last_runs.rolled_at is None:
+        unknown += (Unknown("the clock", "roll_window has not run yet: ask again in a minute"),)
     return StackStatus(
         at=now,
         verdict="attention" if problems else "unknown" if unknown else "well",
@@ -290,8 +288,8 @@ def stack_status(facts: StackFacts, now: datetime, access: Access) -> StackStatu
         sites=tuple(site_status(site, now) for site in facts.sites),
         queues=facts.queues,
         alarms=facts.alarms,
-        confirmed_at=facts.confirmed_at,
-        reconciliation_due=facts.reconciliation_due,
+        rolled_at=facts.last_runs.rolled_at,
+        reconciled_at=facts.last_runs.reconciled_at,
     )
 
 
@@ -303,7 +301,7 @@ def site_status(facts: SiteFacts, now: datetime) -> SiteStatus:
         sources=tuple(_source(facts, name, source) for name, source in facts.site.sources.items()),
         feeds=tuple(feed.report(now) for feed in facts.feeds),
         files=tuple(files),
-        window=_window(facts.news, now),
+        window=_window(select_news(facts.news, facts.site, now)),
         quarantine=facts.quarantine,
         last_event=facts.last_event,
         newest_file=max((file.changed for file in files), default=None),
@@ -332,12 +330,11 @@ def _source(facts: SiteFacts, name: str, source: Source) -> SourceStatus:
     )
 
 
-def _window(news: tuple[NewsEntry, ...], now: datetime) -> Window:
-    stories = sorted((entry for entry in news if entry.expires_at > now), key=lambda entry: entry.published)
+def _window(stories: Sequence[NewsEntry]) -> Window:
     if not stories:
         return Window(0)
-    oldest, newest = stories[0], stories[-1]
-    return Window(len(stories), oldest.published, newest.published, oldest.loc, oldest.expires_at)
+    newest, oldest = stories[0], stories[-1]
+    return Window(len(stories), oldest.published, newest.published, oldest.loc, window_end(oldest.published))
 
 
 def _site_problems(facts: SiteFacts, now: datetime, access: Access) -> Iterator[Problem]:
@@ -358,18 +355,13 @@ def _site_problems(facts: SiteFacts, now: datetime, access: Access) -> Iterator[
             yield Problem(host, what, access.command(f"feeds show {host}"), state.failing_since)
         elif since := feed.overdue_since(now):
             yield Problem(host, f"poll_feeds does not poll the feed {feed.feed.url}", access.log("PollFeeds"), since)
-    if overdue := [entry.expires_at for entry in facts.news if now - entry.expires_at > ROLLED_AGE_MAX]:
-        what = f"stories that are in the news after 48 hours: {len(overdue):,}"
-        yield Problem(host, what, access.log("RollWindow"), min(overdue))
+    if overdue := [entry.published for entry in facts.news if not is_current(entry.published, now - ROLLED_AGE_MAX)]:
+        what = f"stories that roll_window has not removed from the news after 48 hours: {len(overdue):,}"
+        yield Problem(host, what, access.log("RollWindow"), window_end(min(overdue)))
     yield from _missing_files(facts, access)
     yield from _quarantined(host, facts.quarantine, access)
     hours = site.silent_after_hours
-    if (
-        hours
-        and facts.last_event
-        and facts.heard_version == site.version
-        and now - facts.last_event > timedelta(hours=hours)
-    ):
+    if hours and facts.last_event and now - facts.last_event > timedelta(hours=hours):
         what = f"no event for longer than silent_after_hours ({hours})"
         yield Problem(host, what, access.log("ReceiveWebhook"), facts.last_event)
 
@@ -399,8 +391,8 @@ def _audit_problems(facts: SiteFacts, now: datetime, access: Access) -> Iterator
 def _engine_problems(facts: SiteFacts, access: Access) -> Iterator[Problem]:
     host = facts.site.host
     for engine, reason in facts.refusing.items():
-        what = "tells nothing of the site" if engine == SEARCH_CONSOLE_NAME else "takes nothing"
-        yield Problem(host, f"{engine} {what}: {_line(reason)}", access.log("TellEngines"))
+        what = "returns no report" if engine == SEARCH_CONSOLE_NAME else "rejects notifications"
+        yield Problem(host, f"{engine} {what}: {_line(reason)}", access.log("NotifyEngines"))
     for sitemap in facts.submitted:
         if sitemap.errors:
             what = f"Google finds errors in {sitemap.file}: {sitemap.errors:,}; Search Console names them"
@@ -432,23 +424,22 @@ def _missing_files(facts: SiteFacts, access: Access) -> Iterator[Problem]:
 def _stack_problems(facts: StackFacts, now: datetime, access: Access) -> Iterator[Problem]:
     for site in facts.unreadable:
         put = access.command("sites put site.json")
-        yield Problem(site.host, f"the parameter {site.parameter} cannot be used: {_line(site.reason)}", put)
-    for host in facts.gone:
-        what = "the site's parameter is gone: webhooks are answered 404, and feeds are not polled"
-        yield Problem(host, what, access.command(f"retire {host} --dry-run"))
+        yield Problem(
+            site.host, f"its configuration cannot be read, the version before is in force: {_line(site.reason)}", put
+        )
     yield from _quarantined(UNKNOWN_SITE, facts.quarantine, access)
     for queue in facts.queues:
         if queue.dead and queue.messages:
             letters = "dead letter" if queue.messages == 1 else "dead letters"
             what = f"{queue.messages:,} {letters} in the queue {queue.name}"
             yield Problem(None, what, access.command(f"redrive {queue.name} --dry-run"))
-    if facts.confirmed_at and now - facts.confirmed_at > ROLLED_AGE_MAX:
-        what = "roll_window has not finished a run: no story leaves the news, and no held article appears"
-        yield Problem(None, what, access.log("RollWindow"), facts.confirmed_at)
+    if facts.last_runs.rolled_at and now - facts.last_runs.rolled_at > ROLLED_AGE_MAX:
+        what = "roll_window does not run: no story leaves the news, and no held article appears"
+        yield Problem(None, what, access.log("RollWindow"), facts.last_runs.rolled_at)
     for alarm in facts.alarms:
         words = ALARM_COMMANDS.get(alarm.name)
         mend = access.command(words) if words else access.log(ALARM_LOGS.get(alarm.name, ""))
-        yield Problem(None, f"{alarm.name} rings: {alarm.meaning}", mend, alarm.since)
+        yield Problem(None, f"{alarm.name} fires: {alarm.meaning}", mend, alarm.since)
 
 
 def _line(text: str | None) -> str:

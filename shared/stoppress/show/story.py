@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 
 from stoppress.model.article import FORGOTTEN, Article, Claim
 from stoppress.model.entries import GeneralEntry, NewsEntry
-from stoppress.model.event import ArticleEvent, article_name
+from stoppress.model.event import ArticleEvent
 from stoppress.model.exclude import (
     EXPIRED,
     HOME_PAGE,
@@ -24,21 +24,20 @@ from stoppress.model.exclude import (
     not_news_because,
 )
 from stoppress.model.file_names import is_news
-from stoppress.model.limits import NEWS_WINDOW
-from stoppress.model.order import Order, is_claimed_before
+from stoppress.model.news_window import is_current, window_end
 from stoppress.model.rules import Traits, excluding_rule, names_rule
 from stoppress.model.site import Site
+from stoppress.notify.state import PageState
 from stoppress.primitives.instants import parse
 from stoppress.primitives.urls import host_of, identity
 from stoppress.show.plain import plain
 from stoppress.show.way import Stop, way
-from stoppress.tell.state import PageState
 
 # The log has the earlier events.
 HEARD_MAX = 50
 
 Kind: TypeAlias = Literal[
-    "never heard",
+    "never received",
     "not found",
     "other host",
     "refused",
@@ -78,7 +77,7 @@ class FileRead:
 
 
 @dataclass(frozen=True)
-class Heard:
+class Received:
     """A delivery about the page and its outcome.
 
     `sent_at` is the sender's own timestamp. `by` is the article's name, or its source if the id is unknown. `url` is the URL that
@@ -106,8 +105,8 @@ class Facts:
     `asked` is what the user gave. `url` is the page, empty for an article of which no URL is known. `article` is the name of the
     article, if the user asked for an article. `articles` own or owned the page, or an event about them named it. `general` has
     their entries in shards by name, `news` is the owner's entry in a news sitemap. `held` has the events of held
-    articles by name. `heard` is oldest first. `others` are known pages whose URLs are like this one. `unsearched` says what
-    was not searched for the page, because there is too much of it. `told` is what engines were told of the page.
+    articles by name. `received` is oldest first. `others` are known pages whose URLs are like this one. `unsearched` says what
+    was not searched for the page, because there is too much of it. `page_state` is what engines were notified of.
     """
 
     asked: str
@@ -120,10 +119,10 @@ class Facts:
     news: NewsEntry | None = None
     held: Mapping[str, ArticleEvent] = field(default_factory=dict)
     files: tuple[FileRead, ...] = ()
-    heard: tuple[Heard, ...] = ()
+    received: tuple[Received, ...] = ()
     others: tuple[str, ...] = ()
     unsearched: tuple[str, ...] = ()
-    told: PageState | None = None
+    page_state: PageState | None = None
 
     @property
     def page(self) -> str:
@@ -186,7 +185,7 @@ class ArticleState:
     name: str
     state: str
     url: str | None
-    first_heard: datetime
+    first_received: datetime
     first_published: datetime | None
     last_changed: datetime | None
     held_until: datetime | None
@@ -196,10 +195,10 @@ class ArticleState:
 
 @dataclass(frozen=True)
 class Story:
-    """The answer about one page. `heard` are its newest deliveries, `heard_earlier` counts the others.
+    """The answer about one page. `received` are its newest deliveries, `received_earlier` counts the others.
 
     The times in sentences are in `timezone`, the site's time zone. `unsearched` says what was not searched for the page. If the
-    site tells engines, `way` has the stops of the story, and `not_told` says why engines do not know of its newest change.
+    site notifies engines, `way` has the stops of the story, and `not_notified` says why engines do not know of its newest change.
     `google` is what Search Console last said of the page.
     """
 
@@ -212,12 +211,12 @@ class Story:
     general: Answer
     held_until: datetime | None
     articles: tuple[ArticleState, ...]
-    heard: tuple[Heard, ...]
-    heard_earlier: int
+    received: tuple[Received, ...]
+    received_earlier: int
     did_you_mean: tuple[str, ...]
     unsearched: tuple[str, ...]
     way: tuple[Stop, ...]
-    not_told: str
+    not_notified: str
     google: str
 
     @property
@@ -247,27 +246,27 @@ def tell(facts: Facts, now: datetime) -> Story:
         _general(facts, owner, absent),
         held.release_at if held else None,
         tuple(_state(facts, article, now) for article in facts.articles),
-        facts.heard[-HEARD_MAX:],
-        max(0, len(facts.heard) - HEARD_MAX),
+        facts.received[-HEARD_MAX:],
+        max(0, len(facts.received) - HEARD_MAX),
         tuple(dict.fromkeys([*_moved_to(facts), *facts.others])),
         facts.unsearched,
-        way(owner.first_published, owner.heard_at, facts.told) if owner and facts.site.engines else (),
-        _not_told(facts, now),
+        way(owner.first_published, owner.received_at, facts.page_state) if owner and facts.site.engines else (),
+        _not_notified(facts, now),
         _google(facts),
     )
 
 
-def _not_told(facts: Facts, now: datetime) -> str:
-    told = facts.told
-    if facts.site.engines is None or told is None or told.is_told:
+def _not_notified(facts: Facts, now: datetime) -> str:
+    page = facts.page_state
+    if facts.site.engines is None or page is None or page.is_notified:
         return ""
-    if told.checks and told.failing_since:
-        return f"the page {told.reason}, since {facts.at(told.failing_since)}; last checked {facts.at(told.checked_at or now)}"
-    return f"the engines are to be told of the change of {facts.at(told.changed)}"
+    if page.checks and page.failing_since:
+        return f"the page {page.reason}, since {facts.at(page.failing_since)}; last checked {facts.at(page.checked_at or now)}"
+    return f"the engines are to be notified of the change of {facts.at(page.changed)}"
 
 
 def _google(facts: Facts) -> str:
-    page = facts.told
+    page = facts.page_state
     if facts.site.engines is None or page is None or page.inspected_at is None:
         return ""
     parts = [page.coverage or page.verdict]
@@ -306,7 +305,7 @@ def _answer(
     is_anothers = bool(facts.article) and owner is None and facts.owner is not None
     listing = next((each for each in read if each.lists), None)
     if listing and not is_anothers:
-        until = facts.news.expires_at if is_news_file and facts.news and not reasons else None
+        until = window_end(facts.news.published) if is_news_file and facts.news and not reasons else None
         return Answer(True, listing.file, listing.changed, _listed_since(facts, owner), until, None, reasons)
     if not reasons:
         reasons = (_not_written(facts, owner, next((each for each in read if each.file == file), None)),)
@@ -316,7 +315,7 @@ def _answer(
 
 
 def _not_written(facts: Facts, owner: Article | None, read: FileRead | None) -> Reason:
-    recorded = _heard_at(owner.order) if owner else None
+    recorded = parse(owner.order.received) if owner else None
     what = f"it was recorded at {facts.at(recorded)}, and " if recorded else ""
     if read is None or read.changed is None:
         return Reason("not written", f"{what}its file is not written yet", recorded)
@@ -346,8 +345,8 @@ def _not_news(facts: Facts, article: Article, now: datetime) -> Iterator[Reason]
     yield from _ruled(facts, "news", article)
     if first is None:
         yield Reason("no date", "no event gave its publication date (published_at)")
-    elif first + NEWS_WINDOW <= now:
-        ended = first + NEWS_WINDOW
+    elif not is_current(first, now):
+        ended = window_end(first)
         yield Reason(
             "expired", f"it was published more than 48 hours ago: the window ended at {facts.at(ended)}", ended
         )
@@ -371,14 +370,14 @@ def _of_event(text: str) -> Iterator[Reason]:
 def _absent(facts: Facts) -> Iterator[Reason]:
     """Why a page has no entries. The first reason decides."""
     reasons = [*_unlisted(facts), *_not_applied(facts)]
-    if not reasons and facts.heard and facts.heard[-1].outcome == "ignored":
-        reasons.append(_unrecorded(facts, facts.heard[-1]))
+    if not reasons and facts.received and facts.received[-1].outcome == "ignored":
+        reasons.append(_unrecorded(facts, facts.received[-1]))
     if not reasons and facts.url and host_of(facts.url) != facts.site.host:
         reasons.append(Reason("other host", f"{host_of(facts.url)} is not {facts.site.host}"))
     what = f"the article {facts.article}" if facts.article else "this page"
     if not reasons and facts.unsearched:
         reasons.append(Reason("not found", f"no event that was searched named {what}"))
-    yield from reasons or [Reason("never heard", f"no event named {what}")]
+    yield from reasons or [Reason("never received", f"no event named {what}")]
 
 
 def _unlisted(facts: Facts) -> Iterator[Reason]:
@@ -386,14 +385,15 @@ def _unlisted(facts: Facts) -> Iterator[Reason]:
     absentees = _absentees(facts)
     if held := _held(facts):
         assert held.release_at
-        yield Reason("held", f"{held.name} is held until {facts.at(held.release_at)}", _heard_at(held.order))
+        yield Reason("held", f"{held.name} is held until {facts.at(held.release_at)}", parse(held.order.received))
         return
     if facts.article and (owner := facts.owner):
-        yield Reason("other article", f"{owner.name} has its URL", _heard_at(owner.order))
+        yield Reason("other article", f"{owner.name} has its URL", parse(owner.order.received))
         return
     gone = [_gone(facts, article) for article in absentees if article.state in ("removed", "excluded")]
-    if claim and not claim.live and claim.owner == article_name(claim.source, ""):
-        gone.append(Reason("removed", f"{claim.source} removed this URL", _heard_at(claim.order)))
+    removal = claim.removed.get(claim.source) if claim and not claim.live else None
+    if claim and removal and not removal.is_before(claim.order):
+        gone.append(Reason("removed", f"{claim.source} removed this URL", parse(removal.received)))
     if gone:
         yield max(gone, key=lambda reason: reason.since.timestamp() if reason.since else 0)
         return
@@ -405,7 +405,7 @@ def _unlisted(facts: Facts) -> Iterator[Reason]:
     for article in facts.articles:
         if article.state == "displaced" and _is_meant(facts, article):
             left = "" if claim is None or claim.live else f". The URL is free since: send {article.name} again"
-            yield Reason("other article", f"{article.reason}{left}", _heard_at(article.order))
+            yield Reason("other article", f"{article.reason}{left}", parse(article.order.received))
             return
 
 
@@ -422,10 +422,8 @@ def _is_outclaimed(article: Article, claim: Claim | None) -> bool:
     """Whether a claim keeps an article out: its source ranks higher, or the article's own source removed the URL later."""
     if claim is None or claim.owner == article.name:
         return False
-    is_url_removed = not claim.live and claim.owner == article_name(article.source, "")
-    return claim.rank > article.rank or (
-        is_url_removed and is_claimed_before(article.order, claim.order, same_source=True)
-    )
+    removal = claim.removed.get(article.source)
+    return claim.rank > article.rank or (removal is not None and article.order.is_before(removal))
 
 
 def _is_meant(facts: Facts, article: Article) -> bool:
@@ -456,12 +454,11 @@ def _after_release(facts: Facts, target: Literal["general", "news"]) -> Iterator
 
 def _gone(facts: Facts, article: Article) -> Reason:
     """Why a removed or excluded article has no page."""
-    since = _heard_at(article.order)
+    since = parse(article.order.received)
     if article.reason == FORGOTTEN:
         return Reason("forgotten", f"an operator erased {article.name} with `stoppress forget`", since)
     if article.state == "removed":
-        when = f" at {facts.at(since)}" if since else ""
-        return Reason("removed", f"its source removed {article.name}{when}", since)
+        return Reason("removed", f"its source removed {article.name} at {facts.at(since)}", since)
     return Reason("excluded", f"{article.name} is excluded: {article.reason}", since)
 
 
@@ -469,24 +466,26 @@ def _moved(facts: Facts, article: Article) -> Reason:
     """Why an article that has another URL is not at this one."""
     if article.state == "removed":
         return _gone(facts, article)
-    return Reason("moved", f"{article.name} moved to {article.url}", _heard_at(article.order))
+    return Reason("moved", f"{article.name} moved to {article.url}", parse(article.order.received))
 
 
 def _not_applied(facts: Facts) -> Iterator[Reason]:
     """The newest refused or quarantined delivery, if no event was recorded after it. It might have ended another reason."""
-    recorded_at = max((heard.at for heard in facts.heard if heard.was_recorded), default=None)
-    for heard in reversed(facts.heard):
-        is_later = recorded_at is None or heard.at > recorded_at
-        if heard.outcome in ("refused", "quarantined") and is_later:
-            yield _unrecorded(facts, heard)
+    recorded_at = max((received.at for received in facts.received if received.was_recorded), default=None)
+    for received in reversed(facts.received):
+        is_later = recorded_at is None or received.at > recorded_at
+        if received.outcome in ("refused", "quarantined") and is_later:
+            yield _unrecorded(facts, received)
             return
 
 
-def _unrecorded(facts: Facts, heard: Heard) -> Reason:
+def _unrecorded(facts: Facts, received: Received) -> Reason:
     """The reason of a delivery that never became an event in the table."""
-    what = {"refused": "was refused", "ignored": "was ignored"}.get(heard.outcome, "is in quarantine")
-    kind: Kind = "refused" if heard.outcome == "refused" else "ignored" if heard.outcome == "ignored" else "quarantined"
-    return Reason(kind, f"the delivery of {facts.at(heard.at)} {what}: {heard.reason}", heard.at)
+    what = {"refused": "was refused", "ignored": "was ignored"}.get(received.outcome, "is in quarantine")
+    kind: Kind = (
+        "refused" if received.outcome == "refused" else "ignored" if received.outcome == "ignored" else "quarantined"
+    )
+    return Reason(kind, f"the delivery of {facts.at(received.at)} {what}: {received.reason}", received.at)
 
 
 # ── parts ──
@@ -501,7 +500,7 @@ def _state(facts: Facts, article: Article, now: datetime) -> ArticleState:
         article.name,
         state,
         article.url,
-        article.heard_at,
+        article.received_at,
         article.first_published,
         article.lastmod,
         article.release_at,
@@ -519,18 +518,10 @@ def _moved_to(facts: Facts) -> Iterator[str]:
 def _listed_since(facts: Facts, owner: Article | None) -> datetime | None:
     """Since when the owner is listed; None if the events of 90 days do not show it, or not all were read."""
     since = None
-    for heard in () if facts.unsearched else facts.heard:
-        if owner and heard.by == owner.name and heard.url is None:
-            if heard.outcome == "listed":
-                since = since or heard.at
-            elif heard.outcome in ("removed", "held", "excluded", "displaced"):
+    for received in () if facts.unsearched else facts.received:
+        if owner and received.by == owner.name and received.url is None:
+            if received.outcome == "listed":
+                since = since or received.at
+            elif received.outcome in ("removed", "held", "excluded", "displaced"):
                 since = None
     return max(since, owner.first_published or since) if since and owner else None
-
-
-def _heard_at(order: Order) -> datetime | None:
-    """When the order's event was heard. Versions before 0.1.0 stored no such instant."""
-    try:
-        return parse(order.heard)
-    except ValueError:
-        return None

@@ -7,9 +7,9 @@ from itertools import pairwise
 from statistics import median
 
 from stoppress.model.article import Article
-from stoppress.model.limits import NEWS_WINDOW
+from stoppress.model.news_window import is_current
+from stoppress.notify.state import PageState
 from stoppress.primitives.instants import parse
-from stoppress.tell.state import PageState
 
 DAY = timedelta(days=1)
 
@@ -23,27 +23,29 @@ class Stop:
     after_seconds: int | None = None
 
 
-def way(published: datetime | None, heard: datetime | None, page: PageState | None) -> tuple[Stop, ...]:
+def way(published: datetime | None, received: datetime | None, page: PageState | None) -> tuple[Stop, ...]:
     """The stops that a story has passed, the earliest first.
 
-    `heard` is when we first received an event; `page` is what engines were told, and what Google made of it.
+    `received` is when we first received an event; `page` is what engines were notified of, and what Google made of it.
     """
-    stops = sorted(_stops(published, heard, page), key=lambda stop: stop.at)  # Google may crawl before it is told
+    stops = sorted(
+        _stops(published, received, page), key=lambda stop: stop.at
+    )  # Google may crawl before it is notified
     delays = [round((later.at - earlier.at).total_seconds()) for earlier, later in pairwise(stops)]
     return tuple(Stop(stop.what, stop.at, delay) for stop, delay in zip(stops, [None, *delays], strict=True))
 
 
-def _stops(published: datetime | None, heard: datetime | None, page: PageState | None) -> Iterator[Stop]:
+def _stops(published: datetime | None, received: datetime | None, page: PageState | None) -> Iterator[Stop]:
     if published:
         yield Stop("published", published)
-    if heard:
-        yield Stop("heard", heard)
+    if received:
+        yield Stop("received", received)
     if page:
         yield Stop("left the files" if page.gone else "listed", page.changed)
         if page.checked_at and page.checked_at >= page.changed and not page.checks:
             yield Stop("page checked", page.checked_at)
-        if page.told_at and page.is_told:
-            yield Stop("engines told", page.told_at)
+        if page.notified_at and page.is_notified:
+            yield Stop("engines notified", page.notified_at)
         if page.crawled_at:
             yield Stop("crawled by Google", page.crawled_at)
         if page.indexed_at:
@@ -54,15 +56,15 @@ def _stops(published: datetime | None, heard: datetime | None, page: PageState |
 class Delays:
     """Median delays of the pages that changed in a day, in seconds. None: no page shows the delay.
 
-    `heard`: from publication. `listed`: from the newest event, or from a later publication. `page_ready`: from the listing.
-    `told`: from the check that found the page ready.
+    `received`: from publication. `listed`: from the newest event, or from a later publication. `page_ready`: from the listing.
+    `notified`: from the check that found the page ready.
     """
 
     pages: int
-    heard_s: float | None = None
+    received_s: float | None = None
     listed_s: float | None = None
     page_ready_s: float | None = None
-    told_s: float | None = None
+    notified_s: float | None = None
 
 
 def delays(pages: Iterable[tuple[PageState, Article | None]], now: datetime) -> Delays:
@@ -75,17 +77,21 @@ def delays(pages: Iterable[tuple[PageState, Article | None]], now: datetime) -> 
 
 def _delays(page: PageState, article: Article | None, now: datetime) -> tuple[timedelta | None, ...]:
     """The four delays of a page. None: the delay is unknown, or it is not of this day."""
-    heard = listed = None
+    received = listed = None
     if article:
         published = article.first_published
-        if published and published > now - NEWS_WINDOW and article.heard_at > now - DAY:
-            heard = article.heard_at - published
-        # An article may be heard before its publication, and held until then.
-        listed = page.changed - max(filter(None, [parse(article.order.heard), published]))
+        if published and is_current(published, now) and article.received_at > now - DAY:
+            received = article.received_at - published
+        # An article may be received before its publication, and held until then.
+        listed = page.changed - max(filter(None, [parse(article.order.received), published]))
     is_ready = page.checked_at is not None and page.checked_at >= page.changed and not page.checks
     ready = page.checked_at - page.changed if is_ready and page.checked_at else None
-    told = page.told_at - page.checked_at if is_ready and page.checked_at and page.told_at and page.is_told else None
-    return heard, listed, ready, told
+    notified = (
+        page.notified_at - page.checked_at
+        if is_ready and page.checked_at and page.notified_at and page.is_notified
+        else None
+    )
+    return received, listed, ready, notified
 
 
 def _median_s(periods: Iterable[timedelta | None]) -> float | None:

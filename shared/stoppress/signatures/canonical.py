@@ -63,12 +63,12 @@ def contentful_messages(request: Request, names: Iterable[str]) -> list[bytes]:
     lines = ";".join(f"{name}:{value}" for name, value in sorted(headers.items()))
     spellings = [(request.path, request.query), (unquote(request.path), unquote(request.query))]
     return [
-        b"\n".join((request.method.upper().encode(), _encoded(path, query), header_bytes(lines), request.body))
+        b"\n".join((request.method.upper().encode(), _encode(path, query), header_bytes(lines), request.body))
         for path, query in dict.fromkeys(spellings)
     ]
 
 
-def _encoded(path: str, query: str) -> bytes:
+def _encode(path: str, query: str) -> bytes:
     """Encodes the query, then path and query together, as Contentful does. A second ? ends the query."""
     search = quote(query.partition("?")[0], safe=_URI_MARKS, errors="surrogatepass")
     whole = f"{path}?{search}" if search else path

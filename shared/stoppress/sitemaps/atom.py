@@ -31,8 +31,8 @@ def atom_feed(
 
     Ids are https URLs whatever the site's scheme, so that they stay when the scheme changes. `hub` is a WebSub hub.
     """
-    newest = sorted(sorted(entries, key=lambda entry: entry.loc), key=_updated, reverse=True)[:entries_max]
-    updated = _updated(newest[0]) if newest else _BEFORE_ANY_ENTRY
+    newest = sorted(sorted(entries, key=lambda entry: entry.loc), key=_updated_at, reverse=True)[:entries_max]
+    updated = _updated_at(newest[0]) if newest else _BEFORE_ANY_ENTRY
     head = [
         '<?xml version="1.0" encoding="UTF-8"?>',
         f'<feed xmlns="{ATOM}" xml:lang="{escaped(site.language)}">',
@@ -54,11 +54,11 @@ def _atom_line(entry: NewsEntry, site: Site) -> str:
     return (
         f'<entry{xml_lang}><id>{escaped(entry.loc)}</id><title type="text">{escaped(entry.title)}</title>'
         f'<link rel="alternate" type="text/html" href="{escaped(under_scheme(entry.loc, site))}"/>'
-        f"<published>{iso(entry.published)}</published><updated>{iso(_updated(entry))}</updated>{author}</entry>"
+        f"<published>{iso(entry.published)}</published><updated>{iso(_updated_at(entry))}</updated>{author}</entry>"
     )
 
 
-def _updated(entry: NewsEntry) -> datetime:
+def _updated_at(entry: NewsEntry) -> datetime:
     """When the article last changed for readers: an edit before its publication counts as its publication."""
     return max(entry.lastmod or entry.published, entry.published)
 

@@ -11,7 +11,8 @@ from operator import itemgetter
 
 from stoppress.model.entries import GeneralEntry, Mark, NewsEntry
 from stoppress.model.file_names import permanent_files
-from stoppress.model.limits import INDEX_ENTRIES_MAX, NEWS_ENTRIES_MAX, NEWS_WINDOW, URLS_MAX
+from stoppress.model.limits import INDEX_ENTRIES_MAX, NEWS_ENTRIES_MAX, URLS_MAX
+from stoppress.model.news_window import lists_in_news, window_start
 from stoppress.model.site import Site
 from stoppress.primitives.instants import iso
 from stoppress.primitives.urls import identity
@@ -50,11 +51,11 @@ def fold_news(
 
     Expired entries are dropped.
     """
-    oldest = iso(now - NEWS_WINDOW)
+    oldest = iso(window_start(now))
     lines = {key: line for line in _lines(body) if (key := (_published_of(line), _page_of(line, site)))[0] > oldest}
     fresh = []
     for (published, loc), entry in changed.items():
-        if entry and render.in_window([entry], site, now):
+        if entry and lists_in_news(entry, site, now):
             # A new publication date gives an article a new key, so its old line is dropped whatever its date.
             lines = _without(lines, loc)
             lines[published, entry.loc] = news_line(entry, site)

@@ -1,4 +1,4 @@
-"""Recognises a file that Stoppress wrote, even if a proxy removed the file's `x-amz-meta-config-version` header."""
+"""Recognises a file that Stoppress wrote, even if a proxy removed the file's `x-amz-meta-config` header."""
 
 import re
 from collections.abc import Sequence

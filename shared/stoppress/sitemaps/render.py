@@ -13,11 +13,12 @@ from operator import attrgetter
 
 from stoppress.model.entries import GeneralEntry, Mark, NewsEntry
 from stoppress.model.file_names import permanent_files
-from stoppress.model.limits import BYTES_MAX, INDEX_ENTRIES_MAX, NEWS_ENTRIES_MAX, NEWS_WINDOW, URLS_MAX, FileTooLarge
+from stoppress.model.limits import BYTES_MAX, INDEX_ENTRIES_MAX, NEWS_ENTRIES_MAX, URLS_MAX, FileTooLarge
 from stoppress.model.namespaces import IMAGE, NEWS, SITEMAP, VIDEO, XHTML
+from stoppress.model.news_window import select_news
 from stoppress.model.rules import excluding_rule
 from stoppress.model.site import Site
-from stoppress.primitives.urls import identity
+from stoppress.primitives.urls import identity, key_of
 from stoppress.sitemaps.tags import alternates_of, backlinks_of, general_line, index_line, news_line
 
 _DECLARATION = '<?xml version="1.0" encoding="UTF-8"?>\n'
@@ -43,14 +44,18 @@ class Rendered:
     fresh: bytes | None = None
 
 
-def render_general(entries: Iterable[GeneralEntry], site: Site) -> Rendered:
+def render_general(entries: Iterable[GeneralEntry], site: Site, departed: frozenset[str] = frozenset()) -> Rendered:
     """A shard of the pages that the site's rules allow. Without pages it lists the home page (R2.8). Raises FileTooLarge.
 
-    Pages of the site's configuration are left out: they have their own file.
+    Pages of the site's configuration are left out: they have their own file. `departed` has the keys of pages that were in the
+    shard and are gone.
     """
     if site.rules or site.pages:  # most sites have neither
-        entries = [entry for entry in entries if lists_in_general(entry, site)]
-    return _general(entries, site)
+        pages = {identity(entry.loc): entry for entry in entries}
+        entries = [entry for entry in pages.values() if lists_in_general(entry, site)]
+        hidden = pages.keys() - site.pages_by_url.keys() - {identity(entry.loc) for entry in entries}
+        departed = departed | {key_of(url) for url in hidden}
+    return _general(entries, site, departed)
 
 
 def lists_in_general(entry: GeneralEntry, site: Site) -> bool:
@@ -60,7 +65,7 @@ def lists_in_general(entry: GeneralEntry, site: Site) -> bool:
     )
 
 
-def render_pages(entries: Iterable[GeneralEntry], site: Site) -> Rendered:
+def render_pages(entries: Iterable[GeneralEntry], site: Site, departed: frozenset[str] = frozenset()) -> Rendered:
     """The pages that are not articles: those of the configuration and those of events. Raises FileTooLarge."""
     from_events = {identity(entry.loc): entry for entry in entries}
     configured = {
@@ -74,12 +79,16 @@ def render_pages(entries: Iterable[GeneralEntry], site: Site) -> Rendered:
         for url, entry in from_events.items()
         if url not in configured and not excluding_rule(site.rules, "general", entry.loc, entry.traits)
     ]
-    return _general([*configured.values(), *others], site)
+    return _general([*configured.values(), *others], site, departed)
 
 
-def _general(entries: Iterable[GeneralEntry], site: Site) -> Rendered:
+def _general(entries: Iterable[GeneralEntry], site: Site, departed: frozenset[str] = frozenset()) -> Rendered:
+    """A shard of these pages. Keys in `departed` are of pages that none of them lists as an alternate."""
     entries = list(entries)
     has_alternates = any(map(attrgetter("alternates"), entries))
+    if has_alternates and departed:
+        locs = {entry.loc for entry in entries}
+        entries = [_without_alternates(entry, departed, locs) for entry in entries]
     backlinks = backlinks_of(entries, site) if has_alternates else {}
     # Taken from the entries: the root element precedes the lines, and the lines are never in memory all at once.
     used = {
@@ -91,9 +100,14 @@ def _general(entries: Iterable[GeneralEntry], site: Site) -> Rendered:
     lines = (general_line(entry, site, backlinks.get(entry.loc, ())) for entry in listed or [GeneralEntry(site.home)])
     body = _shard(lines, [prefix for prefix, is_used in used.items() if is_used])
     newest = newest_of(map(attrgetter("lastmod"), entries))
-    locs = tuple(map(attrgetter("loc"), listed)) if site.outputs.text else ()
+    text_locs = tuple(map(attrgetter("loc"), listed)) if site.outputs.text else ()
     by_line = bool(entries) and not has_alternates
-    return checked(Rendered(body, len(entries), newest, locs, by_line=by_line), URLS_MAX)
+    return checked(Rendered(body, len(entries), newest, text_locs, by_line=by_line), URLS_MAX)
+
+
+def _without_alternates(entry: GeneralEntry, departed: frozenset[str], locs: set[str]) -> GeneralEntry:
+    kept = (link for link in entry.alternates if link.href in locs or key_of(link.href) not in departed)
+    return replace(entry, alternates=tuple(kept)) if entry.alternates else entry
 
 
 def general_file(lines: Sequence[str]) -> bytes:
@@ -111,21 +125,12 @@ def render_news(entries: Iterable[NewsEntry], site: Site, now: datetime) -> Rend
 
     Raises FileTooLarge.
     """
-    listed = in_window(entries, site, now)
+    listed = select_news(entries, site, now)
     if not listed:
         return Rendered(_general([], site).body, 0, None)
     body = news_file(news_line(entry, site) for entry in listed)
     newest = newest_of([listed[0].published, *(entry.lastmod for entry in listed)])
     return checked(Rendered(body, len(listed), newest, by_line=True), NEWS_ENTRIES_MAX)
-
-
-def in_window(entries: Iterable[NewsEntry], site: Site, now: datetime) -> list[NewsEntry]:
-    """The articles in the window at `now` that the site's rules allow, newest first."""
-    expired = now - NEWS_WINDOW
-    current = [entry for entry in entries if entry.published > expired]
-    if site.rules:
-        current = [entry for entry in current if not excluding_rule(site.rules, "news", entry.loc, entry.traits)]
-    return sorted(sorted(current, key=attrgetter("loc")), key=attrgetter("published"), reverse=True)
 
 
 def news_file(lines: Iterable[str]) -> bytes:

@@ -55,8 +55,11 @@ def news_line(entry: NewsEntry, site: Site) -> str:
 
 
 def index_line(mark: Mark, site: Site) -> str:
-    """The `<sitemap>` of a file in the index."""
-    url = escaped(f"{site.origin}/{mark.served}")
+    """Return the `<sitemap>` of a file in the index: of its gzip form if the site wants it and it is there.
+
+    A mark names a form until after the form is deleted.
+    """
+    url = escaped(f"{site.origin}/{mark.served if site.outputs.gzip else mark.file}")
     return f"<sitemap><loc>{url}</loc><lastmod>{iso(mark.changed)}</lastmod></sitemap>"
 
 

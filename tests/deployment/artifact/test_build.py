@@ -109,14 +109,14 @@ def with_another_file_in_a_function(build: Path) -> None:
 
 
 def for_another_processor_in_a_function(build: Path) -> None:
-    [library] = (build / "TellEngines").glob("_cffi_backend*.so")
+    [library] = (build / "NotifyEngines").glob("_cffi_backend*.so")
     header = bytearray(library.read_bytes())
     header[18] = 62
     replace(library, bytes(header))
 
 
 def without_a_library_that_only_a_function_has(build: Path) -> None:
-    shutil.rmtree(build / "TellEngines/cryptography")
+    shutil.rmtree(build / "NotifyEngines/cryptography")
 
 
 def with_an_older_function(build: Path) -> None:

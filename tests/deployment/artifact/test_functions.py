@@ -15,7 +15,7 @@ from stoppress.aws.items import mark_item
 from stoppress.aws.queues import read_rewrite
 from stoppress.model.entries import Mark
 from stoppress.model.event import from_message
-from stoppress.tell import service_account
+from stoppress.notify import service_account
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.scenario.feeds_server import FeedAnswer, FeedServer
 from tests.deployment.artifact import builds, events_now, faults
@@ -110,7 +110,7 @@ def test_poll_feeds_sends_the_entries_of_a_feed(stack: Stack, built: Path, tmp_p
     [message] = on_queue(stack, "ArticlesQueue")
     sent = from_message(message)
     assert (sent.source, sent.url, sent.title) == ("feed", "https://www.example.com/a", "A")
-    assert {item["sk"] for item in items(stack)["feed"]} == {"-", "entries", "run"}
+    assert {item["sk"] for item in items(stack)["feed"]} == {"-", "entries", "run-0"}
 
 
 def test_receive_push_confirms_what_was_asked_and_puts_what_is_pushed_on_the_queue(built: Path, tmp_path: Path) -> None:
@@ -158,18 +158,19 @@ def test_roll_window_takes_out_what_is_48_hours_old(stack: Stack, built: Path, t
     assert [item["loc"] for item in items(stack)["file"]] == [f"https://{HOST}/fresh"]
 
 
-def test_roll_window_has_the_files_of_a_changed_site_written_again(stack: Stack, built: Path, tmp_path: Path) -> None:
+def test_rewrite_sitemaps_has_the_files_of_a_changed_site_written_again(
+    stack: Stack, built: Path, tmp_path: Path
+) -> None:
     apply(stack, events_now.event(STREAM))
     put(stack, mark_item(HOST, Mark("sitemap-2026-11.xml", datetime.now(UTC), 3, 500, "digest")))
-    assert answered(stack, built, tmp_path, CHANGED) == [Answer("response", None)]
+    assert answered(stack, built, tmp_path, CHANGED) == [Answer("response", {"batchItemFailures": []})]
     named = [read_rewrite(body).file for body in on_queue(stack, "RewritesQueue")]
-    assert named == ["sitemap-news.xml", "sitemap-2026-11.xml", "robots.txt", "sitemap.xml"]
+    assert sorted(named) == ["robots.txt", "sitemap-2026-11.xml", "sitemap-news.xml", "sitemap.xml"]
 
 
 def test_reconcile_sites_keeps_what_it_suspects_for_its_second_look(stack: Stack, built: Path, tmp_path: Path) -> None:
     assert answered(stack, built, tmp_path, NIGHT) == [Answer("response", None)]
-    [kept] = [item for item in items(stack)["places"] if item["sk"] == "reconciliation"]
-    assert [one[:2] for one in kept["suspects"]] == [["missing", "sitemap-news.xml"], ["missing", "sitemap.xml"]]
+    assert [item["sk"] for item in items(stack)["suspects"]] == [f"{HOST}/sitemap-news.xml", f"{HOST}/sitemap.xml"]
 
 
 def test_audit_sources_reads_the_sites(stack: Stack, built: Path, tmp_path: Path) -> None:
@@ -182,7 +183,7 @@ def test_show_site_answers_with_the_page(stack: Stack, built: Path, tmp_path: Pa
     assert "no event named this page" in answer.payload["body"]
 
 
-def test_tell_engines_takes_its_messages_and_tells_nobody_for_a_site_without_engines(
+def test_notify_engines_takes_messages_and_notifies_nobody_for_a_site_without_engines(
     stack: Stack, built: Path, tmp_path: Path
 ) -> None:
     [answer] = answered(stack, built, tmp_path, ENGINES)
@@ -190,11 +191,11 @@ def test_tell_engines_takes_its_messages_and_tells_nobody_for_a_site_without_eng
     assert on_queue(stack, "EnginesQueue") == []
 
 
-def test_tell_engines_signs_with_the_library_that_was_built_for_it(built: Path) -> None:
-    folders = [built / "TellEngines", built / builds.LAYER, builds.RUNTIME]
+def test_notify_engines_signs_with_the_library_that_was_built_for_it(built: Path) -> None:
+    folders = [built / "NotifyEngines", built / builds.LAYER, builds.RUNTIME]
     code = (
         f"import sys; sys.path[:0] = {[str(folder) for folder in folders]!r}\n"
-        "from stoppress.tell.service_account import sign\n"
+        "from stoppress.notify.service_account import sign\n"
         "import cryptography; print(cryptography.__file__); print(sign(sys.stdin.read(), b'text').hex())"
     )
     done = subprocess.run(  # noqa: S603 - our own code
@@ -206,7 +207,7 @@ def test_tell_engines_signs_with_the_library_that_was_built_for_it(built: Path) 
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == [
-        str(built / "TellEngines/cryptography/__init__.py"),
+        str(built / "NotifyEngines/cryptography/__init__.py"),
         service_account.sign(private_key(), b"text").hex(),
     ]
 

@@ -69,6 +69,7 @@ class Dynamo:
         ConsistentRead: bool = False,  # noqa: N803
         ExclusiveStartKey: Item | None = None,  # noqa: N803
         ScanIndexForward: bool = True,  # noqa: N803
+        Limit: int = 0,  # noqa: N803
     ) -> Item:
         self._known("Query", TableName)
         first, _, more = KeyConditionExpression.partition(" AND ")
@@ -89,7 +90,7 @@ class Dynamo:
             if key == start or (holds and not holds(item, ExpressionAttributeValues)):
                 continue
             size_bytes += item_bytes(item)
-            if found and size_bytes > PAGE_BYTES:
+            if found and (size_bytes > PAGE_BYTES or len(found) == Limit):
                 last = found[-1]
                 return {"Items": found, "LastEvaluatedKey": {"pk": last["pk"], "sk": last["sk"]}}
             found.append(dict(item))

@@ -1,8 +1,7 @@
 """What the doubles of AWS have in common: errors as boto3 raises them, and what no double knows.
 
 Each double has the methods of a boto3 client with its arguments, answers and errors, as far as the product asks for them, and nothing
-else. `test_doubles.py` holds them equal to moto, and to DynamoDB Local where that can be had. What a double does not know it
-refuses loudly.
+else. `test_doubles.py` holds them equal to moto. What a double does not know it refuses loudly.
 """
 
 from typing import Any

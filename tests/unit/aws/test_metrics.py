@@ -1,40 +1,38 @@
 """What a run prints for CloudWatch: one line in the embedded metric format, and none when nothing happened."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from stoppress.aws.metrics import VALUES_MAX, Value, publish
 
+Publish = Callable[..., list[Any]]
 
-def printed(
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    values: dict[str, Value],
-    dashboard: str = "yes",
-) -> list[Any]:
+
+@pytest.fixture
+def printed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Publish:
     monkeypatch.setenv("METRICS_NAMESPACE", "Stoppress/news")
     monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "record_article")
-    monkeypatch.setenv("DASHBOARD", dashboard)
-    publish(values)
-    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+    def printed_lines(values: dict[str, Value], dashboard: str = "yes") -> list[Any]:
+        monkeypatch.setenv("DASHBOARD", dashboard)
+        publish(values)
+        return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+    return printed_lines
 
 
-def test_what_did_not_happen_is_not_printed(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert printed(capsys, monkeypatch, {"EventsListed": 0, "WorkFailed": 0, "RecordingSeconds": []}) == []
+def test_what_did_not_happen_is_not_printed(printed: Publish) -> None:
+    assert printed({"EventsListed": 0, "WorkFailed": 0, "RecordingSeconds": []}) == []
 
-    [line] = printed(capsys, monkeypatch, {"EventsListed": 2, "EventsFailed": 0})
+    [line] = printed({"EventsListed": 2, "EventsFailed": 0})
     assert "EventsFailed" not in line
-    assert [metric["Name"] for metric in line["_aws"]["CloudWatchMetrics"][0]["Metrics"]] == ["EventsListed"]
 
 
-def test_what_all_functions_count_together_has_no_dimension_and_the_rest_has_the_function(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    [line] = printed(capsys, monkeypatch, {"EventsFailed": 3, "WorkFailed": 3, "RecordingSeconds": [0.5, 1.5]})
+def test_only_what_all_functions_count_together_has_no_dimension(printed: Publish) -> None:
+    [line] = printed({"EventsFailed": 3, "WorkFailed": 3, "RecordingSeconds": [0.5, 1.5]})
 
     own, common = line["_aws"]["CloudWatchMetrics"]
     assert (own["Namespace"], own["Dimensions"]) == ("Stoppress/news", [["service"]])
@@ -46,21 +44,17 @@ def test_what_all_functions_count_together_has_no_dimension_and_the_rest_has_the
     assert (line["service"], line["WorkFailed"], line["RecordingSeconds"]) == ("record_article", 3, [0.5, 1.5])
 
 
-def test_a_line_has_no_more_values_than_the_format_allows(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    [line] = printed(capsys, monkeypatch, {"WritingSeconds": [1.0] * (VALUES_MAX + 1)})
+def test_a_line_has_no_more_values_than_the_format_allows(printed: Publish) -> None:
+    [line] = printed({"WritingSeconds": [1.0] * (VALUES_MAX + 1)})
 
     assert len(line["WritingSeconds"]) == VALUES_MAX
 
 
-def test_without_a_dashboard_only_what_alarms_watch_is_a_metric(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_dashboard_only_what_alarms_watch_is_a_metric(printed: Publish) -> None:
     counted: dict[str, Value] = {"EventsListed": 2, "EventsFailed": 3, "WorkFailed": 3}
 
-    [line] = printed(capsys, monkeypatch, counted, dashboard="no")
-    [quiet] = printed(capsys, monkeypatch, {"EventsListed": 2}, dashboard="no")
+    [line] = printed(counted, dashboard="no")
+    [quiet] = printed({"EventsListed": 2}, dashboard="no")
 
     groups = line["_aws"]["CloudWatchMetrics"]
     assert [metric["Name"] for group in groups for metric in group["Metrics"]] == ["WorkFailed"]

@@ -1,334 +1,197 @@
-"""The door to the sites' configuration, as far as no function's tests go."""
+"""A site's configuration in versions: what is in force, who changed it, and what a reader does who cannot read it."""
 
 import json
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
 
-from stoppress.aws import sites, table
+from stoppress.aws import due, site_versions, sites, table
 from stoppress.aws.clients import client
-from stoppress.aws.items import due_pk
-from stoppress.model.site import BadConfiguration, Site
-from stoppress.primitives.instants import exact
-from stoppress.roll.window import roll
-from tests.support import doors
-from tests.support.doors import ENVIRONMENT, Doors, counted, failing
+from stoppress.model.site import BadConfiguration
+from tests.support.doors import PUBLISHING, Doors, counted, opened, put_site
 from tests.support.ledger import HOST
+from tests.support.partitions import NOON
 
-pytestmark = pytest.mark.moto
-
-EIGHT = datetime(2026, 11, 20, 8, 0, tzinfo=UTC)
-PAGE_PARAMETERS = 10  # Parameter Store: at most so many in one answer
+OTHER = "blog.example.com"
+FEED = "https://www.example.com/rss.xml"
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def behind() -> Iterator[Doors]:
-    with doors.opened(EIGHT) as opened:
-        yield opened
+    with opened(NOON) as doors:
+        yield doors
 
 
-@pytest.mark.parametrize("count", [0, 1, PAGE_PARAMETERS, 2 * PAGE_PARAMETERS + 1])
-def test_the_sites_of_a_stack_are_read_over_all_pages(behind: Doors, count: int) -> None:
-    hosts = [f"{number}.example.com" for number in range(count)]
-    for host in hosts:
-        value = json.dumps({"host": host, "publication": "Example News"})
-        client("ssm").put_parameter(Name=f"{ENVIRONMENT['SITES_PATH']}/{host}", Value=value, Type="String")
-
-    good, bad = sites.load_all()
-
-    assert sorted(site.host for site in good) == sorted(hosts)
-    assert not bad
+def document(host: str = HOST, **settings: Any) -> str:
+    return json.dumps(PUBLISHING | {"host": host} | settings)
 
 
-def put(host: str = HOST) -> None:
-    """A site's parameter is made, and nobody is told."""
-    value = json.dumps({"host": host, "publication": "Example News"})
-    client("ssm").put_parameter(Name=f"{ENVIRONMENT['SITES_PATH']}/{host}", Value=value, Type="String")
+def put(host: str = HOST, expected: int = 0, **settings: Any) -> int:
+    return site_versions.put(document(host, **settings), expected, "arn:aws:iam::1:user/ann", NOON)
 
 
-SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
+def unreadable(text: str = '{"publication": 1}', host: str = HOST) -> int:
+    current = table.get(sites.site_pk(host), sites.CURRENT)
+    return site_versions.put_unchecked(host, text, int(current["rev"]) if current else 0, "by hand", NOON)
 
 
-def unknown(host: str) -> None:
-    with pytest.raises(sites.UnknownSite, match=f"no parameter /stoppress/test/sites/{host}: create it"):
-        sites.load_registered(host)
+def test_a_written_site_is_in_force_and_listed() -> None:
+    assert put(feeds=[FEED]) == 1
+    assert put(OTHER) == 1
+
+    site = sites.load(HOST)
+    assert (site.host, site.version, site.fault, len(site.feeds)) == (HOST, 1, "", 1)
+    assert sites.hosts() == [OTHER, HOST]
+    assert [site.host for site in sites.load_all()[0]] == [OTHER, HOST]
+    assert [site.host for site in sites.load_polled()[0]] == [HOST]
+    put(expected=1)
+    assert sites.load_polled() == ([], [])
 
 
-def test_500_made_up_hosts_within_five_seconds_make_one_call(behind: Doors) -> None:
-    with counted("ssm", "GetParameter") as parameters, counted("dynamodb", "Query") as queries:
-        for number in range(500):
-            behind.clock.move_to(EIGHT + number * SECOND / 100)
-            unknown(f"{number}.example.net")
-    assert (len(parameters), len(queries)) == (0, 1)
-
-
-def test_a_new_site_is_known_five_seconds_after_it_was_registered(behind: Doors) -> None:
-    unknown(HOST)
+@pytest.mark.parametrize("host", ["nobody.example.net", "WWW.example.com", ""])
+def test_a_host_without_a_version_is_unknown(host: str) -> None:
     put()
-    sites.register(HOST)
-    behind.clock.move_to(EIGHT + 4 * SECOND)
-    unknown(HOST)
-    behind.clock.move_to(EIGHT + 5 * SECOND)
-    assert sites.load_registered(HOST).host == HOST
-
-
-def test_a_registered_site_costs_one_query_and_one_parameter_a_minute(behind: Doors) -> None:
-    put()
-    sites.register(HOST)
-    with counted("ssm", "GetParameter") as parameters, counted("dynamodb", "Query") as queries:
-        for number in range(60):
-            behind.clock.move_to(EIGHT + number * SECOND)
-            sites.load_registered(HOST)
-    assert (len(parameters), len(queries)) == (1, 1)
-
-
-def test_a_site_whose_parameter_is_gone_costs_no_call_of_parameter_store(behind: Doors) -> None:
-    sites.register(HOST, gone=True)
-    with counted("ssm", "GetParameter") as parameters:
-        unknown(HOST)
-    assert parameters == []
-
-
-def test_100_requests_for_a_registered_site_without_a_usable_parameter_make_one_call(behind: Doors) -> None:
-    sites.register(HOST)
-    client("ssm").put_parameter(Name=sites.parameter_name(HOST), Value="{}", Type="String")
-    with counted("ssm", "GetParameter") as parameters:
-        for number in range(100):
-            behind.clock.move_to(EIGHT + number * SECOND / 25)
-            with pytest.raises(BadConfiguration):
-                sites.load_registered(HOST)
-    assert len(parameters) == 1
-    client("ssm").delete_parameters(Names=[sites.parameter_name(HOST)])
-    put()
-    behind.clock.move_to(EIGHT + 5 * SECOND)
-    assert sites.load_registered(HOST).host == HOST
-
-
-def test_a_site_whose_parameter_is_created_again_is_known_at_once(behind: Doors) -> None:
-    sites.register(HOST)
     with pytest.raises(sites.UnknownSite):
-        sites.load_registered(HOST)
+        sites.load(host)
+
+
+def test_of_two_writers_of_one_version_the_second_one_is_refused() -> None:
     put()
-    assert sites.load_registered(HOST).host == HOST
+    put(expected=1, publication="Ann's")
+    with pytest.raises(site_versions.Replaced):
+        put(expected=1, publication="Bob's")
+
+    assert sites.load(HOST).publication == "Ann's"
+    assert [version.number for version in site_versions.history(HOST)] == [2, 1]
 
 
-def test_an_unusable_parameter_leaves_the_cached_configuration_to_those_who_need_no_newer_one(behind: Doors) -> None:
+def test_a_removed_site_is_unknown_and_its_numbers_go_on() -> None:
+    put(feeds=[FEED])
+    assert site_versions.remove(HOST, 1, "ann", NOON, deletes_files=True) == 2
+
+    with pytest.raises(sites.UnknownSite):
+        sites.load(HOST)
+    current = sites.read_current(HOST)
+    assert current
+    assert (current.is_removed, current.deletes_files) == (True, True)
+    assert (sites.hosts(), sites.load_all(), sites.load_polled()) == ([], ([], []), ([], []))
+    assert put(expected=2) == 3
+    assert [version.document is None for version in site_versions.history(HOST)] == [False, True, False]
+
+
+def test_a_change_leaves_a_record_that_is_due_after_a_minute() -> None:
+    put(silent_after_hours=6)
+    records = {(record.name, record.at) for record in due.every(due.SITES)}
+
+    assert records == {
+        (f"configuration#{HOST}", NOON + timedelta(minutes=1)),
+        (f"silence#{HOST}", NOON + timedelta(hours=6)),
+    }
+
+
+def test_the_version_before_is_in_force_while_the_newest_cannot_be_read() -> None:
+    put(publication="Good")
+    unreadable("no JSON")
+    assert unreadable() == 3
+
+    site = sites.load(HOST)
+    assert (site.publication, site.version) == ("Good", 1)
+    assert site.fault.startswith("version 3 cannot be read")
+    good, bad = sites.load_all()
+    assert ([site.version for site in good], [site.host for site in bad]) == ([1], [HOST])
+
+
+@pytest.mark.parametrize("removed", [False, True])
+def test_without_a_readable_version_the_site_cannot_be_used(removed: bool) -> None:
+    if removed:  # what was before a removal is not in force again
+        put()
+        site_versions.remove(HOST, 1, "ann", NOON, deletes_files=False)
+    unreadable()
+
+    with pytest.raises(BadConfiguration, match="cannot be read"):
+        sites.load(HOST)
+    good, bad = sites.load_all()
+    assert (good, [site.host for site in bad]) == ([], [HOST])
+
+
+def test_a_version_of_another_host_is_not_in_force() -> None:
+    unreadable(document(OTHER))
+    with pytest.raises(BadConfiguration, match=OTHER):
+        sites.load(HOST)
+
+
+def test_a_document_that_is_too_large_or_wrong_is_not_written(behind: Doors) -> None:
+    feeds = [f"https://www.example.com/{'x' * 500}/{number}.xml" for number in range(220)]
+    for settings in ({"feeds": feeds}, {"langauge": "en"}):
+        with pytest.raises(BadConfiguration):
+            put(**settings)
+
+    assert behind.items() == []
+
+
+@pytest.mark.parametrize(("seconds", "is_new"), [(59, False), (61, True)])
+def test_a_configuration_is_kept_for_a_minute(behind: Doors, seconds: int, *, is_new: bool) -> None:
+    put(publication="Old")
+    sites.load(HOST)
+    put(expected=1, publication="New")
+    behind.clock.shift(timedelta(seconds=seconds))
+
+    assert (sites.load(HOST).publication == "New") == is_new
+    assert sites.load(HOST, age_max=timedelta()).publication == "New"
+    assert sites.load(HOST, at_least=2).publication == "New"
+
+
+def test_a_version_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     put()
-    sites.register(HOST)
-    sites.load_registered(HOST)
-    client("ssm").put_parameter(Name=sites.parameter_name(HOST), Value="{}", Type="String", Overwrite=True)
-    behind.clock.move_to(EIGHT + 6 * SECOND)
-    with pytest.raises(BadConfiguration):
-        sites.load_registered(HOST, age_max=sites.MISSED_AGE_MAX)
-    assert sites.load_registered(HOST).host == HOST
+    sites.load(HOST)
+    monkeypatch.setattr(sites, "read_document", lambda *_: pytest.fail("the version was parsed again"))
+
+    assert sites.load(HOST, age_max=timedelta()).version == 1
+    assert sites.load_all()[0][0].version == 1
 
 
-def test_a_table_that_does_not_answer_refuses_no_site(behind: Doors, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_table_restored_to_an_earlier_instant_gives_its_own_version_of_a_number() -> None:
+    put(publication="One")
+    put(expected=1, publication="Two")
+    sites.load(HOST)
+    for sk in ("current", "v000002"):
+        table.delete(f"site#{HOST}", sk)
+    table.put({"pk": f"site#{HOST}", "sk": "current", "digest": "older", "due": "-"}, None)
+    put(expected=1, publication="Another two")
+
+    assert sites.load(HOST, age_max=timedelta()).publication == "Another two"
+
+
+def test_a_known_site_is_used_while_the_table_does_not_answer(behind: Doors) -> None:
     put()
-    with failing("dynamodb", "Query"):
-        assert sites.load_registered(HOST).host == HOST
-    assert "the registry of sites cannot be read" in caplog.text
+    sites.load(HOST)
+    behind.clock.shift(timedelta(hours=1))
+    client("dynamodb").delete_table(TableName="stoppress-table")
+
+    assert sites.load(HOST).version == 1
+    with pytest.raises(client("dynamodb").exceptions.ResourceNotFoundException):
+        sites.reload(HOST)
 
 
-def test_a_table_that_does_not_answer_any_more_leaves_the_hosts_that_were_known(behind: Doors) -> None:
-    put()
-    sites.register(HOST)
-    unknown("made-up.example.net")
-    behind.clock.move_to(EIGHT + timedelta(hours=1))
-    with failing("dynamodb", "Query"), counted("ssm", "GetParameter") as parameters:
-        unknown("made-up.example.net")
-    assert parameters == []
-    assert sites.load_registered(HOST).host == HOST
+def test_any_number_of_made_up_hosts_takes_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sites, "CACHED_MAX", 10)
+    for number in range(50):
+        with pytest.raises(sites.UnknownSite):
+            sites.load(f"site-{number}.example.net")
+
+    assert len(sites._cache.current) == 10
 
 
-def test_a_call_that_failed_says_nothing_of_whether_there_is_a_site(behind: Doors) -> None:
-    put()
-    sites.register(HOST)
-    with failing("ssm", "GetParameter"), pytest.raises(ClientError):
-        sites.load_registered(HOST)
-    assert sites.load_registered(HOST).host == HOST
+def test_more_sites_than_one_call_reads_or_the_cache_keeps_are_all_listed(
+    behind: Doors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sites, "CACHED_MAX", 10)
+    for number in range(130):
+        put_site(PUBLISHING | {"host": f"site-{number:03}.example.com"})
+    sites.forget()
+    with counted("dynamodb", "BatchGetItem") as reads:
+        assert len(sites.load_all()[0]) == 130
 
-
-def test_an_applied_configuration_that_cannot_be_read_any_more_is_none(behind: Doors) -> None:
-    """It was written by an older version of the stack. One such site must not stop the clock of the others."""
-    put()
-    roll(sites.load(HOST), EIGHT)
-    assert sites.last_applied(HOST) == sites.load(HOST)
-    applied = behind.item(f"places#{HOST}", "configuration")
-    table.put_if(applied | {"document": json.dumps(json.loads(applied["document"]) | {"setting_of_old": True})})
-
-    assert sites.last_applied(HOST) is None
-
-
-# ── further feeds ──
-
-
-def put_feeds(part: str, value: Any, host: str = HOST) -> None:
-    text = value if isinstance(value, str) else json.dumps(value)
-    name = f"{ENVIRONMENT['SITES_PATH']}/{host}/{part}"
-    client("ssm").put_parameter(Name=name, Value=text, Type="String", Overwrite=True)
-
-
-def urls(site: Site) -> list[str]:
-    return [feed.url for feed in site.feeds]
-
-
-def test_further_feeds_are_appended_in_the_order_of_their_numbers(behind: Doors) -> None:
-    behind.site(feeds=["https://www.example.com/0.xml"])
-    behind.site("other.example.com")
-    for number in (10, 2, 1):
-        put_feeds(f"feeds-{number}", [{"url": f"https://www.example.com/{number}.xml", "interval_minutes": 5}])
-    (site,) = [site for site in sites.load_all()[0] if site.host == HOST]
-    assert urls(site) == [f"https://www.example.com/{number}.xml" for number in (0, 1, 2, 10)]
-    assert sites.load_all(HOST) == ([site], [])
-    assert sites.load(HOST).feeds == site.feeds[:1]
-
-
-@pytest.mark.parametrize(
-    ("part", "value", "reason"),
-    [
-        ("feeds-1", "{", f"{HOST}/feeds-1: the value is not JSON: "),
-        ("feeds-1", {}, f"{HOST}/feeds-1: feeds: give a list, in square brackets"),
-        ("feeds-2", ["https://a.example/", {"url": "ftp"}], f"{HOST}/feeds-2: feeds.1.url: is not of the form "),
-        ("feeds-0", [], f"{HOST}/feeds-0: a site's further parameters are called feeds-1, feeds-2, …: delete this one"),
-        ("more", [], f"{HOST}/more: a site's further parameters are called feeds-1, feeds-2, …: delete this one"),
-        ("feeds-1/a", [], f"{HOST}/feeds-1/a: a site's further parameters are called feeds-1, feeds-2, …: delete this"),
-    ],
-)
-def test_a_further_parameter_that_cannot_be_used_is_named(behind: Doors, part: str, value: Any, reason: str) -> None:
-    behind.site()
-    put_feeds(part, value)
-    good, (bad,) = sites.load_all()
-    assert (good, bad.name) == ([], f"/stoppress/test/sites/{HOST}")
-    assert bad.reason.startswith(reason)
-
-
-def test_further_feeds_without_a_site_are_no_site(behind: Doors) -> None:
-    put_feeds("feeds-1", [])
-    assert sites.load_all() == sites.load_all(HOST) == ([], [])
-
-
-def test_the_version_of_the_feeds_changes_with_every_parameter_that_names_feeds(behind: Doors) -> None:
-    def version() -> int:
-        return sites.load_all()[0][0].feeds_version
-
-    behind.site()
-    versions = [version()]
-    assert versions == [1]
-    for part in ("feeds-1", "feeds-1", "feeds-2"):
-        put_feeds(part, [])
-        versions.append(version())
-    client("ssm").delete_parameter(Name=f"{ENVIRONMENT['SITES_PATH']}/{HOST}/feeds-1")
-    versions.append(version())
-    behind.site()
-    versions.append(version())
-    assert len(set(versions)) == len(versions)
-
-
-# ── what poll_feeds polls ──
-
-TICK = {"source": "aws.scheduler", "detail-type": "Scheduled Event", "detail": "{}"}
-FEEDS = [f"https://www.example.com/sections/{number}/rss.xml" for number in range(200)]
-
-
-def minute(behind: Doors, at: datetime) -> None:
-    behind.clock.move_to(at)
-    behind.call("roll_window", TICK)
-
-
-def test_200_feeds_of_a_site_are_polled_from_parameters_of_4_kb(behind: Doors) -> None:
-    behind.site(feeds=FEEDS[:20])
-    for number, start in ((1, 20), (2, 110)):
-        put_feeds(f"feeds-{number}", FEEDS[start : start + 90])
-    minute(behind, EIGHT)
-    with counted("ssm", "GetParametersByPath") as pages:
-        (site,), bad = sites.load_polled(EIGHT)
-    assert (urls(site), bad, pages) == (FEEDS, [], [])
-    assert site == sites.load_all()[0][0]
-
-
-def test_feeds_that_do_not_fit_into_an_item_of_the_table_cannot_be_used(behind: Doors) -> None:
-    last = behind.site(feeds=FEEDS[:1])
-    minute(behind, EIGHT)
-    long = [f"https://www.example.com/{number:04}/{'x' * 1_700}" for number in range(240)]
-    for start in range(0, 200, 40):
-        put_feeds(f"feeds-{start // 40 + 1}", long[start : start + 40])
-    minute(behind, EIGHT + MINUTE)
-    (fitting,), bad = sites.load_polled(EIGHT + MINUTE)
-    assert (bad, urls(fitting)) == ([], FEEDS[:1] + long[:200])
-
-    put_feeds("feeds-6", long[200:])
-    minute(behind, EIGHT + 2 * MINUTE)
-    good, (unusable,) = sites.load_all()
-    assert (good, behind.metrics["SitesUnreadable"]) == ([], 1)
-    assert unusable.reason.startswith(f"{HOST}: its configuration with all feeds has ")
-    assert sites.load_polled(EIGHT + 2 * MINUTE) == ([fitting], [])
-    assert sites.load(HOST).feeds == last.feeds
-
-
-def test_the_sites_to_poll_cost_no_call_of_parameter_store(behind: Doors) -> None:
-    for number in range(120):
-        behind.site(f"{number}.example.com", feeds=[f"https://{number}.example.com/rss.xml"])
-    minute(behind, EIGHT)
-    with (
-        counted("ssm", "GetParametersByPath") as pages,
-        counted("dynamodb", "Query") as queries,
-        counted("dynamodb", "BatchGetItem") as reads,
-    ):
-        polled, _ = sites.load_polled(EIGHT + SECOND)
-    assert len(polled) == 120
-    assert (len(pages), len(queries), len(reads)) == (0, 1, 2)
-
-
-def test_a_site_that_cannot_be_read_is_polled_as_it_was_last_applied(behind: Doors) -> None:
-    before = behind.site(feeds=FEEDS[:1])
-    minute(behind, EIGHT)
-    client("ssm").put_parameter(Name=f"{ENVIRONMENT['SITES_PATH']}/{HOST}", Value="{}", Type="String", Overwrite=True)
-    minute(behind, EIGHT + timedelta(minutes=1))
-    assert sites.load_polled(EIGHT + timedelta(minutes=1)) == ([before], [])
-
-
-def test_a_site_without_its_parameter_is_not_polled_until_it_has_one_again(behind: Doors) -> None:
-    site = behind.site(feeds=FEEDS[:1])
-    minute(behind, EIGHT)
-    client("ssm").delete_parameter(Name=f"{ENVIRONMENT['SITES_PATH']}/{HOST}")
-    minute(behind, EIGHT + timedelta(minutes=1))
-    assert sites.load_polled(EIGHT + timedelta(minutes=1)) == ([], [])
-    behind.site(feeds=FEEDS[:1])
-    minute(behind, EIGHT + timedelta(minutes=2))
-    assert sites.load_polled(EIGHT + timedelta(minutes=2)) == ([site], [])
-
-
-def test_when_roll_window_stops_a_changed_configuration_is_polled_after_ten_minutes(behind: Doors) -> None:
-    before = behind.site(feeds=FEEDS[:1])
-    minute(behind, EIGHT)
-    behind.site("other.example.com", feeds=[])
-    after = behind.site(feeds=FEEDS[:2])
-    assert sites.load_polled(EIGHT + sites.CONFIRMED_AGE_MAX)[0] == [before]
-    polled, bad = sites.load_polled(EIGHT + sites.CONFIRMED_AGE_MAX + SECOND)
-    assert (bad, [site for site in polled if site.host == HOST], len(polled)) == ([], [after], 2)
-
-
-def test_a_configuration_that_roll_window_cannot_apply_is_not_confirmed(behind: Doors) -> None:
-    before = behind.site(feeds=FEEDS[:1])
-    minute(behind, EIGHT)
-    after = behind.site(feeds=FEEDS[:2])
-    for minutes in range(1, 12):
-        with failing("sqs", "SendMessageBatch"), pytest.raises(ExceptionGroup):
-            minute(behind, EIGHT + timedelta(minutes=minutes))
-        polled = sites.load_polled(EIGHT + timedelta(minutes=minutes))[0]
-        assert polled == [before if minutes <= 10 else after]
-
-
-def test_a_site_whose_work_keeps_failing_does_not_make_poll_feeds_read_parameter_store(behind: Doors) -> None:
-    site = behind.site(feeds=FEEDS[:1])
-    table.put_if({"pk": due_pk(HOST), "sk": exact(EIGHT), "queue": "articles", "message": "not JSON"})
-    for minutes in range(15):
-        with pytest.raises(ExceptionGroup):
-            minute(behind, EIGHT + timedelta(minutes=minutes))
-    with counted("ssm", "GetParametersByPath") as pages:
-        assert sites.load_polled(EIGHT + timedelta(minutes=15)) == ([site], [])
-    assert pages == []
+    assert len(reads) == 2

@@ -16,12 +16,15 @@ import pytest
 from botocore.exceptions import BotoCoreError, ClientError, ConnectTimeoutError, ReadTimeoutError
 from moto.core.botocore_stubber import BotocoreStubber
 
-from stoppress.aws import clients, queues, sites, table
+from stoppress.aws import clients, due, queues, sites, table
 from stoppress.aws.clients import LIMITS, Limits
 from stoppress.aws.items import file_pk
 from stoppress.aws.queues import RewriteRequest, read_rewrite
+from stoppress.aws.site_versions import NET_AFTER
 from stoppress.http import client as web
 from stoppress.model.event import from_message
+from stoppress.reconcile.sites import PART
+from stoppress.roll.window import RESEND_AFTER
 from stoppress_cli.local import template
 from stoppress_cli.local.functions import Context
 from stoppress_cli.scenario import signing
@@ -47,8 +50,7 @@ def logical(function: str) -> str:
 
 
 def timeout_s(function: str) -> int:
-    properties = STACK.resources[logical(function)]["Properties"]
-    return int(properties["Timeout"])
+    return int(STACK.resources[logical(function)]["Properties"]["Timeout"])
 
 
 @dataclass(frozen=True)
@@ -100,13 +102,25 @@ class Clock:
             yield attempts
         assert attempts, f"nobody called {services}"
 
+    @contextmanager
+    def slow(self, module: Any, name: str, seconds: float) -> Iterator[None]:
+        """Each call of a module's function takes so many seconds."""
+        function = getattr(module, name)
+
+        def slowly(*arguments: Any, **options: Any) -> Any:
+            self.seconds += seconds
+            return function(*arguments, **options)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(module, name, slowly)
+            yield
+
 
 @pytest.fixture
 def behind(monkeypatch: pytest.MonkeyPatch) -> Iterator[Doors]:
     with doors.opened(NOON) as opened:
         opened.site(feeds=[FEED])
-        sites.register(HOST)
-        opened.secret(f"{HOST}/cms", SECRET)
+        opened.secret(f"webhooks/{HOST}/cms", SECRET)
         monkeypatch.setattr(web, "fetch", lambda url, headers: web.Response(200, {}, RSS, url))
         yield opened
 
@@ -142,13 +156,17 @@ def listed(file: str = SHARD) -> int:
     return len(list(table.query(file_pk(HOST, file))))
 
 
+def news_places() -> int:
+    """Return how many places in the news are taken."""
+    return int(table.get(f"places#{HOST}", "news")["files"][0][0])  # type: ignore[index]
+
+
 # ── the table of limits ──
 
 
 def services_of(function: str) -> set[str]:
     """The services that a function's role lets it call."""
-    [role] = [role for name, role in STACK.resources.items() if name == f"{logical(function)}Role"]
-    document = json.dumps(role["Properties"]["Policies"])
+    document = json.dumps(STACK.resources[f"{logical(function)}Role"]["Properties"]["Policies"])
     return {service for service in LIMITS if re.search(rf'"{service}:\w', document)}
 
 
@@ -156,37 +174,30 @@ def services_of(function: str) -> set[str]:
 def test_a_service_that_hangs_leaves_time_to_call_every_other_service(function: str) -> None:
     services = services_of(function)
     assert services
-    if function == "receive_webhook":
-        services -= {"dynamodb"}  # its one query gives up in time: see the test of a new instance
+    if function == "receive_webhook":  # see the test of the cached configuration
+        services -= {"dynamodb"}
     for hanging in services:
         other = max(LIMITS[service].attempt_s for service in services - {hanging})
         assert LIMITS[hanging].hanging_call_s + other < timeout_s(function)
 
 
 def test_every_service_that_a_function_calls_has_limits_of_its_own() -> None:
-    roles = [
-        role["Properties"] for name, role in STACK.resources.items() if name in {f"{name}Role" for name in STACK.code}
-    ]
-    statements = [
-        each for role in roles for policy in role["Policies"] for each in policy["PolicyDocument"]["Statement"]
-    ]
-    actions = re.findall(r'"(\w+):[A-Z]\w+"', json.dumps([each["Action"] for each in statements]))
+    policies = [policy for name in STACK.code for policy in STACK.resources[f"{name}Role"]["Properties"]["Policies"]]
+    statements = [statement for policy in policies for statement in policy["PolicyDocument"]["Statement"]]
+    actions = re.findall(r'"(\w+):[A-Z]\w+"', json.dumps([statement["Action"] for statement in statements]))
     assert set(actions) - {"logs"} == LIMITS.keys()
 
 
-def test_a_new_instance_takes_a_webhook_while_the_table_hangs(behind: Doors, clock: Clock) -> None:
-    sites.forget()
-    behind.forget_secrets()
-    with clock.hanging("dynamodb"):
-        assert clock.call("receive_webhook", webhook())["statusCode"] == 200
+def test_a_webhook_has_time_for_an_attempt_to_read_its_site() -> None:
+    assert LIMITS["dynamodb"].attempt_s + sites.READS_LEFT_S < timeout_s("receive_webhook")
 
 
 @pytest.mark.parametrize("answers", [True, False])
 def test_a_socket_that_never_answers_is_left_at_the_time_out(monkeypatch: pytest.MonkeyPatch, answers: bool) -> None:
     """Without any double: botocore keeps to the limits, and an attempt that comes too late is not made."""
-    monkeypatch.setitem(LIMITS, "ssm", Limits(connect_s=0.2, read_s=0.2, attempts=2))
+    monkeypatch.setitem(LIMITS, "sqs", Limits(connect_s=0.2, read_s=0.2, attempts=2))
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        monkeypatch.setenv("AWS_ENDPOINT_URL_SSM", f"http://127.0.0.1:{silent.getsockname()[1]}")
+        monkeypatch.setenv("AWS_ENDPOINT_URL_SQS", f"http://127.0.0.1:{silent.getsockname()[1]}")
         clients.client.cache_clear()
         try:
             began = time.monotonic()
@@ -195,10 +206,9 @@ def test_a_socket_that_never_answers_is_left_at_the_time_out(monkeypatch: pytest
             monkeypatch.setattr(
                 Running, "get_remaining_time_in_millis", lambda _: int(1_000 * (ends - time.monotonic()))
             )
-            call = clients.in_time(lambda event, context: clients.client("ssm").get_parameter(Name="a"))
+            call = clients.in_time(lambda event, context: clients.client("sqs").list_queues())
             with pytest.raises(ReadTimeoutError if answers else clients.OutOfTime):
                 call({}, context)
-            assert time.monotonic() - began < 3
         finally:
             clients.client.cache_clear()
 
@@ -206,20 +216,18 @@ def test_a_socket_that_never_answers_is_left_at_the_time_out(monkeypatch: pytest
 # ── webhooks and pushes ──
 
 
-def test_a_webhook_is_taken_with_the_cached_configuration_while_parameter_store_hangs(
-    behind: Doors, clock: Clock
-) -> None:
+def test_a_webhook_is_taken_with_the_cached_configuration_while_the_table_hangs(behind: Doors, clock: Clock) -> None:
     behind.clock.shift(timedelta(minutes=2))  # the cached configuration is too old
     behind.clock.move_to(NOON + timedelta(minutes=2))
-    with clock.hanging("ssm"):
+    with clock.hanging("dynamodb"):
         answer = clock.call("receive_webhook", webhook())
     assert answer["statusCode"] == 200
     assert len(behind.taken("articles")) == 1
 
 
-@pytest.mark.parametrize("connects", [True, False])
 @pytest.mark.parametrize(
-    "hanging", [["secretsmanager"], ["sqs"], ["ssm", "sqs"], ["ssm", "secretsmanager", "sqs"]], ids="-".join
+    ("hanging", "connects"),
+    [(["secretsmanager"], True), (["sqs"], False), (["dynamodb", "secretsmanager", "sqs"], True)],
 )
 def test_a_webhook_is_answered_503_while_a_service_hangs_and_taken_afterwards(
     behind: Doors, clock: Clock, hanging: list[str], connects: bool
@@ -232,19 +240,18 @@ def test_a_webhook_is_answered_503_while_a_service_hangs_and_taken_afterwards(
     assert len(behind.taken("articles")) == 1
 
 
-@pytest.mark.parametrize("hanging", [["ssm"], ["dynamodb"], ["secretsmanager"], ["ssm", "dynamodb"]], ids="-".join)
+@pytest.mark.parametrize("hanging", [["dynamodb"], ["dynamodb", "secretsmanager"]], ids="-".join)
 def test_a_hub_is_answered_503_while_a_service_hangs(behind: Doors, clock: Clock, hanging: list[str]) -> None:
     behind.secret("websub", "a-master-of-many-letters")
     requests: list[dict[str, str]] = []
+    hub = b'<rss xmlns:a="http://www.w3.org/2005/Atom"><channel><a:link rel="hub" href="https://hub.net/"/></channel></rss>'
+
+    def post(url: str, form: dict[str, str], headers: dict[str, str]) -> web.Response:
+        requests.append(form)
+        return web.Response(202, {}, b"", url)
+
     with pytest.MonkeyPatch.context() as patch:
-        hub = RSS.replace(b"<channel>", b'<channel><atom:link rel="hub" href="https://hub.example.net/"/>')
-        body = hub.replace(b"<rss", b'<rss xmlns:atom="http://www.w3.org/2005/Atom"')
-        patch.setattr(web, "fetch", lambda url, headers: web.Response(200, {}, body, url))
-
-        def post(url: str, form: dict[str, str], headers: dict[str, str]) -> web.Response:
-            requests.append(form)
-            return web.Response(202, {}, b"", url)
-
+        patch.setattr(web, "fetch", lambda url, headers: web.Response(200, {}, hub, url))
         patch.setattr(web, "post", post)
         clock.call("poll_feeds", {})
     site, feed, token = requests[0]["hub.callback"].split("/")[-3:]
@@ -258,25 +265,14 @@ def test_a_hub_is_answered_503_while_a_service_hangs(behind: Doors, clock: Clock
     behind.forget_secrets()
     with clock.hanging(*hanging):
         answer = clock.call("receive_push", event)
-        assert answer["statusCode"] == (200 if hanging == ["ssm"] else 503)
+        assert answer["statusCode"] == 503
     assert clock.call("receive_push", event)["statusCode"] == 200
 
 
 # ── recording ──
 
 
-def test_a_batch_is_recorded_with_the_cached_configuration_while_parameter_store_hangs(
-    behind: Doors, clock: Clock
-) -> None:
-    behind.clock.move_to(NOON + timedelta(minutes=2))
-    with clock.hanging("ssm"):
-        answer = clock.call("record_article", events(100))
-    assert failed_ones(answer) == []
-    assert listed() == 100
-
-
-@pytest.mark.parametrize("connects", [True, False])
-@pytest.mark.parametrize("hanging", [["dynamodb"], ["dynamodb", "sqs"], ["ssm", "dynamodb", "sqs"]], ids="-".join)
+@pytest.mark.parametrize(("hanging", "connects"), [(["dynamodb"], False), (["dynamodb", "sqs"], True)])
 def test_a_batch_comes_again_when_the_table_hangs(
     behind: Doors, clock: Clock, hanging: list[str], connects: bool
 ) -> None:
@@ -287,21 +283,12 @@ def test_a_batch_comes_again_when_the_table_hangs(
     assert listed() == listed(NEWS) == 100
 
 
-def test_what_a_slow_table_leaves_no_time_for_comes_again_and_takes_no_place(
-    behind: Doors, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    transact = table.transact
-
-    def slowly(operations: Any) -> None:
-        clock.seconds += 1
-        transact(operations)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(table, "transact", slowly)
+def test_what_a_slow_table_leaves_no_time_for_comes_again_and_takes_no_place(behind: Doors, clock: Clock) -> None:
+    with clock.slow(table, "transact", 1):
         again = failed_ones(clock.call("record_article", events(100)))
     assert 0 < len(again) < 100
     assert listed() == 100 - len(again)
-    assert table.get(f"places#{HOST}", "news")["files"][0][0] == listed(NEWS)  # type: ignore[index]
+    assert news_places() == listed(NEWS)
     assert behind.metrics["EventsPostponed"] == len(again)
     clock.call("record_article", {"Records": [one for one in events(100)["Records"] if one["messageId"] in again]})
     assert listed() == listed(NEWS) == 100
@@ -324,7 +311,7 @@ def test_a_throttled_event_comes_again_and_takes_no_place(behind: Doors, clock: 
         patch.setattr(clients.client("dynamodb"), "transact_write_items", throttle)
         assert len(failed_ones(clock.call("record_article", events(3)))) == 3
     assert behind.metrics["EventsFailed"] == 3
-    assert table.get(f"places#{HOST}", "news")["files"][0][0] == 0  # type: ignore[index]
+    assert news_places() == 0
     assert failed_ones(clock.call("record_article", events(3))) == []
     assert listed() == listed(NEWS) == 3
 
@@ -332,8 +319,9 @@ def test_a_throttled_event_comes_again_and_takes_no_place(behind: Doors, clock: 
 # ── rewriting ──
 
 
-@pytest.mark.parametrize("connects", [True, False])
-@pytest.mark.parametrize("hanging", [["s3"], ["dynamodb"], ["events"], ["s3", "events"]], ids="-".join)
+@pytest.mark.parametrize(
+    ("hanging", "connects"), [(["s3"], False), (["dynamodb"], True), (["events"], True), (["s3", "events"], True)]
+)
 def test_a_changed_file_goes_to_the_queue_when_a_service_hangs(
     behind: Doors, clock: Clock, hanging: list[str], connects: bool
 ) -> None:
@@ -349,7 +337,7 @@ def test_a_changed_file_goes_to_the_queue_when_a_service_hangs(
     assert page("a").encode() in behind.file(SHARD).body
 
 
-@pytest.mark.parametrize("hanging", [["s3", "sqs"], ["dynamodb", "sqs"], ["s3", "dynamodb", "ssm", "sqs", "events"]])
+@pytest.mark.parametrize("hanging", [["s3", "sqs"], ["s3", "dynamodb", "sqs", "events"]])
 def test_the_stream_brings_a_change_again_when_the_queue_hangs_too(
     behind: Doors, clock: Clock, hanging: list[str]
 ) -> None:
@@ -365,23 +353,14 @@ def test_the_stream_brings_a_change_again_when_the_queue_hangs_too(
 
 
 @pytest.mark.parametrize("from_queue", [True, False])
-def test_files_for_which_there_is_no_time_are_handed_back(
-    behind: Doors, clock: Clock, monkeypatch: pytest.MonkeyPatch, from_queue: bool
-) -> None:
+def test_files_for_which_there_is_no_time_are_handed_back(behind: Doors, clock: Clock, from_queue: bool) -> None:
     """200 shards of half a second each, or ten large files."""
     files = [f"sitemap-1{number:03}.xml" for number in range(10 if from_queue else 200)]
     for file in files:
         put_page("a", file=file)
     changed = stream(behind)
     requests = [RewriteRequest(HOST, file).message() for file in files]
-    rewriting = queues.announce
-
-    def slowly(*details: Any) -> None:
-        clock.seconds += 7 if from_queue else 0.5
-        rewriting(*details)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(queues, "announce", slowly)
+    with clock.slow(queues, "announce", 7 if from_queue else 0.5):
         batch = queue_batch(requests, sent_at=NOON, queue="rewrites") if from_queue else changed
         answer = clock.call("rewrite_sitemaps", batch)
     again = {f"m{number}" for number in range(4)} if from_queue else set()  # the newest shards are written first
@@ -397,67 +376,53 @@ def test_files_for_which_there_is_no_time_are_handed_back(
 # ── the clock ──
 
 
-@pytest.mark.parametrize("hanging", ["ssm", "dynamodb", "sqs"])
+@pytest.mark.parametrize("hanging", ["dynamodb", "sqs"])
 def test_a_minutes_work_is_done_by_a_later_minute_when_a_service_hangs(
     behind: Doors, clock: Clock, hanging: str
 ) -> None:
     for number in range(20):
         behind.site(f"{number}.example.com")
+    behind.clock.move_to(NOON + NET_AFTER)
     with clock.hanging(hanging), pytest.raises((ExceptionGroup, BotoCoreError)):
         clock.call("roll_window", {})
+    behind.clock.move_to(NOON + NET_AFTER + RESEND_AFTER)
     clock.call("roll_window", {})
     hosts = {json.loads(body)["site"] for body in behind.taken("rewrites")}
     assert hosts == {HOST, *(f"{number}.example.com" for number in range(20))}
 
 
-def test_expired_entries_for_which_there_is_no_time_go_in_the_next_minute_with_their_places(
-    behind: Doors, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_expired_entries_for_which_there_is_no_time_go_in_the_next_minute(behind: Doors, clock: Clock) -> None:
     clock.call("record_article", events(100))
+    due.write(due.expiry(HOST, NEWS, MORNING + timedelta(hours=48)))
     behind.clock.move_to(MORNING + timedelta(hours=48))
-    delete = table.delete
-
-    def slowly(pk: str, sk: str) -> Any:
-        clock.seconds += 1
-        return delete(pk, sk)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(table, "delete", slowly)
+    with clock.slow(table, "delete", 1):
         clock.call("roll_window", {})
     assert 0 < listed(NEWS) < 100
-    assert table.get(f"places#{HOST}", "news")["files"][0][0] == listed(NEWS)  # type: ignore[index]
+    assert news_places() == listed(NEWS)
     behind.clock.move_to(MORNING + timedelta(hours=48, minutes=1))
     clock.call("roll_window", {})
-    assert listed(NEWS) == table.get(f"places#{HOST}", "news")["files"][0][0] == 0  # type: ignore[index]
+    assert listed(NEWS) == news_places() == 0
 
 
-def test_sites_for_which_there_is_no_time_are_counted_and_have_their_turn(
-    behind: Doors, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sites_for_which_there_is_no_time_are_counted_and_have_their_turn(behind: Doors, clock: Clock) -> None:
     for number in range(19):
         behind.site(f"{number}.example.com")
-    send = queues.send_rewrites
-
-    def slowly(*requests: Any) -> None:
-        clock.seconds += 4
-        send(*requests)
-
-    monkeypatch.setattr(queues, "send_rewrites", slowly)
     reached: set[str] = set()
     for minute in range(30):
-        behind.clock.move_to(NOON + minute * timedelta(minutes=1))
-        clock.call("roll_window", {})
+        behind.clock.move_to(NOON + NET_AFTER + minute * timedelta(minutes=1))
+        with clock.slow(queues, "send_rewrites", 4):
+            clock.call("roll_window", {})
         reached |= {json.loads(body)["site"] for body in behind.taken("rewrites")}
         if minute == 0:
             assert 0 < len(reached) < 20
-            assert behind.metrics["SitesNotReached"] == 20 - len(reached)
+            assert behind.metrics["DueNotReached"] == 1
     assert len(reached) == 20
 
 
 # ── feeds ──
 
 
-@pytest.mark.parametrize("hanging", [["ssm"], ["dynamodb"], ["sqs"], ["sqs", "dynamodb"]], ids="-".join)
+@pytest.mark.parametrize("hanging", [["dynamodb"], ["sqs"]], ids="-".join)
 def test_a_feed_is_polled_by_a_later_minute_when_a_service_hangs(
     behind: Doors, clock: Clock, hanging: list[str]
 ) -> None:
@@ -496,36 +461,13 @@ def months(clock: Clock, count: int) -> set[str]:
     return {f"sitemap-{date:%Y-%m}.xml" for date in dates}
 
 
-@pytest.mark.parametrize("hanging", ["ssm", "dynamodb", "s3"])
+@pytest.mark.parametrize("hanging", ["dynamodb", "s3"])
 def test_a_look_that_meets_a_hanging_service_is_made_up_for(behind: Doors, clock: Clock, hanging: str) -> None:
     shards = months(clock, 12)
+    part = {"detail-type": PART, "detail": {"site": HOST}}
     with clock.hanging(hanging), pytest.raises((ExceptionGroup, BotoCoreError)):
-        clock.call("reconcile_sites", {})
+        clock.call("reconcile_sites", part)
     for minutes in (5, 35):
         behind.clock.move_to(NOON + timedelta(minutes=minutes))
-        clock.call("reconcile_sites", {})
+        clock.call("reconcile_sites", part)
     assert shards <= {read_rewrite(message).file for message in behind.taken("rewrites")}
-
-
-def test_suspects_for_which_there_is_no_time_are_repaired_by_the_next_look(
-    behind: Doors, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shards = months(clock, 12)
-    clock.call("reconcile_sites", {})
-    behind.taken("rewrites")
-    query = table.query
-
-    def slowly(pk: str, **options: Any) -> Any:
-        clock.seconds += 35
-        return query(pk, **options)
-
-    behind.clock.move_to(NOON + timedelta(minutes=30))
-    with monkeypatch.context() as patch:
-        patch.setattr(table, "query", slowly)
-        clock.call("reconcile_sites", {})
-    first = {read_rewrite(message).file for message in behind.taken("rewrites")}
-    assert 0 < len(first) < 12
-    behind.clock.move_to(NOON + timedelta(minutes=60))
-    clock.call("reconcile_sites", {})
-    second = {read_rewrite(message).file for message in behind.taken("rewrites")}
-    assert shards <= first | second

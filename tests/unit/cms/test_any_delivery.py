@@ -80,7 +80,7 @@ def test_nothing_breaks_and_no_url_of_another_host_gets_in(case: Case) -> None:
     for what, received in mutations(case):
         seen += 1
         try:
-            results = take_delivery(received, site, "cms", now, nobody, None)
+            results = take_delivery(received, site, "cms", now, nobody)
         except BadDelivery:
             continue
         for taken in results:
@@ -90,7 +90,7 @@ def test_nothing_breaks_and_no_url_of_another_host_gets_in(case: Case) -> None:
                 assert event.site == site.host, what
                 assert event.url is None or host_of(event.url) == site.host, what
                 assert from_message(to_message(event)) == event, what
-                assert event.heard_at == now, what
+                assert event.received_at == now, what
                 if event.action == "publish":
                     excluded = excluded_because(event, site)
                     assert excluded is None or excluded.kind != "foreign host", what
@@ -113,6 +113,6 @@ def test_no_body_breaks_an_adapter(adapter: str, body: bytes) -> None:
         verdicts = read_delivery(load(adapter), Request(body=body), {}, site, now)
     assert {verdict.disposition for verdict in verdicts} <= {"ignore", "incomplete"}
     json.dumps([verdict.shown(now) for verdict in verdicts])
-    for taken in Taker(site, "cms", now, lambda host: site).take(verdicts):
+    for taken in Taker(site, "cms", now, lambda host: site, {}).take(verdicts):
         assert not isinstance(taken.message, ArticleEvent)
         json.dumps(taken.answer)

@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 
 from stoppress.cms.engine import read_delivery
-from stoppress.cms.listing import Answer, Ignored, Position, Query, after_failure, marked, next_position, position_of
+from stoppress.cms.listing import Answer, Ignored, Position, Query, after_failure, next_position, position_of
 from stoppress.cms.mapping import Listing, load
 from stoppress.http import client
 from stoppress.model.adapters import names
@@ -228,7 +228,7 @@ def test_the_delivery_id_depends_on_the_content_and_the_version_alone() -> None:
     def delivery(story: Any, at: datetime) -> str | None:
         listed = listing.item(Answer([], None, "", "", {}), Ghost().item(story), "", at, "import")
         assert isinstance(listed, Listed)
-        assert listed.event.heard_at == at
+        assert listed.event.received_at == at
         return listed.event.delivery
 
     again = delivery(story, NOW)
@@ -331,9 +331,3 @@ def test_behind_a_failed_page_the_next_one_is_read_only_where_pages_have_numbers
     assert after_failure(query(WordPress()), replace(at, total=300)) is None
     assert after_failure(query(WordPress()), Position()) is None
     assert after_failure(query(Sanity()), replace(at, cursor="a")) is None
-
-
-def test_an_event_of_a_listing_was_heard_when_it_was_requested() -> None:
-    event = of_webhook(query(Ghost()), *Ghost().webhook(stories(1)[0]))
-
-    assert marked(event, DAY, "import").heard_at == DAY

@@ -32,7 +32,7 @@ def test_a_cms_is_added_by_a_mapping_file_alone(tmp_path: Path, monkeypatch: pyt
 
     body = {"stories": [story(), story("story.gone", number=8), story(kind="advert")]}
     request = Request(body=json.dumps(body).encode())
-    taken = take_delivery(request, site, "cms", NOW, lambda host: site, None)
+    taken = take_delivery(request, site, "cms", NOW, lambda host: site)
 
     assert "gazette" in adapters.names()
     assert [result.answer["status"] for result in taken] == ["queued", "queued", "ignored"]

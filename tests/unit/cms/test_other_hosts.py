@@ -39,7 +39,7 @@ def taken(body: Any, site: Site, other: Site | None) -> list[Any]:
         return other
 
     request = Request(body=json.dumps(body).encode())
-    return [result.message for result in take_delivery(request, site, "cms", NOW, load_site, None)]
+    return [result.message for result in take_delivery(request, site, "cms", NOW, load_site)]
 
 
 def test_an_article_of_another_host_goes_to_the_site_that_names_the_same_source() -> None:
@@ -84,7 +84,7 @@ def test_a_delivery_of_many_hosts_does_not_look_all_of_them_up() -> None:
         raise LookupError(host)
 
     verdicts = read_delivery(load("jsonld"), Request(body=json.dumps(body * 2).encode()), {}, site, NOW)
-    messages = [result.message for result in Taker(site, "cms", NOW, load_site).take(verdicts)]
+    messages = [result.message for result in Taker(site, "cms", NOW, load_site, {}).take(verdicts)]
     assert len(hosts) == OTHER_SITES_MAX
     assert len(messages) == 40
     assert all(isinstance(message, Incomplete) for message in messages)

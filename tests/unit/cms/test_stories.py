@@ -35,16 +35,16 @@ def events(sender: str, deliveries: Sequence[Told], now: datetime = END) -> list
     site = site_of(sender)
     messages = []
     for delivery in deliveries:
-        [taken] = take_delivery(delivery.received, site, "cms", now, lambda host: site, None)
+        [taken] = take_delivery(delivery.received, site, "cms", now, lambda host: site)
         assert isinstance(taken.message, ArticleEvent), f"{delivery.step}: {taken.answer}"
         messages.append(taken.message)
     return messages
 
 
-def left_by(sender: str, heard: Sequence[ArticleEvent]) -> Any:
-    """Everything that a file would show, after events were heard in this order."""
+def left_by(sender: str, received: Sequence[ArticleEvent]) -> Any:
+    """Everything that a file would show, after events were received in this order."""
     ledger = Ledger(site_of(sender))
-    for event in heard:
+    for event in received:
         ledger.hear(event, END)
     pages = {url: entry for (_, url), entry in ledger.general.items()}
     news = {url: entry for (_, url, _), entry in ledger.news.items()}
@@ -54,34 +54,34 @@ def left_by(sender: str, heard: Sequence[ArticleEvent]) -> Any:
 @by_sender
 def test_each_step_is_what_the_newsroom_did(sender: str) -> None:
     deliveries = story(sender, HOST, "a1", START)
-    heard = events(sender, deliveries)
+    received = events(sender, deliveries)
 
-    assert [event.action for event in heard] == ["publish", "publish", "publish", "remove", "publish", "remove"]
-    assert {event.id for event in heard} == {"a1"}
-    assert {event.published_at for event in heard if event.action == "publish"} == {START}
-    assert all(event.url is None and not event.title for event in heard if event.action == "remove")
+    assert [event.action for event in received] == ["publish", "publish", "publish", "remove", "publish", "remove"]
+    assert {event.id for event in received} == {"a1"}
+    assert {event.published_at for event in received if event.action == "publish"} == {START}
+    assert all(event.url is None and not event.title for event in received if event.action == "remove")
 
 
 @by_sender
 @pytest.mark.parametrize("length", range(1, len(STEPS) + 1), ids=lambda length: f"until-{STEPS[length - 1]}")
 def test_every_order_of_a_story_ends_in_the_same_entries(sender: str, length: int) -> None:
-    heard = events(sender, story(sender, HOST, "a1", START)[:length])
-    in_order = left_by(sender, heard)
+    received = events(sender, story(sender, HOST, "a1", START)[:length])
+    in_order = left_by(sender, received)
 
-    assert left_by(sender, [event for event in heard for _ in range(2)]) == in_order
-    assert left_by(sender, heard + heard) == in_order
-    assert left_by(sender, heard[::-1]) == in_order
+    assert left_by(sender, [event for event in received for _ in range(2)]) == in_order
+    assert left_by(sender, received + received) == in_order
+    assert left_by(sender, received[::-1]) == in_order
     seeded = random.Random(f"{sender} {length}")
     for _ in range(SHUFFLES):
-        assert left_by(sender, seeded.sample(heard + heard, 2 * length)) == in_order
+        assert left_by(sender, seeded.sample(received + received, 2 * length)) == in_order
 
 
 @by_sender
 def test_the_story_stands_where_it_should_after_each_step(sender: str) -> None:
-    heard = events(sender, story(sender, HOST, "a1", START))
+    received = events(sender, story(sender, HOST, "a1", START))
     slugs = ["a1-flood", "a1-flood", "a1-flood-and-ferry", None, "a1-flood-and-ferry", None]
     for length, slug in enumerate(slugs, 1):
-        pages, news = left_by(sender, heard[:length])
+        pages, news = left_by(sender, received[:length])
         urls = {url.rstrip("/") for url in pages}
         assert urls == ({f"https://{HOST}/{slug}"} if slug else set()), STEPS[length - 1]
         assert {url.rstrip("/") for url in news} == urls

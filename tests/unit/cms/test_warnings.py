@@ -31,6 +31,8 @@ FRESH = replace(publish("1", "flood"), published_at=MORNING, timestamp=MORNING)
         ({"dropped": ("images[0]: is no URL",)}, ["left out: images[0]: is no URL"]),
         ({"title": "x" * 998}, []),
         ({"title": "x" * 1_000}, ["title: at most 1,000 characters are kept, so its end may be missing"]),
+        ({"title": "Fish &amp; <b>chips</b>"}, ["title: readers will see the HTML in it: send plain text"]),
+        ({"title": "I <3 R&D, 4 > 3"}, []),
         ({"noindex": True}, ["it will be in no sitemap: noindex: the page asks not to be indexed"]),
         ({"url": f"https://{HOST}/"}, [f"{NO_NEWS}the home page is no article"]),
         ({"news": False}, []),

@@ -10,7 +10,7 @@ from boto3.dynamodb.types import TypeSerializer
 from stoppress.feeds.freshness import STALE_MAX, Freshness, newest_of, of_answer, staleness
 from stoppress.feeds.hints import Hints
 from stoppress.feeds.schedule import FeedState
-from stoppress.poll.items import feed_item, read_feed
+from stoppress.poll.items import feed_item
 from stoppress_cli.local.meter import item_bytes, write_units
 
 NOW = datetime(2026, 11, 20, 8, 10, tzinfo=UTC)
@@ -114,15 +114,6 @@ def test_a_stale_copy_is_skipped_for_an_hour_after_the_first() -> None:
     assert FeedState().skips_stale(NOW)
     assert FeedState(stale_since=NOW).skips_stale(NOW + STALE_MAX - SECOND)
     assert not FeedState(stale_since=NOW).skips_stale(NOW + STALE_MAX)
-
-
-def test_what_is_remembered_of_freshness_is_read_as_it_was_written_and_an_older_item_remembers_nothing() -> None:
-    state = FeedState(newest=Freshness(NOW, None, NOW - HOUR), stale_since=NOW)
-    item = feed_item("www.example.com", "https://www.example.com/feed", state)
-    older = {name: value for name, value in item.items() if name not in {"newest", "stale_since"}}
-
-    assert read_feed(item) == state
-    assert read_feed(older) == FeedState()
 
 
 def test_the_item_of_a_usual_feed_is_one_unit_to_write() -> None:

@@ -1,7 +1,7 @@
 """A site's old sitemap, polled as a feed: what it lists, whose word counts, and an index with the sitemaps it names."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import boto3
 import pytest
@@ -48,19 +48,6 @@ def feed_says(path: str = "flood", **said: object) -> ArticleEvent:
 # ── what it lists ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_page_of_an_old_sitemap_is_known_by_its_url_and_stands_in_the_general_sitemap_only() -> None:
-    (event,) = events_of(urlset("flood?utm_source=map", lastmod="2026-11-20T07:00:00Z"))
-    ledger = Ledger()
-
-    ledger.hear(event)
-
-    assert (event.source, event.id, event.title, event.published_at) == ("sitemap", page("flood"), "", None)
-    assert ledger.pages == {page("flood"): "sitemap-2026-11.xml"}
-    assert ledger.news_at(MORNING) == {}
-    (entry,) = ledger.general.values()
-    assert entry.lastmod == datetime(2026, 11, 20, 7, tzinfo=UTC)
-
-
 def test_of_a_sitemap_that_is_too_long_the_newest_pages_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(documents, "ENTRIES_MAX", 3)
     new = urlset("new", lastmod="2026-11-19").partition(b"<url>")[2].partition(b"</urlset>")[0]
@@ -88,19 +75,6 @@ def test_no_source_of_a_site_can_be_called_as_its_old_sitemaps_are() -> None:
 
 
 # ── whose word counts ─────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@pytest.mark.parametrize("sitemap_first", [True, False])
-def test_an_old_sitemap_takes_no_story_of_the_feed_out_of_the_news(*, sitemap_first: bool) -> None:
-    ledger = Ledger()
-    (listed,) = events_of(urlset("flood", lastmod="2026-11-20T07:59:00Z"))
-    told = feed_says(published_at=MORNING - 30 * MINUTE)
-
-    for event in (listed, told) if sitemap_first else (told, listed):
-        ledger.hear(event)
-
-    assert ledger.claims[page("flood")].owner == "feed#guid-1"
-    assert list(ledger.news_at(MORNING)) == [page("flood")]
 
 
 def test_a_feeds_date_counts_before_that_of_an_old_news_sitemap() -> None:
@@ -149,14 +123,14 @@ class Web:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.answers: dict[str, client.Response | errors.FetchError] = {}
-        self.asked: list[tuple[str, Mapping[str, str]]] = []
+        self.requests: list[tuple[str, Mapping[str, str]]] = []
         monkeypatch.setattr(client, "fetch", self.fetch)
 
     def answer(self, url: str, body: bytes, status: int = 200) -> None:
         self.answers[url] = client.Response(status, {}, body, url)
 
     def fetch(self, url: str, headers: Mapping[str, str]) -> client.Response:
-        self.asked.append((url, headers))
+        self.requests.append((url, headers))
         answer = self.answers[url]
         if isinstance(answer, errors.FetchError):
             raise answer
@@ -180,8 +154,8 @@ def test_of_an_index_the_sitemaps_are_read_as_one_feed_the_newest_first(internet
     got = fetched()
     _, reading = fetching.read(got, SITE, ())
 
-    assert [url for url, _ in internet.asked] == [INDEX, "https://maps.example.org/2.xml", page("old/1.xml")]
-    assert [headers for _, headers in internet.asked[1:]] == [{"User-Agent": "Stoppress"}] * 2
+    assert [url for url, _ in internet.requests] == [INDEX, "https://maps.example.org/2.xml", page("old/1.xml")]
+    assert [headers for _, headers in internet.requests[1:]] == [{"User-Agent": "Stoppress"}] * 2
     assert [entry.url for entry in reading.entries] == [page("c"), page("a"), page("b")]
     assert reading.incomplete is None
     assert got.is_index
@@ -196,7 +170,7 @@ def test_of_an_index_only_the_newest_sitemaps_are_asked_for(internet: Web) -> No
 
     fetched()
 
-    assert [url for url, _ in internet.asked[1:]] == named[:-11:-1]
+    assert [url for url, _ in internet.requests[1:]] == named[:-11:-1]
 
 
 def test_what_fails_of_an_index_is_told_and_the_rest_is_read(internet: Web) -> None:
@@ -223,7 +197,7 @@ def test_what_fails_of_an_index_is_told_and_the_rest_is_read(internet: Web) -> N
 
 
 def test_a_file_of_our_own_is_not_heard(internet: Web) -> None:
-    own = {"x-amz-meta-config-version": "3"}
+    own = {"x-amz-meta-config": "3"}
     internet.answers[INDEX] = client.Response(200, own, urlset("a"), INDEX)
     with pytest.raises(FeedError, match="writes this file itself"):
         fetched()
@@ -242,7 +216,7 @@ def test_readers_get_the_header_by_which_a_file_of_our_own_is_known(monkeypatch:
         clients.client.cache_clear()
         storage = boto3.client("s3", region_name="us-east-1")
         storage.create_bucket(Bucket="files")
-        bucket.write(HOST, "sitemap.xml", b"", "application/xml", "", replaces=None, changed=MORNING, config_version=3)
+        bucket.write(HOST, "sitemap.xml", b"", "application/xml", "", replaces=None, changed=MORNING, config="")
         answer = storage.get_object(Bucket="files", Key=f"{HOST}/sitemap.xml")
     clients.client.cache_clear()
 
@@ -284,7 +258,7 @@ def test_sitemaps_for_which_no_time_is_left_are_not_asked_for(internet: Web, mon
 
     got = fetched()
 
-    assert [url for url, _ in internet.asked] == [INDEX]
+    assert [url for url, _ in internet.requests] == [INDEX]
     assert got.failures == (f"{page('old/1.xml')}: there was no time left for it",)
 
 

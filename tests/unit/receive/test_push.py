@@ -1,4 +1,4 @@
-"""A hub on both sides of the door: the poller asks it, it asks back and pushes, and neither waits for the other."""
+"""WebSub: the poller subscribes at a hub, the hub verifies and pushes, and neither waits for the other."""
 
 import base64
 import hmac
@@ -8,15 +8,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from itertools import product
 from types import MappingProxyType, SimpleNamespace
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 import pytest
 
-from stoppress.aws import clients, secrets, sites, table
-from stoppress.feeds.subscription import GRACE, RETRY_FIRST, Subscription
+from stoppress.aws import secrets, site_versions, sites, table
+from stoppress.feeds.subscription import RETRY_FIRST, Subscription
 from stoppress.http import client, errors
 from stoppress.model.event import ArticleEvent, from_message, order_of
 from stoppress.model.site import Site
@@ -25,7 +24,7 @@ from stoppress.poll.due import PollOutcome
 from stoppress.poll.items import feed_key, subscription_item, subscription_key
 from stoppress.primitives.deadline import Deadline
 from stoppress.receive import push
-from tests.support.doors import Doors, counted, failing, once_before, opened
+from tests.support.doors import Doors, counted, failing, once_before, opened, put_site
 from tests.support.ledger import HOST
 
 pytestmark = pytest.mark.moto
@@ -172,7 +171,7 @@ def test_a_stack_without_hubs_asks_no_hub_and_trusts_none(internet: Internet, mo
     assert sent(internet) == ["B"]
     assert len(internet.requests) == 1
     assert reads == []
-    assert next_poll(internet) == "2026-11-21T08:01:00.000000Z", "a hub that pushes nothing must not delay the poll"
+    assert next_poll(internet) == "2026-11-21T08:01:00Z", "a hub that pushes nothing must not delay the poll"
 
 
 def test_a_feed_that_names_a_hub_is_subscribed_to_after_it_was_polled_well(internet: Internet) -> None:
@@ -188,15 +187,6 @@ def test_a_feed_that_names_a_hub_is_subscribed_to_after_it_was_polled_well(inter
     item = internet.behind.item(*subscription_key(HOST, FEED))
     assert form["hub.secret"] not in str(item)
     assert form["hub.callback"].rpartition("-")[2] not in str(item)
-
-
-def test_a_hub_is_not_asked_twice_while_it_is_waited_for(internet: Internet) -> None:
-    poll(internet)
-    poll(internet, MINUTE)
-
-    assert len(internet.requests) == 1
-    poll(internet, RETRY_FIRST + MINUTE)
-    assert len(internet.requests) == 2
 
 
 @pytest.mark.parametrize(
@@ -222,29 +212,28 @@ def test_a_feed_without_a_name_of_its_own_is_known_by_the_url_that_was_asked(int
     assert internet.form["hub.topic"] == FEED
 
 
-def test_a_hub_that_refuses_is_remembered_with_its_reason_and_harms_no_poll(internet: Internet) -> None:
-    internet.status = 500
+def fail_slowly() -> None:
+    raise errors.TooSlow("hub.example.net did not answer in time")
+
+
+@pytest.mark.parametrize(
+    ("at_once", "reason"),
+    [(lambda: None, "the hub answered 500: out of order"), (fail_slowly, "hub.example.net did not answer in time")],
+)
+def test_a_hub_that_fails_is_remembered_with_its_reason_and_harms_no_poll(
+    internet: Internet, at_once: Callable[[], object], reason: str
+) -> None:
+    internet.status, internet.at_once = 500, at_once
 
     outcomes = poll(internet)
 
     assert [outcome.result for outcome in outcomes] == ["changed", "not subscribed"]
-    assert outcomes[1].reason == f"{HUB}: the hub answered 500: out of order"
-    assert state().refused == "the hub answered 500: out of order"
+    assert (outcomes[1].reason, state().refused) == (f"{HUB}: {reason}", reason)
     assert sent(internet) == ["A"]
     assert next_poll(internet).startswith("2026-11-20T08:01:00")
 
 
-def test_a_hub_that_cannot_be_reached_is_remembered_too(internet: Internet) -> None:
-    def breaks() -> None:
-        raise errors.TooSlow("hub.example.net did not answer in time")
-
-    internet.at_once = breaks
-
-    assert poll(internet)[1].reason == f"{HUB}: hub.example.net did not answer in time"
-    assert state().refused == "hub.example.net did not answer in time"
-
-
-def test_a_secret_that_is_missing_is_said_and_harms_no_poll(internet: Internet) -> None:
+def test_a_secret_that_is_missing_is_reported_and_harms_no_poll(internet: Internet) -> None:
     internet.behind.secret("websub", " ")
     internet.behind.forget_secrets()
 
@@ -278,34 +267,13 @@ def test_a_hub_that_asks_back_and_then_breaks_off_is_subscribed_to(internet: Int
 
 
 def test_of_two_pollers_one_asks(internet: Internet) -> None:
-    internet.status = 500
-    asks = [subscribe.prepared(site(), FEED, HUB, FEED, NOW) for _ in range(2)]
-
-    assert [ask is not None for ask in asks] == [True, False]
-
-
-def test_a_poller_that_was_overtaken_by_another_does_not_ask(internet: Internet) -> None:
-    asks = []
-    with once_before(table, "put", lambda: asks.append(subscribe.prepared(site(), FEED, HUB, FEED, NOW))):
+    requests = []
+    with once_before(table, "put", lambda: requests.append(subscribe.prepared(site(), FEED, HUB, FEED, NOW))):
         late = subscribe.prepared(site(), FEED, HUB, FEED, NOW)
 
-    assert (asks[0] is not None, late) == (True, None)
+    assert (requests[0] is not None, late) == (True, None)
+    assert subscribe.prepared(site(), FEED, HUB, FEED, NOW) is None
     assert state().asks == 1
-
-
-def test_a_run_that_is_killed_before_it_asks_is_made_good_later(internet: Internet) -> None:
-    def killed() -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt), once_before(subscribe, "prepared", killed):
-        poll(internet)
-    subscribe.prepared(site(), FEED, HUB, FEED, NOW)  # noted, and then killed
-    assert internet.requests == []
-
-    poll(internet, RETRY_FIRST + MINUTE)
-
-    assert len(internet.requests) == 1
-    assert internet.verify()["statusCode"] == 200
 
 
 def test_a_hub_that_takes_longer_than_the_run_keeps_nobody_and_is_asked_again(internet: Internet) -> None:
@@ -338,9 +306,7 @@ def test_a_challenge_is_echoed_as_plain_text(internet: Internet) -> None:
     ("query", "status"),
     [
         ({"hub.topic": f"{FEED}?all"}, 404),
-        ({"hub.topic": ""}, 404),
         ({"hub.mode": "publish"}, 404),
-        ({"hub.mode": ""}, 404),
         ({"hub.mode": "unsubscribe"}, 404),
         ({"hub.challenge": ""}, 400),
         ({"hub.challenge": "x" * 1_001}, 400),
@@ -371,7 +337,7 @@ def test_nothing_is_looked_up_for_a_token_that_is_not_ours(internet: Internet, m
 def test_a_denial_is_remembered(internet: Internet) -> None:
     subscribed(internet)
 
-    assert internet.verify({"hub.mode": "denied", "hub.reason": "too <b>many</b>"})["statusCode"] == 200
+    assert internet.verify({"hub.mode": "denied", "hub.reason": "too many"})["statusCode"] == 200
     assert state().refused == "the hub denied it: too many"
     assert not state().holds(NOW)
 
@@ -380,25 +346,9 @@ def test_a_feed_that_was_just_configured_is_known_to_who_has_an_older_configurat
     sites.load(HOST)
     internet.behind.clock.shift(10)
     new = f"https://{HOST}/new.xml"
-    value = site(new).model_dump_json()
-    clients.client("ssm").put_parameter(
-        Name=f"/stoppress/test/sites/{HOST}", Value=value, Type="String", Overwrite=True
-    )
+    put_site(json.loads(site(new).model_dump_json()))
     internet.body = rss("A", topic=new)
     list(polling.poll_site_feeds([site(new)], NOW))
-
-    assert internet.verify()["statusCode"] == 200
-
-
-def test_a_feed_that_a_parameter_of_its_own_names_is_known_once_it_is_applied(internet: Internet) -> None:
-    new = f"https://{HOST}/new.xml"
-    clients.client("ssm").put_parameter(
-        Name=f"/stoppress/test/sites/{HOST}/feeds-1", Value=json.dumps([new]), Type="String"
-    )
-    internet.behind.call("roll_window", {})
-    internet.body = rss("A", topic=new)
-    (polled,), _ = sites.load_polled(NOW)
-    list(polling.poll_site_feeds([polled.model_copy(update={"feeds": polled.feeds[1:]})], NOW))
 
     assert internet.verify()["statusCode"] == 200
 
@@ -406,11 +356,11 @@ def test_a_feed_that_a_parameter_of_its_own_names_is_known_once_it_is_applied(in
 def test_500_made_up_callbacks_cost_no_call(internet: Internet) -> None:
     internet.behind.forget_secrets()
     sites.forget()
-    with counted("secretsmanager", "GetSecretValue") as secrets_read, counted("ssm", "GetParameter") as parameters:
+    with counted("secretsmanager", "GetSecretValue") as secrets_read, counted("dynamodb", "*") as reads:
         for number in range(500):
             callback = f"https://api.example.net/websub/{number}.example.net/feed/token"
             assert internet.push(rss("B"), {"hub.callback": callback, "hub.secret": "x"})["statusCode"] == 404
-    assert (len(secrets_read), len(parameters)) == (0, 0)
+    assert (secrets_read, reads) == ([], [])
 
 
 # ── pushes ──
@@ -429,16 +379,7 @@ def test_a_push_brings_its_entries_and_the_poll_brings_none_of_them_again(intern
     assert internet.behind.metrics == {"HubsConfirmed": 1, "PushesTaken": 2}
 
 
-def test_a_push_that_comes_twice_before_any_poll_brings_its_entries_once(internet: Internet) -> None:
-    subscribed(internet)
-
-    answers = [internet.push(rss("B"))["statusCode"] for _ in range(2)]
-
-    assert answers == [202, 202]
-    assert sent(internet) == ["B"]
-
-
-def test_two_stories_under_one_guid_that_are_pushed_alone_are_two_where_the_feed_has_shown_that_it_is_shared(
+def test_two_stories_that_are_pushed_under_a_guid_known_as_shared_are_two(
     internet: Internet,
 ) -> None:
     """By its guid the second would be the first one at a new URL, and take its place."""
@@ -523,26 +464,9 @@ def test_a_push_for_a_feed_that_nobody_wants_is_gone(internet: Internet, feeds: 
     assert internet.verify()["statusCode"] == 404
 
 
-@pytest.mark.parametrize("feeds", [[], [{"url": FEED, "websub": False}]], ids=["none", "off"])
-def test_a_subscription_that_nobody_wants_is_never_renewed_and_ends_with_its_lease(
-    internet: Internet, feeds: list[Any]
-) -> None:
-    """The hub is told 410 at each push; one that goes on all the same pushes in vain."""
-    subscribed(internet)
-    changed = internet.behind.site(feeds=feeds)
-    for day in range(1, 12):
-        poll(internet, day * DAY, changed)
-        assert internet.push(rss(f"B{day}"))["statusCode"] == 410
-        assert internet.verify()["statusCode"] == 404
-
-    assert len(internet.requests) == 1
-    assert not state().holds(NOW + 11 * DAY)
-    assert set(sent(internet)) <= {"A"}  # of the poll by another configuration
-
-
 def test_a_push_for_a_site_that_is_gone_is_gone_too(internet: Internet) -> None:
     subscribed(internet)
-    clients.client("ssm").delete_parameter(Name=f"/stoppress/test/sites/{HOST}")
+    site_versions.remove(HOST, sites.load(HOST).version, "a test", NOW, deletes_files=False)
     sites.forget()
 
     assert internet.push(rss("B"))["statusCode"] == 410
@@ -593,7 +517,28 @@ def test_a_push_that_cannot_be_read_has_the_feed_polled_at_once(internet: Intern
     assert internet.behind.metrics["PushesUnread"] == 1
 
 
-def test_a_push_that_cannot_be_read_troubles_no_server_that_has_asked_to_be_left_alone(
+def test_a_push_that_ended_the_function_is_not_read_again_but_has_the_feed_polled(
+    internet: Internet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subscribed(internet)
+
+    def end_the_function(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("stoppress.feeds.parse.read", end_the_function)
+        with pytest.raises(KeyboardInterrupt):
+            internet.push(rss("B"))
+        assert [internet.push(rss("B"))["statusCode"] for _ in range(2)] == [202, 202]
+    assert sent(internet) == []
+
+    assert internet.push(rss("C"))["statusCode"] == 202  # another document is read
+    internet.body = rss("C", "B", "A")
+    assert [outcome.sent for outcome in poll(internet, MINUTE)] == [1]
+    assert internet.behind.metrics["PushesUnread"] == 2
+
+
+def test_a_push_that_cannot_be_read_shortens_no_pause_that_the_server_asked_for(
     internet: Internet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     subscribed(internet)
@@ -606,7 +551,7 @@ def test_a_push_that_cannot_be_read_troubles_no_server_that_has_asked_to_be_left
     assert next_poll(internet) == before
 
 
-def test_of_a_push_that_is_cut_off_the_complete_entries_count_and_the_poll_brings_the_rest(internet: Internet) -> None:
+def test_of_a_push_that_is_cut_off_the_complete_entries_count(internet: Internet) -> None:
     subscribed(internet)
     internet.push(rss("B"))
     poll(internet, 5 * HOUR)
@@ -651,10 +596,10 @@ def test_a_push_while_a_poll_is_under_way_loses_and_repeats_nothing_of_either(in
     assert state().is_trusted(NOW + 2 * MINUTE)
 
 
-def test_a_push_before_its_feed_was_asked_is_older_than_what_the_feed_says(
+def test_a_push_before_its_feed_was_polled_is_older_than_what_the_feed_lists(
     internet: Internet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run of many feeds takes a while. Else recording would take the feed's word for a late one, and nobody say it again."""
+    """A run of many feeds takes a while. Else recording would drop the feed's newer event as a late one."""
     subscribed(internet)
     passed = iter([0.0])
     monkeypatch.setattr(polling, "time", SimpleNamespace(monotonic=lambda: next(passed, 30.0)))
@@ -713,7 +658,8 @@ def test_a_push_that_fails_half_way_is_503_and_good_when_it_comes_again(
 
 def test_a_site_that_cannot_be_used_is_our_fault(internet: Internet) -> None:
     subscribed(internet)
-    clients.client("ssm").put_parameter(Name=f"/stoppress/test/sites/{HOST}", Value="{", Type="String", Overwrite=True)
+    put_site({"host": HOST})
+    table.delete(f"site#{HOST}", "v000001")
     sites.forget()
 
     assert internet.push(rss("B"))["statusCode"] == 503
@@ -757,12 +703,6 @@ def test_a_lease_is_renewed_while_the_feed_itself_cannot_be_polled(internet: Int
     assert sent(internet) == ["B"]
 
 
-def test_a_feed_that_was_never_read_well_has_no_hub_to_ask(internet: Internet) -> None:
-    internet.fails = True
-    poll(internet)
-    assert internet.requests == []
-
-
 # ── polling while pushes come ──
 
 
@@ -774,80 +714,6 @@ def good_for_five_hours(internet: Internet) -> timedelta:
     internet.body = rss("B", "A")
     poll(internet, 5 * HOUR)
     return 5 * HOUR
-
-
-def test_while_pushes_bring_what_is_new_the_feed_is_polled_as_a_backup(internet: Internet) -> None:
-    good_for_five_hours(internet)
-
-    assert next_poll(internet).startswith("2026-11-20T13:15:00")
-
-
-def test_a_feed_that_turns_over_in_minutes_loses_no_story_with_a_lost_push(internet: Internet) -> None:
-    """It holds ten entries and gets two a minute: after a quarter of an hour nobody could find what a push did not bring."""
-    began = good_for_five_hours(internet)
-    stories: list[str] = []
-    heard: list[str] = []
-    polls = []
-    for minute in range(1, 61):
-        stories += [f"{minute}-first", f"{minute}-second"]
-        internet.body = rss(*stories[:-11:-1])
-        if minute != 50:
-            internet.push(rss(*stories[-2:]))
-        polls += [minute for outcome in poll(internet, began + minute * MINUTE) if outcome.result == "changed"]
-        heard += sent(internet)
-
-    assert sorted(heard) == sorted(stories)
-    assert [minute for minute in polls if 30 < minute < 50] == list(range(31, 50, 2))
-
-
-def test_what_the_hub_does_not_bring_in_the_grace_ends_the_trust(internet: Internet) -> None:
-    then = good_for_five_hours(internet) + 15 * MINUTE
-    internet.body = rss("C", "B", "A")
-
-    poll(internet, then)
-    assert sent(internet) == ["C"]
-    assert next_poll(internet).startswith("2026-11-20T13:20:00")
-    poll(internet, then + GRACE)
-
-    assert not state().is_trusted(NOW + then + GRACE)
-    assert next_poll(internet).startswith("2026-11-20T13:21:00")
-
-
-@pytest.mark.parametrize("hours", [[30], [6, 30]])
-def test_a_hub_that_has_lost_the_subscription_is_asked_for_it_again(internet: Internet, hours: list[int]) -> None:
-    """Also where it has lost the trust before, or where the feed was not wanted for a while and its hub was told 410."""
-    good_for_five_hours(internet)
-    for hour in hours:
-        assert len(internet.requests) == 1
-        internet.body = rss(str(hour), "B", "A")
-        poll(internet, hour * HOUR)
-        poll(internet, hour * HOUR + GRACE)
-
-    assert len(internet.requests) == 2
-    assert internet.verify()["statusCode"] == 200
-    assert not state().is_to_ask(HUB, FEED, NOW + 31 * HOUR)
-
-
-def test_a_push_that_is_slower_than_the_poll_keeps_the_trust_and_sends_nothing_twice(internet: Internet) -> None:
-    then = good_for_five_hours(internet) + 15 * MINUTE
-    internet.body = rss("C", "B", "A")
-    poll(internet, then)
-    sent(internet)
-
-    internet.push(rss("C"))
-    poll(internet, then + GRACE)
-
-    assert sent(internet) == []
-    assert state().is_trusted(NOW + then + GRACE)
-    assert next_poll(internet).startswith("2026-11-20T13:35:00")
-
-
-def test_another_configuration_of_the_site_is_not_the_hubs_fault(internet: Internet) -> None:
-    then = good_for_five_hours(internet) + 15 * MINUTE
-    table.put_if({"pk": feed_key(HOST, FEED)[0], "sk": "entries", "digests": []})
-    poll(internet, then, site(version=2))
-
-    assert state().owed == ()
 
 
 def test_a_trust_is_kept_where_the_queue_fails(internet: Internet) -> None:
@@ -879,9 +745,11 @@ def edition(title: str) -> bytes:
     return rss("A").replace(b"<title>A</title>", f"<title>{title}</title>".encode())
 
 
-@pytest.mark.parametrize("ways", list(product(["push", "poll"], repeat=3)), ids="-".join)
-def test_an_edit_that_is_taken_back_is_heard_whoever_tells_of_it(internet: Internet, ways: tuple[str, ...]) -> None:
-    """The table says what the last poll saw, the subscription what pushes have said since: the later of both counts."""
+@pytest.mark.parametrize(
+    "ways", [("push", "push", "poll"), ("push", "poll", "push"), ("poll", "push", "push")], ids="-".join
+)
+def test_an_edit_that_is_taken_back_is_sent_whichever_way_it_comes(internet: Internet, ways: tuple[str, ...]) -> None:
+    """The table has what the last poll saw, the subscription what pushes brought since: the later of both counts."""
     subscribed(internet)
     for minute, way in enumerate([*ways, "poll"], start=1):
         title = f"Edited in minute {minute}" if minute % 2 else "A"
@@ -893,7 +761,7 @@ def test_an_edit_that_is_taken_back_is_heard_whoever_tells_of_it(internet: Inter
         assert sent(internet) == [title]
 
 
-def test_a_feed_that_has_not_changed_though_pushes_say_so_is_read_whole_the_next_time(internet: Internet) -> None:
+def test_an_unchanged_feed_whose_pushes_had_changes_is_read_whole_the_next_time(internet: Internet) -> None:
     internet.etag = '"v1"'
     subscribed(internet)
     internet.push(edition("Edited"))
@@ -904,15 +772,4 @@ def test_a_feed_that_has_not_changed_though_pushes_say_so_is_read_whole_the_next
 
     assert sent(internet) == ["A"]
     assert [outcome.result for outcome in poll(internet, 3 * MINUTE)] == ["unchanged"]
-    assert state().pushed == ()
-
-
-def test_what_a_feed_does_not_show_an_hour_after_the_push_is_forgotten(internet: Internet) -> None:
-    subscribed(internet)
-    internet.push(rss("B"))
-
-    poll(internet, MINUTE)
-    assert len(state().pushed) == 1
-    poll(internet, HOUR + MINUTE)
-
     assert state().pushed == ()

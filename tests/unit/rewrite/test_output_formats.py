@@ -9,14 +9,12 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from stoppress.aws import bucket, queues, sites, table
+from stoppress.aws import bucket, table
 from stoppress.aws.clients import client
 from stoppress.aws.items import file_pk, mark_item, read_mark, series_item
 from stoppress.aws.queues import RewriteRequest, read_rewrite
-from stoppress.aws.sites import SETTLED_AFTER
 from stoppress.model.entries import Mark
 from stoppress.model.places import Series, Used
-from stoppress.model.site import Site
 from stoppress.primitives.urls import key_of
 from stoppress.rewrite import publish, render as rendering
 from stoppress.rewrite.retire import EMPTIED_KEPT
@@ -172,36 +170,6 @@ def test_forms_follow_a_file_that_comes_back_to_its_bytes_of_before_after_two_cr
     assert mark().changed == NOON + 2 * MINUTE
 
 
-@pytest.mark.parametrize("times", [1, 2])
-def test_a_form_that_cannot_be_put_leaves_the_mark_back_until_it_can(behind: Doors, times: int) -> None:
-    put_page("a")
-    done()
-    put_page("b")
-
-    def fail_from_now_on() -> None:
-        failure.__enter__()
-
-    failure = failing("s3", "PutObject", code="InternalError", times=times)
-    writes: list[str] = []
-    write = bucket.write
-
-    def counted(site: str, file: str, *args: Any, **said: Any) -> None:
-        writes.append(file)
-        if len(writes) == 2:
-            fail_from_now_on()
-        write(site, file, *args, **said)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bucket, "write", counted)
-        for _ in range(times):
-            with pytest.raises(ClientError):
-                done(now=NOON + MINUTE)
-    failure.__exit__(None, None, None)
-    assert mark().urls == 1
-    assert done(now=NOON + HOUR) == "unchanged"
-    assert (mark().urls, agree(behind)) == (2, True)
-
-
 # ── other rewriters ──
 
 
@@ -250,123 +218,32 @@ def test_a_form_that_another_puts_meanwhile_is_looked_at_again(behind: Doors) ->
 # ── turned off, and gone ──
 
 
-def test_forms_that_are_turned_off_are_taken_away(behind: Doors) -> None:
-    put_page()
-    put_news()
-    works = [RewriteRequest(HOST, file) for file in (SHARD, NEWS, INDEX)]
-    rewrite_all(works, NOON)
-    assert names() == [TEXT, SHARD, PACKED, FEED, NEWS, f"{NEWS}.gz", INDEX, f"{INDEX}.gz"]
-
-    everything = names()
-    behind.site(outputs={"text": True})
-    rewrite_all([RewriteRequest(HOST, work.file, 2) for work in works], NOON + MINUTE)
-    assert (mark().also, mark(NEWS).also) == ((TEXT,), ())
-    assert b".gz" not in behind.file(INDEX).body
-    assert names() == everything  # somebody may still go by the configuration that wants them
-
-    rewrite_all([RewriteRequest(HOST, work.file, 2, repair_forms=True) for work in works], NOON + 4 * MINUTE)
-    assert names() == [TEXT, SHARD, NEWS, INDEX]
+def change(behind: Doors, **outputs: Any) -> None:
+    """Change the forms that the site wants, and rewrite its files as the change does."""
+    behind.site(outputs=outputs)
+    rewrite_all([RewriteRequest(HOST, file, checks_all=True) for file in (SHARD, NEWS)], NOON + MINUTE)
 
 
-def test_packed_files_go_after_the_index_however_late_it_is_written(behind: Doors) -> None:
+def test_forms_that_are_turned_off_are_deleted_when_the_index_no_longer_lists_them(behind: Doors) -> None:
     put_page()
     put_news()
     rewrite_all([RewriteRequest(HOST, file) for file in (SHARD, NEWS, INDEX)], NOON)
-    behind.site(outputs={})
-    for minute in (1, 4, 5, 6):
-        work = [RewriteRequest(HOST, file, 2, repair_forms=minute > 1) for file in (SHARD, NEWS)]
-        rewrite_all(work, NOON + minute * MINUTE)
-    assert {PACKED, f"{NEWS}.gz"} <= set(names())
-    assert behind.taken("rewrites") == []  # there is nothing to be done before the index has been written
+    assert names() == [TEXT, SHARD, PACKED, FEED, NEWS, f"{NEWS}.gz", INDEX, f"{INDEX}.gz"]
 
-    with failing("s3", "PutObject"), pytest.raises(ClientError):
-        done(INDEX, NOON + HOUR)
-    told = behind.taken("rewrites")
-    done(INDEX, NOON + HOUR)
-    assert behind.taken("rewrites") == told
-    rewrite_all(map(read_rewrite, told), NOON + HOUR + SETTLED_AFTER)
-    assert set(names()) == {SHARD, NEWS, INDEX, f"{INDEX}.gz"}
+    change(behind, text=True)
+    assert (mark().also, mark(NEWS).also) == ((TEXT,), ())
+    assert names() == [TEXT, SHARD, PACKED, NEWS, f"{NEWS}.gz", INDEX, f"{INDEX}.gz"]
+    waiting = [read_rewrite(body) for body in behind.taken("rewrites")]
+    assert {(request.file, request.checks_all) for request in waiting} == {(SHARD, True), (NEWS, True)}
 
-
-def test_files_that_an_index_of_somebody_elses_named_are_not_looked_for(behind: Doors) -> None:
-    theirs = f"<loc>https://{HOST}/archive.xml.gz</loc>".encode()
-    client("s3").put_object(Bucket=doors.BUCKET, Key=f"{HOST}/{INDEX}", Body=theirs)
-    put_page()
-    done()
-    assert done(INDEX) == "written"
+    rewrite_all([RewriteRequest(HOST, INDEX, checks_all=True)], NOON + MINUTE)
+    assert b".gz" not in behind.file(INDEX).body
+    rewrite_all(waiting, NOON + 2 * MINUTE)
+    assert names() == [TEXT, SHARD, NEWS, INDEX]
     assert behind.taken("rewrites") == []
 
 
-def remember(site: Site) -> None:
-    """A rewriter has this configuration in memory."""
-    sites._cache[next(iter(sites._cache))] = (NOON, site)
-
-
-@pytest.mark.parametrize("first", ["old", "new"])
-def test_forms_that_are_turned_off_and_on_again_stay(behind: Doors, first: str) -> None:
-    put_page("a")
-    done()
-    off = behind.site(outputs={})
-    on = behind.site(outputs=EVERY_FORM)
-    for who in ("old", "new") if first == "old" else ("new", "old"):
-        remember(off if who == "old" else on)
-        if who == "old":
-            put_page("b")
-        done(now=NOON + MINUTE, config_version=3 if who == "new" else 0)
-        assert names() == [TEXT, SHARD, PACKED]
-
-    remember(on)
-    done(now=NOON + 4 * MINUTE, config_version=3, repair_forms=True)
-    assert agree(behind)
-    assert mark().also == (TEXT, PACKED)
-
-
-def test_a_packed_file_is_named_when_nobody_can_go_by_another_configuration_any_more(behind: Doors) -> None:
-    behind.site(outputs={})
-    put_page("a")
-    put_page("b", file="sitemap-2026-10.xml")
-    done()
-    behind.site(outputs=EVERY_FORM)
-    done(now=NOON + MINUTE, config_version=3)
-    assert (agree(behind), mark().also) == (True, ())
-    put_page("c")
-    done(now=NOON + 2 * MINUTE)
-    assert (agree(behind), mark().also) == (True, ())
-
-    assert done(now=NOON + 4 * MINUTE, config_version=3, repair_forms=True) == "unchanged"
-    assert mark().also == (TEXT, PACKED)
-    done("sitemap-2026-10.xml")  # of a file that is new there is no older word
-    assert mark("sitemap-2026-10.xml").also == ("sitemap-2026-10.txt", "sitemap-2026-10.xml.gz")
-
-
-def test_one_configuration_that_has_settled_says_nothing_of_the_next(behind: Doors) -> None:
-    put_page()
-    done()
-    behind.site(outputs={})
-    last = RewriteRequest(HOST, SHARD, 2, repair_forms=True)
-    works = [RewriteRequest(HOST, SHARD, 1, repair_forms=True), RewriteRequest(HOST, SHARD, 2)]
-    for told in ([works[0]], works):
-        rewrite_all(told, NOON + MINUTE)
-        assert names() == [TEXT, SHARD, PACKED]
-
-    rewrite_all([last], NOON + 4 * MINUTE)
-    assert names() == [SHARD]
-
-
-def test_a_crash_while_forms_are_taken_away_is_repaired(behind: Doors) -> None:
-    put_page()
-    done()
-    behind.site(outputs={})
-    done(now=NOON + MINUTE, config_version=2)
-    with failing("s3", "DeleteObject"), pytest.raises(ClientError):
-        done(now=NOON + 4 * MINUTE, config_version=2, repair_forms=True)
-    assert names() == [TEXT, SHARD, PACKED]
-
-    done(now=NOON + HOUR, config_version=2, repair_forms=True)
-    assert (names(), mark().also) == ([SHARD], ())
-
-
-def test_forms_that_no_mark_tells_of_go_with_the_configuration_that_wanted_them(behind: Doors) -> None:
+def test_forms_that_no_mark_names_go_with_the_configuration_that_wanted_them(behind: Doors) -> None:
     behind.site(outputs={})
     put_page("a")
     done()
@@ -377,39 +254,7 @@ def test_forms_that_no_mark_tells_of_go_with_the_configuration_that_wanted_them(
     assert (names(), mark().also) == ([TEXT, SHARD, PACKED], ())
 
     behind.site(outputs={})
-    done(now=NOON + HOUR, config_version=4, repair_forms=True)
-    assert (names(), mark().also) == ([SHARD], ())
-
-
-def test_forms_that_a_newer_configuration_has_just_written_are_left_by_who_goes_by_an_older_one(
-    behind: Doors, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    old = behind.site(outputs={})
-    put_page()
-    done()
-    new = behind.site(outputs=EVERY_FORM)
-    now_known = [old, new, new]
-    monkeypatch.setattr(sites, "load_usable", lambda *_, **__: now_known.pop(0))
-
-    with once_before(publish, "replace_forms", done):
-        assert done(config_version=old.version, repair_forms=True) == "unchanged"
-    assert names() == [TEXT, SHARD, PACKED]
-
-
-@pytest.mark.parametrize("versions", [1, 2, 3])
-def test_forms_of_a_deleted_parameter_go_by_the_one_that_is_made_again_whose_versions_begin_at_1(
-    behind: Doors, versions: int
-) -> None:
-    for number in range(versions - 1):
-        behind.site(outputs=EVERY_FORM, publication=f"Example News {number}")
-    put_page()
-    done()
-    assert behind.file(PACKED).config_version == versions
-
-    client("ssm").delete_parameter(Name=f"{doors.ENVIRONMENT['SITES_PATH']}/{HOST}")
-    assert behind.site(outputs={}).version == 1
-    done(now=NOON + MINUTE, config_version=1)
-    done(now=NOON + MINUTE + SETTLED_AFTER, config_version=1, repair_forms=True)
+    done(now=NOON + HOUR, checks_all=True)
     assert (names(), mark().also) == ([SHARD], ())
 
 
@@ -421,18 +266,6 @@ def test_forms_that_no_mark_tells_of_go_with_their_emptied_shard(behind: Doors) 
     behind.site(outputs={})
     assert done(now=NOON + MINUTE) == "written"
     assert names() == [TEXT, SHARD, PACKED]
-
-    assert done(now=NOON + MINUTE + EMPTIED_KEPT) == "retired"
-    assert names() == []
-
-
-def test_forms_go_with_an_emptied_shard(behind: Doors) -> None:
-    put_page()
-    done()
-    take_page()
-    done(now=NOON + MINUTE)
-    assert names() == [TEXT, SHARD, PACKED]
-    assert behind.file(TEXT).body == f"https://{HOST}/\n".encode()
 
     assert done(now=NOON + MINUTE + EMPTIED_KEPT) == "retired"
     assert names() == []
@@ -466,7 +299,7 @@ def test_the_forms_of_a_shard_that_is_filled_as_somebody_finds_it_empty_stay(beh
         done()
 
     with once_before(publish, "retire", fill):
-        assert done(config_version=1) == "unchanged"
+        assert done(checks_all=True) == "unchanged"
     assert names() == [TEXT, SHARD, PACKED]
 
 
@@ -485,19 +318,6 @@ def test_the_feed_of_a_series_stays_when_its_second_file_goes(behind: Doors) -> 
     assert names() == [FEED, NEWS, f"{NEWS}.gz"]
 
 
-def test_the_empty_file_of_an_edition_that_is_taken_out_goes_after_its_day(behind: Doors) -> None:
-    french = "sitemap-news-fr.xml"
-    behind.site(editions=[{"prefix": "/fr/", "news": "fr"}], outputs=EVERY_FORM)
-    done(french)
-    assert names() == ["sitemap-news-fr.atom", french, f"{french}.gz"]
-
-    behind.site(outputs=EVERY_FORM)
-    assert done(french, NOON + HOUR, config_version=3) == "unchanged"
-    (due,) = behind.items("due#")
-    assert rewrite(read_rewrite(due["message"]), NOON + DAY).outcome == "retired"
-    assert (names(), behind.items(f"file#{HOST}/{INDEX}"), behind.items("due#")) == ([], [], [])
-
-
 def test_the_file_of_an_edition_that_was_empty_for_long_goes_when_the_index_names_it_no_more(behind: Doors) -> None:
     french = "sitemap-news-fr.xml"
     behind.site(editions=[{"prefix": "/fr/", "news": "fr"}], outputs=EVERY_FORM)
@@ -506,12 +326,12 @@ def test_the_file_of_an_edition_that_was_empty_for_long_goes_when_the_index_name
     assert f"/{french}.gz</loc>".encode() in behind.file(INDEX).body
 
     behind.site(outputs=EVERY_FORM)
-    assert done(french, NOON + 2 * DAY, config_version=3) == "unchanged"
+    assert done(french, NOON + 2 * DAY, checks_all=True) == "unchanged"
     assert {french, f"{french}.gz"} <= set(names())
-    done(INDEX, NOON + 2 * DAY, config_version=3)
+    done(INDEX, NOON + 2 * DAY, checks_all=True)
 
     (due,) = behind.items("due#")
-    assert rewrite(read_rewrite(due["message"]), NOON + 2 * DAY + MINUTE).outcome == "retired"
+    assert rewrite_all([read_rewrite(due["message"])], NOON + 2 * DAY + MINUTE)[0].outcome == "retired"
     assert (set(names()), behind.items("due#")) == (others, [])
 
 
@@ -527,7 +347,7 @@ def test_a_packed_file_that_the_index_names_goes_later_than_its_file_that_somebo
     done(INDEX, NOON + MINUTE)
 
     (sent,) = [read_rewrite(message) for message in behind.taken("rewrites")]
-    assert rewrite(sent, NOON + 2 * MINUTE).outcome == "retired"
+    assert rewrite_all([sent], NOON + 2 * MINUTE)[0].outcome == "retired"
     assert set(names()) == others
     assert behind.taken("rewrites") == []
 
@@ -537,9 +357,9 @@ def test_the_empty_file_of_an_edition_that_comes_back_stays(behind: Doors) -> No
     editions = [{"prefix": "/fr/", "news": "fr"}]
     for number, said in enumerate([editions, [], editions], 2):
         behind.site(editions=said)
-        done(french, NOON + number * MINUTE, config_version=number)
+        done(french, NOON + number * MINUTE, checks_all=True)
     (due,) = behind.items("due#")
-    assert rewrite(read_rewrite(due["message"]), NOON + 2 * DAY).outcome == "unchanged"
+    assert rewrite_all([read_rewrite(due["message"])], NOON + 2 * DAY)[0].outcome == "unchanged"
     assert (names(), behind.items("due#")) == ([french], [])
 
 
@@ -547,7 +367,7 @@ def test_the_feed_of_an_empty_window_follows_a_changed_publication(behind: Doors
     done(NEWS)
     body = behind.file(NEWS).body
     behind.site(outputs=EVERY_FORM, publication="The Example", language="fr")
-    done(NEWS, NOON + MINUTE, config_version=2)
+    done(NEWS, NOON + MINUTE, checks_all=True)
 
     assert behind.file(NEWS).body == body
     assert b'xml:lang="fr"' in behind.file(FEED).body
@@ -557,24 +377,6 @@ def test_the_feed_of_an_empty_window_follows_a_changed_publication(behind: Doors
 
 
 # ── the index ──
-
-
-def test_the_index_names_gzips_and_has_one_itself(behind: Doors) -> None:
-    put_page()
-    rewrite_all([RewriteRequest(HOST, SHARD), RewriteRequest(HOST, INDEX)], NOON)
-    assert f"<loc>https://{HOST}/{PACKED}</loc>".encode() in behind.file(INDEX).body
-    assert gzip.decompress(behind.file(f"{INDEX}.gz").body) == behind.file(INDEX).body
-
-
-def test_the_gzip_of_the_index_is_repaired_by_the_next_rewrite(behind: Doors) -> None:
-    put_page()
-    done()
-    with once_before(queues, "announce", lambda: bucket.delete(HOST, f"{INDEX}.gz", behind.file(f"{INDEX}.gz"))):
-        done(INDEX)
-    assert f"{INDEX}.gz" not in names()
-
-    assert done(INDEX, NOON + HOUR) == "unchanged"
-    assert gzip.decompress(behind.file(f"{INDEX}.gz").body) == behind.file(INDEX).body
 
 
 def test_more_files_than_an_index_takes_are_in_further_indexes_none_of_which_is_nested(
@@ -595,8 +397,8 @@ def test_more_files_than_an_index_takes_are_in_further_indexes_none_of_which_is_
     # And when there are fewer again, what is not needed goes the next time that a configuration has settled.
     for month in (1, 2, 3):
         table.delete(file_pk(HOST, INDEX), f"sitemap-2026-{month:02}.xml")
-    done(INDEX, NOON + HOUR, config_version=2)
-    done(INDEX, NOON + HOUR + 3 * MINUTE, config_version=2, repair_forms=True)
+    done(INDEX, NOON + HOUR, checks_all=True)
+    done(INDEX, NOON + HOUR + 3 * MINUTE, checks_all=True)
     assert [name for name in names() if "index" in name] == []
 
 
@@ -609,31 +411,18 @@ def test_robots_has_no_other_forms_and_what_is_called_like_one_is_somebody_elses
     for name in theirs:
         client("s3").put_object(Bucket=doors.BUCKET, Key=f"{HOST}/{name}", Body=b"")
 
-    done(ROBOTS, config_version=2)
+    done(ROBOTS, checks_all=True)
     assert names() == [ROBOTS, *theirs]
     behind.site()
-    done(ROBOTS, config_version=3)
+    done(ROBOTS, checks_all=True)
     assert names() == theirs
 
 
-def test_robots_is_written_while_it_is_kept_and_goes_when_it_is_not(behind: Doors) -> None:
-    behind.site(robots="User-agent: *\nDisallow: /search\n")
-    assert done(ROBOTS) == "written"
-    assert behind.file(ROBOTS).body.endswith(b"sitemap-news.xml\n\nUser-agent: *\nDisallow: /search\n")
-    assert done(ROBOTS, NOON + HOUR) == "unchanged"
-    behind.site(robots="")
-    assert done(ROBOTS, NOON + HOUR, config_version=3) == "written"
-    behind.site()
-    assert done(ROBOTS, NOON + HOUR, config_version=4) == "retired"
-    assert names() == []
-    assert behind.items(f"file#{HOST}/{INDEX}") == []
-
-
 def test_a_robots_txt_of_somebody_elses_is_left_alone_where_none_is_kept(behind: Doors) -> None:
-    assert done(ROBOTS, config_version=1) == "unchanged"
+    assert done(ROBOTS, checks_all=True) == "unchanged"
     theirs = b"User-agent: *"
     client("s3").put_object(Bucket=doors.BUCKET, Key=f"{HOST}/{ROBOTS}", Body=theirs)
-    assert done(ROBOTS, config_version=1, repair_forms=True) == "unchanged"
+    assert done(ROBOTS, checks_all=True) == "unchanged"
     assert behind.file(ROBOTS).body == theirs
 
 

@@ -1,103 +1,169 @@
-"""Two rewriters at once, in every order of their steps: the file is that of the table."""
+"""Rewriters at once, in every order of their steps: at rest the files are those of the table and of the configuration in force.
 
+A rewriter may begin with a configuration that is replaced meanwhile, and may be killed before any of its calls. A run that was killed is
+delivered again, as a stream and a queue do.
+"""
+
+import random
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import timedelta
 from hashlib import md5
 from typing import Any
 
 import pytest
 
+from stoppress.aws import sites
 from stoppress.aws.bucket import Overtaken, StoredFile
-from stoppress.aws.items import general_item
+from stoppress.aws.items import general_item, mark_item, read_mark
 from stoppress.aws.queues import RewriteRequest
 from stoppress.aws.table import Busy, Conflict
 from stoppress.model.entries import GeneralEntry
-from stoppress.model.site import Site
-from stoppress.primitives.instants import exact
+from stoppress.model.file_names import INDEX_FILE
+from stoppress.model.site import Outputs, Site
 from stoppress.rewrite import attempt, output_formats, publish, render, retire, sitemaps
-from stoppress.rewrite.sitemaps import rewrite
+from stoppress.rewrite.sitemaps import rewrite_all
+from stoppress.sitemaps.gzip_text import compressed, text_sitemap
 from stoppress.sitemaps.render import render_general
 from tests.support.ledger import HOST, SITE, page
-from tests.support.partitions import HOUR, MINUTE, NOON, SHARD, key
+from tests.support.partitions import MINUTE, NOON, SHARD, key
 
 pytestmark = pytest.mark.matrix
 
+# All orders of two rewriters are tried if there are at most so many, else so many that are drawn.
+ORDERS_MAX = 150
+GZIP, TEXT = f"{SHARD}.gz", SHARD.replace(".xml", ".txt")
+PLAIN = SITE
+PACKED = SITE.model_copy(update={"outputs": Outputs(gzip=True, text=True)})
+INSECURE = SITE.model_copy(update={"scheme": "http"})
+REMOVED, DELETED = "removed", "removed with its files"
+State = Site | str
+
+
+class Killed(BaseException):
+    """The end of an execution environment."""
+
 
 class Rewriter(threading.Thread):
-    """A rewrite that stands still before each call of a door until it is told to go on."""
+    """A run that waits before each of its calls until it may do it."""
 
-    def __init__(self, work: Callable[[], object]) -> None:
+    def __init__(self, work: Callable[[], object], known: State) -> None:
         super().__init__(daemon=True)
-        self._work, self._go, self._stands = work, threading.Semaphore(0), threading.Semaphore(0)
-        self.over = False
+        self._work, self._go, self._waits = work, threading.Semaphore(0), threading.Semaphore(0)
+        self.known = known
+        self.over = self.killed = False
         self.error: BaseException | None = None
 
     def run(self) -> None:
-        self.wait()
         try:
+            self.wait()
             self._work()
-        except BaseException as error:  # noqa: BLE001 - told to the test below
+        except Killed:
+            pass
+        except BaseException as error:  # noqa: BLE001 - raised in the test
             self.error = error
         self.over = True
-        self._stands.release()
+        self._waits.release()
 
     def wait(self) -> None:
-        self._stands.release()
+        self._waits.release()
         self._go.acquire()
+        if self.killed:
+            raise Killed
 
     def step(self) -> None:
         """Let it do one call."""
         self._go.release()
-        self._stands.acquire()
+        self._waits.acquire()
         if self.error:
             raise self.error
 
     def begin(self) -> None:
         self.start()
-        self._stands.acquire()
+        self._waits.acquire()
 
 
 class World:
-    """Object, table, mark and bus in memory; each call is a step that may stand between any two of the others."""
+    """Objects, table, marks and configuration in memory. Each call is a step that may stand between any two of the others."""
 
     Conflict, Busy = Conflict, Busy
+    UnknownSite = sites.UnknownSite
+    CACHE_AGE_MAX = sites.CACHE_AGE_MAX
 
-    def __init__(self) -> None:
+    def __init__(self, state: State) -> None:
         self.pages = {"before"}
-        self.object: StoredFile | None = None
+        self.state: State = state
+        self.objects: dict[str, StoredFile] = {}
         self.mark: dict[str, Any] | None = None
-        self.announced = 0
-        self.puts = 0
+        self.queued: list[RewriteRequest] = []
+        self.puts = self.announced = 0
 
-    def _stand(self) -> None:
+    def _wait(self) -> None:
         current = threading.current_thread()
         if isinstance(current, Rewriter):
             current.wait()
 
-    def load_kept(self, host: str, at_least: int = 0) -> Site:
-        return SITE
+    # ── aws.sites ──
+
+    def load(self, host: str, age_max: timedelta) -> Site:
+        current = threading.current_thread()
+        state = self.state
+        if isinstance(current, Rewriter):
+            if age_max:
+                state = current.known
+            else:
+                self._wait()
+                state = current.known = self.state
+        if isinstance(state, str):
+            raise sites.UnknownSite
+        return state
+
+    def reload(self, host: str) -> Site | None:
+        self._wait()
+        current = threading.current_thread()
+        if isinstance(current, Rewriter):
+            current.known = self.state
+        return None if isinstance(self.state, str) else self.state
+
+    def read_current(self, host: str) -> sites.Current:
+        return sites.Current(1, "", isinstance(self.state, str), self.state == DELETED)
+
+    # ── aws.table, aws.due ──
 
     def get(self, pk: str, sk: str) -> dict[str, Any] | None:
         # Right before the object is read; a step of its own would double the orders and show nothing else.
         return self.mark
 
-    def read(self, site: str, file: str) -> StoredFile | None:
-        self._stand()
-        return self.object
-
     def query(self, pk: str) -> list[dict[str, Any]]:
-        self._stand()
+        self._wait()
         return self._items()
 
-    def _items(self) -> list[dict[str, Any]]:
-        return [general_item(HOST, SHARD, GeneralEntry(page(path))) for path in self.pages]
-
     def get_many(self, keys: Iterable[tuple[str, str]]) -> dict[tuple[str, str], dict[str, Any]]:
-        self._stand()
+        self._wait()
         items = {(item["pk"], item["sk"]): item for item in self._items()}
         return {key: items[key] for key in keys if key in items}
+
+    def _items(self) -> list[dict[str, Any]]:
+        return [general_item(HOST, SHARD, entry) for entry in self.entries()]
+
+    def entries(self) -> list[GeneralEntry]:
+        return [GeneralEntry(page(path)) for path in sorted(self.pages)]
+
+    def put(self, item: dict[str, Any], expected_rev: int | None) -> None:
+        self._wait()
+        if (self.mark and self.mark["rev"]) != expected_rev:
+            raise Conflict
+        self.mark = item | {"rev": (expected_rev or 0) + 1}
+
+    # ── aws.bucket ──
+
+    def read(self, site: str, file: str) -> StoredFile | None:
+        if file == INDEX_FILE:  # as its own rewriter writes it, at once after each mark
+            body = f"/{read_mark(self.mark).served}</loc>" if self.mark else ""
+            return StoredFile(body.encode(), "index", NOON)
+        self._wait()
+        return self.objects.get(file)
 
     def write(
         self,
@@ -108,48 +174,68 @@ class World:
         cache_control: str,
         *,
         replaces: StoredFile | None,
-        changed: datetime,
-        config_version: int,
-        form: str,
-        whole: datetime | None,
+        **metadata: Any,
     ) -> None:
-        self._stand()
-        if (self.object and self.object.etag) != (replaces and replaces.etag):
+        self._wait()
+        stored = self.objects.get(file)
+        if (stored and stored.etag) != (replaces and replaces.etag):
             raise Overtaken
-        self.puts += 1
-        self.object = StoredFile(
-            body, md5(body, usedforsecurity=False).hexdigest(), changed, config_version, form, whole
-        )
+        self.puts += file == SHARD
+        self.objects[file] = StoredFile(body, md5(body, usedforsecurity=False).hexdigest(), **metadata)
+
+    def delete(self, site: str, file: str, stored: StoredFile) -> None:
+        self._wait()
+        there = self.objects.get(file)
+        if there and there.etag != stored.etag:
+            raise Overtaken
+        self.objects.pop(file, None)
+
+    # ── aws.queues ──
 
     def announce(self, detail_type: str, detail: dict[str, Any]) -> None:
         self.announced += 1
 
-    def put(self, item: dict[str, Any], expected_rev: int | None) -> None:
-        self._stand()
-        if (self.mark and self.mark["rev"]) != expected_rev:
-            raise Conflict
-        self.mark = item | {"rev": (expected_rev or 0) + 1}
+    def send_rewrites(self, requests: Sequence[RewriteRequest], delay_seconds: int = 0) -> None:
+        self.queued += requests
+
+    def wanted(self) -> dict[str, bytes]:
+        """The files of the table and the configuration in force."""
+        assert isinstance(self.state, Site)
+        rendered = render_general(self.entries(), self.state)
+        outputs = self.state.outputs
+        packed = {GZIP: compressed(rendered.body)} if outputs.gzip else {}
+        text = {TEXT: text_sitemap(rendered.locs, self.state)} if outputs.text else {}
+        return {SHARD: rendered.body, **packed, **text}
 
 
 @dataclass(frozen=True)
 class Case:
-    """Two edits, each of which wakes a rewriter: the second one with another clock. `knows`: who of them knows its edit alone."""
+    """An edit, and what happens beside it: a second edit (None), or another configuration with the requests that follow from it.
 
-    pages: tuple[str, ...]
-    clocks: tuple[datetime, datetime] = (NOON, NOON + MINUTE)
-    knows: tuple[bool, bool] = (True, True)
-    # The second edit takes back what the first has put.
-    taken_back: bool = False
-
-
-def told(order: list[int], case: Case, monkeypatch: pytest.MonkeyPatch) -> tuple[World, list[int]]:
-    """`order` says who goes next while it lasts, then the first who can.
-
-    The world at the end, and how many could have gone next at each step.
+    `kills`: a run may be killed before any of its calls, once.
     """
-    world = World()
+
+    begin: State = PLAIN
+    changes: tuple[State | None, ...] = (None,)
+    folds: bool = True
+    is_taken_back: bool = False
+    kills: bool = False
+
+
+def edit(world: World, case: Case, number: int) -> RewriteRequest:
+    path = "first" if number == 0 or case.is_taken_back else "second"
+    if number and case.is_taken_back:
+        world.pages.remove(path)
+    else:
+        world.pages.add(path)
+    return RewriteRequest(HOST, SHARD, entries=frozenset([key(path)]) if case.folds else None)
+
+
+def play(case: Case, choose: Callable[[int], int], patch: pytest.MonkeyPatch) -> World:  # noqa: C901 - one loop over what can be next
+    """Play a case to its end. `choose` returns which of so many possible steps is next."""
+    world = World(case.begin)
     doors = {
-        sitemaps: ("sites",),
+        sitemaps: ("sites", "bucket", "queues"),
         attempt: ("bucket", "sites", "table"),
         render: ("table",),
         publish: ("bucket", "table", "queues"),
@@ -158,62 +244,128 @@ def told(order: list[int], case: Case, monkeypatch: pytest.MonkeyPatch) -> tuple
     }
     for module, names in doors.items():
         for name in names:
-            monkeypatch.setattr(module, name, world)
-    if any(case.knows):
-        rewrite(RewriteRequest(HOST, SHARD), NOON - HOUR / 2)
-        world.puts = world.announced = 0
+            patch.setattr(module, name, world)
+    rewrite_all([RewriteRequest(HOST, SHARD)], NOON - MINUTE)
+    world.puts = world.announced = 0
+    requests: dict[Rewriter, RewriteRequest] = {}
 
-    def edited(number: int) -> Rewriter:
-        path = "first" if case.taken_back else ("first", "second")[number]
-        if number and case.taken_back:
-            world.pages.remove(path)
-        else:
-            world.pages.add(path)
-        entries = frozenset([key(path)]) if case.knows[number] else None
-        rewriter = Rewriter(lambda: rewrite(RewriteRequest(HOST, SHARD, entries=entries), case.clocks[number]))
+    def start(request: RewriteRequest, known: State) -> None:
+        minute = NOON + len(requests) * MINUTE
+        rewriter = Rewriter(lambda: failed_again(world, rewrite_all([request], minute)), known)
+        requests[rewriter] = request
         rewriter.begin()
-        return rewriter
 
-    rewriters = [edited(0)]
-    choices: list[int] = []
-    while able := [*(one for one in rewriters if not one.over), *(["edit"] if len(rewriters) == 1 else [])]:
-        turn = able[order[len(choices)] if len(choices) < len(order) else 0]
-        choices.append(len(able))
-        if isinstance(turn, Rewriter):
-            turn.step()
-        else:
-            rewriters.append(edited(1))
-    return world, choices
+    start(edit(world, case, 0), world.state)
+    waiting = list(case.changes)
+    may_kill = case.kills
+    while True:
+        able = [rewriter for rewriter in requests if not rewriter.over]
+        steps: list[Callable[[], None]] = [rewriter.step for rewriter in able]
+        if waiting:
+            steps.append(lambda: happen(waiting.pop(0)))
+        if may_kill:
+            steps += [lambda rewriter=rewriter: kill(rewriter) for rewriter in able]  # type: ignore[misc]
+
+        def happen(change: State | None) -> None:
+            if change is None:
+                start(edit(world, case, 1), world.state)
+                return
+            before, world.state = world.state, change
+            if isinstance(change, Site):
+                start(RewriteRequest(HOST, SHARD, checks_all=True), change)
+            elif change == DELETED:  # what `sites remove` does
+                world.objects.clear()
+                world.mark = None
+            assert before is not change
+
+        def kill(rewriter: Rewriter) -> None:
+            nonlocal may_kill
+            may_kill = False
+            rewriter.killed = True
+            rewriter.step()
+            again = requests[rewriter]
+            start(RewriteRequest(again.site, again.file, checks_all=True), rewriter.known)
+
+        if not steps:
+            if not world.queued:
+                return world
+            start(world.queued.pop(0), world.state)
+            continue
+        steps[choose(len(steps))]()
 
 
-@pytest.mark.parametrize(
-    "case",
-    [
-        pytest.param(Case(("before", "first", "second"), knows=(False, False)), id="whole"),
-        pytest.param(Case(("before", "first", "second"), clocks=(NOON + MINUTE, NOON)), id="folding"),
-        pytest.param(Case(("before",), knows=(False, True), taken_back=True), id="taken back"),
-    ],
-)
-def test_two_rewriters_in_every_order_of_their_steps_end_with_the_tables_file(
-    case: Case, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(render, "READ_UNIT_BYTES", 1)
-    final = render_general([GeneralEntry(page(path)) for path in case.pages], SITE).body
-    orders: list[list[int]] = [[]]
-    tried = 0
-    while orders:
-        order = orders.pop()
-        world, choices = told(order, case, monkeypatch)
-        tried += 1
-        assert world.object is not None, order
-        assert world.object.body == final, order
-        assert world.mark is not None, order
-        assert world.mark["urls"] == len(case.pages), order
-        assert case.taken_back or world.mark["changed"] == exact(world.object.changed), order
-        assert world.puts <= (3 if case.taken_back else 2), order
-        assert world.announced >= world.puts, order
-        taken = order + [0] * (len(choices) - len(order))
-        orders += [
-            [*taken[:step], other] for step in range(len(order), len(choices)) for other in range(1, choices[step])
-        ]
-    assert tried > 100
+def failed_again(world: World, results: Iterable[sitemaps.Result]) -> None:
+    """Have files that failed come again, as the stream and the queue do."""
+    world.queued += [RewriteRequest(HOST, result.request.file, checks_all=True) for result in results if result.error]
+
+
+def orders() -> Iterator[tuple[Callable[[int], int], Callable[[], None]]]:
+    """Yield choosers: every order if there are at most ORDERS_MAX, then orders that are drawn."""
+    pending: list[list[int]] = [[]]
+    for _ in range(ORDERS_MAX):
+        if not pending:
+            return
+        order = pending.pop()
+        choices: list[int] = []
+
+        def choose(count: int, order: list[int] = order, choices: list[int] = choices) -> int:
+            number = order[len(choices)] if len(choices) < len(order) else 0
+            choices.append(count)
+            return number
+
+        def played(order: list[int] = order, choices: list[int] = choices) -> None:
+            taken = order + [0] * (len(choices) - len(order))
+            pending.extend(
+                [*taken[:step], other] for step in range(len(order), len(choices)) for other in range(1, choices[step])
+            )
+
+        yield choose, played
+    chance = random.Random(ORDERS_MAX)
+    for _ in range(ORDERS_MAX):
+        yield chance.randrange, lambda: None
+
+
+CASES = {
+    "two edits of a whole file": Case(folds=False),
+    "two edits that are folded": Case(),
+    "an edit that is taken back": Case(is_taken_back=True),
+    "a killed edit beside another": Case(kills=True),
+    "another scheme": Case(changes=(INSECURE,)),
+    "another scheme and back": Case(changes=(INSECURE, PLAIN)),
+    "forms turned on": Case(changes=(PACKED,)),
+    "forms turned off": Case(begin=PACKED, changes=(PLAIN,)),
+    "forms turned off and on": Case(begin=PACKED, changes=(PLAIN, PACKED)),
+    "forms turned on and off, killed": Case(changes=(PACKED, PLAIN), kills=True),
+    "forms turned off, killed": Case(begin=PACKED, changes=(PLAIN,), kills=True),
+    "forms turned off beside an edit, killed": Case(begin=PACKED, changes=(PLAIN, None), kills=True),
+    "removed with its files": Case(begin=PACKED, changes=(DELETED,)),
+    "removed with its files, killed": Case(begin=PACKED, changes=(DELETED,), kills=True),
+    "removed, and put again": Case(changes=(REMOVED, INSECURE), kills=True),
+    "removed with its files, and put again": Case(begin=PACKED, changes=(DELETED, PLAIN), kills=True),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_in_every_order_of_their_steps_rewriters_end_with_the_files_of_table_and_configuration(name: str) -> None:
+    case = CASES[name]
+    for choose, played in orders():
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(render, "READ_UNIT_BYTES", 1)
+            taken: list[int] = []
+
+            def remember(count: int, choose: Callable[[int], int] = choose, taken: list[int] = taken) -> int:
+                taken.append(choose(count))
+                return taken[-1]
+
+            world = play(case, remember, patch)
+            played()
+            bodies = {name: stored.body for name, stored in world.objects.items()}
+            if world.state == DELETED:
+                assert bodies == {}, taken
+                continue
+            assert bodies == world.wanted(), taken
+            assert world.mark is not None, taken
+            mark = read_mark(world.mark)
+            assert (mark.urls, set(mark.also)) == (len(world.pages), set(bodies) - {SHARD}), taken
+            assert world.announced >= world.puts - case.kills, taken
+            assert mark_item(HOST, mark)["digest"], taken

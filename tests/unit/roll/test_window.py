@@ -1,46 +1,39 @@
-"""Rolling: what the clock brings, at the second, for every site, and none held up by another."""
+"""roll_window: what is due is done on time, once, and for each site although another fails."""
 
+import importlib
 import json
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from stoppress.aws import queues, sites, table
-from stoppress.aws.clients import client
-from stoppress.aws.items import (
-    HEARTBEAT,
-    due_item,
-    file_pk,
-    general_item,
-    mark_item,
-    news_item,
-    read_series,
-    series_item,
-)
-from stoppress.aws.queues import RewriteRequest, read_rewrite
-from stoppress.aws.sites import SETTLED_AFTER
-from stoppress.model.entries import GeneralEntry, Mark, NewsEntry
+from stoppress.aws import bucket, due, site_versions, sites, table
+from stoppress.aws.items import HEARTBEAT, due_item, file_pk, news_item, read_news, read_series, series_item
+from stoppress.aws.queues import AllFiles, RewriteRequest, read_request
+from stoppress.model.entries import NewsEntry
 from stoppress.model.event import ArticleEvent, from_message, to_message
+from stoppress.model.news_window import window_end
 from stoppress.model.places import Place, Series, Used
-from stoppress.model.site import Site
-from stoppress.primitives.instants import exact, iso
+from stoppress.model.site import BadConfiguration
+from stoppress.primitives.deadline import Deadline
+from stoppress.primitives.instants import exact
 from stoppress.record.article import record
 from stoppress.record.message import Message
-from stoppress.roll import window
-from stoppress.roll.window import roll
+from stoppress.rewrite.all_files import request_all
+from stoppress.roll import deployment
+from stoppress.roll.window import RESEND_AFTER, roll
 from tests.support import doors
-from tests.support.doors import Doors, counted, failing, once_before
+from tests.support.doors import PUBLISHING, Doors, counted, failing, once_before, put_site
 from tests.support.ledger import HOST, MORNING, page, publish
 
 pytestmark = pytest.mark.moto
 
 SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
 WINDOW = timedelta(hours=48)
-NEWS, INDEX, ROBOTS = "sitemap-news.xml", "sitemap.xml", "robots.txt"
-TICK = {"source": "aws.scheduler", "detail-type": "Scheduled Event", "detail": "{}"}
+NEWS = "sitemap-news.xml"
 
 
 @pytest.fixture(autouse=True)
@@ -51,531 +44,316 @@ def behind(monkeypatch: pytest.MonkeyPatch) -> Iterator[Doors]:
 
 
 @pytest.fixture
-def site(behind: Doors) -> Site:
-    """A site whose files have been written by its configuration long ago."""
-    made = behind.site()
-    settle(made)
-    behind.taken("rewrites")
-    return made
+def site(behind: Doors) -> None:
+    """A site whose files are written."""
+    behind.site()
+    for change in due.every(due.SITES):
+        due.done(change)
 
 
-def settle(site: Site, now: datetime = MORNING) -> None:
-    roll(site, now - HOUR)
-    roll(site, now - HOUR + SETTLED_AFTER)
-
-
-def hear(*events: ArticleEvent, now: datetime = MORNING) -> None:
+def receive(*events: ArticleEvent, now: datetime = MORNING) -> None:
+    """Record events, and write the due record of their news sitemap as a rewriter does."""
     messages = [Message(f"m{number}", to_message(event), now) for number, event in enumerate(events)]
     assert {outcome.error for outcome in record(messages, now).values()} == {None}
+    for item in list(table.query(file_pk(HOST, NEWS)))[:1]:
+        due.write(due.expiry(HOST, NEWS, window_end(read_news(item).published)))
+
+
+def hold(*ids: str, site: str = HOST, until: datetime = MORNING + HOUR) -> None:
+    """Record articles under an embargo."""
+    receive(*[publish(name, name, site=site, url=f"https://{site}/{name}", published_at=until) for name in ids])
+
+
+def rolled(now: datetime) -> Counter[str]:
+    """What a run does without an error."""
+    done, failures = roll(now)
+    assert failures == []
+    return done
+
+
+def minute(behind: Doors, at: datetime) -> None:
+    """Call the function, in a new execution environment."""
+    behind.clock.move_to(at)
+    importlib.import_module("functions.roll_window.app")._begun.clear()
+    behind.call("roll_window", {})
+
+
+def sent(behind: Doors) -> list[str]:
+    return [from_message(body).id for body in behind.taken("articles")]
+
+
+def requests(behind: Doors) -> list[RewriteRequest | AllFiles]:
+    return [read_request(body) for body in behind.taken("rewrites")]
 
 
 def news(file: str = NEWS) -> list[str]:
     return [item["loc"] for item in table.query(file_pk(HOST, file))]
 
 
-def used(series: str = "news") -> tuple[Used, ...]:
-    return read_series(series, table.get(f"places#{HOST}", series)).files
+def used() -> tuple[Used, ...]:
+    return read_series("news", table.get(f"places#{HOST}", "news")).files
 
 
-# ── the window ──
+def waiting(kind: str) -> list[tuple[str, datetime]]:
+    return [(record.name, record.at) for record in due.every(kind)]
 
 
-def test_an_entry_is_taken_out_at_the_second_and_not_before(site: Site) -> None:
-    hear(publish())
+# ── expired news ──
+
+
+def test_an_entry_is_deleted_at_the_second_and_not_before(behind: Doors, site: None) -> None:
+    receive(publish(published_at=MORNING + 0.4 * SECOND), now=MORNING + SECOND)  # a date of a sitemap has whole seconds
     for early in (WINDOW - MINUTE, WINDOW - SECOND, WINDOW - timedelta(microseconds=1)):
-        assert roll(site, MORNING + early)[0]["EntriesExpired"] == 0
+        assert rolled(MORNING + early) == Counter()
         assert news() == [page("flood")]
-    assert roll(site, MORNING + WINDOW)[0]["EntriesExpired"] == 1
-    assert news() == []
-
-
-def test_only_what_has_expired_is_taken_out(site: Site) -> None:
-    hear(*[publish(str(second), str(second), published_at=MORNING - HOUR + second * SECOND) for second in range(-2, 3)])
-    done, failures = roll(site, MORNING - HOUR + WINDOW)
-    assert (done["EntriesExpired"], failures) == (3, [])
-    assert news() == [page("1"), page("2")]
-
-
-def test_an_expired_entry_stays_in_the_general_sitemap_and_wakes_the_news_file(behind: Doors, site: Site) -> None:
-    hear(publish())
     behind.stream.read()
-    roll(site, MORNING + WINDOW)
-    changed = [one["dynamodb"]["Keys"]["pk"]["S"] for one in behind.stream.read()]
-    assert changed.count(f"file#{HOST}/{NEWS}") == 1
+    assert rolled(MORNING + WINDOW)["EntriesExpired"] == 1
+    assert (news(), waiting(due.EXPIRIES)) == ([], [])
     assert len(list(table.query(file_pk(HOST, "sitemap-2026-11.xml")))) == 1
-
-
-def test_its_place_is_given_back_once_however_often_the_minute_comes(site: Site) -> None:
-    hear(publish("1", "1"), publish("2", "2", published_at=MORNING - HOUR))
-    for _ in range(3):
-        roll(site, MORNING - HOUR + WINDOW)
-    assert used()[0].entries == 1
-
-
-def test_a_delete_that_fails_costs_no_place_of_those_before_it(monkeypatch: pytest.MonkeyPatch, site: Site) -> None:
-    hear(publish("1", "1"), publish("2", "2"))
-    deletes = iter([True, False])
-    take_out = table.delete
-
-    def delete(pk: str, sk: str) -> object:
-        if not next(deletes):
-            raise RuntimeError("a fault that the test ordered")
-        return take_out(pk, sk)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(table, "delete", delete)
-        _, failures = roll(site, MORNING + WINDOW)
-    assert [str(failure) for failure in failures] == ["a fault that the test ordered"]
-    assert used()[0].entries == 1
-    roll(site, MORNING + WINDOW)
-    assert used()[0].entries == 0
-
-
-def test_two_rollers_give_a_place_back_once(site: Site) -> None:
-    hear(publish("1", "1", published_at=MORNING - HOUR), publish("2", "2"))
-    at = MORNING - HOUR + WINDOW
-    with once_before(table, "delete", lambda: roll(site, at)):
-        done, failures = roll(site, at)
-    assert (done["EntriesExpired"], failures) == (0, [])
-    assert used()[0].entries == 1
-
-
-def test_a_place_is_given_back_although_somebody_reserves_another_just_then(site: Site) -> None:
-    hear(publish("1", "1", published_at=MORNING - HOUR))
-    at = MORNING - HOUR + WINDOW
-    with once_before(table, "transact", lambda: hear(publish("2", "2", published_at=at, timestamp=at), now=at)):
-        roll(site, at)
-    assert used()[0].entries == 1
-    assert news() == [page("2")]
-
-
-def test_news_of_every_file_expire(behind: Doors, site: Site) -> None:
-    table.put(series_item(HOST, Series("news", (Used(1, 400), Used(0, 0), Used(1, 400)))), None)
-    for number in (1, 3):
-        table.put_if(news_item(HOST, Place("news", number, 400), NewsEntry(page(str(number)), "A", MORNING)))
-    roll(site, MORNING + WINDOW)
-    assert (news(), news("sitemap-news-3.xml")) == ([], [])
-    assert used() == (Used(0, 0),) * 3
+    assert [event["dynamodb"]["Keys"]["pk"]["S"] for event in behind.stream.read()].count(f"file#{HOST}/{NEWS}") == 1
 
 
 @pytest.mark.parametrize("zone", ["Europe/Paris", "America/New_York", "Australia/Lord_Howe"])
 def test_the_window_is_48_hours_over_a_change_of_the_clocks_too(behind: Doors, zone: str) -> None:
-    site = behind.site(timezone=zone)
+    behind.site(timezone=zone)
     published = datetime(2026, 10, 24, 23, 30, tzinfo=UTC)  # an hour and a half before Paris puts its clocks back
-    behind.clock.move_to(published)
-    hear(publish(published_at=published, timestamp=published), now=published)
-    assert roll(site, published + WINDOW - SECOND)[0]["EntriesExpired"] == 0
-    assert roll(site, published + WINDOW)[0]["EntriesExpired"] == 1
+    receive(publish(published_at=published, timestamp=published), now=published)
+    assert rolled(published + WINDOW - SECOND)["EntriesExpired"] == 0
+    assert rolled(published + WINDOW)["EntriesExpired"] == 1
 
 
-def test_what_was_published_within_a_second_expires_with_it(site: Site) -> None:
-    hear(publish(published_at=MORNING - timedelta(microseconds=400_000)))
-    shown = table.query(file_pk(HOST, NEWS))
-    assert next(shown)["published"] == iso(MORNING - SECOND)
-    assert roll(site, MORNING - SECOND + WINDOW)[0]["EntriesExpired"] == 1
+def test_only_expired_entries_are_deleted_and_the_next_one_is_due_at_its_instant(site: None) -> None:
+    receive(*[publish(str(n), str(n), published_at=MORNING - HOUR + n * SECOND) for n in range(-2, 3)])
+    for _ in range(3):  # each place is given back once
+        assert rolled(MORNING - HOUR + WINDOW)["EntriesExpired"] in {0, 3}
+        assert (news(), used()[0].entries) == ([page("1"), page("2")], 2)
+    assert waiting(due.EXPIRIES) == [(f"{HOST}/{NEWS}", MORNING - HOUR + WINDOW + SECOND)]
 
 
-# ── what is due ──
+@pytest.mark.parametrize("operation", ["Query", "PutItem", "DeleteItem"])
+def test_a_call_that_fails_leaves_the_expiry_due(site: None, operation: str) -> None:
+    """The record of the next entry is written before the old one is deleted, so that a crash loses neither."""
+    receive(publish("1", "1", published_at=MORNING - HOUR), publish("2", "2"))
+    with failing("dynamodb", operation):
+        assert len(roll(MORNING - HOUR + WINDOW)[1]) == 1
+    assert waiting(due.EXPIRIES)[0] == (f"{HOST}/{NEWS}", MORNING - HOUR + WINDOW)
+    rolled(MORNING - HOUR + WINDOW)
+    assert (news(), used()[0].entries) == ([page("2")], 1)
+    assert waiting(due.EXPIRIES) == [(f"{HOST}/{NEWS}", MORNING + WINDOW)]
 
 
-def test_a_held_article_is_sent_at_its_hour_and_stays_due_until_it_is_recorded(behind: Doors, site: Site) -> None:
-    release = MORNING + 3 * HOUR
-    hear(publish(published_at=release))
-    assert roll(site, release - timedelta(microseconds=1))[0]["ArticlesReleased"] == 0
-    assert behind.taken("articles") == []
-
-    for _ in range(2):  # a crash sends twice, never not at all
-        assert roll(site, release)[0]["ArticlesReleased"] == 1
-        (body,) = behind.taken("articles")
-        assert from_message(body) == publish(published_at=release, release=release, heard_at=MORNING)
-        assert len(behind.items("due#")) == 1
-
-    hear(from_message(body), now=release)
-    assert behind.items("due#") == []
-    assert news() == [page("flood")]
-    assert roll(site, release + MINUTE)[0]["ArticlesReleased"] == 0
-
-
-def test_more_than_ten_held_articles_are_all_sent(behind: Doors, site: Site) -> None:
-    hear(*[publish(str(number), str(number), published_at=MORNING + HOUR) for number in range(25)])
-    assert roll(site, MORNING + HOUR)[0]["ArticlesReleased"] == 25
-    assert {from_message(body).id for body in behind.taken("articles")} == {str(number) for number in range(25)}
-
-
-def test_more_than_a_minutes_work_is_done_in_several(
-    behind: Doors, site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(window, "DUE_MAX", 2)
-    hear(*[publish(str(number), str(number), published_at=MORNING + HOUR + number * SECOND) for number in range(3)])
-    roll(site, MORNING + 2 * HOUR)
-    assert [from_message(body).id for body in behind.taken("articles")] == ["0", "1"]
-
-
-def test_an_emptied_file_whose_day_is_over_is_sent_to_be_taken_away(behind: Doors, site: Site) -> None:
-    release = MORNING + HOUR
-    due = RewriteRequest(HOST, "sitemap-2025-01.xml", release=release)
-    table.put_if(due_item(HOST, release, "file#sitemap-2025-01.xml", due.message(), queue="rewrites"))
-    assert roll(site, release - SECOND)[0]["FilesReleased"] == 0
-    assert roll(site, release)[0]["FilesReleased"] == 1
-    assert [read_rewrite(body) for body in behind.taken("rewrites")] == [due]
-
-
-def test_a_due_record_that_cannot_be_read_keeps_nothing_else_back(behind: Doors, site: Site) -> None:
-    """Else one record nobody can read would hold every article of the site for ever."""
-    table.put_if(due_item(HOST, MORNING, "cms#bad", "{}", queue="articles"))
-    hear(publish("good", "good", published_at=MORNING + HOUR))
-    roll(site, MORNING + HOUR)
-    assert [from_message(body).id for body in behind.taken("articles")] == ["good"]
-
-
-# ── configuration ──
-
-
-def test_a_new_site_has_its_news_file_and_index_written_at_once_and_once_more(behind: Doors) -> None:
-    site = behind.site()
-    assert roll(site, MORNING)[0]["FilesOfChangedSites"] == 3
-    expected = [RewriteRequest(HOST, file, 1) for file in (NEWS, ROBOTS, INDEX)]
-    assert [read_rewrite(body) for body in behind.taken("rewrites")] == expected
-
-    assert roll(site, MORNING + SETTLED_AFTER - SECOND)[0]["FilesOfChangedSites"] == 0
-    assert roll(site, MORNING + SETTLED_AFTER)[0]["FilesOfChangedSites"] == 3
-    settled = [replace(work, repair_forms=True) for work in expected]
-    assert [read_rewrite(body) for body in behind.taken("rewrites")] == settled
-    for later in (SETTLED_AFTER + MINUTE, timedelta(days=400)):
-        assert roll(site, MORNING + later)[0]["FilesOfChangedSites"] == 0
-
-
-def test_a_shard_that_was_never_written_is_among_the_files_of_a_changed_site(behind: Doors, site: Site) -> None:
-    hear(publish())  # its places are handed out; no rewrite has left a mark yet
-    roll(behind.site(publication="Renamed News"), MORNING)
-
-    sent = [read_rewrite(body).file for body in behind.taken("rewrites")]
-    assert sent == ["sitemap-news.xml", "sitemap-2026-11.xml", ROBOTS, "sitemap.xml"]
-
-
-def test_a_changed_site_has_exactly_its_own_files_written_again(behind: Doors, site: Site) -> None:
-    for host in (HOST, "other.example.com"):
-        for file in ("sitemap-2026-11.xml", "sitemap-news.xml", "sitemap-news-2.xml"):
-            table.put_if(mark_item(host, Mark(file, MORNING, 1, 1, "d")))
-    table.put_if(general_item(HOST, "sitemap-2026-11.xml", GeneralEntry(page("a"))))
-    changed = behind.site(publication="Renamed News")
-
-    assert roll(changed, MORNING)[0]["FilesOfChangedSites"] == 5
-    sent = [read_rewrite(body) for body in behind.taken("rewrites")]
-    assert sorted(sent, key=lambda one: one.file) == [
-        RewriteRequest(HOST, file, 2)
-        for file in (ROBOTS, "sitemap-2026-11.xml", "sitemap-news-2.xml", "sitemap-news.xml", "sitemap.xml")
-    ]
-
-
-def test_a_change_while_the_one_before_settles_begins_anew(behind: Doors) -> None:
-    roll(behind.site(), MORNING)
-    changed = behind.site(publication="Renamed News")
-    assert roll(changed, MORNING + MINUTE)[0]["FilesOfChangedSites"] == 3
-    assert roll(changed, MORNING + MINUTE + SETTLED_AFTER)[0]["FilesOfChangedSites"] == 3
-    assert roll(changed, MORNING + HOUR)[0]["FilesOfChangedSites"] == 0
-
-
-def test_a_robots_txt_that_nobody_noted_is_looked_for_when_a_site_changes_and_when_that_has_settled(
-    behind: Doors, site: Site
-) -> None:
-    """A run that sent out a configuration with one was killed; and who still goes by that one may put it back."""
-    with failing("dynamodb", "PutItem"):
-        roll(behind.site(robots=""), MORNING)
-    behind.taken("rewrites")
-    given_up = behind.site()
-    for at in (MORNING + MINUTE, MORNING + MINUTE + SETTLED_AFTER):
-        roll(given_up, at)
-        assert ROBOTS in [read_rewrite(body).file for body in behind.taken("rewrites")]
-
-
-def test_what_an_older_version_of_the_stack_applied_need_not_be_understood_any_more(behind: Doors, site: Site) -> None:
-    """An upgrade may take a setting away: then the document that is kept has a key too many."""
-    applied = behind.item(f"places#{HOST}", "configuration")
-    table.put_if(applied | {"document": json.dumps(json.loads(applied["document"]) | {"setting_of_old": True})})
-    done, failures = roll(site, MORNING)
-    assert (done["FilesOfChangedSites"], failures) == (3, [])
-
-
-def test_a_site_that_was_deleted_and_made_again_is_new(behind: Doors, site: Site) -> None:
-    """Its parameter begins at version 1 again, but another configuration may stand in it."""
-    client("ssm").delete_parameter(Name=f"/stoppress/test/sites/{HOST}")
-    again = behind.site(publication="Renamed News")
-    assert again.version == 1
-    assert roll(again, MORNING)[0]["FilesOfChangedSites"] == 3
-
-
-def test_a_crash_after_sending_sends_again(behind: Doors) -> None:
-    site = behind.site()
-    with failing("dynamodb", "PutItem"):
-        done, failures = roll(site, MORNING)
-    assert (done["FilesOfChangedSites"], len(failures)) == (0, 1)
-    assert roll(site, MORNING)[0]["FilesOfChangedSites"] == 3
-    assert len(behind.taken("rewrites")) == 6
-
-
-# ── what fails ──
-
-
-def test_a_task_that_fails_keeps_no_other_of_the_site(behind: Doors) -> None:
-    site = behind.site()
-    hear(publish("1", "1"), publish("2", "2", published_at=MORNING + HOUR))
-    with failing("sqs", "SendMessageBatch"):
-        done, failures = roll(site, MORNING + WINDOW)
-    assert len(failures) == 1
-    assert (done["EntriesExpired"], done["FilesOfChangedSites"]) == (1, 4)
-    assert len(behind.items("due#")) == 1
-
-
-def test_a_queue_that_takes_some_makes_all_come_again(
-    behind: Doors, site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    hear(publish("1", "1", published_at=MORNING + HOUR))
-    answer = {"Successful": [], "Failed": [{"Id": "0", "Code": "InternalError", "SenderFault": False}]}
+def test_a_delete_that_fails_costs_no_place_of_those_before_it(monkeypatch: pytest.MonkeyPatch, site: None) -> None:
+    receive(publish("1", "1"), publish("2", "2"))
     with monkeypatch.context() as patch:
-        patch.setattr(client("sqs"), "send_message_batch", lambda **_: answer)
-        _, (error,) = roll(site, MORNING + HOUR)
-    assert isinstance(error, queues.SendError)
-    assert str(error).startswith("1 of 1 messages not taken")
-    assert roll(site, MORNING + HOUR)[0]["ArticlesReleased"] == 1
+        deletes = iter([table.delete])
+        patch.setattr(table, "delete", lambda pk, sk: next(deletes)(pk, sk))  # noqa: PLW0108 - each call takes the next
+        assert len(roll(MORNING + WINDOW)[1]) == 1
+    assert used()[0].entries == 1
+    rolled(MORNING + WINDOW)
+    assert used()[0].entries == 0
 
 
-def test_a_site_that_fails_or_cannot_be_read_stops_no_other(behind: Doors) -> None:
-    for name, value in (("broken.example.com", "{}"), ("nested.example.com", '{"host": "nested.example.com"}')):
-        client("ssm").put_parameter(Name=f"/stoppress/test/sites/{name}", Value=value, Type="String")
-    for host in ("a.example.com", "b.example.com", "c.example.com"):
-        behind.site(host)
-    with failing("sqs", "SendMessageBatch"), pytest.raises(ExceptionGroup, match="the next minute tries again"):
-        behind.call("roll_window", TICK)
-
-    sent = {json.loads(body)["site"] for body in behind.taken("rewrites")}
-    assert len(sent) == 2
-    assert sent < {"a.example.com", "b.example.com", "c.example.com"}
-    assert behind.metrics["SitesUnreadable"] == 2
-    unreadable = [line for line in behind.log if line.get("message") == "site unreadable"]
-    assert len(unreadable) == 2
-    assert unreadable[0]["reason"].startswith("host: is missing: it has to be given")
+@pytest.mark.parametrize("other", ["a roller", "a recorder"])
+def test_a_place_is_given_back_once_although_somebody_else_writes(site: None, other: str) -> None:
+    receive(publish("1", "1", published_at=MORNING - HOUR), publish("2", "2"))
+    at = MORNING - HOUR + WINDOW
+    story = publish("3", "3", published_at=at, timestamp=at)
+    call, act = ("delete", lambda: roll(at)) if other == "a roller" else ("transact", lambda: receive(story, now=at))
+    with once_before(table, call, act):
+        rolled(at)
+    assert used()[0].entries == len(news()) == (1 if other == "a roller" else 2)
 
 
-def test_a_parameter_nested_too_deeply_stops_no_other_site(behind: Doors) -> None:
-    client("ssm").put_parameter(Name="/stoppress/test/sites/a.example.com", Value="[" * 4_000, Type="String")
-    behind.site()
-    behind.call("roll_window", TICK)
-    assert len(behind.taken("rewrites")) == 3
+def test_news_of_every_file_expire(site: None) -> None:
+    table.put(series_item(HOST, Series("news", (Used(1, 400), Used(0, 0), Used(1, 400)))), None)
+    for number in (1, 3):
+        place = Place("news", number, 400)
+        table.put_if(news_item(HOST, place, NewsEntry(page(str(number)), "A", MORNING)))
+        due.write(due.expiry(HOST, place.file, MORNING + WINDOW))
+    assert rolled(MORNING + WINDOW)["EntriesExpired"] == 2
+    assert (news(), news("sitemap-news-3.xml"), used()) == ([], [], (Used(0, 0),) * 3)
 
 
-def test_more_sites_than_a_page_of_parameters_are_all_looked_at(behind: Doors) -> None:
-    for number in range(23):
-        behind.site(f"site-{number}.example.com")
-    behind.call("roll_window", TICK)
-    assert len({json.loads(body)["site"] for body in behind.taken("rewrites")}) == 23
+# ── messages that are due ──
 
 
-def change(host: str, part: str = "") -> dict[str, Any]:
-    detail = {"operation": "Update", "name": f"/stoppress/test/sites/{host}{part}", "type": "String"}
-    return {"source": "aws.ssm", "detail-type": "Parameter Store Change", "detail": detail}
+def test_a_message_is_sent_once_while_on_its_way_and_again_later(behind: Doors, site: None) -> None:
+    release = MORNING + HOUR
+    hold("1")
+    emptied = RewriteRequest(HOST, "sitemap-2025-01.xml", release=release)
+    table.put_if(due_item(HOST, release, "file#sitemap-2025-01.xml", emptied.message(), queue="rewrites"))
+    assert rolled(release - timedelta(microseconds=1)) == Counter()
+
+    for at in (release, release + RESEND_AFTER):
+        assert rolled(at) == Counter(ArticlesReleased=1, FilesReleased=1)
+        assert rolled(at + RESEND_AFTER - SECOND) == Counter()
+        (body,) = behind.taken("articles")
+        assert from_message(body).release == release
+        assert requests(behind) == [emptied]
+
+    receive(from_message(body), now=release)
+    table.delete(f"due#{HOST}", f"{exact(release)}#file#sitemap-2025-01.xml")
+    assert rolled(release + 2 * RESEND_AFTER) == Counter()
+    assert (news(), waiting(due.MESSAGES), behind.items("due#")) == ([page("1")], [], [])
 
 
-def test_a_changed_parameter_costs_two_calls_and_rolls_and_registers_its_site_alone(behind: Doors) -> None:
-    for number in range(23):
-        behind.site(f"site-{number}.example.com")
-    with counted("ssm", "GetParameter") as gets, counted("ssm", "GetParametersByPath") as pages:
-        behind.call("roll_window", change("site-7.example.com"))
-    assert (len(gets), len(pages)) == (1, 1)
-    assert {json.loads(body)["site"] for body in behind.taken("rewrites")} == {"site-7.example.com"}
-    assert sites.registered() == {"site-7.example.com"}
-    assert sites.registry().confirmed_at is None
+def test_messages_of_two_instants_that_were_sent_together_are_both_sent_again(behind: Doors, site: None) -> None:
+    hold("1")
+    hold("2", until=MORNING + HOUR + SECOND)
+    hold("3", until=MORNING + HOUR + MINUTE + RESEND_AFTER)
+    rolled(MORNING + HOUR + MINUTE)
+    assert sorted(sent(behind)) == ["1", "2"]
+    rolled(MORNING + HOUR + MINUTE + RESEND_AFTER)
+    assert sorted(sent(behind)) == ["1", "2", "3"]
 
 
-def test_a_changed_list_of_feeds_is_applied(behind: Doors, site: Site) -> None:
-    behind.call("roll_window", change(HOST))
-    name = f"/stoppress/test/sites/{HOST}/feeds-1"
-    client("ssm").put_parameter(Name=name, Value='["https://www.example.com/rss.xml"]', Type="String")
-    behind.call("roll_window", change(HOST, "/feeds-1"))
-    applied = sites.last_applied(HOST)
-    assert applied is not None
-    assert [feed.url for feed in applied.feeds] == ["https://www.example.com/rss.xml"]
-    assert (applied.version, applied.feeds_version) != (site.version, site.feeds_version)
-    # Put again as it was, so that a feed that answered 410 is polled again.
-    client("ssm").put_parameter(Name=name, Value='["https://www.example.com/rss.xml"]', Type="String", Overwrite=True)
-    behind.call("roll_window", change(HOST, "/feeds-1"))
-    again = sites.last_applied(HOST)
-    assert again is not None
-    assert again.feeds_version not in (applied.feeds_version, site.feeds_version)
+def test_an_unreadable_message_stays_and_delays_no_other(behind: Doors, site: None) -> None:
+    table.put_if(due_item(HOST, MORNING + HOUR, "cms#bad", "{}", queue="articles"))
+    hold("good")
+    assert len(roll(MORNING + HOUR)[1]) == 1
+    assert (sent(behind), len(waiting(due.MESSAGES))) == (["good"], 1)
 
 
-def test_a_list_of_feeds_without_a_site_is_no_change(behind: Doors) -> None:
-    client("ssm").put_parameter(Name=f"/stoppress/test/sites/{HOST}/feeds-1", Value="[]", Type="String")
-    behind.call("roll_window", change(HOST, "/feeds-1"))
-    assert behind.items() == []
+# ── deadline, turns, errors ──
 
 
-def test_a_new_site_whose_parameter_cannot_be_read_is_registered_so_that_its_webhooks_come_again(
-    behind: Doors,
-) -> None:
-    client("ssm").put_parameter(Name=f"/stoppress/test/sites/{HOST}", Value="{", Type="String")
-    behind.call("roll_window", change(HOST))
-    assert sites.registry().present == {HOST}
+def test_a_run_ends_at_its_deadline_and_the_next_one_does_the_rest(site: None) -> None:
+    receive(*[publish(str(number), str(number)) for number in range(4)])
+    left_ms = iter([2, 2, 1, 0])  # before the record, and before each entry
+    done, failures = roll(MORNING + WINDOW, Deadline(lambda: next(left_ms)))
+    assert (done, failures) == (Counter(EntriesExpired=2, DueNotReached=1), [])
+    assert used()[0].entries == 2
+    assert roll(MORNING + WINDOW, Deadline(lambda: 0))[0] == Counter(DueNotReached=1)
+    assert rolled(MORNING + WINDOW)["EntriesExpired"] == 2
 
 
-def test_a_minute_with_nothing_to_do_does_nothing(behind: Doors, site: Site) -> None:
-    hear(publish())
-    behind.call("roll_window", TICK)
-    before = behind.items()
-    behind.call("roll_window", TICK)
-    assert behind.items() == before
-    assert (behind.taken("articles"), behind.taken("rewrites")) == ([], [])
-    assert behind.metrics.total() == 0
+def test_the_kinds_take_turns(behind: Doors, site: None) -> None:
+    """A thousand articles of one hour do not delay the expiry of a story."""
+    receive(publish("0", "0"))
+    for number in range(1, 6):
+        hold(str(number), until=MORNING + HOUR + number * SECOND)
+    left_ms = iter([1, 1, 1, 1, 0])
+    done, _ = roll(MORNING + WINDOW, Deadline(lambda: next(left_ms)))
+    assert done == Counter(EntriesExpired=1, SitesEmptied=1, ArticlesReleased=2, DueNotReached=1)
 
 
-def test_due_keys_sort_as_instants_do() -> None:
-    due = due_item(HOST, MORNING, "cms#1", "{}", queue="articles")
-    assert due["sk"] < exact(MORNING) + "~" < exact(MORNING + timedelta(microseconds=1))
-
-
-# ── a site whose parameter is gone ──
-
-
-def delete_parameter(host: str = HOST) -> None:
-    client("ssm").delete_parameter(Name=f"/stoppress/test/sites/{host}")
-    sites.forget()  # nobody keeps a configuration for longer than a minute
-
-
-def minute(behind: Doors, at: datetime = MORNING) -> None:
-    behind.clock.move_to(at)
-    behind.call("roll_window", TICK)
-
-
-def test_a_site_without_its_parameter_goes_on_expiring_is_counted_and_named_in_the_log(behind: Doors) -> None:
+def test_work_that_fails_stops_no_other_site_and_no_other_kind(behind: Doors, site: None) -> None:
     behind.site("other.example.com")
-    behind.site()
-    minute(behind, MORNING - HOUR)
-    hear(publish())
-    delete_parameter()
-
-    minute(behind, MORNING + WINDOW - SECOND)
-    assert news() == [page("flood")]
-    minute(behind, MORNING + WINDOW)
-    assert news() == []
-    assert (behind.metrics["SitesGone"], behind.metrics["SitesUnreadable"]) == (2, 0)
-    warnings = [line for line in behind.log if line.get("message") == "site's parameter is gone"]
-    assert [(line["level"], line["site"]) for line in warnings] == [("WARNING", HOST)] * 2
-    assert f"stoppress retire {HOST}" in warnings[0]["remedy"]
+    receive(publish())
+    hold("1")
+    hold("2", site="other.example.com", until=MORNING + 2 * HOUR)
+    with failing("sqs", "SendMessageBatch"), pytest.raises(ExceptionGroup, match="the next minute tries again"):
+        minute(behind, MORNING + WINDOW)
+    assert (news(), sent(behind), behind.metrics["SitesChanged"]) == ([], ["2"], 1)
+    rolled(MORNING + WINDOW + MINUTE)
+    assert sent(behind) == ["1"]
 
 
-def test_a_site_that_an_older_version_of_the_stack_applied_is_known_after_its_next_minute(
-    behind: Doors, site: Site
-) -> None:
-    assert behind.items(sites.REGISTRY) == []
-    minute(behind)
-    assert sites.registered() == {HOST}
-    delete_parameter()
-    minute(behind, MORNING + MINUTE)
-    assert behind.metrics["SitesGone"] == 1
-
-
-def test_a_parameter_that_cannot_be_read_is_not_gone(behind: Doors, site: Site) -> None:
-    minute(behind)
-    client("ssm").put_parameter(Name=f"/stoppress/test/sites/{HOST}", Value="{}", Type="String", Overwrite=True)
-    minute(behind, MORNING + MINUTE)
-    assert (behind.metrics["SitesGone"], behind.metrics["SitesUnreadable"]) == (0, 1)
-
-
-def test_a_registry_that_does_not_answer_keeps_no_site_that_has_its_parameter(behind: Doors) -> None:
-    behind.site()
-    with failing("dynamodb", "Query"), pytest.raises(ExceptionGroup, match="the next minute tries again"):
-        minute(behind)
-    assert len(behind.taken("rewrites")) == 3
-
-
-def test_a_site_that_is_gone_and_was_never_applied_is_reported_and_stops_no_other(behind: Doors) -> None:
-    behind.site()
-    sites.register("a.example.com")
-    minute(behind)
-    assert behind.metrics["SitesGone"] == 1
-    assert len(behind.taken("rewrites")) == 3
-
-
-def test_an_idle_minute_reads_the_registry_once_and_writes_the_heartbeat_alone(behind: Doors, site: Site) -> None:
-    minute(behind)
-    with counted("dynamodb", "Query") as rolled:
-        roll(site, MORNING)
-    with counted("dynamodb", "Query") as queries, counted("dynamodb", "PutItem") as puts:
-        minute(behind, MORNING + MINUTE)
-    assert (len(queries), len(puts)) == (len(rolled) + 1, 1)
-    assert [item["at"] for item in behind.items(HEARTBEAT)] == [exact(MORNING + MINUTE)]
-
-
-def test_without_the_heartbeat_the_rest_of_the_minute_is_done(behind: Doors, site: Site) -> None:
-    hear(publish())
+def test_without_the_heartbeat_the_rest_of_the_minute_is_done(behind: Doors, site: None) -> None:
+    receive(publish())
     with failing("dynamodb", "PutItem"), pytest.raises(ExceptionGroup):
         minute(behind, MORNING + WINDOW)
     assert news() == []
 
 
-def test_a_parameter_that_is_made_again_after_its_site_was_retired_is_a_new_site(behind: Doors, site: Site) -> None:
-    minute(behind)
-    delete_parameter()
-    sites.retire(HOST, MORNING)
-    minute(behind, MORNING + MINUTE)
-    assert (sites.registered(), behind.metrics["SitesGone"]) == (set(), 0)
+def test_an_idle_minute_costs_three_queries_and_the_heartbeat(behind: Doors) -> None:
+    for number in range(5):
+        behind.site(f"site-{number}.example.com")
+    minute(behind, MORNING)
+    with counted("dynamodb", "Query") as queries, counted("dynamodb", "PutItem") as puts:
+        minute(behind, MORNING + SECOND)
+    assert (len(queries), len(puts)) == (3, 1)
+    assert [item["at"] for item in behind.items(HEARTBEAT)] == [exact(MORNING + SECOND)]
+    assert behind.metrics.total() == 0
 
-    again = behind.site()
-    assert again == site
-    minute(behind, MORNING + 2 * MINUTE)
-    assert len(behind.taken("rewrites")) == 3
-    assert (sites.registered(), sites.last_applied(HOST)) == ({HOST}, again)
+
+# ── changed sites ──
+
+
+def test_a_change_is_requested_after_a_minute_and_again_until_it_is_applied(behind: Doors) -> None:
+    behind.site()
+    assert rolled(MORNING + MINUTE - SECOND) == Counter()
+    for at in (MORNING + MINUTE, MORNING + MINUTE + RESEND_AFTER):
+        assert rolled(at) == Counter(SitesChanged=1)
+        assert rolled(at + SECOND) == Counter()
+        (request,) = requests(behind)
+    assert isinstance(request, AllFiles)
+    request_all(request)
+    assert (len(requests(behind)), waiting(due.SITES)) == (3, [])
+
+
+def test_a_removed_site_is_done_and_its_messages_wait(behind: Doors, site: None) -> None:
+    hold("1")
+    site_versions.remove(HOST, 1, "a test", MORNING, deletes_files=False)
+    assert rolled(MORNING + HOUR) == Counter()
+    assert (requests(behind), waiting(due.SITES)) == ([], [])
+    put_site(PUBLISHING)
+    assert rolled(MORNING + HOUR + RESEND_AFTER)["ArticlesReleased"] == 1
+
+
+@pytest.mark.parametrize("documents", [[{"host": HOST}], [PUBLISHING, {"host": HOST}]], ids=["new", "changed"])
+def test_an_unreadable_site_is_failing_until_its_next_version(behind: Doors, documents: list[dict[str, Any]]) -> None:
+    for document in documents:
+        put_site(document)
+    with suppress(BadConfiguration):  # the stream's record comes first
+        request_all(AllFiles(HOST, f"{exact(MORNING + MINUTE)}#configuration#{HOST}"))
+    for number in (1, 2):
+        minute(behind, MORNING + number * MINUTE)
+        assert (behind.metrics["SitesUnreadable"], behind.metrics["SitesFailing"]) == (number, number)
+    put_site(PUBLISHING)
+    assert rolled(MORNING + 3 * MINUTE)["SitesChanged"] >= 1
 
 
 # ── a silent site, and a reconciliation that does not run ──
 
 
-def test_a_site_that_is_silent_for_longer_than_it_allows_is_failing_until_its_next_event(behind: Doors) -> None:
+def test_a_silent_site_is_failing_until_its_next_event(behind: Doors) -> None:
     behind.site(silent_after_hours=2)
-    minute(behind)  # the hours begin
-    minute(behind, MORNING + 2 * HOUR)
-    assert behind.metrics["SitesSilent"] == 0
-    minute(behind, MORNING + 2 * HOUR + MINUTE)
-    assert (behind.metrics["SitesSilent"], behind.metrics["SitesFailing"]) == (1, 1)
-    assert behind.log[-1]["last_event"] == MORNING.isoformat()
+    behind.site(silent_after_hours=3)
+    receive(publish(), now=MORNING + HOUR)
+    for hours, silent in ((2, 0), (3, 0), (4, 1), (4.1, 1)):
+        assert rolled(MORNING + hours * HOUR)["SitesSilent"] == silent
+    receive(publish("2", "2"), now=MORNING + 5 * HOUR)
+    assert [rolled(MORNING + hours * HOUR)["SitesSilent"] for hours in (5, 7.9, 8)] == [0, 0, 1]
 
-    hear(publish(), now=MORNING + 2 * HOUR + MINUTE)
-    minute(behind, MORNING + 4 * HOUR)
-    assert behind.metrics["SitesSilent"] == 1
-
-
-def test_a_site_that_sets_nothing_may_be_silent_and_a_changed_configuration_begins_anew(behind: Doors) -> None:
     behind.site()
-    minute(behind)
-    hear(publish())
-    assert [item["sk"] for item in behind.items(sites.REGISTRY)] == [sites.CONFIRMATION, sites.RECONCILIATION, HOST]
-    behind.site(silent_after_hours=1)
-    minute(behind, MORNING + 20 * HOUR)
-    minute(behind, MORNING + 21 * HOUR)
-    behind.site(silent_after_hours=1, republish="new-date")
-    minute(behind, MORNING + 22 * HOUR)
-    assert behind.metrics["SitesSilent"] == 0
-    minute(behind, MORNING + 24 * HOUR)
-    assert behind.metrics["SitesSilent"] == 1
+    rolled(MORNING + 9 * HOUR)
+    assert not [name for name, _ in waiting(due.SITES) if name.startswith(due.SILENCE)]
 
 
-def test_a_retired_site_leaves_nothing_of_its_last_event(behind: Doors) -> None:
-    behind.site(silent_after_hours=1)
-    minute(behind)
-    delete_parameter()
-    sites.retire(HOST, MORNING)
-    assert [item["sk"] for item in behind.items(sites.REGISTRY)] == [sites.CONFIRMATION, sites.RECONCILIATION]
+def test_a_reconciliation_that_does_not_run_is_reported_once_in_26_hours(behind: Doors) -> None:
+    begun = MORNING
+    for reported in (0, 1):
+        for hours, reports in ((0, 0), (25.9, 0), (26, 1), (27, 1)):
+            minute(behind, begun + hours * HOUR)
+            assert behind.metrics["NeedsAttention"] == reported + reports
+        behind.clock.move_to(begun := MORNING + 40 * HOUR)
+        behind.call("reconcile_sites", {})
 
 
-def test_a_reconciliation_that_does_not_run_is_reported_once_in_26_hours(behind: Doors, site: Site) -> None:
-    minute(behind)
-    minute(behind, MORNING + sites.RECONCILED_EVERY)
-    assert behind.metrics["NeedsAttention"] == 0
-    minute(behind, MORNING + sites.RECONCILED_EVERY + MINUTE)
-    minute(behind, MORNING + sites.RECONCILED_EVERY + 2 * MINUTE)
-    assert behind.metrics["NeedsAttention"] == 1
+# ── the first run after a deployment ──
 
-    behind.clock.move_to(MORNING + 40 * HOUR)
-    behind.call("reconcile_sites", TICK)
-    minute(behind, MORNING + 65 * HOUR)
-    assert behind.metrics["NeedsAttention"] == 1
+
+def test_the_first_site_is_added_to_a_host_without_versions_and_files(
+    behind: Doors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FIRST_SITE", json.dumps(PUBLISHING))
+    bucket.write(HOST, NEWS, b"", "", "", replaces=None, changed=MORNING, config="")
+    deployment.begin(MORNING)
+    assert sites.read_current(HOST) is None
+    bucket.delete(HOST, NEWS, behind.file(NEWS))
+    for _ in range(2):
+        deployment.begin(MORNING)
+        assert [version.number for version in site_versions.history(HOST)] == [1]
+    site_versions.remove(HOST, 1, "a test", MORNING, deletes_files=True)
+    deployment.begin(MORNING)
+    assert sites.reload(HOST) is None
+
+
+def test_other_code_has_the_files_of_all_sites_rewritten_once(site: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    changes = []
+    for hours, renderer in enumerate(["this", "this", "other", "other"]):
+        monkeypatch.setattr(deployment, "RENDERER", renderer)
+        deployment.begin(MORNING + hours * HOUR)
+        changes.append(waiting(due.SITES).count((f"configuration#{HOST}", MORNING + 2 * HOUR)))
+    assert changes == [0, 0, 1, 1]

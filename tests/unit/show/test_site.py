@@ -8,13 +8,16 @@ from typing import Any
 
 import pytest
 
+from stoppress.aws.sites import BadSite
 from stoppress.feeds.schedule import FeedState
 from stoppress.model.entries import Mark, NewsEntry
 from stoppress.model.site import Feed, Site
+from stoppress.notify.submitted import SubmittedSitemap
 from stoppress.show.feed import OVERDUE_AFTER, FeedStatus
 from stoppress.show.site import (
     Access,
     Alarm,
+    LastRuns,
     Quarantine,
     Queue,
     SiteFacts,
@@ -22,12 +25,10 @@ from stoppress.show.site import (
     StackFacts,
     StackStatus,
     Unknown,
-    Unreadable,
     stack_status,
 )
 from stoppress.show.way import Delays
-from stoppress.tell.submitted import SubmittedSitemap
-from stoppress_cli.stack.status import as_lines
+from stoppress_cli.commands.status import as_lines
 from tests.docs.test_pages import parse
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -56,7 +57,6 @@ def site(**changes: Any) -> SiteFacts:
         stored=frozenset([*FILES, "sitemap.xml"]),
         quarantine=Quarantine(),
         last_event=NOW - HOUR,
-        heard_version=3,
     )
     return replace(well, **changes)
 
@@ -64,7 +64,7 @@ def site(**changes: Any) -> SiteFacts:
 def stack(site_facts: SiteFacts | None = None, **changes: Any) -> StackFacts:
     """A stack that is well, except for these changes."""
     queues = (Queue("articles", dead=False, messages=7), Queue("articles", dead=True, messages=0))
-    well = StackFacts((site_facts or site(),), queues=queues, confirmed_at=NOW - timedelta(minutes=6))
+    well = StackFacts((site_facts or site(),), queues=queues, last_runs=LastRuns(rolled_at=NOW - timedelta(minutes=6)))
     return replace(well, **changes)
 
 
@@ -85,20 +85,19 @@ PROBLEMS = [
     (stack(site(feeds=feed(next_poll_at=NOW - OVERDUE_AFTER - HOUR))), "poll_feeds does not poll", OVERDUE_AFTER + HOUR),
     (
         stack(site(news=(NewsEntry(f"https://{HOST}/a", "A", NOW - 49 * HOUR),))),
-        "stories that are in the news after 48 hours: 1",
+        "stories that roll_window has not removed from the news after 48 hours: 1",
         HOUR,
     ),
     (stack(site(stored=frozenset(FILES))), "not in the bucket: sitemap.xml", None),
     (stack(site(marks=(Mark(FILES[0], NOW, 1, 1, "", (f"{FILES[0]}.gz",)),))), f"not in the bucket: {FILES[0]}.gz", None),
     (stack(site(quarantine=Quarantine(100, True, NOW - HOUR, "title: is missing\nurl: too"))), "100 or more; newest reason: title: is missing; url: too", HOUR),
     (stack(site(last_event=NOW - 3 * HOUR)), "no event for longer than silent_after_hours (2)", 3 * HOUR),
-    (stack(unreadable=(Unreadable("b.example.com", "/stoppress/s/sites/b.example.com", "not JSON"),)), "cannot be used: not JSON", None),
-    (stack(gone=("b.example.com",)), "parameter is gone", None),
-    (stack(quarantine=Quarantine(1, False, NOW - HOUR, "no parameter")), "in quarantine: 1", HOUR),
-    (stack(queues=(Queue("rewrites", True, 2),)), "2 dead letters in the queue rewrites", None),
-    (stack(confirmed_at=NOW - HOUR), "roll_window has not finished a run", HOUR),
-    (stack(alarms=(Alarm("ArticlesDeadAlarm", NOW - HOUR, "Given up."),)), "ArticlesDeadAlarm rings: Given up.", HOUR),
-    (stack(alarms=(Alarm("ALaterAlarm", NOW - HOUR, "New."),)), "ALaterAlarm rings", HOUR),
+    (stack(unreadable=(BadSite("b.example.com", "not JSON"),)), "cannot be read, the version before is in force: not JSON", None),
+    (stack(quarantine=Quarantine(1, False, NOW - HOUR, "unknown site")), "in quarantine: 1", HOUR),
+    (stack(queues=(Queue("failures", True, 2),)), "2 dead letters in the queue failures", None),
+    (stack(last_runs=LastRuns(rolled_at=NOW - HOUR)), "roll_window does not run", HOUR),
+    (stack(alarms=(Alarm("ArticlesDeadAlarm", NOW - HOUR, "Given up."),)), "ArticlesDeadAlarm fires: Given up.", HOUR),
+    (stack(alarms=(Alarm("ALaterAlarm", NOW - HOUR, "New."),)), "ALaterAlarm fires", HOUR),
 ]  # fmt: skip
 
 
@@ -123,7 +122,6 @@ def test_a_problem_has_its_age_and_a_command_that_can_be_typed(
 @pytest.mark.parametrize(
     "well",
     [
-        site(last_event=NOW - 3 * HOUR, heard_version=2),  # the hours count from the new configuration
         site(last_event=None),
         site(secrets={"cms": None}),
         site(stored=None),
@@ -137,11 +135,13 @@ def test_a_problem_outweighs_what_is_unknown() -> None:
     denied = (Unknown("alarms", "AccessDenied"),)
 
     assert stack_status(stack(unknown=denied), NOW, Access()).verdict == "unknown"
-    assert stack_status(stack(unknown=denied, gone=(HOST,)), NOW, Access()).verdict == "attention"
+    assert (
+        stack_status(stack(unknown=denied, queues=(Queue("failures", True, 2),)), NOW, Access()).verdict == "attention"
+    )
 
 
 def test_a_stack_whose_clock_never_ran_is_unknown() -> None:
-    answer = stack_status(stack(confirmed_at=None), NOW, Access())
+    answer = stack_status(stack(last_runs=LastRuns()), NOW, Access())
 
     assert (answer.verdict, [unknown.what for unknown in answer.unknown]) == ("unknown", ["the clock"])
 
@@ -178,7 +178,7 @@ def a_full_answer() -> StackStatus:
             submitted=(SubmittedSitemap("sitemap.xml", NOW),),
             delays=Delays(3, 2.0, 5.0, 4.0, 0.0),
         ),
-        unreadable=(Unreadable("b.example.com", "/stoppress/s/sites/b.example.com", "not JSON"),),
+        unreadable=(BadSite("b.example.com", "not JSON"),),
         alarms=(Alarm("FailuresAlarm", NOW, "Failed."),),
         unknown=(Unknown("files in the bucket", "AccessDenied"),),
     )
@@ -192,11 +192,11 @@ def test_a_sitemap_in_which_google_finds_errors_is_a_problem_and_search_console_
 
     assert [(problem.what, problem.mend, problem.since) for problem in answer.problems] == [
         (
-            "Search Console tells nothing of the site: answers 403: no user",
-            "sam logs --stack-name s --name TellEngines",
+            "Search Console returns no report: answers 403: no user",
+            "sam logs --stack-name s --name NotifyEngines",
             None,
         ),
-        ("IndexNow takes nothing: answers 403", "sam logs --stack-name s --name TellEngines", None),
+        ("IndexNow rejects notifications: answers 403", "sam logs --stack-name s --name NotifyEngines", None),
         (
             "Google finds errors in sitemap-news.xml: 3; Search Console names them",
             "stoppress doctor www.example.com --stack s",

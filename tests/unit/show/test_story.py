@@ -8,10 +8,10 @@ from stoppress.model.entries import GeneralEntry, NewsEntry
 from stoppress.model.order import Order
 from stoppress.model.places import Place
 from stoppress.model.site import Site
+from stoppress.notify.state import PageState
 from stoppress.primitives.instants import exact
-from stoppress.show.story import HEARD_MAX, Facts, FileRead, Heard, tell
-from stoppress.tell.state import PageState
-from stoppress_cli.stack.explain import as_lines
+from stoppress.show.story import HEARD_MAX, Facts, FileRead, Received, tell
+from stoppress_cli.commands.explain import as_lines
 
 HOST, URL = "www.example.com", "https://www.example.com/flood"
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -24,7 +24,7 @@ LISTED = Article(
     state="listed",
     order=ORDER,
     digest="",
-    heard_at=NOON,
+    received_at=NOON,
     url=URL,
     first_published=NOON,
     shard=Place("2026-11", 1, 100),
@@ -65,10 +65,6 @@ def test_a_reason_has_its_times_in_the_time_zone_of_the_newsroom() -> None:
     assert "last changed 2026-11-20 13:00:00 CET" in next(as_lines(ended))
 
 
-def test_a_file_that_does_not_exist_yet_is_not_written() -> None:
-    assert "not written yet" in tell(with_news_file(lists=False, changed=None), NOW).news.reasons[0].text
-
-
 def test_a_page_that_a_file_still_lists_is_listed_and_says_why_it_leaves() -> None:
     answer = tell(FACTS, NOON + timedelta(hours=48)).news
 
@@ -100,19 +96,19 @@ def test_a_feeds_embargo_ends_nothing_while_the_cms_has_removed_the_page() -> No
 
 
 def test_of_many_deliveries_the_newest_are_told_and_the_others_counted() -> None:
-    heard = tuple(Heard(NOON + timedelta(minutes=minute), "publish", "cms#1", "listed") for minute in range(60))
-    story = tell(replace(FACTS, heard=heard), NOW)
+    received = tuple(Received(NOON + timedelta(minutes=minute), "publish", "cms#1", "listed") for minute in range(60))
+    story = tell(replace(FACTS, received=received), NOW)
 
-    assert (story.heard, story.heard_earlier) == (heard[-HEARD_MAX:], 10)
+    assert (story.received, story.received_earlier) == (received[-HEARD_MAX:], 10)
 
 
 def test_what_google_says_of_a_page_is_shown_as_it_said_it() -> None:
-    telling = Site.model_validate({"host": HOST, "publication": "Example", "timezone": "Europe/Paris", "engines": {}})
+    notifying = Site.model_validate({"host": HOST, "publication": "Example", "timezone": "Europe/Paris", "engines": {}})
     page = PageState(URL, "v1", NOON, NOON, inspected_at=NOON + timedelta(minutes=16), verdict="NEUTRAL")
     page = replace(
         page, coverage="Crawled - currently not indexed", google_canonical=f"{URL}?amp", robots_state="DISALLOWED"
     )
-    story = tell(replace(FACTS, site=telling, told=page), NOW)
+    story = tell(replace(FACTS, site=notifying, page_state=page), NOW)
 
     said = (
         f"Crawled - currently not indexed; its canonical URL is {URL}?amp; robots.txt forbids to crawl it"
@@ -121,5 +117,7 @@ def test_what_google_says_of_a_page_is_shown_as_it_said_it() -> None:
     assert story.google == said
     assert f"    Google says: {said}" in list(as_lines(story))
     plain = replace(page, coverage="", google_canonical=URL, robots_state="ALLOWED")
-    assert tell(replace(FACTS, site=telling, told=plain), NOW).google == "NEUTRAL (asked 2026-11-20 13:16:00 CET)"
-    assert tell(replace(FACTS, told=page), NOW).google == ""
+    assert (
+        tell(replace(FACTS, site=notifying, page_state=plain), NOW).google == "NEUTRAL (asked 2026-11-20 13:16:00 CET)"
+    )
+    assert tell(replace(FACTS, page_state=page), NOW).google == ""

@@ -9,12 +9,12 @@ import pytest
 from stoppress.aws import items, table
 from stoppress.model.article import Article, Claim
 from stoppress.model.order import Order
+from stoppress.notify.changes import GONE
+from stoppress.notify.state import PageState, page_item
 from stoppress.primitives.instants import exact
 from stoppress.show import read_site
 from stoppress.show.way import Delays, delays, way
-from stoppress.tell.changes import GONE
-from stoppress.tell.state import PageState, page_item
-from stoppress_cli.stack.status import _delays
+from stoppress_cli.commands.status import _delays
 from tests.support import doors
 
 T = datetime(2026, 11, 20, 8, 0, tzinfo=UTC)
@@ -26,35 +26,35 @@ def at(seconds: int) -> datetime:
 
 
 def test_each_stop_has_the_seconds_since_the_stop_before() -> None:
-    page = PageState(URL, "v1", at(6), checked_at=at(10), told="v1", told_at=at(10))
+    page = PageState(URL, "v1", at(6), checked_at=at(10), notified="v1", notified_at=at(10))
     assert [(stop.what, stop.after_seconds) for stop in way(at(0), at(2), page)] == [
-        ("published", None), ("heard", 2), ("listed", 4), ("page checked", 4), ("engines told", 0),
+        ("published", None), ("received", 2), ("listed", 4), ("page checked", 4), ("engines notified", 0),
     ]  # fmt: skip
 
 
 def test_google_may_crawl_a_page_before_it_is_told_of_it() -> None:
     page = PageState(
-        URL, "v1", at(6), checked_at=at(10), told="v1", told_at=at(10),
+        URL, "v1", at(6), checked_at=at(10), notified="v1", notified_at=at(10),
         inspected_at=at(910), verdict="PASS", crawled_at=at(8), indexed_at=at(910),
     )  # fmt: skip
     assert [(stop.what, stop.after_seconds) for stop in way(at(0), at(2), page)][2:] == [
-        ("listed", 4), ("crawled by Google", 2), ("page checked", 2), ("engines told", 0), ("found in Google's index", 900),
+        ("listed", 4), ("crawled by Google", 2), ("page checked", 2), ("engines notified", 0), ("found in Google's index", 900),
     ]  # fmt: skip
 
 
 def test_a_page_that_is_not_ready_has_passed_no_check() -> None:
     page = PageState(URL, "v1", at(6), checked_at=at(10), checks=1, failing_since=at(10), reason="answers 404")
-    assert [stop.what for stop in way(at(0), at(2), page)] == ["published", "heard", "listed"]
+    assert [stop.what for stop in way(at(0), at(2), page)] == ["published", "received", "listed"]
 
 
 def test_what_engines_were_told_before_the_newest_change_does_not_count() -> None:
-    page = PageState(URL, "v2", at(600), checked_at=at(10), told="v1", told_at=at(10))
-    assert [stop.what for stop in way(None, at(2), page)] == ["heard", "listed"]
+    page = PageState(URL, "v2", at(600), checked_at=at(10), notified="v1", notified_at=at(10))
+    assert [stop.what for stop in way(None, at(2), page)] == ["received", "listed"]
 
 
 def test_a_page_that_left_the_files_is_not_called_listed() -> None:
-    page = PageState(URL, GONE, at(6), checked_at=at(30), told=GONE, told_at=at(30))
-    assert [stop.what for stop in way(None, None, page)] == ["left the files", "page checked", "engines told"]
+    page = PageState(URL, GONE, at(6), checked_at=at(30), notified=GONE, notified_at=at(30))
+    assert [stop.what for stop in way(None, None, page)] == ["left the files", "page checked", "engines notified"]
 
 
 # ── the medians of a day ──
@@ -63,19 +63,21 @@ NOW = at(3_600)
 HOST = "www.example.com"
 
 
-def article(published: int | None = 0, heard: int = 2, newest: int | None = None, name: str = "cms#1") -> Article:
+def article(published: int | None = 0, received: int = 2, newest: int | None = None, name: str = "cms#1") -> Article:
     """An article with these instants, in seconds after eight."""
-    order = Order(None, None, None, exact(at(heard if newest is None else newest)))
+    order = Order(None, None, None, exact(at(received if newest is None else newest)))
     first_published = None if published is None else at(published)
     return Article(
-        site=HOST, name=name, state="listed", order=order, digest="", heard_at=at(heard), url=URL, first_published=first_published
+        site=HOST, name=name, state="listed", order=order, digest="", received_at=at(received), url=URL, first_published=first_published
     )  # fmt: skip
 
 
-def story(listed: int, ready: int | None = None, told: int | None = None, url: str = URL, **changes: Any) -> PageState:
+def story(
+    listed: int, ready: int | None = None, notified: int | None = None, url: str = URL, **changes: Any
+) -> PageState:
     """A page with these instants, in seconds after eight."""
     checked_at = None if ready is None else at(ready)
-    version: dict[str, Any] = {"told": "v1", "told_at": at(told)} if told is not None else {}
+    version: dict[str, Any] = {"notified": "v1", "notified_at": at(notified)} if notified is not None else {}
     return replace(PageState(url, "v1", at(listed), checked_at=checked_at), **version, **changes)
 
 
@@ -83,10 +85,10 @@ def test_the_medians_are_those_of_the_pages_that_show_each_delay() -> None:
     pages = [
         (story(6, 10, 11), article(0, 2)),
         (story(20, 40, 43), article(0, 10)),
-        (story(9, 10), article(0, 3)),  # not told yet
+        (story(9, 10), article(0, 3)),  # not notified yet
         (story(30), None),  # not checked yet, and its article is gone
     ]
-    assert delays(pages, NOW) == Delays(4, heard_s=3.0, listed_s=6.0, page_ready_s=4.0, told_s=2.0)
+    assert delays(pages, NOW) == Delays(4, received_s=3.0, listed_s=6.0, page_ready_s=4.0, notified_s=2.0)
 
 
 def test_without_pages_nothing_is_known() -> None:
@@ -102,7 +104,7 @@ def test_pages_of_the_day_before_and_pages_that_left_the_files_do_not_count() ->
 
 def test_an_update_counts_from_its_own_event() -> None:
     updated = delays([(story(600, 602, 602), article(0, 2, newest=590))], NOW)
-    assert (updated.heard_s, updated.listed_s) == (2.0, 10.0)
+    assert (updated.received_s, updated.listed_s) == (2.0, 10.0)
 
 
 def test_an_event_that_changed_nothing_shows_no_delay() -> None:
@@ -111,19 +113,19 @@ def test_an_event_that_changed_nothing_shows_no_delay() -> None:
 
 def test_a_story_that_was_held_counts_from_its_publication() -> None:
     held = delays([(story(605), article(600, 2))], NOW)
-    assert (held.heard_s, held.listed_s) == (None, 5.0)
+    assert (held.received_s, held.listed_s) == (None, 5.0)
 
 
-def test_an_old_story_that_is_heard_of_now_has_no_delay_from_publication() -> None:
-    assert delays([(story(6), article(-49 * 3_600, 2))], NOW).heard_s is None
-    assert delays([(story(6), article(None, 2))], NOW).heard_s is None
-    assert delays([(story(6), article(-46 * 3_600, 2))], NOW).heard_s == 46 * 3_600 + 2
+def test_an_old_story_that_is_received_of_now_has_no_delay_from_publication() -> None:
+    assert delays([(story(6), article(-49 * 3_600, 2))], NOW).received_s is None
+    assert delays([(story(6), article(None, 2))], NOW).received_s is None
+    assert delays([(story(6), article(-46 * 3_600, 2))], NOW).received_s == 46 * 3_600 + 2
 
 
 def test_a_check_before_the_newest_change_or_a_failed_one_shows_no_delay() -> None:
     assert delays([(story(6, 4, 4), article())], NOW).page_ready_s is None
     assert delays([(story(6, 9, checks=1), article())], NOW).page_ready_s is None
-    assert delays([(story(6, 9, 9, version="v2"), article())], NOW).told_s is None
+    assert delays([(story(6, 9, 9, version="v2"), article())], NOW).notified_s is None
 
 
 @pytest.mark.moto
@@ -152,7 +154,7 @@ def test_a_site_without_engines_reads_no_pages() -> None:
 
 def test_the_medians_are_shown_in_words() -> None:
     assert _delays(Delays(57, 3.0, 5.0, 240.0, 0.0)) == (
-        "medians of 57 pages in 24 h: heard 3 s after publication, listed 5 s after that, page ready 4 min after that,"
-        " engines told 0 s after that"
+        "medians of 57 pages in 24 h: received 3 s after publication, listed 5 s after that, page ready 4 min after that,"
+        " engines notified 0 s after that"
     )
     assert _delays(Delays(1)) == "medians of 1 page in 24 h: unknown"

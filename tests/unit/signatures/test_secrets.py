@@ -19,9 +19,7 @@ def test_one_or_several_secrets_stand_in_a_text(text: str, secrets: list[str]) -
     assert split(text) == secrets
 
 
-@pytest.mark.parametrize(
-    "text", ["", " \n\t", "[]", '[""]', '[" "]', "[7]", "[", '{"a": "b"} [', '["a", null]', "[" * 100_000]
-)
+@pytest.mark.parametrize("text", [" \n\t", "[]", '[" "]', "[7]", '{"a": "b"} [', '["a", null]', "[" * 100_000])
 def test_a_text_without_secrets_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"is empty|is no list of texts|looks like one phrase"):
         split(text)

@@ -1,5 +1,6 @@
 """Whoever signs as the vendors document is let in, and nobody else."""
 
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
@@ -8,20 +9,13 @@ from hypothesis import given, strategies as st
 from stoppress.model.http_request import Request
 from stoppress.model.signature_schemes import BadScheme, names
 from stoppress.signatures.verify import BadSecret, BadSignature, verify
-from stoppress_cli.local.gateway import Request as Asked
+from stoppress_cli.local.gateway import Request as Posted
 from stoppress_cli.scenario import signing
 from tests.support.signature_senders import BODY, MORNING, PATH, QUERY, SENDERS, Sender, posted
 
-every = pytest.mark.parametrize("sender", SENDERS, ids=lambda sender: sender.scheme)
-timed = pytest.mark.parametrize(
-    "sender", [sender for sender in SENDERS if sender.timed], ids=lambda sender: sender.scheme
-)
-of_body = pytest.mark.parametrize(
-    "sender", [sender for sender in SENDERS if sender.of_body], ids=lambda sender: sender.scheme
-)
-of_headers = pytest.mark.parametrize(
-    "sender", [sender for sender in SENDERS if len(sender.request().headers) > 1], ids=lambda sender: sender.scheme
-)
+
+def each(predicate: Callable[[Sender], bool]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("sender", [*filter(predicate, SENDERS)], ids=lambda sender: sender.scheme)
 
 
 def refused(sender: Sender, request: Request, *secrets: str, later: timedelta = timedelta()) -> str:
@@ -34,40 +28,29 @@ def test_every_scheme_has_a_sender_here() -> None:
     assert {sender.scheme for sender in SENDERS} == set(names()) - {"none"}
 
 
-@every
-def test_who_has_the_secret_is_let_in(sender: Sender) -> None:
-    verify(sender.scheme, sender.request(), [sender.secret], MORNING)
-
-
-@every
-def test_who_has_another_secret_is_not(sender: Sender) -> None:
-    refused(sender, sender.request(sender.other))
-
-
-@every
+@each(lambda sender: True)
 def test_both_secrets_are_good_while_one_is_rotated(sender: Sender) -> None:
     for secret in (sender.secret, sender.other):
         verify(sender.scheme, sender.request(secret), [sender.other, sender.secret], MORNING)
     refused(sender, sender.request(), sender.other)
 
 
-@of_body
+@each(lambda sender: sender.of_body)
 def test_one_changed_byte_of_the_body_is_noticed(sender: Sender) -> None:
     refused(sender, posted(sender.request(), body=BODY + b" "))
     refused(sender, posted(sender.request(), body=b""))
 
 
-@timed
+@each(lambda sender: sender.timed)
 def test_what_is_older_or_newer_than_five_minutes_is_refused(sender: Sender) -> None:
-    for seconds in (-300, 300):
+    for seconds in (-300.0, 300.0):
         verify(sender.scheme, sender.request(), [sender.secret], MORNING + timedelta(seconds=seconds))
-    for seconds in (-301, 301, 86_400):
-        assert "s away from now, at most 300 are accepted" in refused(
-            sender, sender.request(), later=timedelta(seconds=seconds)
-        )
+    for seconds in (-301.0, 300.5, 301.0, 86_400.0):
+        reason = refused(sender, sender.request(), later=timedelta(seconds=seconds))
+        assert f" is {abs(seconds):.0f} s away from now, at most 300 are accepted" in reason
 
 
-@timed
+@each(lambda sender: sender.timed)
 def test_a_source_may_ask_for_another_tolerance(sender: Sender) -> None:
     day = timedelta(days=1)
     verify(sender.scheme, sender.request(), [sender.secret], MORNING + day, tolerance=day)
@@ -75,12 +58,8 @@ def test_a_source_may_ask_for_another_tolerance(sender: Sender) -> None:
         verify(sender.scheme, sender.request(), [sender.secret], MORNING + timedelta(seconds=31), timedelta(seconds=30))
 
 
-@pytest.mark.parametrize(
-    "sender",
-    # Ghost did not sign the time before July 2024.
-    [sender for sender in SENDERS if sender.timed and sender.scheme != "ghost-legacy"],
-    ids=lambda sender: sender.scheme,
-)
+# Ghost did not sign the time before July 2024.
+@each(lambda sender: sender.timed and sender.scheme != "ghost-legacy")
 def test_a_new_time_on_an_old_signature_is_noticed(sender: Sender) -> None:
     old, at = sender.request(), MORNING + timedelta(hours=1)
     before, after = (str(round(moment.timestamp())) for moment in (MORNING, at))
@@ -91,7 +70,7 @@ def test_a_new_time_on_an_old_signature_is_noticed(sender: Sender) -> None:
     verify(sender.scheme, sender.request(at=at), [sender.secret], at)
 
 
-@of_headers
+@each(lambda sender: len(sender.request().headers) > 1)
 def test_without_one_of_its_headers_a_delivery_is_refused(sender: Sender) -> None:
     request = sender.request()
     for name in request.headers.keys() - {"host"}:
@@ -99,27 +78,16 @@ def test_without_one_of_its_headers_a_delivery_is_refused(sender: Sender) -> Non
         refused(sender, posted(request, headers={key: value for key, value in request.headers.items() if key != name}))
 
 
-@every
-def test_with_nothing_at_all_a_delivery_is_refused(sender: Sender) -> None:
-    refused(sender, Request({}, BODY))
-
-
-@every
-@pytest.mark.parametrize("secrets", [[], [""], [" ", "\n"]])
-def test_an_empty_secret_lets_nobody_in(sender: Sender, secrets: list[str]) -> None:
-    for signed_with in ("", sender.secret):
+def test_an_empty_secret_lets_nobody_in() -> None:
+    sender = next(sender for sender in SENDERS if sender.scheme == "github")
+    for secrets in ([], [""], [" ", "\n"]):
         with pytest.raises(BadSecret):
-            verify(sender.scheme, sender.request(signed_with), secrets, MORNING)
+            verify("github", sender.request(""), secrets, MORNING)
+    verify("github", sender.request(), ["", sender.secret], MORNING)
+    refused(sender, sender.request(""), "", sender.secret)
 
 
-@every
-def test_an_empty_secret_beside_another_is_not_used(sender: Sender) -> None:
-    verify(sender.scheme, sender.request(), ["", sender.secret], MORNING)
-    if sender.scheme != "basic":
-        refused(sender, sender.request(""), "", sender.secret)
-
-
-@every
+@each(lambda sender: True)
 def test_what_another_scheme_would_take_is_refused(sender: Sender) -> None:
     same = {"token": "query-token", "query-token": "token"}
     for other in SENDERS:
@@ -128,9 +96,9 @@ def test_what_another_scheme_would_take_is_refused(sender: Sender) -> None:
                 verify(other.scheme, sender.request(), [sender.secret], MORNING)
 
 
-@every
+@each(lambda sender: True)
 def test_the_scenario_player_signs_as_the_sender_does(sender: Sender) -> None:
-    unsigned = Asked(
+    unsigned = Posted(
         "POST", PATH, "a=b" if "token" in sender.scheme else QUERY, {"content-type": "application/json"}, BODY
     )
 
@@ -141,16 +109,15 @@ def test_the_scenario_player_signs_as_the_sender_does(sender: Sender) -> None:
     )
 
 
-@pytest.mark.parametrize("scheme", ["md5", "", "STANDARD", "Standard Webhooks", "standard "])
+@pytest.mark.parametrize("scheme", ["md5", "", "STANDARD"])
 def test_a_scheme_that_is_not_known_lets_nobody_in(scheme: str) -> None:
     with pytest.raises(BadScheme, match="is not known: give one of basic, bearer, "):
         verify(scheme, SENDERS[0].request(), [SENDERS[0].secret], MORNING)
 
 
-@every
-def test_nothing_can_be_posted_to_a_source_of_the_bus(sender: Sender) -> None:
+def test_nothing_can_be_posted_to_a_source_of_the_bus() -> None:
     with pytest.raises(BadSignature, match="put its events on the bus"):
-        verify("none", sender.request(), [sender.secret], MORNING)
+        verify("none", SENDERS[0].request(), [SENDERS[0].secret], MORNING)
 
 
 # ── anything at all ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -163,7 +130,7 @@ VALUES = st.text(alphabet=st.characters(), max_size=40) | st.sampled_from(
 )
 
 
-@every
+@each(lambda sender: True)
 def test_half_a_character_in_a_request_is_refused_as_anything_else_is(sender: Sender) -> None:
     request = sender.request()
     headers = {name: f"{value}\ud800" for name, value in request.headers.items()}

@@ -10,6 +10,7 @@ from hypothesis import given, settings, strategies as st
 from stoppress.model.alternates import Alternate
 from stoppress.model.entries import GeneralEntry, Mark, NewsEntry
 from stoppress.model.media import Video
+from stoppress.model.news_window import window_end
 from stoppress.model.rules import Traits
 from stoppress.model.site import Edition, Outputs, Page, Rule, Site, Voice
 from stoppress.primitives.instants import iso
@@ -229,7 +230,8 @@ def test_an_article_dated_anew_stands_once_whichever_of_its_two_records_comes_fi
 def test_what_leaves_the_window_is_dropped_with_the_next_change_to_the_second() -> None:
     old, new = NewsEntry(page("a"), "Flood", MORNING), NewsEntry(page("b"), "Storm", MORNING + HOUR)
     stored = render_news([old, new], SITE, MORNING + HOUR).body
-    for now, listed in ((old.expires_at - SECOND / 2, 2), (old.expires_at, 1), (old.expires_at + SECOND / 2, 1)):
+    expiry = window_end(old.published)
+    for now, listed in ((expiry - SECOND / 2, 2), (expiry, 1), (expiry + SECOND / 2, 1)):
         folded = fold_news(stored, {(iso(new.published), new.loc): new}, SITE, now)
         assert folded
         assert folded.urls == listed == render_news([old, new], SITE, now).urls

@@ -1,12 +1,8 @@
 """The other forms of a site's sitemaps: their exact bytes, and what the programs that read them find there."""
 
 import gzip
-import inspect
 import re
-import shutil
-import subprocess
 import urllib.robotparser
-import zlib
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -14,13 +10,11 @@ from typing import Any
 from urllib.parse import urlsplit
 from xml.etree import ElementTree as ET
 
-import feedparser
 import pytest
 from hypothesis import given, settings, strategies as st
 from lxml import etree
 
 from stoppress.model.entries import GeneralEntry, NewsEntry
-from stoppress.model.file_headers import CONTENT_TYPES
 from stoppress.model.limits import FileTooLarge
 from stoppress.model.site import Edition, Site
 from stoppress.primitives.instants import iso
@@ -78,74 +72,16 @@ def test_the_bytes_are_those_of_the_golden_file(name: str, body: bytes) -> None:
     assert body == (GOLDEN / name).read_bytes()
 
 
-@pytest.mark.parametrize(
-    ("file", "content_type"),
-    [
-        ("sitemap.xml", "application/xml; charset=utf-8"),
-        ("sitemap-2026-11.xml.gz", "application/gzip"),
-        ("sitemap-2026-11.txt", "text/plain; charset=utf-8"),
-        ("robots.txt", "text/plain; charset=utf-8"),
-        ("feed.atom", "application/atom+xml; charset=utf-8"),
-    ],
-)
-def test_a_files_name_ends_in_one_suffix_that_says_its_type(file: str, content_type: str) -> None:
-    assert [CONTENT_TYPES[suffix] for suffix in CONTENT_TYPES if file.endswith(suffix)] == [content_type]
-
-
 # ── gzip ──
 
 SHARD = render_general([GeneralEntry(page(f"2026/11/20/{number:04}"), MORNING) for number in range(500)], SITE).body
 
 
-@given(st.binary(max_size=2_000))
-def test_what_was_compressed_comes_back(body: bytes) -> None:
-    assert gzip.decompress(compressed(body)) == body
-
-
 def test_gzip_says_neither_when_nor_where_nor_from_what_it_was_made() -> None:
     """RFC 1952: deflate, no flags (so no name and no comment), time 0, least effort, system unknown."""
     assert compressed(SHARD)[:10] == bytes.fromhex("1f8b 08 00 00000000 04 ff")
-    assert compressed(SHARD) == compressed(SHARD)
+    assert gzip.decompress(compressed(SHARD)) == SHARD
     assert len(compressed(SHARD)) < len(SHARD) / 5
-
-
-@pytest.mark.parametrize("version", ["3.11", "3.12", "3.13"])
-def test_every_python_with_the_same_zlib_makes_the_same_bytes(version: str) -> None:
-    """Python 3.11 and 3.13 fill in the header differently, and a rewrite would look like a change."""
-    python = _python(version)
-    if python is None:
-        pytest.skip(f"there is no Python {version} here")
-    said = subprocess.run(  # noqa: S603 - a Python of this machine, and the function under test
-        [python, "-I", "-c", _COMPRESSING.format(source=inspect.getsource(compressed))],
-        input=SHARD,
-        capture_output=True,
-        check=True,
-    ).stdout
-    runtime, made = said.split(b"\n", 1)
-
-    assert gzip.decompress(made) == SHARD
-    assert made[:10] == compressed(SHARD)[:10]
-    if runtime.decode() == zlib.ZLIB_RUNTIME_VERSION:
-        assert made == compressed(SHARD)
-
-
-_COMPRESSING = """
-import gzip, sys, zlib
-_GZIP_LEVEL, _GZIP_SYSTEM_AT, _GZIP_SYSTEM_UNKNOWN = 1, 9, b"\\xff"
-{source}
-sys.stdout.buffer.write(zlib.ZLIB_RUNTIME_VERSION.encode() + b"\\n" + compressed(sys.stdin.buffer.read()))
-"""
-
-
-def _python(version: str) -> str | None:
-    """A Python of this version: of pyenv, or on the path. A shim of pyenv without a version behind it is none."""
-    if pyenv := shutil.which("pyenv"):
-        root = subprocess.run([pyenv, "root"], capture_output=True, text=True, check=True).stdout.strip()  # noqa: S603
-        if found := sorted(Path(root, "versions").glob(f"{version}.*/bin/python{version}")):
-            return str(found[-1])
-    python = shutil.which(f"python{version}")
-    works = python and subprocess.run([python, "-V"], capture_output=True, check=False).returncode == 0  # noqa: S603
-    return python if works else None
 
 
 # ── text ──
@@ -223,45 +159,6 @@ def test_a_feed_keeps_what_rfc_4287_demands(entries: list[NewsEntry], site: Site
     assert links == {"self": f"{site.origin}/{FEED}", "alternate": site.home, "hub": HUB}
 
 
-def test_a_feed_reader_finds_every_field() -> None:
-    read = feedparser.parse(atom_feed(ENTRIES, SITE, file=FEED, hub=HUB))
-
-    assert not read.bozo
-    assert read.version == "atom10"
-    assert (read.feed.title, read.feed.author, read.feed.language) == ("Example News", "Example News", "en")
-    assert (read.feed.id, read.feed.link) == (page(FEED), SITE.home)
-    assert {link.rel: link.href for link in read.feed.links}["hub"] == HUB
-    expected = {
-        entry.loc: (
-            entry.title,
-            entry.loc,
-            iso(entry.published),
-            iso(max(entry.lastmod or entry.published, entry.published)),
-            entry.publication or "Example News",
-            entry.language or "en",
-        )
-        for entry in ENTRIES
-    }
-    assert {
-        entry.id: (
-            entry.title,
-            entry.link,
-            entry.published,
-            entry.updated,
-            entry.get("author", read.feed.author),
-            entry.title_detail.language,
-        )
-        for entry in read.entries
-    } == expected
-    assert read.feed.updated == iso(MORNING + 3 * HOUR)
-
-
-def test_entries_stand_by_their_last_change_and_by_url_where_that_is_one() -> None:
-    feed = etree.fromstring(atom_feed(ENTRIES, SITE, file=FEED))
-    paths = [urlsplit(element.text).path.rsplit("/", 1)[1] for element in feed.iterfind(f"{ATOM}entry/{ATOM}id")]
-    assert paths == ["flood", "wave", "fish", "inondation", "embargo"]
-
-
 def test_the_order_in_which_entries_come_makes_no_difference() -> None:
     assert atom_feed(ENTRIES[::-1], SITE, file=FEED) == atom_feed(ENTRIES, SITE, file=FEED)
     assert text_sitemap(LOCS[::-1], SITE) == text_sitemap(LOCS, SITE)
@@ -337,21 +234,6 @@ def _updated(body: bytes) -> Any:
 # ── robots.txt ──
 
 
-def test_a_crawler_reads_sitemaps_and_rules() -> None:
-    robots = urllib.robotparser.RobotFileParser()
-    robots.parse(robots_txt(SITE, SITEMAPS, RULES).decode().splitlines())
-
-    assert robots.site_maps() == [
-        page("sitemap.xml"),
-        page("sitemap-news.xml"),
-        page("sitemap-video.xml"),
-        "https://static.example.net/archive.xml",
-    ]
-    assert robots.can_fetch("Anybot", page("news"))
-    assert not robots.can_fetch("Anybot", page("drafts/1"))
-    assert not robots.can_fetch("Examplebot", page("news"))
-
-
 def test_sitemap_lines_are_absolute_and_stand_once_each() -> None:
     named = ["sitemap.xml", "/sitemap.xml", "https://WWW.example.com:443/sitemap.xml", "http://www.example.com/a.xml"]
     assert robots_lines(SITE, named) == [f"Sitemap: {page('sitemap.xml')}", "Sitemap: http://www.example.com/a.xml"]
@@ -382,7 +264,7 @@ def test_what_only_looks_like_a_sitemap_line_stays_in_the_rules() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rules", "said"),
+    ("rules", "reason"),
     [
         ("User-agent: *\nDisallow: /\x00a", r"line 2 of the rules contains U\+0000: remove it"),
         ("Disallow: /a\x0bAllow: /", r"line 1 .* U\+000B"),
@@ -393,8 +275,8 @@ def test_what_only_looks_like_a_sitemap_line_stays_in_the_rules() -> None:
         ("Sitemap: /a.xml /b.xml", "line 1 of the rules: after `Sitemap:` give one URL"),
     ],
 )
-def test_rules_that_cannot_stand_as_they_are_are_refused(rules: str, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_rules_that_cannot_stand_as_they_are_are_refused(rules: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
         robots_txt(SITE, SITEMAPS, rules)
 
 

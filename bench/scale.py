@@ -1,0 +1,254 @@
+"""An hour of ten thousand sites on doubles of AWS: `python -m bench.scale` (make scale).
+
+Busy sites publish a story every five minutes, and their feeds answer 304. All other sites are idle and have no feeds. Then
+`roll_window` fails for three hours, and has to make up for it. Calls and units are counted. The time that a run has left is
+what the model of AWS leaves of its time-out.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+from botocore.exceptions import ClientError
+
+from bench import model, month, prices, report
+from bench.archive import TEMPLATE
+from bench.newsroom import NOW, WINDOW
+from stoppress.http import client
+from stoppress.model.event import ArticleEvent, to_message
+from stoppress_cli.local import meter
+from stoppress_cli.local.functions import Context
+from tests.simulation.stack import StackOnDoubles
+
+MINUTE = timedelta(minutes=1)
+# A busy site publishes a story each so many minutes, and published as often in the days before.
+PACE = 5
+HOURS_OF_OUTAGE = 3
+# DynamoDB stores so much more of each item (DynamoDB pricing, "Data storage").
+ITEM_OVERHEAD_BYTES = 100
+# Botocore's names of the services that the doubles call otherwise.
+_NAMES = {"events": "eventbridge", "secretsmanager": "secrets-manager"}
+_IDLE, _BUSY = "idle", "busy"
+_EMPTY_FEED = b'<?xml version="1.0"?><rss version="2.0"><channel><title>News</title></channel></rss>'
+
+
+class MeteredStack(StackOnDoubles):
+    """The doubles with a meter. `idle_calls`: calls whose request or answer contains an idle site."""
+
+    idle_calls = 0
+    spent_ms = 0.0  # of the run that is under way, by the model
+
+    def call(self, service: str, operation: str, params: dict[str, Any]) -> Any:
+        if (function := self.wire.running) is None:
+            return super().call(service, operation, params)
+        name = operation.title().replace("_", "")
+        full_name = f"{_NAMES.get(service, service)}.{name}"
+        self.wire.meter.calls[function, full_name] += 1
+        self.spent_ms += model.call(full_name).p50_ms
+        answer: dict[str, Any] = {}
+
+        def send() -> SimpleNamespace:
+            try:
+                answer.update(super(MeteredStack, self).call(service, operation, params))
+            except ClientError as error:
+                return SimpleNamespace(status_code=400, error=error)
+            return SimpleNamespace(status_code=200)
+
+        if service == "dynamodb":
+            find, size = self.backend._dynamo._find, meter.item_bytes
+            response, read, written = meter.capacity(
+                name, params, send, lambda _, key: find(key), lambda _: sum(map(size, answer["Items"]))
+            )
+            self.wire.meter.add(function, read, written)
+        else:
+            response = send()
+        if response.status_code != 200:
+            raise response.error
+        self.idle_calls += f"{_IDLE}-" in str((params, answer))
+        return answer
+
+    def _running(self, function: str | None) -> None:
+        super()._running(function)
+        self.spent_ms = 0.0
+
+
+def play(sites: int = 10_000, busy: int = 100, feeds: int = 5_000) -> dict[str, Any]:
+    """Play the hour and the outage; return what `report.scale_section` shows."""
+    with _opened() as stack:
+        newsrooms = [Newsroom(stack, number, feeds // busy) for number in range(busy)]
+        idle_dollars = _add_idle_sites(stack, sites - busy)
+        for minutes in (8, 5, 2):
+            stack.advance(NOW - minutes * MINUTE, every_schedule=True)
+        stack.advance(NOW)
+        before = stack.idle_calls
+        functions, (left, late) = _counted(stack, lambda: _play_hour(stack, newsrooms))
+        made_up, (expired, minutes) = _counted(stack, lambda: _make_up(stack, newsrooms))
+        played = {"sites": sites, "busy": busy, "feeds": feeds, "functions": functions, "left": left, "late": late}
+        idle = {"idle_calls": stack.idle_calls - before, "idle_dollars": idle_dollars}
+        return played | idle | {"expired": expired, "minutes": minutes, "calls": made_up["RollWindow"]["calls"]}
+
+
+@contextmanager
+def _opened() -> Iterator[MeteredStack]:
+    def fetch(url: str, headers: Mapping[str, str], **_: Any) -> client.Response:
+        if "If-None-Match" in headers:
+            return client.Response(304, {}, b"", url)
+        return client.Response(200, {"content-type": "application/rss+xml", "etag": '"1"'}, _EMPTY_FEED, url)
+
+    def left_ms(context: Context) -> int:
+        return max(0, round(context.timeout_s * 1_000 - stack.spent_ms))
+
+    with (
+        MeteredStack(TEMPLATE, {"Engines": "no", "Listing": "no"}, start=NOW - 10 * MINUTE) as stack,
+        mock.patch.object(client, "fetch", fetch),
+        mock.patch.object(Context, "get_remaining_time_in_millis", left_ms),
+    ):
+        yield stack
+        assert not sum(function.errors for function in stack.functions.values()), "a function failed"
+
+
+class Newsroom:
+    """A busy site, with a story for each five minutes of the last 48 hours that end in the hour or in the outage."""
+
+    def __init__(self, stack: MeteredStack, number: int, feeds: int) -> None:
+        self.host = f"{_BUSY}-{number:05}.example.com"
+        self._stack, self._minute = stack, number % PACE
+        _put_site(stack, self.host, feeds=[f"https://{self.host}/feeds/{feed}.xml" for feed in range(feeds)])
+        for minute in range(1, (1 + HOURS_OF_OUTAGE) * 60 + 1):
+            self.publish(NOW - WINDOW + minute * MINUTE)
+        stack.rest()
+
+    def publish(self, at: datetime) -> None:
+        if self.publishes(at):
+            _send_story(self._stack, self.host, at)
+
+    def publishes(self, at: datetime) -> bool:
+        return at.minute % PACE == self._minute
+
+    def lists(self, at: datetime) -> bool:
+        """Return True if the news sitemap lists the story of this instant."""
+        file = self._stack.backend._s3.objects[f"{self.host}/sitemap-news.xml"]
+        return _url(self.host, at).encode() in file.body
+
+
+def _put_site(stack: MeteredStack, host: str, **settings: Any) -> None:
+    stack.put_site(host, json.dumps({"host": host, "publication": "Example News", "sources": {"bus": {}}} | settings))
+    stack.rest()
+
+
+def _send_story(stack: MeteredStack, host: str, at: datetime) -> None:
+    event = ArticleEvent(
+        site=host,
+        source="bus",
+        id=f"{at:%d%H%M}",
+        action="publish",
+        timestamp=at,
+        url=_url(host, at),
+        title="The harbour and the council: what the ferry means for the market, and why it matters",
+        published_at=at,
+        verb="published",
+    )
+    stack.backend.send(stack.resources["ArticlesQueue"].arn, to_message(event))
+
+
+def _url(host: str, at: datetime) -> str:
+    return f"https://{host}/{at:%Y/%m/%d}/the-harbour-and-the-council-{at:%H%M}"
+
+
+def _add_idle_sites(stack: MeteredStack, count: int) -> float:
+    """Add one idle site with an old story, and copies of its items and files. Return the dollars a month that all of them store."""
+    first = f"{_IDLE}-00000.example.com"
+    _put_site(stack, first)
+    _send_story(stack, first, NOW - timedelta(days=30))
+    stack.advance(NOW - 9 * MINUTE, every_schedule=True)
+    table, objects = stack.backend._dynamo, stack.backend._s3.objects
+    items = [text for item in table.all_items() if first in (text := json.dumps(item))]
+    files = {key: stored for key, stored in objects.items() if key.startswith(first)}
+    for number in range(1, count):
+        host = f"{_IDLE}-{number:05}.example.com"
+        for text in items:
+            item = json.loads(text.replace(first, host))
+            table._write(item, item)
+        objects.update({key.replace(first, host): stored for key, stored in files.items()})
+    stack.backend.changes()  # and not handed on
+    of = prices.prices()
+    table_bytes = sum(ITEM_OVERHEAD_BYTES + meter.item_bytes(json.loads(text)) for text in items)
+    in_table = table_bytes * (of["dynamodb"]["gb_month"] + of["dynamodb"]["backup_gb_month"])
+    in_bucket = sum(len(stored.body) for stored in files.values()) * of["s3"]["gb_month"]
+    return float(round(count * (in_table + in_bucket) / month.GB, 2))
+
+
+def _counted(stack: MeteredStack, work: Callable[[], tuple[int, int]]) -> tuple[dict[str, Any], tuple[int, int]]:
+    """Do the work; return what each function used for it, and the work's result."""
+    before = _used(stack)
+    result = work()
+    after = _used(stack)
+    used = {
+        name: {what: after[name][what] - count for what, count in counts.items()} for name, counts in before.items()
+    }
+    return {name: counts for name, counts in used.items() if counts["invocations"]}, result
+
+
+def _used(stack: MeteredStack) -> dict[str, dict[str, float]]:
+    meters = stack.wire.meter
+    return {
+        name: {
+            "invocations": function.invocations,
+            "calls": sum(count for (caller, _), count in meters.calls.items() if caller == name),
+            "read_units": meters.read.get(name, 0),
+            "write_units": meters.written.get(name, 0),
+        }
+        for name, function in stack.functions.items()
+    }
+
+
+def _play_hour(stack: MeteredStack, newsrooms: list[Newsroom]) -> tuple[int, int]:
+    """Play sixty minutes; return the stories that had to leave the news, and how many did not do so at the second."""
+    left = late = 0
+    for minute in range(1, 61):
+        now = NOW + minute * MINUTE
+        leaving = [newsroom for newsroom in newsrooms if newsroom.publishes(now)]
+        stack.advance(now - timedelta(seconds=1))
+        early = sum(not newsroom.lists(now - WINDOW) for newsroom in leaving)
+        for newsroom in leaving:
+            newsroom.publish(now)
+        stack.advance(now)
+        left += len(leaving)
+        late += early + sum(newsroom.lists(now - WINDOW) or not newsroom.lists(now) for newsroom in leaving)
+    return left, late
+
+
+def _make_up(stack: MeteredStack, newsrooms: list[Newsroom]) -> tuple[int, int]:
+    """Let `roll_window` fail for three hours; return the entries that it then deletes, and in how many minutes."""
+    again = NOW + timedelta(hours=1 + HOURS_OF_OUTAGE)
+    stack.clock.move(again - timedelta(seconds=1))
+    expired = stack.metrics["EntriesExpired"]
+    for minutes in range(1, 61):
+        stack.advance(again + (minutes - 1) * MINUTE, every_schedule=True)
+        ended = [again - WINDOW - minute * MINUTE for minute in range(HOURS_OF_OUTAGE * 60)]
+        if not any(newsroom.publishes(at) and newsroom.lists(at) for newsroom in newsrooms for at in ended):
+            break
+    return stack.metrics["EntriesExpired"] - expired, minutes
+
+
+def main() -> int:
+    """Play and print; with --write keep the result. Exit code 1: an idle site cost something, or a story left late."""
+    parser = argparse.ArgumentParser(prog="python -m bench.scale", description=__doc__)
+    parser.add_argument("--write", action="store_true", help="keep the result in results.json and in the documentation")
+    options = parser.parse_args()
+    results = json.loads(report.RESULTS.read_text(encoding="utf-8"))
+    results["more"]["scale"] = hour = play()
+    if options.write:
+        report.write(results)
+    sys.stdout.write(f"{report.scale_section(results)}\n")
+    return 1 if hour["idle_calls"] or hour["late"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

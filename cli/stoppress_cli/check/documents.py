@@ -1,0 +1,244 @@
+"""Checks one file. Its content shows whether it is a urlset, an index, a feed, a list of URLs or a robots.txt."""
+
+import re
+from collections.abc import Iterator
+
+from stoppress.primitives.xml import Broken, Document, Node
+from stoppress_cli.check import entries, feeds
+from stoppress_cli.check.findings import shown
+from stoppress_cli.check.input import Source, Text, read_text
+from stoppress_cli.check.namespaces import Namespaces
+from stoppress_cli.check.one_pass import Pass
+from stoppress_cli.check.protocol import NEWS_ENTRIES_MAX, SITEMAP, URLS_MAX
+from stoppress_cli.check.robots import check_robots, is_robots
+from stoppress_cli.check.values import check_url
+
+COMMENT_CHARACTERS_MAX = 500  # only this part of a comment is checked
+LINE_CHARACTERS_MAX = 65_536  # only this part of a line in a text sitemap is read; no URL is as long
+_ROOT = re.compile(r"<(?:[\w.-]+:)?(urlset|sitemapindex|rss|feed|RDF)[\s>/]")
+_PAGE = re.compile(r"\s*(?:<!doctype\s+html|<html[\s>])", re.IGNORECASE)
+_URL_LINE = re.compile(r"\s*https?://", re.IGNORECASE)
+# A comment with the time of generation, which changes the file's bytes each time (R6.4).
+_MADE_AT = re.compile(
+    r"\d{4}-\d\d-\d\d|\d\d?:\d\d|\b(?:generated|written|created|updated|built|cached|made)\s+(?:at|on)\b.{0,80}\d",
+    re.IGNORECASE | re.DOTALL,
+)
+_FEED_ROOTS = {"rss": 3, "RDF": 2, "feed": 2}  # the depth of a feed's entries, by its root element
+
+
+def looks_like_sitemap(head: str) -> bool:
+    """Whether a file begins like a sitemap, a feed, a list of URLs or a robots.txt."""
+    if _ROOT.search(head):
+        return True
+    return _is_list(head[:2_048]) or is_robots(head)
+
+
+def _is_list(head: str) -> bool:
+    return any(_URL_LINE.match(line) for line in head.splitlines())
+
+
+def check_file(source: Source, at: Pass) -> None:
+    """Checks a file in one pass."""
+    with source.path.open("rb") as stream:
+        text = read_text(stream.read, at.tell)
+        if _PAGE.match(text.head):
+            at.facts.is_whole = False
+            at.tell("root-element", 1, "an HTML page: a sitemap's root element is urlset, an index's sitemapindex")
+        elif text.is_xml:
+            _check_xml(text, at)
+        elif is_robots(text.head) or source.path.name == "robots.txt":
+            at.facts.kind = "robots"
+            check_robots(text, at)
+        elif text.head.strip() and (_is_list(text.head) or source.name.endswith(".txt")):
+            at.facts.kind = "text"
+            _check_lines(text, at)
+        elif text.head.strip():
+            at.facts.is_whole = False
+            at.tell("root-element", 1, f"it begins with {shown(text.head.strip()[:60])}: this is no sitemap")
+        else:
+            at.facts.is_whole = False
+            for _ in text.rest:  # reading the rest reports the faults of its bytes
+                pass
+            if not text.size.cut:  # a file that is cut off has a finding already
+                at.tell("not-well-formed", None, "it is empty: a sitemap lists one URL at least")
+    at.facts.checksum = text.size.checksum
+    _check_name(source, text, at)
+    _check_counts(at)
+
+
+def _check_name(source: Source, text: Text, at: Pass) -> None:
+    if at.facts.kind == "robots" or (source.headers or {}).get("content-encoding"):
+        return
+    if text.size.compressed and not source.name.lower().endswith((".gz", ".gzip")):
+        message = "the file is compressed, but its name is that of a plain file: add .gz, or unpack the file"
+        at.tell("compressed-name", None, message)
+    elif source.name.lower().endswith((".gz", ".gzip")) and not text.size.compressed and text.size.bytes:
+        message = "the file is not compressed, but its name is that of a compressed file: compress it, or rename it"
+        at.tell("compressed-name", None, message)
+
+
+def _check_counts(at: Pass) -> None:
+    facts = at.facts
+    if facts.articles > NEWS_ENTRIES_MAX:
+        message = f"the file has {facts.articles:,} articles, and the limit is {NEWS_ENTRIES_MAX:,}: split the file"
+        at.tell("too-many-news", None, message)
+    plain = facts.urls - facts.articles
+    if facts.articles and plain and facts.kind == "urlset":
+        if facts.articles >= plain:
+            message = f"{plain:,} of {facts.urls:,} URLs have no news tags: keep articles apart from other pages"
+            at.tell("news-mixed", at.first_plain_line, message)
+        else:
+            message = (
+                f"{facts.articles:,} of {facts.urls:,} URLs have news tags: keep these in a news sitemap of their own"
+            )
+            at.tell("news-in-general", at.first_article_line, message)
+
+
+class _Sitemap:
+    """Judges the comments and the stray text that the parser reports, by the kind of document."""
+
+    def __init__(self, at: Pass) -> None:
+        self._at = at
+        self.is_feed = False
+        self.is_known = True  # until the root element is read
+
+    def depth_of_entries(self, root: Node) -> int:
+        self.is_feed = root.name in _FEED_ROOTS
+        self.is_known = root.name in {"urlset", "sitemapindex"}
+        return _FEED_ROOTS.get(root.name, 2)
+
+    def hear(self, what: str, line: int, text: str) -> None:
+        if what == "comment" and _MADE_AT.search(text[:COMMENT_CHARACTERS_MAX]):
+            message = f"the comment {shown(text.strip())} tells when the file was made: leave it out"
+            self._at.tell("generation-time", line, message)
+        elif what == "text" and self.is_known:
+            self._at.tell("stray-text", line, f"{shown(text.strip())} is outside the entries: take it out")
+
+
+def _check_xml(text: Text, at: Pass) -> None:
+    listener = _Sitemap(at)
+    doctypes: list[int] = []
+
+    def hear(what: str, line: int, content: str) -> None:
+        if what == "doctype":
+            doctypes.append(line)
+        else:
+            listener.hear(what, line, content)
+
+    document = Document(hear, Namespaces(at.tell).meant, text.line, listener.depth_of_entries)
+    broken: Broken | None = None
+    stream = document.entries(text.pieces())
+    while True:
+        try:
+            entry = next(stream, None)
+        except Broken as error:
+            broken = error
+            break
+        if entry is None or document.root is None:
+            break
+        if not _check_entry(document.root, entry, at):
+            break
+    root = document.root
+    _check_prolog(text, root, doctypes, at, is_feed=listener.is_feed)
+    if root is not None:
+        _check_root(root, at, is_whole=broken is None and not text.size.cut)
+    at.facts.is_whole = broken is None and not text.size.cut
+    if broken and not (text.size.cut and broken.rule == "not-well-formed"):
+        at.tell(broken.rule, broken.line, broken.message)
+
+
+def _check_prolog(text: Text, root: Node | None, doctypes: list[int], at: Pass, *, is_feed: bool) -> None:
+    if doctypes and not is_feed:
+        at.tell("document-type", doctypes[0], "it has a document type, which readers of sitemaps refuse: take it out")
+    if (
+        not text.head.startswith("<?xml")
+        and not is_feed
+        and root is not None
+        and root.name in {"urlset", "sitemapindex"}
+    ):
+        at.tell(
+            "no-declaration", text.line, 'it has no XML declaration: begin with <?xml version="1.0" encoding="UTF-8"?>'
+        )
+
+
+def _check_root(root: Node, at: Pass, *, is_whole: bool) -> None:
+    kind = root.name
+    if kind in _FEED_ROOTS:
+        at.facts.kind = "feed"
+        feeds.check_root(root, at)
+    elif kind in {"urlset", "sitemapindex"}:
+        at.facts.kind = kind
+        entries.check_attributes(root, at)
+        if not at.facts.urls and is_whole:
+            message = "list the home page where there is nothing else" if kind == "urlset" else "list the sitemaps"
+            at.tell("empty", root.line, f"{root.tag} is empty: {message}")
+    else:
+        message = f"the root element is {shown(root.tag)}: a sitemap's is urlset, an index's sitemapindex"
+        at.tell("root-element", root.line, message)
+
+
+def _check_entry(root: Node, entry: Node, at: Pass) -> bool:
+    """Checks one entry. Returns False if the rest of the file need not be read."""
+    if root.name in {"urlset", "sitemapindex"}:
+        _check_child_of_root(root, entry, at)
+        return True
+    if root.name in _FEED_ROOTS:
+        feeds.check_entry(root, entry, at)
+        return True
+    if root.namespace == SITEMAP or entry.name == "url":
+        _check_child_of_root(root, entry, at)  # a urlset with a wrong root element
+        return True
+    return root.name.lower() != "html"
+
+
+def _check_child_of_root(root: Node, entry: Node, at: Pass) -> None:
+    wanted = "sitemap" if root.name == "sitemapindex" else "url"
+    if entry.name in {"url", "sitemap"} and entry.name != wanted:
+        at.tell("unknown-child", entry.line, f"{entry.tag} is in {root.tag}, which takes only {wanted}")
+    elif entry.name != wanted:
+        at.tell(
+            "unknown-child",
+            entry.line,
+            f"{entry.tag} is directly in {root.tag}: put it into a {wanted}, or leave it out",
+        )
+    elif wanted == "url":
+        entries.check_url_entry(entry, at)
+        if at.facts.urls == URLS_MAX + 1:
+            message = f"this is URL number {URLS_MAX + 1:,}, and the limit is {URLS_MAX:,}: split the file"
+            at.tell("too-many-urls", entry.line, message)
+    else:
+        entries.check_sitemap_entry(entry, at)
+        if at.facts.urls == URLS_MAX + 1:
+            message = f"this is sitemap number {URLS_MAX + 1:,}, and the limit is {URLS_MAX:,}: make a second index"
+            at.tell("too-many-sitemaps", entry.line, message)
+
+
+def _check_lines(text: Text, at: Pass) -> None:
+    for number, line in _lines(text):
+        url = line.rstrip("\r")
+        if not url.strip():
+            continue
+        if not _URL_LINE.match(url) or len(url.split()) > 1:
+            at.tell("text-line", number, f"{shown(url)} is no URL: write one URL a line, and nothing else")
+            if len(url.split()) > 1 or "://" not in url:
+                continue
+        place = check_url(url, at.on(number))
+        if place is not None:
+            at.check_scope(url, place, number)
+        at.count_url(url.strip(), place, number, is_news=False)
+        if at.facts.urls == URLS_MAX + 1:
+            message = f"this is URL number {URLS_MAX + 1:,}, and the limit is {URLS_MAX:,}: split the file"
+            at.tell("too-many-urls", number, message)
+
+
+def _lines(text: Text) -> Iterator[tuple[int, str]]:
+    """The number and the text of each line, cut to LINE_CHARACTERS_MAX."""
+    left, number = "", text.line
+    for piece in text.pieces():
+        *whole, left = (left + piece).split("\n")
+        for line in whole:
+            yield number, line[:LINE_CHARACTERS_MAX]
+            number += 1
+        left = left[:LINE_CHARACTERS_MAX]
+    if left:
+        yield number, left

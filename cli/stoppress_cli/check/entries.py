@@ -1,0 +1,160 @@
+"""Checks one entry: a `<url>` of a urlset, or a `<sitemap>` of an index."""
+
+import re
+
+from stoppress.primitives.xml import Node
+from stoppress_cli.check import media, news
+from stoppress_cli.check.findings import shown
+from stoppress_cli.check.namespaces import ATTRIBUTES, EXTENSIONS
+from stoppress_cli.check.one_pass import Pass
+from stoppress_cli.check.protocol import IMAGE, NEWS, SITEMAP, VIDEO, XHTML
+from stoppress_cli.check.values import CONTROLS, Moment, Place, check_lastmod, check_url
+
+CHANGEFREQ = {"always", "hourly", "daily", "weekly", "monthly", "yearly", "never"}
+_PRIORITY = re.compile(r"\s*[+-]?(?:\d+(?:\.\d*)?|\.\d+)\s*")
+_ORDER = ("loc", "lastmod", "changefreq", "priority")
+_AFTER_ALL = len(_ORDER)
+_FREE_ATTRIBUTES = ("xmlns", "xsi:", "xml:")
+
+
+def check_url_entry(node: Node, at: Pass) -> None:
+    """Checks a `<url>` (R1.2 to R1.9, R1.11, R1.13, R1.17) and its extensions."""
+    place, _ = _check_entry(node, at, _ORDER)
+    _check_order(node, at)
+    for child in node.children:
+        if child.namespace == SITEMAP and child.name == "changefreq":
+            if child.text.strip() not in CHANGEFREQ:
+                message = f"changefreq {shown(child.text)} is none of {_listed(CHANGEFREQ)}"
+                at.tell("changefreq-value", child.line, message)
+        elif child.namespace == SITEMAP and child.name == "priority":
+            _check_priority(child, at)
+    extensions = [child for child in node.children if child.namespace != SITEMAP]
+    loc = _text(node, "loc")
+    if place is not None:
+        at.check_scope(loc, place, node.line)
+    at.count_url(loc, place, node.line, is_news=any(child.namespace == NEWS for child in extensions))
+    if extensions:
+        _check_extensions(node, extensions, loc, place, at)
+
+
+def check_sitemap_entry(node: Node, at: Pass) -> None:
+    """Checks a `<sitemap>` of an index (R1.2 to R1.6, R1.11, R1.17, R6.1)."""
+    place, lastmod = _check_entry(node, at, _ORDER[:2])
+    for child in node.children:
+        if child.namespace != SITEMAP and child.namespace is not None:
+            at.tell("unknown-child", child.line, f"{child.tag} is in an index, whose entries take only loc and lastmod")
+    loc = _text(node, "loc")
+    if place is not None:
+        at.check_index_scope(loc, place, node.line)
+    at.count_child(loc, node.line, lastmod)
+
+
+def check_plainness(node: Node, at: Pass) -> None:
+    """Reports stray text, CDATA, control characters and unknown attributes in an element and below (R1.3, R1.11, R1.16)."""
+    if node.children and node.text.strip():
+        at.tell("stray-text", node.line, f"{shown(node.text.strip())} is directly in {node.tag}: take it out")
+    if node.cdata:
+        at.tell("cdata", node.line, f"{node.tag} holds a CDATA section: escape the text instead")
+    if control := CONTROLS.search(node.text):
+        at.tell("control-character", node.line, f"{node.tag} has U+{ord(control[0]):04X} in it: take it out")
+    if node.attributes:
+        check_attributes(node, at)
+    for child in node.children:
+        check_plainness(child, at)
+
+
+def check_attributes(node: Node, at: Pass) -> None:
+    """Reports attributes that the schemas do not have (R1.11)."""
+    allowed = ATTRIBUTES.get(node.namespace or "")
+    if allowed is None:
+        return
+    for name in node.attributes:
+        if name not in allowed.get(node.name, ()) and not name.startswith(_FREE_ATTRIBUTES):
+            at.tell("attribute", node.line, f"{node.tag} has the attribute {shown(name)}: take it out")
+
+
+def _check_entry(node: Node, at: Pass, allowed: tuple[str, ...]) -> tuple[Place | None, Moment | None]:
+    """Checks the children that `<url>` and `<sitemap>` share. Returns the loc as a Place, and the lastmod."""
+    check_plainness(node, at)
+    if not node.children and node.text.strip():
+        at.tell("stray-text", node.line, f"{shown(node.text.strip())} is directly in {node.tag}: put it into a loc")
+    counts: dict[str, int] = {}
+    place, lastmod = None, None
+    for child in node.children:
+        if child.namespace != SITEMAP:
+            continue
+        counts[child.name] = counts.get(child.name, 0) + 1
+        if child.name not in allowed:
+            at.tell("unknown-child", child.line, f"{child.tag} is in {node.tag}, which takes only {', '.join(allowed)}")
+        elif child.children:
+            message = f"{child.children[0].tag} is in {child.tag}, which takes only text"
+            at.tell("unknown-child", child.children[0].line, message)
+        elif counts[child.name] > 1:
+            message = f"{child.name} is {counts[child.name]} times in {node.tag}: keep one"
+            at.tell("child-count", child.line, message)
+        elif child.name == "loc":
+            place = _check_loc(child, at)
+        elif child.name == "lastmod":
+            lastmod = check_lastmod(child.text, at.now, at.on(child.line))
+            at.newest(lastmod)
+    if "loc" not in counts:
+        at.tell("child-count", node.line, f"{node.tag} has no loc: add one, or leave the entry out")
+        at.tell("loc-empty", node.line, f"{node.tag} names no URL")
+    return place, lastmod
+
+
+def _check_loc(loc: Node, at: Pass) -> Place | None:
+    if loc.raw:
+        at.tell("unescaped", loc.line, f"{shown(loc.text.strip())} has \", ' or > in it: write &quot;, &apos;, &gt;")
+    text = loc.text
+    if loc.size > len(text):
+        text += "x" * (loc.size - len(text)) if loc.size < 2 * len(text) else "x" * len(text)
+    return check_url(text, at.on(loc.line))
+
+
+def _check_order(node: Node, at: Pass) -> None:
+    before, extension = 0, ""
+    for child in node.children:
+        if child.namespace != SITEMAP:
+            before, extension = _AFTER_ALL, extension or (child.tag if child.namespace == NEWS else "")
+            continue
+        place = _ORDER.index(child.name) if child.name in _ORDER else before
+        if place < before:
+            name = "news-order" if before == _AFTER_ALL and extension else "child-order"
+            after = extension or "what follows it in the schema"
+            message = f"{child.name} comes after {after}: loc, lastmod, changefreq, priority come first"
+            at.tell(name, child.line, message)
+            return
+        before = place
+
+
+def _check_priority(child: Node, at: Pass) -> None:
+    if not _PRIORITY.fullmatch(child.text) or not 0 <= float(child.text) <= 1:
+        at.tell("priority-value", child.line, f"priority {shown(child.text)} is no number from 0.0 to 1.0")
+
+
+def _check_extensions(node: Node, extensions: list[Node], loc: str, place: Place | None, at: Pass) -> None:
+    by_name: dict[tuple[str | None, str], list[Node]] = {}
+    for child in extensions:
+        by_name.setdefault((child.namespace, child.name), []).append(child)
+    if articles := by_name.pop((NEWS, "news"), None):
+        news.check(articles, loc, place, at)
+    if images := by_name.pop((IMAGE, "image"), None):
+        media.check_images(images, loc, at)
+    for video in by_name.pop((VIDEO, "video"), ()):
+        media.check_video(video, loc, at)
+    if links := by_name.pop((XHTML, "link"), None):
+        media.check_alternates(links, loc, node.line, at)
+    for (namespace, _), strays in by_name.items():
+        if advice := EXTENSIONS.get(namespace or ""):
+            for stray in strays:
+                at.tell("unknown-child", stray.line, f"{stray.tag} is directly in {node.tag}: {advice}")
+
+
+def _text(node: Node, name: str) -> str:
+    child = node.first(SITEMAP, name)
+    return child.text.strip() if child else ""
+
+
+def _listed(words: set[str]) -> str:
+    return ", ".join(sorted(words))

@@ -1,0 +1,68 @@
+"""Checks RSS and Atom feeds that serve as sitemaps (R1.14): each entry must link a page."""
+
+from email.utils import parsedate_to_datetime
+
+from stoppress.primitives.instants import utc
+from stoppress.primitives.xml import Node
+from stoppress_cli.check.findings import shown
+from stoppress_cli.check.one_pass import Pass
+from stoppress_cli.check.protocol import ATOM
+from stoppress_cli.check.values import Moment, check_lastmod, check_url
+
+_ENTRIES = {"rss": "item", "RDF": "item", "feed": "entry"}
+
+
+def check_root(root: Node, at: Pass) -> None:
+    """Checks the version of a feed."""
+    if root.name == "feed" and root.namespace != ATOM:
+        at.tell(
+            "feed-version", root.line, f"the namespace is {shown(root.namespace or '')}: write that of Atom 1.0, {ATOM}"
+        )
+    elif root.name == "rss" and root.attributes.get("version") != "2.0":
+        at.tell("feed-version", root.line, f"RSS {shown(root.attributes.get('version', ''))}: engines read RSS 2.0")
+    elif root.name == "RDF":
+        at.tell("feed-version", root.line, "RSS 1.0: engines read RSS 2.0 and Atom 1.0")
+
+
+def check_entry(root: Node, entry: Node, at: Pass) -> None:
+    """Checks the link and the date of one item or entry."""
+    if entry.name != _ENTRIES[root.name]:
+        return
+    links = [child for child in entry.children if child.name == "link" and child.namespace in {root.namespace, ATOM}]
+    if root.name == "RDF":
+        links = [child for child in entry.children if child.name == "link"]
+    pages = [(_href(link), link.line) for link in links if link.attributes.get("rel", "alternate") == "alternate"]
+    pages = [(url, line) for url, line in pages if url.strip()]
+    if not pages:
+        at.tell("feed-link", entry.line, f"this {entry.name} has no link: add the page's URL")
+        return
+    url, line = pages[0]
+    place = check_url(url, at.on(line))
+    if place is not None:
+        at.check_scope(url.strip(), place, line)
+    at.count_url(url.strip(), place, line, is_news=False)
+    for child in entry.children:
+        if child.name in {"updated", "published"} and child.namespace == ATOM:
+            at.newest(check_lastmod(child.text, at.now, at.on(child.line)))
+        elif child.name == "pubDate":
+            _check_mail_date(child, at)
+
+
+def _href(link: Node) -> str:
+    return link.attributes.get("href") or link.text
+
+
+def _check_mail_date(node: Node, at: Pass) -> None:
+    try:
+        date = parsedate_to_datetime(node.text.strip())
+        instant = utc(date if date.tzinfo else date.astimezone())
+    except (ValueError, TypeError, IndexError, OverflowError):
+        at.tell(
+            "date-form",
+            node.line,
+            f"{shown(node.text)} is no date in the form of RSS: write it as Fri, 20 Nov 2026 08:00:00 GMT",
+        )
+        return
+    at.newest(Moment(instant))
+    if instant > at.now:
+        at.tell("date-future", node.line, f"{shown(node.text.strip())} is in the future")

@@ -1,0 +1,60 @@
+"""Findings: a limited number of each kind in each file; further ones are only counted."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from stoppress_cli.check.rulebook import RULES, Rule, Severity
+
+SHOWN_CHARACTERS_MAX = 100
+MESSAGE_CHARACTERS_MAX = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A rule that a file breaks. `line` counts from 1 in the uncompressed text; None where no line applies."""
+
+    rule: Rule
+    file: str
+    line: int | None
+    message: str
+
+
+class Findings:
+    """Keeps the first `each_max` findings of each rule in each file, and counts the others."""
+
+    def __init__(self, each_max: int, severities: frozenset[Severity] = frozenset({"error", "warning"})) -> None:
+        self._each_max = each_max
+        self._severities = severities
+        self._kept: list[Finding] = []
+        self._seen: Counter[tuple[str, str]] = Counter()
+        self.omitted: Counter[str] = Counter()  # by rule id
+
+    def add(self, file: str, name: str, line: int | None, message: str) -> None:
+        rule = RULES[name]
+        if rule.severity not in self._severities:
+            return
+        self._seen[file, name] += 1
+        if self._seen[file, name] > self._each_max:
+            self.omitted[rule.id] += 1
+        else:
+            self._kept.append(Finding(rule, file, line, message[:MESSAGE_CHARACTERS_MAX]))
+
+    def __iter__(self) -> Iterator[Finding]:
+        return iter(sorted(self._kept, key=lambda finding: (finding.file, finding.line or 0)))
+
+    def __bool__(self) -> bool:
+        return bool(self._kept)
+
+    def counts(self) -> dict[Rule, int]:
+        """How often each rule was broken, omitted findings included, in the rulebook's order."""
+        by_name: Counter[str] = Counter()
+        for (_, name), count in self._seen.items():
+            by_name[name] += count
+        return {rule: by_name[name] for name, rule in RULES.items() if by_name[name]}
+
+
+def shown(value: str) -> str:
+    """A value for a message: quoted, on one line, shortened."""
+    cut = value if len(value) <= SHOWN_CHARACTERS_MAX else f"{value[:SHOWN_CHARACTERS_MAX]}…"
+    return ascii(cut) if any(ord(sign) < 32 or 0x7F <= ord(sign) < 0xA0 for sign in cut) else f"'{cut}'"

@@ -1,0 +1,272 @@
+"""From a file's bytes to its text: decompresses, decodes, and keeps to the limits.
+
+Reports each fault through `tell(name of the rule, line, message)` and reads on where possible. Unlike the decompression
+in `http`, which refuses a damaged body, this one reports all faults of a stream.
+"""
+
+import codecs
+import re
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from io import BytesIO
+from itertools import chain
+from pathlib import Path
+
+from stoppress_cli.check.findings import shown
+from stoppress_cli.check.protocol import BYTES_MAX
+from stoppress_cli.check.values import CONTROLS
+
+CHUNK_BYTES = 65_536
+HEAD_CHARACTERS = 32_768  # must hold the declaration and the root element
+
+GZIP, ZIP = b"\x1f\x8b", b"PK\x03\x04"
+_GZIP_LAYERS_MAX = 2
+_BYTE_ORDER_MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+_WIDE_STARTS = {b"<\x00": "utf-16-le", b"\x00<": "utf-16-be"}
+_DECLARED = re.compile(rb"<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([A-Za-z0-9._:-]{1,40})[\"']")
+# Encodings that real sitemaps declare. Any other is read as ISO-8859-1.
+_ENCODINGS = re.compile(
+    r"utf-?8|us-ascii|ascii|iso-8859-\d{1,2}|latin-?1|windows-125\d|cp125\d|koi8-[ru]|utf-16(?:-?[lb]e)?|shift[_-]jis"
+    r"|euc-(?:jp|kr)|gb2312|gbk|gb18030|big5|macintosh",
+    re.IGNORECASE,
+)
+UTF_8 = {"utf-8", "utf8", "us-ascii", "ascii"}  # ASCII is a part of UTF-8
+_XML_START = re.compile(r"<\?xml[\s?]|<(?:[\w.-]+:)?(?:urlset|sitemapindex|rss|feed|RDF)[\s>/]")
+
+TellLine = Callable[[str, int | None, str], None]
+Read = Callable[[int], bytes]  # the `read` of a stream
+
+
+@dataclass(frozen=True)
+class InMemory:
+    """Bytes in memory that open like a path."""
+
+    name: str
+    body: bytes
+
+    def open(self, _mode: str) -> BytesIO:
+        return BytesIO(self.body)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file to check: its name in the report, its URL (None if unknown), its bytes, and its headers.
+
+    Header names are lower case. `headers` is None if they are unknown.
+    """
+
+    name: str
+    url: str | None
+    path: Path | InMemory
+    headers: Mapping[str, str] | None = None
+
+
+@dataclass
+class Text:
+    """A file's text: the first piece `head`, the further pieces `rest`, and the line of the first character."""
+
+    head: str
+    rest: Iterator[str]
+    size: "Size"
+    line: int = 1
+
+    def pieces(self) -> Iterator[str]:
+        yield self.head
+        yield from self.rest
+
+    @property
+    def is_xml(self) -> bool:
+        return self.head.lstrip().startswith("<")
+
+
+@dataclass
+class Size:
+    """How much of a file has been read, and the checksum of these bytes."""
+
+    bytes: int = 0
+    checksum: int = 0
+    compressed: bool = False
+    cut: bool = False  # the end was not read: the file is too large or damaged
+
+
+def read_text(read: Read, tell: TellLine) -> Text:
+    """The text of a file, without the text before the document."""
+    size = Size()
+    chunks = _limited(_plain(read, tell, size), tell, size)
+    texts = _decoded(chunks, tell)
+    head = ""
+    for text in texts:
+        head += text
+        if len(head) >= HEAD_CHARACTERS:
+            break
+    return _without_what_leads(Text(head, texts, size), tell)
+
+
+def peek(read: Read) -> str:
+    """The first characters of a file, decompressed, without reports: enough to see what it is."""
+
+    def silent(_name: str, _line: int | None, _message: str) -> None:
+        pass
+
+    return read_text(read, silent).head
+
+
+def _plain(read: Read, tell: TellLine, size: Size, layer: int = 1) -> Iterator[bytes]:
+    """The bytes, decompressed if they are gzip."""
+    first = read(CHUNK_BYTES)
+    if first.startswith(ZIP):
+        size.cut = True
+        tell("zip", None, "this is a zip archive: compress with gzip, or not at all")
+        return
+    if not first.startswith(GZIP):
+        yield first
+        yield from iter(lambda: read(CHUNK_BYTES), b"")
+        return
+    size.compressed = True
+    inflated = _inflated(first, read, tell, size)
+    start = next(inflated, b"")
+    if start.startswith(GZIP):
+        tell("compressed-name", None, "this is compressed twice: compress once")
+        if layer < _GZIP_LAYERS_MAX:
+            yield from _plain(_reading(start, inflated), tell, size, layer + 1)
+        return
+    yield start
+    yield from inflated
+
+
+def _reading(first: bytes, rest: Iterator[bytes]) -> Read:
+    """A `read` that returns the first piece, then the rest, one piece a call, whatever size the caller asks for."""
+    pieces = chain([first], rest)
+    return lambda _size: next(pieces, b"")
+
+
+def _inflated(first: bytes, read: Read, tell: TellLine, size: Size) -> Iterator[bytes]:
+    """The content of a gzip file's members, in pieces of at most CHUNK_BYTES."""
+    inflate = zlib.decompressobj(wbits=31)
+    data = first
+    while True:
+        try:
+            piece = inflate.decompress(data, CHUNK_BYTES)
+        except zlib.error as error:
+            size.cut = True
+            tell("gzip-damaged", None, f"the gzip stream is damaged ({error}): compress the file again")
+            return
+        if piece:
+            yield piece
+        data = inflate.unconsumed_tail
+        if inflate.eof:
+            data = inflate.unused_data or read(CHUNK_BYTES)
+            if not data.startswith(GZIP):
+                if data.strip(b"\0"):
+                    tell("gzip-trailing", None, f"{shown(data[:40].decode('latin-1'))} follows the gzip stream")
+                return
+            inflate = zlib.decompressobj(wbits=31)
+        elif not data:
+            data = read(CHUNK_BYTES)
+            if not data:
+                size.cut = True
+                tell("gzip-damaged", None, "the gzip stream is cut off: upload the whole file")
+                return
+
+
+def _limited(chunks: Iterator[bytes], tell: TellLine, size: Size) -> Iterator[bytes]:
+    for chunk in chunks:
+        size.bytes += len(chunk)
+        size.checksum = zlib.crc32(chunk, size.checksum)
+        if size.bytes > BYTES_MAX:
+            size.cut = True
+            message = f"it has more than {BYTES_MAX:,} bytes uncompressed: split it; the rest was not read"
+            tell("too-large", None, message)
+            return
+        yield chunk
+
+
+def _decoded(chunks: Iterator[bytes], tell: TellLine) -> Iterator[str]:
+    """Decodes the bytes. Replaces undecodable bytes and characters that XML forbids, and reports them."""
+    first = b""
+    for chunk in chunks:
+        first += chunk
+        if len(first) >= 256:
+            break
+    encoding, first = _encoding_of(first, tell)
+    decoder = codecs.getincrementaldecoder(encoding)("strict")
+    line = 1
+    for chunk in chain([first], chunks):
+        state = decoder.getstate()
+        try:
+            text = decoder.decode(chunk, False)
+        except UnicodeDecodeError as error:
+            at = line + error.object[: error.start].count(b"\n")
+            byte = error.object[error.start]
+            tell("not-utf-8", at, f"the byte 0x{byte:02X} is no {encoding.upper()}: write the file in UTF-8")
+            decoder = codecs.getincrementaldecoder(encoding)("replace")
+            decoder.setstate(state)
+            text = decoder.decode(chunk, False)
+        yield _legal(text, line, tell)
+        line += text.count("\n")
+    try:
+        rest = decoder.decode(b"", True)
+    except UnicodeDecodeError:
+        tell("not-utf-8", line, "the file ends in the middle of a character")
+        rest = ""
+    if rest:
+        yield _legal(rest, line, tell)
+
+
+def _encoding_of(first: bytes, tell: TellLine) -> tuple[str, bytes]:
+    """The encoding by byte order mark, zero bytes or declaration; and the bytes without the mark."""
+    for mark, encoding in _BYTE_ORDER_MARKS.items():
+        if first.startswith(mark):
+            if encoding == "utf-8":
+                tell("byte-order-mark", 1, "it starts with a byte order mark: save it without")
+            else:
+                tell("not-utf-8", 1, "it is UTF-16: write it in UTF-8")
+            return encoding, first[len(mark) :]
+    if wide := _WIDE_STARTS.get(first[:2]):
+        tell("not-utf-8", 1, "it is UTF-16: write it in UTF-8")
+        return wide, first
+    declared = _DECLARED.search(first[:CHUNK_BYTES])
+    name = declared[1].decode("ascii") if declared else "utf-8"
+    if name.lower() in UTF_8:
+        return "utf-8", first
+    line = first[: declared.start() if declared else 0].count(b"\n") + 1
+    tell("declared-encoding", line, f"it declares {shown(name)}: write it in UTF-8 and declare that")
+    if not _ENCODINGS.fullmatch(name) or name.lower().startswith("utf-16"):
+        return ("utf-8" if name.lower().startswith("utf-16") else "iso-8859-1"), first
+    try:
+        return codecs.lookup(name).name, first
+    except LookupError:
+        return "iso-8859-1", first
+
+
+def _legal(text: str, line: int, tell: TellLine) -> str:
+    """Replaces control characters by spaces and reports the first of the piece."""
+    if control := CONTROLS.search(text):
+        at = line + text.count("\n", 0, control.start())
+        tell("control-character", at, f"U+{ord(control[0]):04X} is in it: take control characters out")
+        return CONTROLS.sub(" ", text)
+    return text
+
+
+def _without_what_leads(text: Text, tell: TellLine) -> Text:
+    """Drop and report stray text before the XML declaration or the root element. A file without them stays as it is."""
+    start = _XML_START.search(text.head)
+    if start is None:
+        return text
+    before = text.head[: start.start()]
+    declared = start[0].startswith("<?xml")
+    if not declared and before.lstrip().startswith("<") and not _is_warning(before):
+        return text  # the parser judges a comment or a document type before the root element
+    if before and (declared or before.strip()):
+        tell(
+            "leading-bytes",
+            1,
+            f"{shown(before[:60])} comes before {'the XML declaration' if declared else 'the root element'}: take it out",
+        )
+    return Text(text.head[start.start() :], text.rest, text.size, 1 + before.count("\n"))
+
+
+def _is_warning(before: str) -> bool:
+    """Whether the text before the document is a server's warning in HTML."""
+    return re.match(r"\s*<(?:br|b|p|div)\b", before, re.IGNORECASE) is not None

@@ -1,0 +1,270 @@
+"""Checks the images (R3), videos (R4) and alternates (R5) of a `<url>`."""
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from stoppress.primitives.languages import COUNTRIES
+from stoppress.primitives.xml import Node
+from stoppress_cli.check import protocol
+from stoppress_cli.check.codes import hreflang_fault
+from stoppress_cli.check.findings import shown
+from stoppress_cli.check.one_pass import Pass
+from stoppress_cli.check.protocol import IMAGE, IMAGES_MAX, VIDEO
+from stoppress_cli.check.values import is_escaped_twice, place_of, read_date
+
+_IMAGE_DEAD = {"caption", "geo_location", "title", "license"}
+
+# Links into apps, which Google read from sitemaps in the past.
+_APP_LINKS = ("android-app:", "ios-app:")
+
+_VIDEO_REQUIRED = ("thumbnail_loc", "title", "description")
+_VIDEO_URLS = ("thumbnail_loc", "content_loc", "player_loc")
+_VIDEO_KNOWN = {
+    *_VIDEO_REQUIRED,
+    *_VIDEO_URLS,
+    *"duration expiration_date rating view_count publication_date family_friendly restriction platform".split(),
+    *"requires_subscription uploader live tag".split(),
+}
+_VIDEO_DEAD = {"category", "gallery_loc", "price", "tvshow", "content_segment_loc", "id"}
+_YES_NO = {"yes", "Yes", "YES", "no", "No", "NO"}
+
+
+def check_images(images: list[Node], loc: str, at: Pass) -> None:
+    """Checks the image:image of the `<url>` with the given loc."""
+    if len(images) > IMAGES_MAX:
+        line = images[IMAGES_MAX].line
+        at.tell(
+            "too-many-images",
+            line,
+            f"the page has {len(images):,} images, and the limit is {IMAGES_MAX:,}: leave some out",
+        )
+    for image in images:
+        locs = image.all(IMAGE, "loc")
+        if len(locs) != 1:
+            at.tell("image-loc", image.line, f"{image.tag} has {len(locs)} loc: it takes exactly one")
+        for address in locs:
+            _check_address("image-loc", address, at)
+            if address.text.strip() == loc:
+                at.tell(
+                    "image-loc", address.line, f"{address.tag} is the URL of the page itself: give that of the image"
+                )
+        for child in image.children:
+            if child.namespace == IMAGE and child.name in _IMAGE_DEAD:
+                at.tell_once("image-dead-tag", child.line, f"{child.tag} was retired in 2022: leave it out")
+            elif child.namespace != IMAGE or child.name != "loc":
+                at.tell("image-unknown-tag", child.line, f"{child.tag} does not exist in {image.tag}: leave it out")
+
+
+def check_video(video: Node, loc: str, at: Pass) -> None:
+    """Checks a video:video of the `<url>` with the given loc."""
+    counts = Counter(child.name for child in video.children if child.namespace == VIDEO)
+    for name in _VIDEO_REQUIRED:
+        if not counts[name]:
+            at.tell("video-required", video.line, f"{video.tag} has no {name}: add it")
+    if not counts["content_loc"] and not counts["player_loc"]:
+        at.tell("video-required", video.line, f"{video.tag} has neither content_loc nor player_loc: add content_loc")
+    for name, count in counts.items():
+        most = protocol.VIDEO_TAGS_MAX if name == "tag" else 1
+        if name in _VIDEO_KNOWN and count > most:
+            at.tell(
+                "video-child-count",
+                video.line,
+                f"{video.tag} has {count} {name}, and the limit is {most}: leave some out",
+            )
+    for child in video.children:
+        if child.namespace == VIDEO and child.name in _VIDEO_DEAD:
+            at.tell_once("video-dead-tag", child.line, f"{child.tag} was retired in 2022: leave it out")
+        elif child.namespace != VIDEO or child.name not in _VIDEO_KNOWN:
+            at.tell("video-unknown-tag", child.line, f"{child.tag} does not exist in {video.tag}: leave it out")
+        else:
+            _check_video_tag(child, loc, at)
+
+
+def _check_video_tag(child: Node, loc: str, at: Pass) -> None:
+    text = child.text.strip()
+    if child.name in _VIDEO_URLS:
+        _check_address("video-url", child, at)
+        if text and text == loc and child.name != "thumbnail_loc":
+            at.tell("video-url", child.line, f"{child.tag} is the URL of the page itself: give that of the video")
+        for name in sorted({"allow_embed", "autoplay"} & child.attributes.keys()):
+            at.tell_once("video-dead-tag", child.line, f"the attribute {name} was retired in 2022: leave it out")
+    elif child.name in _VIDEO_REQUIRED:
+        _check_video_text(child, text, at)
+    elif fault := _VALUES[child.name](text, child, loc):
+        at.tell("video-value", child.line, f"{child.tag} {shown(text)} {fault}")
+
+
+def _check_video_text(child: Node, text: str, at: Pass) -> None:
+    if not text:
+        at.tell("video-required", child.line, f"{child.tag} is empty: write it as on the page")
+    if child.name == "description" and child.size > protocol.VIDEO_DESCRIPTION_MAX:
+        message = f"the description has {child.size:,} characters, and the limit is {protocol.VIDEO_DESCRIPTION_MAX:,}: shorten it"
+        at.tell("video-description", child.line, message)
+    if child.name == "title" and child.size > protocol.VIDEO_TITLE_MAX:
+        at.tell(
+            "video-title",
+            child.line,
+            f"the title has {child.size} characters, and the schema takes {protocol.VIDEO_TITLE_MAX}: shorten it",
+        )
+    if is_escaped_twice(text):
+        at.tell("escaped-twice", child.line, f"{child.tag} {shown(text)} was escaped twice: escape once")
+
+
+def _duration(text: str, _child: Node, _loc: str) -> str | None:
+    if text.isascii() and text.isdigit() and len(text) < 9 and 1 <= int(text) <= protocol.VIDEO_DURATION_S_MAX:
+        return None
+    return f"is no number of seconds from 1 to {protocol.VIDEO_DURATION_S_MAX:,}"
+
+
+def _rating(text: str, _child: Node, _loc: str) -> str | None:
+    is_number = re.fullmatch(r"\d{1,3}(?:\.\d{0,20})?|\.\d{1,20}", text)
+    return (
+        None
+        if is_number and float(text) <= protocol.VIDEO_RATING_MAX
+        else f"is no number from 0.0 to {protocol.VIDEO_RATING_MAX}.0"
+    )
+
+
+def _count(text: str, _child: Node, _loc: str) -> str | None:
+    return None if text.isascii() and text.isdigit() else "is no whole number"
+
+
+def _date(text: str, _child: Node, _loc: str) -> str | None:
+    _, fault, _ = read_date(text)
+    return "is neither a date nor a time with seconds and zone" if fault else None
+
+
+def _yes_no(text: str, _child: Node, _loc: str) -> str | None:
+    return None if text in _YES_NO else "is neither yes nor no"
+
+
+def _restriction(text: str, child: Node, _loc: str) -> str | None:
+    if wrong := [code for code in text.split() if code not in COUNTRIES]:
+        return f"has {shown(wrong[0])}, which is no ISO 3166 code in capitals"
+    return _white_space(child) or _relationship(child)
+
+
+def _platform(text: str, child: Node, _loc: str) -> str | None:
+    if not text or not set(text.split()) <= protocol.VIDEO_PLATFORMS:
+        return "has words other than web, mobile and tv"
+    return _white_space(child) or _relationship(child)
+
+
+def _white_space(child: Node) -> str | None:
+    """The fault of the white space in a list, or None. The schema allows spaces between the words, and nothing else."""
+    is_list = re.fullmatch(r"(?:\S+(?: +\S+)*)?", child.text)
+    return None if is_list else "has white space that is not a space between two words"
+
+
+def _relationship(child: Node) -> str | None:
+    return (
+        None if child.attributes.get("relationship") in {"allow", "deny"} else "has no relationship: give allow or deny"
+    )
+
+
+def _uploader(text: str, child: Node, loc: str) -> str | None:
+    if child.size > protocol.VIDEO_UPLOADER_MAX:
+        return f"is longer than {protocol.VIDEO_UPLOADER_MAX} characters"
+    info = child.attributes.get("info")
+    if info is None:
+        return None
+    page, place = place_of(loc), place_of(info.strip())
+    if place is None or (page and _domain(place.host) != _domain(page.host)):
+        return f"has the info {shown(info)}, which is not on the domain of the page"
+    return None
+
+
+def _tag(text: str, _child: Node, _loc: str) -> str | None:
+    return None if text else "is empty"
+
+
+_VALUES = {
+    "duration": _duration,
+    "rating": _rating,
+    "view_count": _count,
+    "expiration_date": _date,
+    "publication_date": _date,
+    "family_friendly": _yes_no,
+    "requires_subscription": _yes_no,
+    "live": _yes_no,
+    "restriction": _restriction,
+    "platform": _platform,
+    "uploader": _uploader,
+    "tag": _tag,
+}
+
+
+def _domain(host: str) -> str:
+    """The last two labels of a host: nearly its registered domain."""
+    return ".".join(host.partition(":")[0].split(".")[-2:])
+
+
+def _check_address(rule: str, node: Node, at: Pass) -> None:
+    """Checks the URL of a file: absolute, and escaped once."""
+    url = node.text.strip()
+    if place_of(url) is None:
+        at.tell(rule, node.line, f"{node.tag} {shown(url)} is no absolute http or https URL")
+    elif is_escaped_twice(url):
+        at.tell("escaped-twice", node.line, f"{node.tag} {shown(url)} was escaped twice: escape once")
+    elif not url.isascii() or re.search(r"\s", url):
+        at.tell("loc-characters", node.line, f"{node.tag} {shown(url)} has characters to percent-encode")
+
+
+def check_alternates(links: list[Node], loc: str, line: int, at: Pass) -> None:
+    """Checks the xhtml:link of a `<url>`, one by one and together."""
+    codes: Counter[str] = Counter()
+    hrefs: dict[str, int] = {}
+    for link in links:
+        code, href = _check_link(link, at)
+        if not href:
+            continue
+        codes[code.lower()] += 1
+        if codes[code.lower()] == 2:
+            at.tell(
+                "alternate-twice", link.line, f"hreflang {shown(code)} is there twice: give one page for each hreflang"
+            )
+        hrefs.setdefault(href, link.line)
+    if not hrefs or not loc:
+        return
+    if loc not in hrefs:
+        at.tell(
+            "alternate-without-self", line, f"the alternates of {shown(loc)} do not include the page itself: add it"
+        )
+    page = place_of(loc)
+    for href, where in hrefs.items():
+        if href != loc:
+            there = place_of(href)
+            is_near = page is not None and there is not None and page.host == there.host
+            at.together.add_alternate(loc, href, at.facts.number, where, is_near=is_near)
+
+
+def _check_link(link: Node, at: Pass) -> tuple[str, str]:
+    """The hreflang and the href of a link; both empty where it is not a usable alternate."""
+    attributes = link.attributes
+    if link.children or link.text.strip():
+        at.tell("alternate-attributes", link.line, f"{link.tag} has content: it takes only attributes")
+    if _is_no_language(attributes):
+        return "", ""
+    code, href = attributes.get("hreflang", "").strip(), attributes.get("href", "").strip()
+    if attributes.get("rel", "").strip().lower() != "alternate" or not code or not href:
+        missing = f'{link.tag} lacks rel="alternate", hreflang or href: it takes all three'
+        at.tell("alternate-attributes", link.line, missing)
+        return "", ""
+    if fault := hreflang_fault(code):
+        at.tell("hreflang", link.line, f"hreflang {shown(code)} {fault}")
+    if not _is_absolute(href):
+        at.tell("alternate-attributes", link.line, f"href {shown(href)} is no absolute http or https URL")
+        return "", ""
+    return code, href
+
+
+def _is_no_language(attributes: Mapping[str, str]) -> bool:
+    """Whether a link leads to the page's version for other screens, or into an app."""
+    for_screens = "media" in attributes and "hreflang" not in attributes
+    return for_screens or attributes.get("href", "").strip().lower().startswith(_APP_LINKS)
+
+
+def _is_absolute(href: str) -> bool:
+    return place_of(href) is not None and bool(urlsplit(href).netloc)

@@ -1,0 +1,100 @@
+"""Checks the namespace of each element, and finds the correct one for a misspelt one."""
+
+from stoppress.primitives.xml import XML_NAMESPACE
+from stoppress_cli.check.findings import shown
+from stoppress_cli.check.input import TellLine
+from stoppress_cli.check.protocol import IMAGE, NEWS, SITEMAP, VIDEO, XHTML
+
+# Namespaces that engines know or knew. Their elements are not checked.
+OTHERS = {
+    "http://www.google.com/schemas/sitemap-mobile/1.0",
+    "http://www.google.com/schemas/sitemap-pagemap/1.0",
+    "http://www.w3.org/2001/XMLSchema-instance",
+    XML_NAMESPACE,
+}
+# The advice for an extension's element in the wrong place.
+EXTENSIONS = {
+    NEWS: "put it into news:news",
+    IMAGE: "put it into image:image",
+    VIDEO: "put it into video:video",
+    XHTML: "only xhtml:link is known here",
+}
+# The attributes that elements of these namespaces may have. Those of other namespaces are not checked.
+ATTRIBUTES: dict[str, dict[str, set[str]]] = {
+    SITEMAP: {},
+    NEWS: {},
+    IMAGE: {},
+    VIDEO: {
+        "player_loc": {"allow_embed", "autoplay"},
+        "restriction": {"relationship"},
+        "platform": {"relationship"},
+        "uploader": {"info"},
+        "content_segment_loc": {"duration"},
+        "gallery_loc": {"title"},
+        "price": {"currency", "type", "resolution"},
+        "id": {"type"},
+    },
+}
+# How a misspelt namespace is recognised: by the usual prefix, an element or a part of the namespace. Each line ends
+# with the rule that the mistake breaks.
+_MEANT = (
+    (NEWS, "news", "news", "sitemap-news", "news-namespace"),
+    (IMAGE, "image", "image", "sitemap-image", "image-namespace"),
+    (VIDEO, "video", "video", "sitemap-video", "video-namespace"),
+    (XHTML, "xhtml", "link", "xhtml", "alternate-namespace"),
+)
+NAMESPACES_MAX = 1_000  # kept in memory for one file
+_ROOTS = {"urlset", "sitemapindex"}
+
+
+class Namespaces:
+    """Checks each namespace of a file once (R1.1, R2.1, R3.1, R4.1, R5.1, R8.7)."""
+
+    def __init__(self, tell: TellLine) -> None:
+        self._tell = tell
+        self._of_sitemap: bool | None = None  # until the root element is read
+        self._judged: dict[tuple[str | None, str], str | None] = {}
+
+    def meant(self, namespace: str | None, prefix: str, name: str, line: int) -> str | None:
+        """The correct namespace for the one that an element has. In feeds and HTML pages every namespace stays as it is."""
+        if self._of_sitemap is None:
+            self._of_sitemap = name in _ROOTS
+        if not self._of_sitemap:
+            return namespace
+        key = (namespace, prefix)
+        if key not in self._judged:
+            meant = self._judge(namespace, prefix, name, line)
+            if len(self._judged) >= NAMESPACES_MAX:
+                return meant
+            self._judged[key] = meant
+        return self._judged[key]
+
+    def _judge(self, namespace: str | None, prefix: str, name: str, line: int) -> str | None:
+        if namespace == SITEMAP:
+            if prefix:
+                message = f"the protocol's elements have the prefix {shown(prefix)}: leave it out"
+                self._tell("root-prefix", line, message)
+            return SITEMAP
+        if namespace == NEWS and prefix != "news":
+            message = f"news has the prefix {shown(prefix)}: write news, which every reader knows"
+            self._tell("news-prefix", line, message)
+        if namespace in EXTENSIONS or namespace in OTHERS:
+            return namespace
+        return self._guess(namespace, prefix, name, line)
+
+    def _guess(self, namespace: str | None, prefix: str, name: str, line: int) -> str | None:
+        what = f"the prefix {shown(prefix)} is not declared" if namespace is None else f"namespace {shown(namespace)}"
+        for meant, usual, element, words, rule in _MEANT:
+            if prefix == usual or words in (namespace or "").lower() or (name == element and prefix):
+                self._tell(rule, line, f'{what}: write xmlns:{usual}="{meant}"')
+                return meant
+        if namespace is None:
+            self._tell("unbound-prefix", line, f"{what}: declare it in the root element")
+            return None
+        if name in _ROOTS or namespace == "" or "sitemaps.org" in namespace or "/schemas/sitemap/" in namespace:
+            self._tell("namespace", line, f'{what if namespace else "no namespace"}: write xmlns="{SITEMAP}"')
+            return SITEMAP
+        self._tell(
+            "unknown-extension", line, f"{what} of {shown(name)} is unknown to search engines: leave the element out"
+        )
+        return namespace

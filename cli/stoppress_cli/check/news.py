@@ -1,0 +1,116 @@
+"""Checks the news:news of a `<url>`: Google's news sitemap (R2.1 to R2.16)."""
+
+import re
+from collections import Counter
+
+from stoppress.primitives.xml import Node
+from stoppress_cli.check.codes import news_language_fault
+from stoppress_cli.check.findings import shown
+from stoppress_cli.check.one_pass import Pass
+from stoppress_cli.check.protocol import NEWS, NEWS_HOURS, NEWS_WINDOW
+from stoppress_cli.check.values import Place, check_plain_text, is_escaped_twice, is_spaced, read_date
+
+_CHILDREN = ("publication", "publication_date", "title")
+_OF_PUBLICATION = ("name", "language")
+# Google documented these tags in the past (R2.13).
+_DEAD = {"access", "genres", "keywords", "stock_tickers", "geo_locations"}
+
+
+def check(articles: list[Node], loc: str, place: Place | None, at: Pass) -> None:
+    """Checks the news metadata of a `<url>`."""
+    for further in articles[1:]:
+        at.tell("news-twice", further.line, "a URL has one news:news: take the others out")
+    if place is not None and place.is_home:
+        at.tell(
+            "news-home", articles[0].line, f"{shown(loc)} is the home page and not an article: take its news tags out"
+        )
+    for article in articles:
+        _check_article(article, at)
+
+
+def _check_article(article: Node, at: Pass) -> None:
+    publication = _check_children(article, _CHILDREN, at).get("publication")
+    name = ""
+    if publication is not None:
+        children = _check_children(publication, _OF_PUBLICATION, at)
+        if "name" in children:
+            name = _check_name(children["name"], at)
+        if "language" in children:
+            _check_language(children["language"], at)
+    if date := article.first(NEWS, "publication_date"):
+        _check_date(date, at)
+    if title := article.first(NEWS, "title"):
+        _check_title(title, name, at)
+
+
+def _check_children(node: Node, wanted: tuple[str, ...], at: Pass) -> dict[str, Node]:
+    """Checks that a node has each of `wanted` once, in order, and nothing else (R2.2, R2.3, R2.13). Returns the first of each."""
+    children: dict[str, Node] = {}
+    counts = Counter(child.name for child in node.children if child.namespace == NEWS)
+    for child in node.children:
+        if child.namespace == NEWS and child.name in wanted:
+            children.setdefault(child.name, child)
+        elif child.namespace == NEWS and child.name in _DEAD:
+            at.tell_once("news-dead-tag", child.line, f"{child.tag} is no longer documented: leave it out")
+        else:
+            at.tell("news-unknown-tag", child.line, f"{child.tag} does not exist in {node.tag}: leave it out")
+    for name in wanted:
+        if counts[name] != 1:
+            what = "no" if not counts[name] else f"{counts[name]}"
+            at.tell("news-child-count", node.line, f"{node.tag} has {what} {name}: it takes exactly one")
+    if list(children) != [name for name in wanted if name in children]:
+        order = f"{node.tag} holds {', '.join(children)} in this order; the schema wants {', '.join(wanted)}"
+        at.tell("news-order", node.line, order)
+    return children
+
+
+def _check_name(node: Node, at: Pass) -> str:
+    name = node.text
+    if not name.strip():
+        at.tell("news-name", node.line, "the publication has no name: write it as on news.google.com")
+    elif is_spaced(name):
+        at.tell("news-name", node.line, f"the name {shown(name)} has white space to take out")
+    elif re.search(r"[()]", name):
+        at.tell("news-name", node.line, f"the name {shown(name)} has something in parentheses: leave that out")
+    elif fault := check_plain_text(name):
+        at.tell("news-name", node.line, f"the name {shown(name)} has {fault} in it: write plain text, escaped once")
+    return name.strip()
+
+
+def _check_language(node: Node, at: Pass) -> None:
+    if fault := news_language_fault(node.text):
+        at.tell("news-language", node.line, f"the language {shown(node.text)} {fault}")
+
+
+def _check_date(node: Node, at: Pass) -> None:
+    text = node.text.strip()
+    if text != node.text:
+        at.tell("date-white-space", node.line, f"the date {shown(node.text)} has white space around it: take it out")
+    moment, fault, message = read_date(text)
+    if fault == "form" or (fault and moment is None):
+        at.tell("published-form", node.line, message)
+    elif fault:
+        at.tell("published-precision", node.line, message)
+    if moment is None:
+        return
+    at.newest(moment)
+    if moment.earliest > at.now:
+        at.tell("published-future", node.line, f"{shown(text)} is in the future: list the article when it is published")
+    elif moment.end_in_utc < at.now - NEWS_WINDOW:
+        message = f"published at {shown(text)}, more than {NEWS_HOURS} hours ago: take the URL out, or its news:news"
+        at.tell("out-of-window", node.line, message)
+
+
+def _check_title(node: Node, name: str, at: Pass) -> None:
+    title = node.text
+    if not title.strip():
+        at.tell("title-empty", node.line, "the title is empty: write the article's headline")
+        return
+    if fault := check_plain_text(title):
+        at.tell("title-markup", node.line, f"the title {shown(title.strip())} has {fault} in it: write plain text")
+        if is_escaped_twice(title):
+            at.tell("escaped-twice", node.line, f"the title {shown(title.strip())} was escaped twice: escape once")
+    if is_spaced(title):
+        at.tell("title-white-space", node.line, f"the title {shown(title)} has white space to take out")
+    if name and re.search(rf"\s[-|\u2013\u2014]\s{re.escape(name)}$", title.strip()):
+        at.tell("title-with-name", node.line, f"the title {shown(title.strip())} ends with the publication's name")

@@ -1,0 +1,127 @@
+"""The state of the pass over one file, and the facts about it that later checks need."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from stoppress_cli.check.findings import Findings, shown
+from stoppress_cli.check.protocol import URLS_MAX
+from stoppress_cli.check.sets import Together
+from stoppress_cli.check.values import Moment, Place, is_storage, place_of
+
+ONCE_MAX = 1_000  # different messages of `tell_once` that are remembered for one file
+
+
+@dataclass
+class Facts:
+    """The facts about one file that the rules on several files need."""
+
+    name: str
+    number: int
+    url: str | None
+    kind: str = "unknown"  # urlset, sitemapindex, feed, text, robots, unknown
+    urls: int = 0
+    articles: int = 0
+    only_home: bool = False
+    is_whole: bool = True  # read to its end
+    newest: Moment | None = None
+    checksum: int = 0  # of its uncompressed bytes
+    listed: int = 0  # a sum over its URLs that does not depend on their order
+    children: dict[str, tuple[int, Moment | None]] = field(default_factory=dict)  # of an index: loc -> line, lastmod
+    named: list[tuple[int, str]] = field(default_factory=list)  # in a robots.txt: line, URL
+    forbids: Callable[[str], bool] | None = None  # whether robots.txt forbids a path
+
+    @property
+    def is_news(self) -> bool:
+        return self.articles > 0
+
+    @property
+    def is_sitemap(self) -> bool:
+        return self.kind in {"urlset", "feed", "text"}
+
+
+@dataclass
+class Pass:
+    """The state of the pass over one file. Rules report through `tell`."""
+
+    facts: Facts
+    findings: Findings
+    together: Together
+    now: datetime
+    base: Place | None  # the file's place; if it is unknown, the host of its first URL is used
+    guests: frozenset[str] = frozenset()  # other hosts whose robots.txt names this file (R1.9)
+    first_plain_line: int | None = None
+    first_article_line: int | None = None
+    _once: set[str] = field(default_factory=set)
+
+    def tell(self, name: str, line: int | None, message: str) -> None:
+        self.findings.add(self.facts.name, name, line, message)
+
+    def tell_once(self, name: str, line: int | None, message: str) -> None:
+        """Reports a finding, unless the same message was reported before."""
+        if message not in self._once and len(self._once) < ONCE_MAX:
+            self._once.add(message)
+            self.tell(name, line, message)
+
+    def on(self, line: int) -> Callable[[str, str], None]:
+        """`tell` for one line."""
+        return lambda name, message: self.findings.add(self.facts.name, name, line, message)
+
+    def newest(self, moment: Moment | None) -> None:
+        """Keeps the date if it is the newest in the file so far."""
+        if moment and (self.facts.newest is None or moment.earliest > self.facts.newest.earliest):
+            self.facts.newest = moment
+
+    def count_url(self, loc: str, place: Place | None, line: int, *, is_news: bool) -> None:
+        """Counts a page that the file lists."""
+        self.facts.urls += 1
+        self.facts.only_home = self.facts.urls == 1 and not is_news and place is not None and place.is_home
+        if is_news:
+            self.facts.articles += 1
+            self.first_article_line = self.first_article_line or line
+        else:
+            self.first_plain_line = self.first_plain_line or line
+        if loc:
+            self.facts.listed += hash(loc)
+            self.together.add_url(loc, self.facts.number, line, self.facts.urls, is_news=is_news)
+
+    def count_child(self, loc: str, line: int, lastmod: Moment | None) -> None:
+        """Counts a sitemap that the index lists."""
+        self.facts.urls += 1
+        if loc in self.facts.children:
+            first = self.facts.children[loc][0]
+            self.tell("duplicate", line, f"{shown(loc)} is in the index twice, first on line {first}: list it once")
+        elif loc and len(self.facts.children) <= URLS_MAX:
+            self.facts.children[loc] = (line, lastmod)
+
+    def check_scope(self, url: str, place: Place, line: int) -> None:
+        """Checks that a page has the file's host and protocol, and is in its directory (R1.7 to R1.9)."""
+        self._check_storage(place, line)
+        base = self.base = self.base or Place(place.scheme, place.host, "/")
+        if place.host != base.host:
+            if place.host in self.guests:
+                return
+            self.tell("other-host", line, f"{shown(url)} is not on {base.host}, where this sitemap is")
+        elif place.scheme != base.scheme:
+            self.tell("other-protocol", line, f"{shown(url)} is not {base.scheme}, as this sitemap is")
+        elif not place.path.startswith(base.directory):
+            self.tell("out-of-scope", line, f"{shown(url)} is outside {base.directory}, where this sitemap is")
+
+    def check_index_scope(self, url: str, place: Place, line: int) -> None:
+        """Checks that a sitemap has the index's host and protocol, and is in its directory (R6.1)."""
+        self._check_storage(place, line)
+        base = self.base = self.base or Place(place.scheme, place.host, "/")
+        if (place.host, place.scheme) != (base.host, base.scheme):
+            where = f"{base.scheme}://{base.host}"
+            self.tell("index-scope", line, f"{shown(url)} is not on {where}, where this index is")
+        elif not place.path.startswith(base.directory):
+            self.tell("index-scope", line, f"{shown(url)} is outside {base.directory}, where this index is")
+
+    def _check_storage(self, place: Place, line: int) -> None:
+        if is_storage(place.host):
+            self.tell_once("storage-host", line, f"{place.host} is where files are stored: list the site's own URLs")
+
+
+def facts_of(name: str, number: int, url: str | None) -> tuple[Facts, Place | None]:
+    """The empty facts of a file, and its place."""
+    return Facts(name, number, url), place_of(url) if url else None

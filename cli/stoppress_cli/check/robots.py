@@ -1,0 +1,177 @@
+"""Checks a robots.txt: the sitemaps it names, and whether search engines may read them (R8.2)."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from stoppress_cli.check.findings import shown
+from stoppress_cli.check.input import Text
+from stoppress_cli.check.one_pass import Pass
+from stoppress_cli.check.values import check_url
+
+# RFC 9309: a crawler reads at least 500 kibibytes, and need not read more.
+CHARACTERS_MAX = 512_000
+RULES_MAX = 2_000  # of one agent
+GROUPS_MAX = 500
+SHOWN_MAX = 3  # rules in one message
+SITEMAPS_MAX = 1_000  # checked against the rules
+_FIELD = re.compile(r"\s*(user-agent|sitemap|allow|disallow)\s*:\s*([^#]*)", re.IGNORECASE)
+_SITEMAP = re.compile(r"\s*sitemap\s*:\s*(\S*)", re.IGNORECASE)
+# Fields that some engine reads and that are not checked here.
+_OTHER_FIELDS = {"crawl-delay", "request-rate", "visit-time", "host", "clean-param", "content-signal", "content-usage"}
+_AGENT = re.compile(r"\*|[a-z_-]*")  # a crawler's name, without its version
+_EVERYTHING = {"/", "/*", "*"}
+# Engines that read sitemaps, by the names of their crawlers.
+_ENGINES = {
+    "*": "every crawler without a group of its own",
+    "googlebot": "Googlebot",
+    "googlebot-news": "Googlebot-News",
+    "bingbot": "Bingbot",
+    "applebot": "Applebot",
+    "baiduspider": "Baiduspider",
+    "duckduckbot": "DuckDuckBot",
+    "seznambot": "SeznamBot",
+    "slurp": "Slurp (Yahoo)",
+    "yandex": "Yandex",
+    "yandexbot": "YandexBot",
+    "yeti": "Yeti (Naver)",
+}
+# Every named sitemap must be open to all crawlers without a group of their own, and to those that matter for news.
+_READERS = {"*", "googlebot", "googlebot-news", "bingbot"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """An Allow or a Disallow."""
+
+    pattern: str
+    allows: bool
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """The rules of the groups that name a crawler, and the line that names it first. `agent` is the name as it is written."""
+
+    agent: str
+    line: int
+    rules: list[_Rule]
+
+
+def is_robots(head: str) -> bool:
+    """Whether a text is a robots.txt: its first line, apart from comments, is a field of robots.txt."""
+    lines = [line for line in head[:4_096].splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    return bool(lines) and _FIELD.match(lines[0]) is not None
+
+
+def check_robots(text: Text, at: Pass) -> None:
+    """Checks every line, which engines are shut out, which rules a group drops, and whether each named sitemap is open."""
+    from protego import Protego  # most files that are checked are no robots.txt
+
+    content = "".join(text.pieces())[:CHARACTERS_MAX]
+    lines = list(enumerate(content.splitlines(), text.line))
+    groups = _groups(lines)
+    rules = Protego.parse(content)
+    readers = [agent for agent in groups if agent in _READERS]
+    at.facts.forbids = lambda path: any(not rules.can_fetch(path, agent) for agent in readers)
+    _check_shut_out(groups, at)
+    _check_dropped(groups, lambda path, agent: bool(rules.can_fetch(path, agent)), at)
+    for number, line in lines:
+        if field := _SITEMAP.match(line):
+            _check_sitemap(field[1], number, at)
+        elif not _FIELD.match(line):
+            _check_other(line, number, at)
+
+
+def _check_sitemap(url: str, number: int, at: Pass) -> None:
+    faults: list[str] = []
+    place = check_url(url, lambda _name, message: faults.append(message))
+    if place is None:
+        at.tell("robots-value", number, f"Sitemap: {shown(url)} is no absolute URL: write it with protocol and host")
+        return
+    for message in faults:
+        at.tell("robots-value", number, message)
+    at.facts.named.append((number, url))
+    same_host = at.base is None or place.host == at.base.host
+    if same_host and len(at.facts.named) <= SITEMAPS_MAX and at.facts.forbids and at.facts.forbids(place.path):
+        at.tell("robots-disallowed", number, f"a Disallow of this file forbids {shown(place.path)}: allow it")
+
+
+def _check_other(line: str, number: int, at: Pass) -> None:
+    text = line.partition("#")[0].strip()
+    name, colon, _ = text.partition(":")
+    if text and not (colon and name.strip().lower() in _OTHER_FIELDS):
+        message = f"{shown(name.strip())} is no field of robots.txt: write User-agent, Allow, Disallow or Sitemap"
+        at.tell("robots-unknown", number, message)
+
+
+def _check_shut_out(groups: Mapping[str, _Group], at: Pass) -> None:
+    """Reports engines that may read nothing. A group with any Allow is taken as deliberate."""
+    shut_out: dict[int, list[str]] = {}
+    for agent, group in groups.items():
+        if agent in _ENGINES and (closing := _closing(group)) and not any(rule.allows for rule in group.rules):
+            shut_out.setdefault(closing.line, []).append(_ENGINES[agent])
+    for line, names in shut_out.items():
+        message = f"this keeps {', '.join(names)} out of the whole site: allow the pages that readers should find"
+        at.tell("crawler-shut-out", line, message)
+
+
+def _check_dropped(groups: Mapping[str, _Group], may_fetch: Callable[[str, str], bool], at: Pass) -> None:
+    """Reports groups of a crawler that leave out a Disallow for all crawlers (RFC 9309, 2.2.1: a crawler reads one group only).
+
+    A group with any Allow is taken as deliberate, and so is one beside a `*` that forbids everything.
+    """
+    everyone = groups.get("*")
+    if everyone is None or _closing(everyone):
+        return
+    for agent, group in groups.items():
+        if agent == "*" or any(rule.allows for rule in group.rules):
+            continue
+        own = {rule.pattern for rule in group.rules}
+        dropped = [
+            rule.pattern
+            for rule in everyone.rules
+            if not rule.allows
+            and rule.pattern not in own
+            and may_fetch(path := _example(rule.pattern), agent)
+            and not may_fetch(path, "*")
+        ]
+        if dropped:
+            more = f" and {len(dropped) - SHOWN_MAX} more" if len(dropped) > SHOWN_MAX else ""
+            shown_rules = ", ".join(shown(pattern) for pattern in dropped[:SHOWN_MAX])
+            message = f"{group.agent} obeys this group only, so for it these rules of * do not hold: {shown_rules}{more}: repeat them"
+            at.tell("group-drops-rules", group.line, message)
+
+
+def _closing(group: _Group) -> _Rule | None:
+    """The rule that forbids everything, if the group has one."""
+    return next((rule for rule in group.rules if rule.pattern in _EVERYTHING and not rule.allows), None)
+
+
+def _example(pattern: str) -> str:
+    """A path that the pattern matches."""
+    return pattern.removesuffix("$").replace("*", "x")
+
+
+def _groups(lines: Iterable[tuple[int, str]]) -> dict[str, _Group]:
+    """The rules for each crawler that the file names. The parser gives no line numbers, so this scan does."""
+    groups: dict[str, _Group] = {}
+    agents: list[str] = []
+    naming = False
+    for number, line in lines:
+        if not (field := _FIELD.match(line)):
+            continue
+        name, value = field[1].lower(), field[2].strip()
+        if name == "user-agent":
+            agent = _AGENT.match(value.lower())
+            agents = [*(agents if naming else []), agent[0] if agent else ""]
+            if len(groups) < GROUPS_MAX:
+                groups.setdefault(agents[-1], _Group(value, number, []))
+            naming = True
+        elif name in {"allow", "disallow"}:
+            naming = False
+            for agent_name in dict.fromkeys(agents):
+                group = groups.get(agent_name)
+                if value and group and len(group.rules) < RULES_MAX:
+                    group.rules.append(_Rule(value, name == "allow", number))
+    return groups

@@ -1,0 +1,259 @@
+"""Checks single values: URLs, dates, titles. Reports faults through `tell(name of the rule, message)`."""
+
+import html
+import ipaddress
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, time, timedelta
+from functools import lru_cache
+from urllib.parse import urlsplit
+
+from stoppress.primitives.instants import utc
+from stoppress_cli.check.findings import shown
+from stoppress_cli.check.protocol import LOC_CHARACTERS_MAX
+
+Tell = Callable[[str, str], None]
+
+DEFAULT_PORTS = {"http": 80, "https": 443}
+HOST_CHARACTERS_MAX = 253  # RFC 1035, as text
+LABEL_CHARACTERS_MAX = 63
+
+# Most URLs match this, and need no further check.
+_PLAIN_URL = re.compile(r"(https?)://([a-z0-9-]+(?:\.[a-z0-9-]+)+)(/[A-Za-z0-9._~/!()*+,=-]*)")
+_URI = re.compile(r"(?:[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*")
+_NOT_URI = re.compile(r"%(?![0-9A-Fa-f]{2}).{0,2}|[^A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]")
+_LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?")
+_TRACKING = re.compile(
+    r"(?:^|[?&;#])(utm_\w+|xtor|partner|emc|wt_mc|fbclid|gclid|dclid|msclkid|mc_cid|mc_eid|igshid|ocid|cmpid"
+    r"|at_(?:medium|campaign))(?==|&|$)",
+    re.IGNORECASE,
+)
+_SESSION = re.compile(
+    r";jsessionid=|[?&;](?:phpsessid|jsessionid|aspsessionid\w*|session_?id|cftoken)=|[?&;]sid=(?=\d*[a-z])(?=[a-z]*\d)\w{8,}|/\(s\(\w{24}\)\)/",
+    re.IGNORECASE,
+)
+# Hosts of buckets and distributions, which no publisher's site has (R1.9).
+_STORAGE = re.compile(
+    r"(?:.*[.-])?s3(?:[.-][a-z0-9.-]+)?\.amazonaws\.com(?:\.cn)?|[a-z0-9]+\.cloudfront\.net|storage\.googleapis\.com"
+    r"|.*\.storage\.googleapis\.com|.*\.blob\.core\.windows\.net|.*\.r2\.cloudflarestorage\.com|.*\.r2\.dev"
+)
+
+_ESCAPE = re.compile(r"&(?:amp|lt|gt|quot|apos|#\d{1,7}|#[xX][0-9a-fA-F]{1,6});")
+_NAMED_ENTITY = re.compile(r"&[A-Za-z][A-Za-z0-9]{1,31};")
+# Elements of HTML that CMSs leave in headlines. Any other "<x>" may belong to the headline.
+_MARKUP = re.compile(
+    r"</?(?:a|abbr|b|big|br|cite|code|del|div|em|font|h[1-6]|i|img|ins|li|mark|p|q|s|small|span|strike|strong|sub|sup|tt|u"
+    r"|ul|wbr)(?:\s+[A-Za-z-]+\s*=[^<>]*)?\s*/?>|<!--|<!\[CDATA\[",
+    re.IGNORECASE,
+)
+_LOOSE = re.compile(r"[\t\n\r]| {2}")
+# Characters without a visible form. XML 1.0 allows some of them: C1 controls, DEL, noncharacters.
+CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufffe\uffff]")
+
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
+_SECONDS = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?(Z|[+-]\d\d:\d\d)")
+_MINUTES = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(?:Z|[+-]\d\d:\d\d)")
+_MONTH = re.compile(r"(\d{4})(?:-(\d\d))?")
+_WITHOUT_ZONE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d+)?)?")
+# The offsets of XML Schema. The world's time zones reach from -12:00 to +14:00.
+_ZONE = re.compile(r"Z|[+-](?:(?:0\d|1[0-3]):[0-5]\d|14:00)")
+_ZONE_CHARACTERS = len("+00:00")
+_USE = "write a time with seconds and zone, such as 2026-11-20T08:00:00Z"
+
+# A day begins first at UTC+14 and ends last at UTC-12.
+_EAST, _WEST = timedelta(hours=14), timedelta(hours=12)
+_A_DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The parts of a URL: protocol, path, and host in lower case with any port that is not the default."""
+
+    scheme: str
+    host: str
+    path: str
+
+    @property
+    def directory(self) -> str:
+        """The path up to its last slash."""
+        return self.path[: self.path.rfind("/") + 1] or "/"
+
+    @property
+    def is_home(self) -> bool:
+        return self.path in {"", "/"}
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """The time that a date means: an instant, or a day in any time zone."""
+
+    at: datetime
+    is_day: bool = False
+
+    @property
+    def earliest(self) -> datetime:
+        return self.at - _EAST if self.is_day else self.at
+
+    @property
+    def latest(self) -> datetime:
+        return self.at + _A_DAY + _WEST if self.is_day else self.at
+
+    @property
+    def end_in_utc(self) -> datetime:
+        return self.at + _A_DAY if self.is_day else self.at
+
+
+def place_of(url: str) -> Place | None:
+    """The parts of an http or https URL, or None if it is not absolute. Reports nothing."""
+    if plain := _PLAIN_URL.fullmatch(url):
+        return Place(plain[1], plain[2], plain[3])
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        return None
+    scheme = parts.scheme.lower()
+    if scheme not in DEFAULT_PORTS or not host:
+        return None
+    name = f"[{host}]" if ":" in host else host
+    path = parts.path or "/"
+    if path == "/" and parts.query:
+        path = f"/?{parts.query}"  # a page of its own, not the home page
+    return Place(scheme, name if port in (None, DEFAULT_PORTS[scheme]) else f"{name}:{port}", path)
+
+
+def check_url(text: str, tell: Tell) -> Place | None:
+    """Checks the URL of a page, a sitemap or an image (R1.2, R1.4 to R1.6). Returns its parts, or None."""
+    url = text.strip()
+    if url != text and url:
+        tell("loc-white-space", f"{shown(text)} has white space around it: take it out")
+    if len(url) <= LOC_CHARACTERS_MAX and (plain := _PLAIN_URL.fullmatch(url)) and not _host_fault(plain[2]):
+        return Place(plain[1], plain[2], plain[3])
+    if not url:
+        tell("loc-empty", "there is no URL in it: name the page, or leave the entry out")
+        return None
+    place = place_of(url)
+    if place is None:
+        tell("loc-not-absolute", f"{shown(url)} is no absolute http or https URL: write it with protocol and host")
+        return None
+    _check_parts(url, place, tell)
+    return place
+
+
+def _check_parts(url: str, place: Place, tell: Tell) -> None:
+    if len(url) > LOC_CHARACTERS_MAX:
+        message = f"{shown(url)} has {len(url):,} characters, and the limit is {LOC_CHARACTERS_MAX:,}: shorten it"
+        tell("loc-too-long", message)
+    authority = urlsplit(url).netloc
+    host = (urlsplit(url).hostname or "").lower()
+    if fault := _host_fault(host):
+        tell("loc-host", f"the host of {shown(url)} {fault}")
+    elif not _URI.fullmatch(url):
+        wrong = _NOT_URI.search(url)
+        tell("loc-characters", f"{shown(url)} has {shown(wrong[0]) if wrong else 'something'} in it: percent-encode it")
+    if escape := _ESCAPE.search(url):
+        tell("escaped-twice", f"{shown(url)} still has {escape[0]} after unescaping: escape once")
+    if "#" in url:
+        tell("loc-fragment", f"{shown(url)} has a fragment: leave out what follows the #")
+    if "@" in authority:
+        tell("loc-user-information", f"the URL of {shown(place.host)} has a user name in it: take it out")
+    if _SESSION.search(url):
+        tell("loc-session", f"{shown(url)} has a session id: take it out")
+    query = url.partition("?")[2] or url.partition("#")[2]
+    if names := _TRACKING.findall(query):
+        tell("loc-tracking", f"{shown(url)} has tracking parameters ({', '.join(names[:5])}): take them out")
+    if authority.rpartition("@")[2].endswith(f":{DEFAULT_PORTS[place.scheme]}"):
+        tell("default-port", f"{shown(url)} contains the default port: leave it out")
+
+
+@lru_cache(maxsize=1_024)
+def _host_fault(host: str) -> str | None:
+    """The fault of a host (in lower case, without port), or None."""
+    if not host.isascii():
+        return "is not ASCII: write it in punycode (xn--…)"
+    if ":" in host or host.replace(".", "").isdigit():
+        try:
+            ipaddress.ip_address(host)
+        except ValueError:
+            return "is no IP address"
+        return None
+    labels = host.removesuffix(".").split(".")
+    if len(host) > HOST_CHARACTERS_MAX or not all(
+        len(label) <= LABEL_CHARACTERS_MAX and _LABEL.fullmatch(label) for label in labels
+    ):
+        return "is no host name"
+    return None
+
+
+@lru_cache(maxsize=1_024)
+def is_storage(host: str) -> bool:
+    """Whether a host belongs to a bucket or a distribution (R1.9)."""
+    return len(host) <= HOST_CHARACTERS_MAX and _STORAGE.fullmatch(host) is not None
+
+
+def read_date(text: str) -> tuple[Moment | None, str | None, str]:
+    """The time that a date means, the kind of fault ("form", "precision" or None), and the message (R1.17, R2.11)."""
+    try:
+        full, minutes = _SECONDS.fullmatch(text), _MINUTES.fullmatch(text)
+        if (full or minutes) and not text.endswith("Z") and not _ZONE.fullmatch(text[-_ZONE_CHARACTERS:]):
+            return None, "form", f"{shown(text)} has an offset that no time zone has: {_USE}"
+        if full:
+            return Moment(_instant(f"{full[1]}{(full[2] or '')[:7]}{full[3]}")), None, ""
+        if _DAY.fullmatch(text):
+            return _day(text), None, ""
+        if minutes:
+            return Moment(_instant(text)), "precision", f"{shown(text)} has no seconds, which the schema wants: {_USE}"
+        if month := _MONTH.fullmatch(text):
+            _day(f"{month[1]}-{month[2] or '01'}-01")
+            return None, "precision", f"{shown(text)} has no day, which the schema wants: {_USE}"
+    except ValueError:
+        return None, "form", f"{shown(text)} is a date that does not exist"
+    if _WITHOUT_ZONE.fullmatch(text):
+        return None, "form", f"{shown(text)} has no zone: add Z, or an offset such as +01:00"
+    return None, "form", f"{shown(text)} is no date of a sitemap: {_USE}"
+
+
+def _instant(text: str) -> datetime:
+    return utc(datetime.fromisoformat(text))
+
+
+def _day(text: str) -> Moment:
+    return Moment(utc(datetime.combine(datetime.fromisoformat(text), time(), UTC)), is_day=True)
+
+
+def check_lastmod(text: str, now: datetime, tell: Tell) -> Moment | None:
+    """Checks a lastmod, or another date that must not be in the future (R1.17)."""
+    trimmed = text.strip()
+    if trimmed != text:
+        tell("date-white-space", f"the date {shown(text)} has white space around it: take it out")
+    moment, fault, message = read_date(trimmed)
+    if fault:
+        tell(f"date-{fault}", message)
+    if moment and moment.earliest > now:
+        tell("date-future", f"{shown(trimmed)} is in the future: write when the page last changed")
+    return moment
+
+
+def check_plain_text(text: str) -> str | None:
+    """The reason why a title or a name is not plain text (R2.12), or None."""
+    if markup := _MARKUP.search(text):
+        return f"markup ({shown(markup[0])})"
+    if escape := _ESCAPE.search(text) or next(
+        (entity for entity in _NAMED_ENTITY.finditer(text) if html.unescape(entity[0]) != entity[0]), None
+    ):
+        return f"an entity ({escape[0]}) after unescaping"
+    return None
+
+
+def is_escaped_twice(text: str) -> bool:
+    """Whether a value still has escapes of XML after unescaping (R1.2)."""
+    return _ESCAPE.search(text) is not None
+
+
+def is_spaced(text: str) -> bool:
+    """Whether a text has white space around it, or anything but single spaces between its words.
+
+    Non-breaking spaces are allowed: French typography has them before colons.
+    """
+    return text != text.strip() or _LOOSE.search(text) is not None

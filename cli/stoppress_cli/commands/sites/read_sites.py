@@ -1,0 +1,206 @@
+"""The commands of `stoppress sites` that change nothing."""
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from stoppress.aws import due, secrets, site_versions, sites
+from stoppress.aws.site_versions import Version, check_document
+from stoppress.model.site import HOST, BadConfiguration, read_site, schema as site_schema
+from stoppress.show.page_token import PAGE_SECRET, page_token
+from stoppress.show.site import Access
+from stoppress.sitemaps.robots import named_in_robots, robots_lines
+from stoppress_cli.commands.secrets import missing as missing_secrets
+from stoppress_cli.connect import BadRequest
+from stoppress_cli.options import HERE, READS, Commands, Json
+from stoppress_cli.output import ATTENTION, OK, console, counted, fail, print_answer, print_json, print_rows
+
+app = Commands()
+
+Host = Annotated[str, typer.Argument(metavar="HOST", help="Host of the site.")]
+File = Annotated[
+    str, typer.Argument(metavar="FILE", help="JSON document of one site, with all its feeds; - for stdin.")
+]
+APPLIED, WAITING, UNREADABLE = "applied", "not yet applied", "unreadable"
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A site in the list. Version, sources and feeds are those in force, None where no version can be read."""
+
+    host: str
+    state: str
+    version: int | None = None
+    sources: tuple[str, ...] | None = None
+    feeds: int | None = None
+
+
+@app.command("list", effect=READS, example="stoppress sites list --stack stoppress", is_over_sites=True)
+def list_sites(as_json: Json = False) -> None:
+    """List the sites, and whether each configuration is applied to the files.
+
+    Exit code 0: all are applied; 1: one is not yet applied; 2: the stack cannot be reached, or the newest version of a site cannot be
+    read.
+    """
+    rows = listing()
+    if as_json:
+        print_json([asdict(row) for row in rows])
+    else:
+        headings = ("host", "state", "version", "feeds", "sources")
+        print_rows(
+            headings, [(row.host, row.state, row.version, row.feeds, ", ".join(row.sources or ())) for row in rows]
+        )
+    raise typer.Exit(OK if all(row.state == APPLIED for row in rows) else ATTENTION)
+
+
+@app.command("show", effect=READS, example="stoppress sites show www.example.com --stack stoppress")
+def show(host: Host, as_json: Json = False) -> None:
+    """Print the newest configuration of a site, as `put` reads it; with --json also its version and state.
+
+    Exit code 0: printed; 2: the site is unknown, its newest version cannot be read, or the stack cannot be reached. A version that
+    cannot be read is printed as it is.
+    """
+    version = newest(host)
+    try:
+        read_site(str(version.document), version.number)
+    except BadConfiguration:
+        console.print(version.document)
+        raise
+    document = json.loads(str(version.document))
+    if not as_json:
+        print_json(document)
+        return
+    [state] = [row.state for row in listing() if row.host == host]
+    report = {"host": host, "state": state, "version": version.number, "at": version.at.isoformat()}
+    print_json(report | {"author": version.author, "configuration": document})
+
+
+@app.command("history", effect=READS, example="stoppress sites history www.example.com --stack stoppress")
+def history(host: Host, as_json: Json = False) -> None:
+    """List all versions of a site, the newest first: when each was written, and by whom.
+
+    Exit code 0: listed; 1: the site has no version; 2: the stack cannot be reached.
+    """
+    rows = [
+        {
+            "version": version.number,
+            "at": version.at.isoformat(timespec="seconds"),
+            "author": version.author,
+            "is_removal": version.document is None,
+        }
+        for version in site_versions.history(host)
+    ]
+    if as_json:
+        print_json(rows)
+    else:
+        cells = [(row["version"], row["at"], row["author"], "removed" if row["is_removal"] else "") for row in rows]
+        print_rows(("version", "at", "author", ""), cells)
+    raise typer.Exit(OK if rows else ATTENTION)
+
+
+@app.command("check", effect=READS, example="stoppress sites check site.json --stack stoppress", may_lack_stack=True)
+def check(access: Access | None, file: File, as_json: Json = False) -> None:
+    """Check a site's document as the functions read it. With a stack, also look for the secrets of its sources.
+
+    Exit code 0: the document can be put; 1: it has errors, or a secret does not exist; 2: there is no such file, or the stack cannot be
+    reached.
+    """
+    faults, missing, lines = [], [], []
+    try:
+        site = check_document(read_text(file))
+        missing = missing_secrets(site) if access else []
+        lines = [f"{site.host}: {counted(len(site.feeds), 'feed')}, no errors"]
+    except BadConfiguration as error:
+        faults = lines = str(error).splitlines()
+    if missing:
+        lines = [
+            f"sources.{source}: there is no secret {secret}: `stoppress secrets put` creates it"
+            for source, secret in missing
+        ]
+    rows = [{"source": source, "secret": secret} for source, secret in missing]
+    print_answer({"errors": faults, "missing_secrets": rows}, lines, as_json=as_json)
+    raise typer.Exit(ATTENTION if faults or missing else OK)
+
+
+@app.command("schema", effect=HERE, example="stoppress sites schema > site.schema.json")
+def schema() -> None:
+    """Print the JSON Schema of a site's document, for editors of JSON.
+
+    Exit code 0.
+    """
+    print_json(site_schema())
+
+
+@app.command("robots", effect=READS, example="stoppress sites robots www.example.com --stack stoppress")
+def robots(host: Host, as_json: Json = False) -> None:
+    """Print the `Sitemap:` lines for a site's robots.txt.
+
+    Exit code 0: printed; 2: the site is unknown, or the stack cannot be reached.
+    """
+    site = sites.load(host)
+    lines = list(robots_lines(site, named_in_robots(site)))
+    print_answer({"site": host, "lines": lines}, lines, as_json=as_json)
+
+
+@app.command("page", effect=READS, example="stoppress sites page www.example.com --stack stoppress")
+def page(host: Host, as_json: Json = False) -> None:
+    """Print the address of a site's page for editors. Whoever has the address can read the page.
+
+    Exit code 2: the stack was deployed without StatusPage=yes, has no such site, or cannot be reached.
+    """
+    start = os.environ.get("PAGES_URL")
+    if start is None:
+        raise BadRequest("the stack has no pages: deploy it with the parameter StatusPage=yes")
+    site = sites.load(host)
+    try:
+        secret = secrets.load(PAGE_SECRET)[0]
+    except secrets.NoSecret as error:
+        raise BadRequest(str(error)) from None
+    address = f"{start}/{site.host}/{page_token(secret, site.host)}"
+    print_answer({"site": site.host, "address": address}, [address], as_json=as_json)
+
+
+def listing() -> list[Listing]:
+    """Return all sites, with the state of each."""
+    good, bad = sites.load_all()
+    waiting = {record.name.partition("#")[2] for record in _changes_under_way()}
+    states = dict.fromkeys(waiting, WAITING) | {site.host: UNREADABLE for site in bad}
+    rows = [
+        Listing(site.host, states.get(site.host, APPLIED), site.version, tuple(sorted(site.sources)), len(site.feeds))
+        for site in good
+    ]
+    rows += [Listing(site.host, UNREADABLE) for site in bad if site.host not in {row.host for row in rows}]
+    return sorted(rows, key=lambda row: row.host)
+
+
+def _changes_under_way() -> Iterator[due.Due]:
+    return (record for record in due.every(due.SITES) if record.name.startswith(f"{due.CONFIGURATION}#"))
+
+
+def newest(host: str) -> Version:
+    """Return the newest version of a site. Raises BadRequest for a host that is unknown or removed."""
+    version = newest_or_none(host)
+    if version is None or version.document is None:
+        known = ", ".join(sites.hosts()) or "none"
+        raise BadRequest(f"unknown site {host!r}: choose one of {known}")
+    return version
+
+
+def newest_or_none(host: str) -> Version | None:
+    """Return the newest version of a site, also of a removed one; None for an unknown host."""
+    current = sites.read_current(host) if HOST.fullmatch(host) else None
+    return site_versions.version(host, current.version) if current else None
+
+
+def read_text(file: str) -> str:
+    """Return the text of a document. Exits with FAILED if there is no such file."""
+    try:
+        return sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        return fail(f"{file}: {error}")

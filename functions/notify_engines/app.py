@@ -1,0 +1,68 @@
+"""Notifies search engines of the pages that changed in the files: see `stoppress.notify.engines`."""
+
+import os
+from datetime import UTC, datetime
+from typing import Any
+
+from aws_lambda_powertools import Logger
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+from stoppress.aws import sites
+from stoppress.aws.clients import in_time
+from stoppress.aws.metrics import publish
+from stoppress.aws.queues import receive_count, retry_later
+from stoppress.notify.engines import Notified, notify_engines, sweep
+from stoppress.primitives.deadline import Deadline
+
+# Seconds after the deadline: to end the fetch of a page, notify the engines, and write the pages' states.
+RESERVE_SECONDS = 45.0
+
+logger = Logger()
+
+
+@logger.inject_lambda_context
+@in_time
+def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, list[dict[str, str]]] | None:
+    """Handle a batch of the engines queue, and answer with the messages that must come again; or sweep each hour."""
+    now = datetime.now(UTC)
+    if "Records" not in event:
+        _sweep(now)
+        return None
+    # Messages that were delivered most often go first. Otherwise one could be postponed until it becomes a dead letter.
+    records: list[dict[str, Any]] = sorted(event["Records"], key=receive_count, reverse=True)
+    deadline = Deadline(context.get_remaining_time_in_millis, RESERVE_SECONDS)
+    done = notify_engines({record["messageId"]: record["body"] for record in records}, now, deadline)
+    _log(done)
+    publish(
+        {
+            "PagesNotified": len(done.notified),
+            "PagesNotReady": len(done.not_ready),
+            "EnginesFailed": len(done.engines_failing),
+            "WorkFailed": len(done.failed),
+        }
+    )
+    again = [record for record in records if record["messageId"] in done.failed.keys() | done.postponed]
+    for error in retry_later(os.environ["ENGINES_QUEUE_URL"], again):
+        logger.warning("not delayed", reason=repr(error))
+    return {"batchItemFailures": [{"itemIdentifier": record["messageId"]} for record in again]}
+
+
+def _sweep(now: datetime) -> None:
+    known, _ = sites.load_all()
+    failed = sweep(known, now)
+    for host, error in failed.items():
+        logger.warning("not swept", site=host, reason=repr(error))
+    publish({"WorkFailed": len(failed)})
+
+
+def _log(done: Notified) -> None:
+    for site, url in done.notified:
+        logger.info("notified", site=site, url=url)
+    for site, url in done.later:
+        logger.info("notified later", site=site, url=url)
+    for site, url, reason in done.not_ready:
+        logger.warning("page not ready", site=site, url=url, reason=reason)
+    for site, reason in done.engines_failing.items():
+        logger.warning("engine rejects notifications", site=site, reason=reason)
+    for error in {repr(error) for error in done.failed.values()}:
+        logger.warning("failed", reason=error)

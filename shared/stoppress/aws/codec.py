@@ -1,0 +1,101 @@
+"""Turn dataclasses into items of the table and back, by the types of their fields.
+
+A field at its default is left out. Tuples become lists. Instants become text, without a fraction if they are whole seconds. A
+dataclass within another one becomes the list of its values, because names count towards an item's size. The table counts `rev`, so
+it is only read.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, fields, is_dataclass
+from datetime import datetime
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, NamedTuple, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
+
+T = TypeVar("T")
+# None: the table takes the value as it is.
+_Convert: TypeAlias = Callable[[Any], Any] | None
+
+
+class _Form(NamedTuple):
+    name: str
+    default: Any
+    write: _Convert
+    read: _Convert
+
+
+def to_item(value: Any, key: tuple[str, str], *, without: tuple[str, ...] = (), **more: Any) -> dict[str, Any]:
+    """Return the item of a dataclass under a key; `without` names fields that the key has already."""
+    item = {"pk": key[0], "sk": key[1], **more}
+    for name, default, write, _ in _forms(value.__class__).values():
+        part = getattr(value, name)
+        # Comparing with None by identity spares a nested dataclass a slow comparison.
+        if part is not default and (default is None or part != default):
+            item[name] = write(part) if write else part
+    for name in (*without, "rev"):
+        item.pop(name, None)
+    return item
+
+
+def from_item(kind: Callable[..., T], item: Mapping[str, Any], **given: Any) -> T:
+    """Return the dataclass in an item. `given` are fields that the item lacks, because its key has them."""
+    forms = _forms(kind)
+    values = {
+        name: form.read(value) if form.read else value for name, value in item.items() if (form := forms.get(name))
+    }
+    return kind(**values | given)
+
+
+@cache
+def _forms(kind: Any) -> dict[str, _Form]:
+    hints = get_type_hints(kind)
+    return {field.name: _Form(field.name, _default(field), *_converters(hints[field.name])) for field in fields(kind)}
+
+
+def _default(field: Field[Any]) -> Any:
+    return field.default if field.default_factory is MISSING else field.default_factory()
+
+
+def _converters(hint: Any) -> tuple[_Convert, _Convert]:
+    """How values of a type are written and read."""
+    kinds = [kind for kind in get_args(hint) if kind is not NoneType] if isinstance(hint, UnionType) else [hint]
+    kind, of = get_origin(kinds[0]) or kinds[0], get_args(kinds[0])
+    if len(kinds) > 1:
+        return None, lambda value: value if isinstance(value, str) else int(value)
+    if kind is int:
+        return None, int
+    if kind is datetime:
+        return _instant, datetime.fromisoformat
+    if is_dataclass(kind):
+        return _values, lambda values: _from_values(kind, values)
+    if kind is tuple:
+        write, read = _converters(of[0])
+        return _each(list, write), _each(tuple, read)
+    if kind is Mapping:
+        write, read = _converters(of[1])
+        return _each_value(write), _each_value(read)
+    return None, None
+
+
+def _instant(instant: datetime) -> str:
+    return instant.replace(tzinfo=None).isoformat() + "Z"
+
+
+def _each(kind: type, convert: _Convert) -> _Convert:
+    return (lambda parts: kind(map(convert, parts))) if convert else kind
+
+
+def _each_value(convert: _Convert) -> _Convert:
+    return (lambda values: {name: convert(value) for name, value in values.items()}) if convert else dict
+
+
+def _values(value: Any) -> list[Any]:
+    parts = ((form.write, getattr(value, name)) for name, form in _forms(value.__class__).items())
+    return [part if part is None or write is None else write(part) for write, part in parts]
+
+
+def _from_values(kind: Any, values: list[Any]) -> Any:
+    forms = zip(_forms(kind).values(), values, strict=True)
+    return kind(
+        **{form.name: value if value is None or form.read is None else form.read(value) for form, value in forms}
+    )

@@ -1,0 +1,119 @@
+"""The index of time: one partition for each kind of work, the instant at which it is due as sort key.
+
+A query of a partition up to now finds what is due, for one site or for ten thousand. A record points to the work and does not contain
+it. It stays until the work is done: `roll_window` deletes it then, or moves it to a later instant.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from stoppress.aws import table
+from stoppress.aws.items import file_pk, read_news
+from stoppress.aws.table import Put
+from stoppress.model.news_window import window_end
+from stoppress.primitives.instants import exact, parse
+
+# The messages of `due#<site>`: articles that are released, and files that were emptied a day ago.
+MESSAGES = "due-messages"
+# News sitemaps whose oldest entry expires.
+EXPIRIES = "due-expiries"
+# Sites whose files must be rewritten after a change, and sites and functions that must give a sign of life.
+SITES = "due-sites"
+KINDS = (EXPIRIES, MESSAGES, SITES)
+
+CONFIGURATION, SILENCE, RECONCILIATION = "configuration", "silence", "reconciliation"
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """A record: its kind, when it is looked at, and what it points to."""
+
+    kind: str
+    at: datetime
+    name: str
+
+    @property
+    def put(self) -> Put:
+        return Put({"pk": self.kind, "sk": self.sk}, guarded=False)
+
+    @property
+    def sk(self) -> str:
+        return f"{exact(self.at)}#{self.name}"
+
+
+def messages(host: str, at: datetime) -> Put:
+    """Return the record of the messages of a site that are due at this instant. Its name keeps the instant when it is moved."""
+    return Due(MESSAGES, at, f"{host}#{exact(at)}").put
+
+
+def expiry(host: str, file: str, at: datetime) -> Put:
+    """Return the record of a news sitemap whose oldest entry expires at this instant."""
+    return Due(EXPIRIES, at, f"{host}/{file}").put
+
+
+def configuration(host: str, at: datetime) -> Put:
+    """Return the record of a site whose configuration changed."""
+    return Due(SITES, at, f"{CONFIGURATION}#{host}").put
+
+
+def silence(host: str, at: datetime) -> Put:
+    """Return the record of a site that must have had an event by this instant."""
+    return Due(SITES, at, f"{SILENCE}#{host}").put
+
+
+def reconciliation(at: datetime) -> Put:
+    """Return the record of the nightly comparison, which must have run by this instant."""
+    return Due(SITES, at, f"{RECONCILIATION}#").put
+
+
+def until(kind: str, now: datetime) -> Iterator[Due]:
+    """Yield the records of a kind that are due, the oldest first."""
+    return _read(kind, exact(now) + "~")
+
+
+def every(kind: str) -> Iterator[Due]:
+    """Yield all records of a kind, the oldest first."""
+    return _read(kind, None)
+
+
+def _read(kind: str, below: str | None) -> Iterator[Due]:
+    """Read records eventually consistent, for half the price: one that is missed is there in the next minute."""
+    for item in table.query(kind, below=below, consistent=False):
+        at, _, name = item["sk"].partition("#")
+        yield Due(kind, parse(at), name)
+
+
+def changed_site(record: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Return host and due record of a changed site from a stream record of `current`; None for any other stream record."""
+    host = record["Keys"]["pk"]["S"].removeprefix("site#")
+    if host == record["Keys"]["pk"]["S"]:
+        return None
+    return host, configuration(host, parse(record["NewImage"]["due"]["S"])).item["sk"]
+
+
+def write(put: Put) -> None:
+    """Write a record by itself."""
+    table.put_if(put.item)
+
+
+def write_next_expiry(host: str, file: str) -> bool:
+    """Write the record of the oldest entry of a news sitemap. Return False if it has no entry."""
+    oldest = next(table.query(file_pk(host, file), page_size=1), None)
+    if oldest:
+        write(expiry(host, file, window_end(read_news(oldest).published)))
+    return oldest is not None
+
+
+def done(record: Due) -> None:
+    """Delete a record: its work is done."""
+    table.delete(record.kind, record.sk)
+
+
+def move(record: Due, at: datetime) -> Due:
+    """Have a record looked at again at this instant. Written before the old one is deleted, so that a crash loses neither."""
+    moved = Due(record.kind, at, record.name)
+    write(moved.put)
+    done(record)
+    return moved

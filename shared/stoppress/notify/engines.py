@@ -1,0 +1,309 @@
+"""Check the pages that changed in the files, and notify search engines of those that are ready.
+
+`notify.changed_files` has marked the pages and sent a message for each. Nothing here delays or fails a publication.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+
+from stoppress.aws import bucket, items, queues, table
+from stoppress.aws.bucket import Overtaken
+from stoppress.http import client
+from stoppress.http.errors import FetchError, Refused
+from stoppress.model.file_headers import CACHE_FRESH, CONTENT_TYPES
+from stoppress.model.file_names import INDEX_FILE
+from stoppress.model.news_window import NEWS_WINDOW
+from stoppress.model.site import Site
+from stoppress.notify import google, indexnow
+from stoppress.notify.changed_files import compare, file_message, forget_failing, mark, note_sweep, page_message
+from stoppress.notify.changes import GONE, Change
+from stoppress.notify.fetch import check_pages
+from stoppress.notify.indexnow import Meaning
+from stoppress.notify.page import Expected, PageVerdict
+from stoppress.notify.state import (
+    CHECKED_FOR,
+    INDEXNOW,
+    PAUSE,
+    SLOW_CHECK_SECONDS,
+    TRIED_FOR,
+    PageState,
+    after_failed_check,
+    delay,
+    failing_item,
+    is_ready,
+    next_step,
+    notified_pk,
+    page_key,
+    pages_in,
+    read_page,
+)
+from stoppress.notify.store import ATTEMPTS_MAX, note_answer, notified_site, paused_seconds, update_page, write_page
+from stoppress.primitives.deadline import NEVER, Deadline
+
+# The hourly sweep compares the files that changed in this time, in case their events were lost. Older changes are left out.
+SWEPT_FILES = NEWS_WINDOW
+# The sweep skips a page that changed or was checked within this time: its own messages are on their way.
+SWEPT_PAGES = timedelta(seconds=2 * SLOW_CHECK_SECONDS)
+# When to look again at a page that another run claims: its ten minutes, and one more.
+CLAIMED_SECONDS = int(PAUSE.total_seconds())
+
+
+@dataclass
+class Notified:
+    """What a run did. `notified` has site and URL; `not_ready` a reason too. `later`: pages that an engine did not take.
+
+    `engines_failing` has, by host, why engines reject notifications. `failed` has errors by message id, `postponed` the ids of messages
+    for which there was no time.
+    """
+
+    notified: list[tuple[str, str]] = field(default_factory=list)
+    not_ready: list[tuple[str, str, str]] = field(default_factory=list)
+    later: list[tuple[str, str]] = field(default_factory=list)
+    engines_failing: dict[str, str] = field(default_factory=dict)
+    failed: dict[str, Exception] = field(default_factory=dict)
+    postponed: set[str] = field(default_factory=set)
+
+    def note_failing(self, host: str, reason: str) -> None:
+        """Note why an engine rejects notifications."""
+        before = self.engines_failing.get(host)
+        self.engines_failing[host] = f"{before}; {reason}" if before else reason
+
+
+@dataclass
+class _Work:
+    """What the messages of a batch ask for, each with the ids of its messages."""
+
+    files: defaultdict[tuple[str, str], list[str]] = field(default_factory=lambda: defaultdict(list))
+    pages: defaultdict[str, dict[str, list[str]]] = field(
+        default_factory=lambda: defaultdict(lambda: defaultdict(list))
+    )
+    questions: defaultdict[str, google.Questions] = field(default_factory=lambda: defaultdict(google.Questions))
+
+    def add(self, id_: str, body: str) -> None:
+        """Add a message. Raises ValueError, TypeError, KeyError or RecursionError for one that asks for nothing."""
+        document = json.loads(body)
+        if "page" in document:
+            self.pages[document["site"]][document["page"]].append(id_)
+        elif google.is_question(document):
+            self.questions[document["site"]].add(id_, document)
+        else:
+            self.files[document["detail"]["site"], document["detail"]["file"]].append(id_)
+
+    def steps(
+        self, now: datetime, deadline: Deadline, done: Notified
+    ) -> Iterator[tuple[list[str], Callable[[], None]]]:
+        """The steps of a run, each with the ids of its messages. Questions come last: notifying does not wait for answers."""
+        for (host, file), ids in self.files.items():
+            yield ids, partial(compare, host, file, now)
+        for host, urls in self.pages.items():
+            ids = [id_ for each in urls.values() for id_ in each]
+            yield ids, partial(notify_pages, host, list(urls), now, deadline, done)
+        for host, questions in self.questions.items():
+            yield questions.ids, partial(_ask_google, host, questions, now, deadline, done)
+
+
+def notify_engines(messages: Mapping[str, str], now: datetime, deadline: Deadline = NEVER) -> Notified:
+    """Handle messages by id. Messages in `failed`, and in `postponed` for lack of time, must come again."""
+    done, work = Notified(), _Work()
+    for id_, body in messages.items():
+        try:
+            work.add(id_, body)
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            done.failed[id_] = ValueError(f"the message names no file or page: {error!r}")
+    for ids, step in work.steps(now, deadline, done):
+        if deadline.is_over():
+            done.postponed |= set(ids)
+            continue
+        try:
+            step()
+        except Exception as error:  # noqa: BLE001 - the other files and sites go on
+            done.failed |= dict.fromkeys(ids, error)
+    return done
+
+
+def _ask_google(host: str, questions: google.Questions, now: datetime, deadline: Deadline, done: Notified) -> None:
+    if reason := google.ask(host, questions, now, deadline):
+        done.note_failing(host, reason)
+
+
+# ── pages ──
+
+
+def notify_pages(host: str, urls: Sequence[str], now: datetime, deadline: Deadline, done: Notified) -> None:
+    """Check pages of a site, and notify the engines of those that are ready. The others get a message for later."""
+    site = notified_site(host)
+    if site is None:
+        return
+    engine_key = notified_pk(host), INDEXNOW
+    claim_keys = {url: items.claim_key(host, url) for url in urls}
+    stored = table.get_many([engine_key, *(page_key(host, url) for url in urls), *claim_keys.values()])
+    engine = stored.pop(engine_key, {})
+    live = {url: items.read_claim(stored.pop(key), url).live for url, key in claim_keys.items() if key in stored}
+    states = list(_as_claimed(host, map(read_page, stored.values()), live, now))
+    steps = {state.url: next_step(state, now) for state in states}
+    again = [(state.url, steps[state.url].seconds) for state in states if steps[state.url].action == "wait"]
+    due = [state for state in states if steps[state.url].action == "check"]
+    if due and (seconds := paused_seconds(engine, now)):
+        again += [(state.url, seconds) for state in due if now < state.changed + CHECKED_FOR]
+        due = []
+    verdicts = check_pages([Expected(state.url, state.published) for state in due], deadline) if due else {}
+    claimed: list[PageState] = []
+    for state in due:
+        verdict = verdicts[state.url]
+        if not is_ready(state, verdict):
+            again += _not_ready(site, state, verdict, now, done)
+        elif mine := _claimed(host, state, now):
+            claimed.append(mine)
+        else:  # another run notifies engines of the page, and may be killed
+            again.append((state.url, CLAIMED_SECONDS))
+    if claimed:
+        again += _notify(site, engine, claimed, now, done)
+    queues.send_engines((page_message(host, url), seconds) for url, seconds in again)
+
+
+def _as_claimed(host: str, states: Iterable[PageState], live: Mapping[str, bool], now: datetime) -> Iterator[PageState]:
+    """The states of pages whose articles and files agree. `live`: by URL, whether an article has it.
+
+    A listed page that its article has left is marked as GONE. A GONE page that an article has again waits until its file is compared.
+    """
+    for state in states:
+        if state.gone and live.get(state.url):
+            continue
+        if not state.gone and not live.get(state.url, True):
+            mark(host, state, Change(state.url, GONE), now)
+            queues.send_engines([(page_message(host, state.url), 0)])
+            continue
+        yield state
+
+
+def _claimed(host: str, state: PageState, now: datetime) -> PageState | None:
+    """Claim a page, so that no other run notifies engines of it in the next ten minutes. None: another run was faster."""
+    forget_failing(host, state)
+    # The instant of the claim, not that of the run: the ten minutes count from the request.
+    return write_page(
+        host,
+        replace(
+            state,
+            notified="",  # after a crash, nobody knows what the engine took
+            tried_at=datetime.now(UTC),
+            checked_at=now,
+            checks=0,
+            failing_since=None,
+            reason="",
+        ),
+    )
+
+
+def _not_ready(
+    site: Site, state: PageState, verdict: PageVerdict, now: datetime, done: Notified
+) -> Iterator[tuple[str, int]]:
+    """Note a failed check. Yields the page with the seconds until its next check, unless that is left to the sweep."""
+    failed = after_failed_check(state, verdict, now)
+    if write_page(site.host, failed) and failed.is_failing:
+        table.put_if(failing_item(site.host, failed))
+    if failed.is_failing and not state.is_failing:
+        done.not_ready.append((site.host, state.url, failed.reason))
+    if now < state.changed + CHECKED_FOR:
+        yield state.url, delay(failed)
+
+
+def _notify(
+    site: Site, engine: Mapping[str, str], claimed: Sequence[PageState], now: datetime, done: Notified
+) -> Iterator[tuple[str, int]]:
+    """Notify the engines of claimed pages. Yields those that must come again, with the seconds until then."""
+    answer = _ask_indexnow(site, [state.url for state in claimed], now)
+    taken: list[PageState] = []
+    for state in claimed:
+        if answer.result == "accepted":
+            done.notified.append((site.host, state.url))
+            update_page(site.host, state.url, lambda old, state=state: _with_notified(old, state, now))  # type: ignore[misc]
+            taken.append(state)
+            continue
+        done.later.append((site.host, state.url))
+        if answer.is_certain:
+            update_page(site.host, state.url, lambda old: replace(old, tried_at=None) if old else None)
+        if now < state.changed + CHECKED_FOR:  # then only the sweep tries
+            yield state.url, answer.after_seconds
+    if reason := note_answer(site.host, INDEXNOW, engine, answer, now):
+        done.note_failing(site.host, f"IndexNow: {reason}")
+    queues.send_engines(google.first_questions(site, taken))
+
+
+def _with_notified(old: PageState | None, state: PageState, now: datetime) -> PageState | None:
+    return replace(old, notified=state.version, notified_at=now) if old else None
+
+
+def _ask_indexnow(site: Site, urls: list[str], now: datetime) -> Meaning:
+    if site.engines is None or site.engines.indexnow is None:
+        return Meaning("accepted")
+    settings = site.engines.indexnow
+    file = indexnow.key_file(settings.key)
+    _keep_key_file(site, file, settings.key, now)
+    body = indexnow.request_body(site.host, settings.key, f"{site.origin}/{file}", urls)
+    try:
+        answer = client.post_body(settings.url, body, indexnow.CONTENT_TYPE)
+    except Refused as error:
+        return Meaning("wrong", str(error), indexnow.WRONG_SECONDS, is_certain=True)
+    except FetchError as error:
+        return Meaning("later", str(error))
+    return indexnow.meaning(answer.status, answer.headers, answer.body, datetime.now(UTC))
+
+
+def _keep_key_file(site: Site, file: str, key: str, now: datetime) -> None:
+    """Put the key file, if it is not in the bucket. Raises Overtaken after ATTEMPTS_MAX."""
+    for _ in range(ATTEMPTS_MAX):
+        if bucket.read(site.host, file) is not None:
+            return
+        with suppress(Overtaken):  # another run puts it, and may be killed
+            bucket.write(
+                site.host,
+                file,
+                key.encode(),
+                CONTENT_TYPES[".txt"],
+                CACHE_FRESH,
+                replaces=None,
+                changed=now,
+                config=site.digest,
+            )
+            return
+    raise Overtaken(f"{file}: other runs were faster in all {ATTEMPTS_MAX} attempts")
+
+
+# ── sweep ──
+
+
+def sweep(known: Iterable[Site], now: datetime) -> dict[str, Exception]:
+    """Send messages for what engines were not notified of, in case an event or a message was lost. Returns the errors by host."""
+    failed: dict[str, Exception] = {}
+    for site in known:
+        if site.engines:
+            try:
+                _sweep(site, now)
+            except Exception as error:  # noqa: BLE001 - the other sites are swept all the same
+                failed[site.host] = error
+    return failed
+
+
+def _sweep(site: Site, now: datetime) -> None:
+    marks = list(map(items.read_mark, table.query(items.file_pk(site.host, INDEX_FILE), consistent=False)))
+    files = [mark.file for mark in marks if mark.changed > now - SWEPT_FILES]
+    stored = list(table.query(notified_pk(site.host), consistent=False))
+    note_sweep(site.host, now)
+    states = pages_in(stored)
+    engine = next((item for item in stored if item["sk"] == INDEXNOW), {})
+    urls = [] if paused_seconds(engine, now) else [state.url for state in states if _is_left(state, now)]
+    messages = [file_message(site.host, file) for file in files] + [page_message(site.host, url) for url in urls]
+    messages += google.due_questions(site, [mark.file for mark in marks], stored, states, now)
+    queues.send_engines((message, 0) for message in messages)
+
+
+def _is_left(state: PageState, now: datetime) -> bool:
+    if state.gone and state.checks and state.changed + CHECKED_FOR <= now:
+        return False  # the last check found that the page stays
+    last = max(at for at in (state.changed, state.checked_at, state.tried_at) if at)
+    return not state.is_notified and state.changed + TRIED_FOR > now >= last + SWEPT_PAGES

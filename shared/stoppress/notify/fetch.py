@@ -1,0 +1,99 @@
+"""Fetch listed pages: at most two at a time from each host, and none that robots.txt forbids."""
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import urlsplit
+
+from protego import Protego
+
+from stoppress.http import client
+from stoppress.http.errors import FetchError
+from stoppress.notify.page import Expected, PageVerdict, judge
+from stoppress.primitives.deadline import Deadline
+
+# Requests at the same time, to one host and in all.
+HOST_REQUESTS_MAX = 2
+REQUESTS_MAX = 16
+PAGE_SECONDS_MAX = 10.0
+# How long a robots.txt is cached. RFC 9309, 2.4, allows a day, but an editor who changes the rules should see the effect soon.
+ROBOTS_SECONDS = 600.0
+# RFC 9309, 2.5: crawlers must read 500 KiB, and may ignore the rest.
+ROBOTS_BYTES_MAX = 512_000
+
+Fetch = Callable[..., client.Response]
+# Whether a crawler, by its product token, may fetch a URL.
+Rules = Callable[[str, str], bool]
+
+_TOKEN = client.USER_AGENT.partition("/")[0]
+# By scheme and host: when the rules expire, by `time.monotonic`, and the rules.
+_rules: dict[str, tuple[float, Rules]] = {}
+
+
+class _NoRules(Exception):
+    """The robots.txt cannot be read. The text continues "the page …"."""
+
+
+def check_pages(pages: Sequence[Expected], deadline: Deadline, fetch: Fetch | None = None) -> dict[str, PageVerdict]:
+    """Fetches and judges each page. Returns the verdicts by URL.
+
+    A page that cannot be fetched before the deadline gets a verdict of the kind unreachable. `fetch` replaces `client.fetch`.
+    """
+    fetch = fetch or client.fetch
+    by_host: defaultdict[str, list[Expected]] = defaultdict(list)
+    for page in pages:
+        by_host[_origin(page.url)].append(page)
+    lanes = [pages[start::HOST_REQUESTS_MAX] for pages in by_host.values() for start in range(HOST_REQUESTS_MAX)]
+    with ThreadPoolExecutor(REQUESTS_MAX, "page") as executor:
+        checked = executor.map(lambda lane: [(page.url, _verdict(page, deadline, fetch)) for page in lane], lanes)
+        return dict(verdict for verdicts in checked for verdict in verdicts)
+
+
+def rules_in(text: str) -> Rules:
+    """The rules in the text of a robots.txt."""
+    parsed = Protego.parse(text)
+    return lambda crawler, url: bool(parsed.can_fetch(url, crawler))
+
+
+def _verdict(page: Expected, deadline: Deadline, fetch: Fetch) -> PageVerdict:
+    try:
+        if not _rules_of(_origin(page.url), deadline, fetch)(_TOKEN, page.url):
+            reason = "was not checked, because robots.txt forbids it"
+            return PageVerdict(ready=True, reason=reason, kind="robots")
+        return judge(page, _fetch(page.url, deadline, fetch, redirects=False))
+    except _NoRules as error:
+        return PageVerdict(ready=False, reason=str(error), kind="unreachable")
+    except FetchError as error:
+        return PageVerdict(ready=False, reason=f"cannot be fetched: {error}", kind="unreachable")
+
+
+def _rules_of(origin: str, deadline: Deadline, fetch: Fetch) -> Rules:
+    """The rules of the robots.txt of a scheme and host. Raises _NoRules.
+
+    RFC 9309, 2.3.1: without a robots.txt (4xx) everything is allowed; while the server fails, nothing is. For Google, 429 is
+    a failure of the server too.
+    """
+    kept = _rules.get(origin)
+    if kept and time.monotonic() < kept[0]:
+        return kept[1]
+    try:
+        response = _fetch(f"{origin}/robots.txt", deadline, fetch)
+    except FetchError as error:
+        raise _NoRules(f"was not checked, because robots.txt cannot be fetched: {error}") from None
+    if response.status == 429 or response.status >= 500:
+        raise _NoRules(f"was not checked, because robots.txt answers {response.status}")
+    rules = rules_in(response.body[:ROBOTS_BYTES_MAX].decode("utf-8", "replace") if response.status < 300 else "")
+    _rules[origin] = time.monotonic() + ROBOTS_SECONDS, rules
+    return rules
+
+
+def _fetch(url: str, deadline: Deadline, fetch: Fetch, **limits: object) -> client.Response:
+    headers = {"User-Agent": client.user_agent(f"{_origin(url)}/"), "Accept": "text/html, */*;q=0.5"}
+    return fetch(url, headers, seconds_max=min(PAGE_SECONDS_MAX, deadline.seconds_left), **limits)
+
+
+def _origin(url: str) -> str:
+    """The scheme and host of a canonical URL."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"

@@ -1,0 +1,85 @@
+"""IndexNow: the request that notifies an engine of URLs, and what each answer means. Pure.
+
+Source: indexnow.org/documentation and its FAQ. It is enough to notify one engine, because the engines share the URLs.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Literal
+
+# indexnow.org/documentation: at most 10,000 URLs in a request. A batch of the queue is far smaller.
+URLS_MAX = 10_000
+CONTENT_TYPE = "application/json; charset=utf-8"
+# Until an engine is notified again of what it did not take.
+LATER_SECONDS = 600
+# Until an engine is notified again of what it called wrong: somebody may have corrected it.
+WRONG_SECONDS = 900
+# No engine is asked again sooner, whatever its Retry-After says.
+RETRY_AFTER_MIN_SECONDS = 60
+RETRY_AFTER_MAX_SECONDS = 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """What an answer means: the engine took the URLs (`accepted`), takes them `later`, or the request is `wrong`.
+
+    `after_seconds`: when to try again. `is_certain`: the engine did not take the URLs. After a time-out or an error of the
+    server, it may have taken them.
+    """
+
+    result: Literal["accepted", "later", "wrong"]
+    reason: str = ""
+    after_seconds: int = LATER_SECONDS
+    is_certain: bool = False
+
+
+def key_file(key: str) -> str:
+    """The name of the key file, at the root of the host. The routes for the sitemaps serve it too."""
+    return f"sitemap-indexnow-{key}.txt"
+
+
+def request_body(host: str, key: str, location: str, urls: Sequence[str]) -> bytes:
+    """The body of the POST for at most URLS_MAX URLs of one host. `location` is the URL of the key file."""
+    assert len(urls) <= URLS_MAX
+    document = {"host": host, "key": key, "keyLocation": location, "urlList": list(urls)}
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def meaning(status: int, headers: Mapping[str, str], body: bytes, now: datetime) -> Meaning:
+    """What an engine's answer means. The names of `headers` are in lower case."""
+    detail = " ".join(body[:300].decode(errors="replace").split())
+    answered = f"answers {status}: {detail}" if detail else f"answers {status}"
+    if status in (200, 202):  # 202: the engine takes the URLs, and checks the key later
+        return Meaning("accepted")
+    if status in (429, 503):
+        return Meaning("later", answered, retry_after(headers.get("retry-after", ""), now), is_certain=True)
+    if status == 403 and "SiteVerificationNotCompleted" in detail:  # Bing has not read the key file yet
+        return Meaning("later", answered, is_certain=True)
+    if status >= 500:
+        return Meaning("later", answered)
+    return Meaning("wrong", f"{answered}: {_FIXES.get(status, _OTHER_FIX)}", WRONG_SECONDS, is_certain=True)
+
+
+_FIXES = {
+    400: "report this to Stoppress, because the request has a wrong format",
+    403: "let the CDN serve the key file, or set a new `engines.indexnow.key`",
+    422: "set a new `engines.indexnow.key`, because the engine has another one for this host",
+}
+_OTHER_FIX = "correct `engines.indexnow.url`"
+
+
+def retry_after(value: str, now: datetime) -> int:
+    """The seconds of a Retry-After header, which has a number or a date. Without a readable one, LATER_SECONDS."""
+    if value.strip().isdecimal():
+        seconds = int(value.strip()[:9])
+    else:
+        try:
+            at = parsedate_to_datetime(value)
+        except ValueError:
+            return LATER_SECONDS
+        at = at if at.tzinfo else at.replace(tzinfo=UTC)
+        seconds = int((at - now).total_seconds())
+    return max(RETRY_AFTER_MIN_SECONDS, min(seconds, RETRY_AFTER_MAX_SECONDS))

@@ -1,0 +1,182 @@
+"""What engines were notified of, page by page, in the table under `notified#<site>`.
+
+A page's item has the version that the files list, and the version that the engines were notified of. So a message may be repeated,
+reordered or lost: the item shows what is left to do.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Literal
+
+from stoppress.aws.codec import from_item, to_item
+from stoppress.aws.items import Item
+from stoppress.notify.changes import GONE
+from stoppress.primitives.instants import epoch_seconds
+from stoppress.primitives.urls import key_of
+
+if TYPE_CHECKING:  # show_site reads states, and checks no pages
+    from stoppress.notify.page import PageVerdict
+
+# IndexNow: leave ten minutes between two requests for one URL. One minute more, because the request follows the claim.
+PAUSE = timedelta(minutes=11)
+# Seconds from each failed check of a page to the next one, ten minutes in all. Contentful's pages may be 20 seconds late
+# (contentful/contentful.js#245).
+CHECK_DELAYS_SECONDS = (10, 20, 40, 80, 160, 290)
+# Later a page counts as not ready, and is checked every quarter of an hour.
+SLOW_CHECK_SECONDS = 900
+# After this time only the hourly sweep checks the page.
+CHECKED_FOR = timedelta(hours=2)
+# After this time a page is given up, because it is no longer news.
+TRIED_FOR = timedelta(hours=48)
+STATE_KEPT = timedelta(days=14)
+# Search Console is asked about a new story this long after engines were notified of it, and again this long after its publication.
+INSPECTED_AFTER = timedelta(minutes=15)
+INSPECTED_AGAIN_AFTER = timedelta(hours=6)
+# Sort key of the instant at which notifications began at a site.
+BEGAN = "began"
+# Beginnings of sort keys: of pages, of copies of those that were not ready for ten minutes, and of what the engines answer.
+PAGE = "page#"
+FAILING = "failing#"
+ENGINE = "engine#"
+INDEXNOW = f"{ENGINE}IndexNow"
+SEARCH_CONSOLE_NAME = "Search Console"
+SEARCH_CONSOLE = f"{ENGINE}{SEARCH_CONSOLE_NAME}"
+
+
+@dataclass(frozen=True, slots=True)
+class PageState:
+    """A page that engines are notified of.
+
+    `version`: the newest version that a file listed, or GONE; `changed`: when a run noticed it. `notified`: the version that engines were
+    last notified of, at `notified_at`; empty while an answer is missing. `tried_at`: when a run last claimed the page, to notify engines of it.
+    `checked_at`: the last check of the page. `checks` counts the failed checks since the change. `failing_since` is the first of
+    these, and `reason` continues "the page …".
+
+    `inspected_at`: when Search Console was last asked about the page. `verdict`, `coverage`, `google_canonical` and `robots_state` are
+    its answer, in Google's words. `crawled_at` is Google's last crawl, `indexed_at` the first answer that the page is in the index.
+    """
+
+    url: str
+    version: str
+    changed: datetime
+    published: datetime | None = None
+    notified: str = ""
+    notified_at: datetime | None = None
+    tried_at: datetime | None = None
+    checked_at: datetime | None = None
+    checks: int = 0
+    failing_since: datetime | None = None
+    reason: str = ""
+    inspected_at: datetime | None = None
+    verdict: str = ""
+    coverage: str = ""
+    google_canonical: str = ""
+    robots_state: str = ""
+    crawled_at: datetime | None = None
+    indexed_at: datetime | None = None
+    rev: int | None = None
+
+    @property
+    def is_notified(self) -> bool:
+        """Whether engines were notified of the newest version."""
+        return self.notified == self.version
+
+    @property
+    def gone(self) -> bool:
+        return self.version == GONE
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the page has not been ready for ten minutes."""
+        return self.checks > len(CHECK_DELAYS_SECONDS)
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether the page is listed and has not been ready for ten minutes."""
+        return self.is_late and not self.gone
+
+
+def notified_pk(site: str) -> str:
+    return f"notified#{site}"
+
+
+def page_key(site: str, url: str) -> tuple[str, str]:
+    return notified_pk(site), f"{PAGE}{key_of(url)}"
+
+
+def failing_key(site: str, url: str) -> tuple[str, str]:
+    return notified_pk(site), f"{FAILING}{key_of(url)}"
+
+
+def page_item(site: str, state: PageState) -> Item:
+    return to_item(state, page_key(site, state.url), ttl=epoch_seconds(state.changed + STATE_KEPT))
+
+
+def failing_item(site: str, state: PageState) -> Item:
+    """The copy of a failing page's item, so that `stoppress status` reads no other pages."""
+    pk, sk = failing_key(site, state.url)
+    return page_item(site, state) | {"pk": pk, "sk": sk, "ttl": epoch_seconds(state.changed + TRIED_FOR)}
+
+
+def read_page(item: Mapping[str, Any]) -> PageState:
+    return from_item(PageState, item)
+
+
+def pages_in(items: Iterable[Item]) -> list[PageState]:
+    """The states of pages among the items of a site's partition."""
+    return [read_page(item) for item in items if item["sk"].startswith(PAGE)]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What to do about a page now: nothing (`done`), to wait so many seconds, or to check it."""
+
+    action: Literal["done", "wait", "check"]
+    seconds: int = 0
+
+
+def next_step(state: PageState, now: datetime) -> Step:
+    """What to do about a page."""
+    if state.is_notified or now >= state.changed + TRIED_FOR:
+        return Step("done")
+    if state.tried_at and now < state.tried_at + PAUSE:
+        return Step("wait", _seconds(state.tried_at + PAUSE - now))
+    if state.checks and state.checked_at and now < (due := state.checked_at + timedelta(seconds=delay(state))):
+        return Step("wait", _seconds(due - now))
+    return Step("check")
+
+
+def delay(state: PageState) -> int:
+    """The seconds after a failed check until the next one."""
+    return SLOW_CHECK_SECONDS if state.is_late else CHECK_DELAYS_SECONDS[max(0, state.checks - 1)]
+
+
+def is_ready(state: PageState, verdict: "PageVerdict") -> bool:
+    """Whether engines may be notified: the page can be indexed. A page that left the files must answer 404 or 410."""
+    return verdict.is_gone if state.gone else verdict.ready
+
+
+def after_failed_check(state: PageState, verdict: "PageVerdict", at: datetime) -> PageState:
+    """The state after a check that found the page not ready."""
+    return replace(
+        state,
+        checked_at=at,
+        checks=state.checks + 1,
+        failing_since=state.failing_since or at,
+        reason="is in no sitemap, and does not answer 404 or 410" if state.gone else verdict.reason[:500],
+    )
+
+
+def is_inspection_due(state: PageState, now: datetime) -> bool:
+    """Whether Search Console is to be asked about a story now. Pages that no news sitemap lists are no stories."""
+    if state.gone or state.published is None or now >= state.published + TRIED_FOR:
+        return False
+    again = state.published + INSPECTED_AGAIN_AFTER
+    if state.inspected_at is None:
+        return now >= (state.notified_at + INSPECTED_AFTER if state.notified_at else again)
+    return state.inspected_at < again <= now
+
+
+def _seconds(period: timedelta) -> int:
+    return max(1, -(-period // timedelta(seconds=1)))

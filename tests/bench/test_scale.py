@@ -1,0 +1,36 @@
+"""The simulation of scale, small."""
+
+import pytest
+
+from bench import scale
+from stoppress.aws import due, sites
+
+pytestmark = pytest.mark.moto
+
+# Five busy sites publish a story each five minutes.
+STORIES = 60
+
+
+def test_an_hour_costs_what_its_stories_cost_however_many_sites_are_idle() -> None:
+    hour = scale.play(200, 5, 0)
+
+    del hour["functions"]["PollFeeds"]  # reads its list of sites each minute
+    assert hour["functions"] == {
+        "RecordArticle": {
+            "invocations": 60,
+            "calls": 8 * STORIES,
+            "read_units": 4.5 * STORIES,
+            "write_units": 11 * STORIES,
+        },
+        "RollWindow": {"invocations": 60, "calls": 660, "read_units": 270.0, "write_units": 360.0},
+        "RewriteSitemaps": {"invocations": 120, "calls": 1145, "read_units": 510.0, "write_units": 125.0},
+    }
+    assert (hour["idle_calls"], hour["left"], hour["late"]) == (0, STORIES, 0)
+    assert (hour["expired"], hour["minutes"]) == (180, 1)
+
+
+def test_a_function_that_visits_every_site_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    until = due.until
+    monkeypatch.setattr(due, "until", lambda kind, now: sites.hosts() and until(kind, now))
+
+    assert scale.play(10, 5, 0)["idle_calls"]

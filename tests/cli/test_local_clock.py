@@ -1,0 +1,73 @@
+"""Commands run at the time of the local stack, also after a form of its page has moved the clock."""
+
+import json
+import re
+import urllib.request
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from urllib.parse import urlencode
+
+import pytest
+import urllib3
+from urllib3.exceptions import MaxRetryError
+
+from stoppress_cli.connect import local
+from stoppress_cli.local.template import find as template
+from stoppress_cli.output import age
+from tests.cli.test_commands_as_typed import HOST, serving, typed
+
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("headers", "hours_ahead"),
+    [
+        ({"date": f"{datetime.now(UTC) + timedelta(hours=48):%a, %d %b %Y %H:%M:%S GMT}"}, 48),
+        ({"date": f"{datetime.now(UTC):%a, %d %b %Y %H:%M:%S GMT}"}, 0),
+        ({"date": "soon"}, 0),
+        ({}, 0),
+        (None, 0),
+    ],
+)
+def test_a_command_for_a_local_stack_runs_at_its_time(
+    monkeypatch: pytest.MonkeyPatch, headers: dict[str, str] | None, hours_ahead: int
+) -> None:
+    def head(*_: object, **__: object) -> SimpleNamespace:
+        if headers is None:
+            raise MaxRetryError(None, "")  # type: ignore[arg-type]  # nobody answers
+        return SimpleNamespace(headers=headers)
+
+    monkeypatch.setattr(urllib3, "request", head)
+    before = datetime.now(UTC)
+    with local(template(None), "http://127.0.0.1:8000"):
+        inside = datetime.now(UTC)
+    assert round((inside - before) / timedelta(hours=1)) == hours_ahead
+    assert round((datetime.now(UTC) - before) / timedelta(hours=1)) == 0
+
+
+@pytest.mark.parametrize(
+    ("since", "text"),
+    [
+        (timedelta(seconds=-90), "0 minutes"),
+        (timedelta(seconds=90), "1 minute"),
+        (timedelta(minutes=150), "2 hours"),
+        (timedelta(hours=50), "2 days"),
+    ],
+)
+def test_no_age_is_negative(since: timedelta, text: str) -> None:
+    assert age(NOW - since, NOW) == text
+
+
+@pytest.mark.moto
+def test_after_the_clock_was_moved_ages_are_not_negative_and_a_test_article_is_accepted(tmp_path: Path) -> None:
+    with serving("demo", "--port", 0, cwd=tmp_path) as served:
+        page = typed("sites", "page", HOST, "--local", served.url, cwd=tmp_path).out.strip()
+        form = urllib.request.Request(f"{page}/clock", urlencode({"hours": 48}).encode(), {"origin": served.url[:-1]})  # noqa: S310 - our own server
+        urllib.request.urlopen(form).read()  # noqa: S310
+        sent = typed("send", HOST, "cms", "--local", served.url, cwd=tmp_path)
+        assert sent.code == 0, sent.err
+        report = json.loads(typed("status", HOST, "--local", served.url, "--json", cwd=tmp_path).out)
+        ahead = datetime.fromisoformat(report["at"]) - datetime.now(UTC)
+        assert round(ahead / timedelta(hours=1)) == 48
+        assert not re.findall(r"-\d+ \w+ (?:ago|old)", typed("status", HOST, "--local", served.url, cwd=tmp_path).out)

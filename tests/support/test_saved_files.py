@@ -1,0 +1,66 @@
+"""The judge of saved files reports what a save must not change, and what only Stoppress's own files keep."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.check.test_planted import AT, save
+from tests.support.check_good_site import (
+    BASE,
+    FLOOD,
+    HARBOUR,
+    INDEX,
+    NEWS,
+    NOW,
+    SHARD,
+    Site,
+    good,
+    url,
+    urlset,
+)
+from tests.support.check_planted import Fault, both, put, swap
+from tests.support.saved_files import broken_rules, changes
+
+EARLIER, LATER = "2026-11-20T08:00:0", "2026-11-20T08:30:00Z"
+OTHER = "sitemap-2026-12.xml"
+
+
+def redate(file: str) -> Fault:
+    """The file's new lastmod in the index."""
+    return swap(INDEX, f"{file}</loc><lastmod>{EARLIER}1Z", f"{file}</loc><lastmod>{LATER}")
+
+
+@pytest.mark.parametrize(
+    ("rules", "change"),
+    [
+        ([], both()),
+        ([], both(swap(SHARD, f"{EARLIER}0Z", LATER), redate(SHARD))),
+        (["R6.4"], redate(SHARD)),
+        (["R6.4"], swap(SHARD, f"{EARLIER}0Z", LATER)),
+        (["R6.6"], both(put(OTHER, urlset(url(HARBOUR))), put(SHARD, urlset(url(FLOOD))), redate(SHARD))),
+        (["R2.11"], both(swap(NEWS, "T07:58:00Z", "T07:59:00Z"), redate(NEWS))),
+        (["R7.2"], both(put(SHARD, urlset(url(HARBOUR, lastmod=NOW), url(FLOOD, lastmod=NOW))), redate(SHARD))),
+    ],
+    ids=["nothing", "an edit", "lastmod alone", "bytes alone", "a move", "another date", "a build's lastmod"],
+)
+def test_between_two_saves_only_what_changed_has_changed(rules: list[str], change: Fault, tmp_path: Path) -> None:
+    site = good()
+    before = save(site, tmp_path / "before") / "www.example.com"
+    change(site)
+    after = save(site, tmp_path / "after") / "www.example.com"
+
+    assert [each.partition(" ")[0] for each in changes(before, after)] == rules
+    assert list(changes(before, after, moved=[HARBOUR, FLOOD])) == [
+        each for each in changes(before, after) if "R6.4" in each or "R7.2" in each
+    ]
+
+
+def test_a_file_that_is_no_sitemap_and_a_stale_feed_are_reported(tmp_path: Path) -> None:
+    link = f'<link rel="alternate" href="{BASE}other"/>'
+    entry = f"<entry>{link}<updated>2026-11-20T08:00:00Z</updated></entry>"
+    feed = f'<?xml version="1.0"?><feed xmlns="http://www.w3.org/2005/Atom">{entry}</feed>'
+    files = {NEWS: urlset(url(FLOOD), spaces=""), "sitemap-news.atom": feed.encode(), "x.json": b"[]"}
+    messages = " ".join(broken_rules(save(Site(good().files | files), tmp_path), AT))
+
+    assert "x.json is not a file" in messages
+    assert "sitemap-news.atom lists other articles" in messages

@@ -1,0 +1,127 @@
+"""Each class that the table stores survives the way through its item."""
+
+from collections.abc import Callable
+from dataclasses import MISSING, fields, replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+import pytest
+
+from stoppress.audit.state import AuditState, state_item
+from stoppress.aws import items, table
+from stoppress.aws.codec import from_item
+from stoppress.feeds.freshness import Freshness
+from stoppress.feeds.hints import Hints
+from stoppress.feeds.schedule import FeedState, Seen
+from stoppress.feeds.subscription import Subscription
+from stoppress.model.alternates import Alternate
+from stoppress.model.article import Article, Claim
+from stoppress.model.entries import GeneralEntry, Mark, NewsEntry
+from stoppress.model.media import Video
+from stoppress.model.order import Order
+from stoppress.model.places import Place, Series, Used
+from stoppress.model.rules import Traits
+from stoppress.notify.state import PageState, page_item, read_page
+from stoppress.notify.submitted import SubmittedSitemap, submitted_in, submitted_item
+from stoppress.poll.items import feed_entries_item, feed_item, subscription_item
+from stoppress.primitives.instants import exact
+
+HOST, URL = "www.example.com", "https://www.example.com/flood"
+T, LATER = datetime(2026, 11, 20, 8, tzinfo=UTC), datetime(2026, 11, 20, 8, 0, 1, 3, tzinfo=UTC)
+ORDER = Order(2**63 - 1, 3, exact(T), exact(LATER), "deleted")
+DATED = Order(exact(T), None, None, exact(LATER))
+PLACE = Place("2026-11", 2, 123)
+TRAITS = Traits("sport", ("cup", "final"), "live", ("breaking",))
+VIDEO = Video(thumbnail_loc=URL, title="V", description="D", duration_s=7, live=False, tags=("a",))
+
+# Each with all fields set, how it is written, and how it is read.
+CLASSES: list[tuple[Any, Callable[[Any], Any], Callable[[Any], Any]]] = [
+    (
+        Article(
+            site=HOST, name="cms#10#42", state="listed", order=ORDER, digest="d", received_at=LATER, known_since=T, deliveries=("a", "~b"),
+            reborn=exact(T), url=URL, first_published=T, dated_by=2, dated_order=DATED, held_order=DATED, changed_at=T, shard=PLACE, news=PLACE,
+            release_at=T, reason="r", news_reason="n", dropped=("images",), title="T", title_hash="h", publication="P",
+            is_undated=True, is_unlisted=True, rev=3,
+        ),
+        items.article_item,
+        items.read_article,
+    ),
+    (
+        Claim(HOST, URL, "cms#1", live=True, order=DATED, waiting=("cms#2",), removed={"wire": ORDER}, rev=3),
+        items.claim_item,
+        lambda item: items.read_claim(item, URL),
+    ),
+    (
+        GeneralEntry(URL, T, TRAITS, (URL,), (VIDEO,), (Alternate("fr", URL),), "fr", "daily", "0.5"),
+        partial(items.general_item, HOST, "sitemap-2026-11.xml"),
+        items.read_general,
+    ),
+    (NewsEntry(URL, "T", T, LATER, "P", "fr", TRAITS), partial(items.news_item, HOST, PLACE), items.read_news),
+    (Mark("f.xml", T, 3, 4, "d", ("f.xml.gz",), LATER, 3), partial(items.mark_item, HOST), items.read_mark),
+    (
+        Series("news", (Used(1, 2), Used()), 3),
+        partial(items.series_item, HOST),
+        lambda item: items.read_series("news", item),
+    ),
+    (
+        FeedState(
+            next_poll_at=T, etag="e", last_modified="m", answered_by=URL, body_digest="b", config_version=3, hints=Hints(1, 2, (3,), (4,)),
+            failures=2, failing_since=T, last_error="x", last_success=T, last_new=T, known_since=T, turnover_s=9, gone_by=2, moved_to=URL,
+            moved_at=T, hub=URL, topic=URL, newest=Freshness(T, None, LATER), stale_since=T,
+        ),
+        partial(feed_item, HOST, URL),
+        partial(from_item, FeedState),
+    ),
+    (Seen(("a", "b"), ("c",)), partial(feed_entries_item, HOST, URL), partial(from_item, Seen)),
+    (
+        Subscription(
+            hub=URL, topic=URL, asked_at=T, asks=2, next_ask_at=T, refused="r", verified_at=T, lease_until=T, last_push=T,
+            trusted_since=T, pushed=("a",), owed=("b",), owed_since=T, started="s",
+        ),
+        partial(subscription_item, HOST, URL),
+        partial(from_item, Subscription),
+    ),
+    (
+        AuditState(T, T, "f", "c", T, T, 3, {exact(T): 2}, ("p",), ("u",), ("v",), 4),
+        partial(state_item, HOST, "cms"),
+        partial(from_item, AuditState),
+    ),
+    (
+        PageState(URL, "v2", T, T, "v1", T, T, T, 2, T, "r", T, "PASS", "c", URL, "ALLOWED", T, LATER, 3),
+        partial(page_item, HOST),
+        read_page,
+    ),
+    (
+        SubmittedSitemap("sitemap.xml", T, T, LATER, is_pending=True, errors=1, warnings=2, urls={"web": 5}),
+        lambda sitemap: submitted_item(HOST, sitemap, T),
+        lambda item: submitted_in([item])[0],
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("whole", "write", "read"), CLASSES, ids=lambda value: type(value).__name__)
+def test_an_item_keeps_each_field_and_leaves_defaults_out(
+    whole: Any, write: Callable[[Any], Any], read: Callable[[Any], Any]
+) -> None:
+    defaults = {
+        field.name: field.default if field.default_factory is MISSING else field.default_factory()
+        for field in fields(whole)
+        if (field.default, field.default_factory) != (MISSING, MISSING)
+    }
+    bare = replace(whole, **defaults)
+
+    assert [name for name, default in defaults.items() if getattr(whole, name) == default] == []
+    for value in (whole, bare):
+        item = table._read(table._write(write(value) | {"rev": 3}))  # through DynamoDB's types
+        expected = replace(value, rev=3) if "rev" in defaults else value
+        # Numbers are no Decimals, which `repr` shows.
+        assert (read(item), repr(read(item))) == (expected, repr(expected))
+    assert not write(bare).keys() & defaults.keys()
+
+
+def test_the_order_of_an_article_that_its_newest_event_dated_is_stored_once() -> None:
+    article = replace(CLASSES[0][0], dated_order=ORDER)
+
+    assert items.article_item(article)["dated_order"] is True
+    assert items.read_article(items.article_item(article) | {"rev": 3}) == article

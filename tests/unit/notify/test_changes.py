@@ -1,0 +1,67 @@
+"""What changed between two versions of a file."""
+
+from datetime import UTC, datetime, timedelta
+
+from stoppress.notify.changes import GONE, Change, changes
+
+NOW = datetime(2026, 11, 20, 8, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+LONG_AGO = NOW - 1_000 * HOUR
+HOME = "https://www.example.com/"
+
+
+def page(name: str, lastmod: datetime | None = None, published: datetime | None = None) -> str:
+    date = f"<lastmod>{lastmod:%Y-%m-%dT%H:%M:%SZ}</lastmod>" if lastmod else ""
+    news = (
+        f"<news:news><news:publication_date>{published:%Y-%m-%dT%H:%M:%SZ}</news:publication_date></news:news>"
+        if published
+        else ""
+    )
+    return f"<url><loc>{HOME}{name}</loc>{date}{news}</url>"
+
+
+def file(*pages: str) -> bytes:
+    return "\n".join(["<urlset>", *pages, "</urlset>"]).encode()
+
+
+def versions(before: bytes | None, after: bytes, began: datetime = LONG_AGO) -> list[tuple[str, str]]:
+    return [(change.url.removeprefix(HOME), change.version) for change in changes(before, after, HOME, began, NOW)]
+
+
+def test_a_new_page_and_one_with_a_new_lastmod_have_changed() -> None:
+    before = file(page("same", NOW - HOUR), page("edited", NOW - 2 * HOUR))
+    after = file(page("same", NOW - HOUR), page("edited", NOW - HOUR), page("new", NOW))
+    assert versions(before, after) == [("edited", "2026-11-20T07:00:00Z"), ("new", "2026-11-20T08:00:00Z")]
+
+
+def test_a_url_is_as_a_browser_would_ask_for_it_and_the_date_goes_with_it() -> None:
+    [change] = changes(file(), file(page("a?b=1&amp;c=%C3%A9", NOW, NOW - HOUR)), HOME, LONG_AGO, NOW)
+    assert change == Change(f"{HOME}a?b=1&c=%C3%A9", "2026-11-20T08:00:00Z", NOW - HOUR)
+
+
+def test_an_archive_is_not_notified_neither_new_nor_edited_in_old_times() -> None:
+    before = file(page("edited", NOW - 100 * HOUR))
+    after = file(page("edited", NOW - 90 * HOUR), page("imported", NOW - 49 * HOUR), page("late", NOW - 47 * HOUR))
+    assert versions(before, after) == [("late", "2026-11-18T09:00:00Z")]
+
+
+def test_without_a_version_before_only_pages_count_that_are_newer_than_the_beginning() -> None:
+    after = file(page("before", NOW - 2 * HOUR), page("since", NOW), page("undated"))
+    assert versions(None, after, began=NOW - HOUR) == [("since", "2026-11-20T08:00:00Z")]
+
+
+def test_a_page_without_dates_counts_as_new_once() -> None:
+    [(name, version)] = versions(file(), file(page("undated")))
+    assert name == "undated"
+    assert len(version) == 16
+    assert versions(file(page("undated")), file(page("undated"))) == []
+
+
+def test_a_page_that_left_is_gone_but_not_if_its_two_days_are_over() -> None:
+    before = file(page("removed", NOW, NOW - HOUR), page("expired", NOW - 48 * HOUR, NOW - 48 * HOUR))
+    assert versions(before, file()) == [("removed", GONE)]
+
+
+def test_the_home_page_in_an_empty_file_is_no_page_of_its_own() -> None:
+    assert versions(file(page("a", NOW)), file(page(""))) == [("a", GONE)]
+    assert versions(file(page("")), file(page("a", NOW))) == [("a", "2026-11-20T08:00:00Z")]

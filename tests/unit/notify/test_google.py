@@ -1,0 +1,443 @@
+"""Search Console in the flow: when it is asked what, what is kept of its answers, and what happens if it does not answer."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from stoppress.aws import bucket, queues, table
+from stoppress.aws.items import mark_item
+from stoppress.http import client
+from stoppress.model.entries import Mark
+from stoppress.notify import changed_files, engines, service_account
+from stoppress.notify.changes import GONE
+from stoppress.notify.engines import Notified, notify_engines, notify_pages, sweep
+from stoppress.notify.google import inspect_message, sitemaps_message
+from stoppress.notify.page import PageVerdict
+from stoppress.notify.search_console import INSPECTIONS_A_DAY, INSPECTIONS_A_MINUTE
+from stoppress.notify.state import (
+    SEARCH_CONSOLE,
+    PageState,
+    is_inspection_due,
+    notified_pk,
+    page_item,
+    page_key,
+    read_page,
+)
+from stoppress.notify.submitted import SubmittedSitemap, submitted_in, submitted_item
+from stoppress.primitives.deadline import NEVER, Deadline
+from stoppress.primitives.instants import exact
+from tests.support.console import Console, console, json_key
+from tests.support.doors import Doors, opened
+from tests.support.ledger import HOST
+
+T = datetime(2026, 11, 20, 8, tzinfo=UTC)
+URL = f"https://{HOST}/flood"
+PROPERTY = f"https://{HOST}/"
+SETTINGS = {"property": PROPERTY, "secret": "google"}
+QUOTA_KEY = notified_pk(PROPERTY), "quota#2026-11-20"
+
+
+def at(minutes: float) -> datetime:
+    return T + timedelta(minutes=minutes)
+
+
+@pytest.fixture(scope="module")
+def opened_once() -> Iterator[Doors]:
+    with opened(T) as doors:
+        doors.secret(f"engines/{HOST}/google", json_key())
+        yield doors
+
+
+@pytest.fixture
+def doors(opened_once: Doors, sent: list[tuple[str, int]]) -> Doors:
+    opened_once.clock.move_to(T)
+    for item in [*opened_once.items("notified#"), *opened_once.items("file#")]:
+        table.delete(item["pk"], item["sk"])
+    opened_once.site(engines={"search_console": SETTINGS})
+    service_account.forget()
+    return opened_once
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+    """The messages that were sent to the engines queue, with their delays."""
+    messages: list[tuple[str, int]] = []
+    monkeypatch.setattr(queues, "send_engines", messages.extend)
+    return messages
+
+
+@pytest.fixture
+def google(monkeypatch: pytest.MonkeyPatch) -> Iterator[Console]:
+    monkeypatch.setattr(client, "POST_SECONDS_MAX", 0.5)
+    with console() as made:
+        yield made
+
+
+def page(url: str = URL, notified: datetime | None = T, published: datetime | None = T) -> PageState:
+    state = PageState(
+        url, "v1", T, published, notified="v1" if notified else "", notified_at=notified, checked_at=notified
+    )
+    table.put(page_item(HOST, state), None)
+    return state
+
+
+def kept(url: str = URL) -> PageState:
+    item = table.get(*page_key(HOST, url))
+    assert item
+    return read_page(item)
+
+
+def ask(now: datetime, *messages: str, deadline: Deadline = NEVER) -> Notified:
+    done = notify_engines({str(number): message for number, message in enumerate(messages)}, now, deadline)
+    assert done.failed == {}
+    return done
+
+
+def engine() -> dict[str, Any]:
+    return table.get(notified_pk(HOST), SEARCH_CONSOLE) or {}
+
+
+def sitemap(file: str = "sitemap.xml") -> SubmittedSitemap:
+    return next(each for each in submitted_in(table.query(notified_pk(HOST))) if each.file == file)
+
+
+# ── when pages are inspected ──
+
+
+@pytest.mark.parametrize(
+    ("minutes", "changes", "is_due"),
+    [
+        (14, {}, False),
+        (15, {}, True),
+        (359, {"inspected_at": at(15)}, False),
+        (360, {"inspected_at": at(15)}, True),
+        (400, {"inspected_at": at(360)}, False),
+        (359, {"notified_at": None}, False),
+        (360, {"notified_at": None}, True),
+        (48 * 60 - 1, {}, True),
+        (48 * 60, {}, False),
+        (60, {"version": GONE}, False),
+        (60, {"published": None}, False),
+    ],
+)
+def test_a_story_is_inspected_after_it_was_notified_and_six_hours_after_its_publication(
+    minutes: float, changes: dict[str, Any], *, is_due: bool
+) -> None:
+    state = replace(PageState(URL, "v1", T, T, notified="v1", notified_at=T), **changes)
+    assert is_inspection_due(state, at(minutes)) == is_due
+
+
+def test_a_notified_page_gets_a_message_a_quarter_of_an_hour_later(
+    doors: Doors, sent: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table.put(page_item(HOST, PageState(URL, "v1", T, T)), None)
+    monkeypatch.setattr(engines, "check_pages", lambda pages, _: {each.url: PageVerdict(ready=True) for each in pages})
+    done = Notified()
+    notify_pages(HOST, [URL], at(1), NEVER, done)
+
+    assert done.notified == [(HOST, URL)]
+    assert sent == [(inspect_message(HOST, URL), 900)]
+
+
+def test_without_search_console_no_message_is_sent(
+    doors: Doors, sent: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = doors.site(engines={})
+    table.put(page_item(HOST, PageState(URL, "v1", T, T)), None)
+    monkeypatch.setattr(engines, "check_pages", lambda pages, _: {each.url: PageVerdict(ready=True) for each in pages})
+    notify_pages(HOST, [URL], at(1), NEVER, Notified())
+    assert sweep([site], at(400)) == {}
+    assert sent == []
+
+
+def test_the_date_of_a_story_is_noted_whichever_file_is_compared_first(
+    doors: Doors, sent: list[tuple[str, int]]
+) -> None:
+    news = "<news:news><news:publication_date>2026-11-20T08:00:00Z</news:publication_date></news:news>"
+    for file, tags in (("sitemap-2026-11.xml", ""), ("sitemap-news.xml", news)):
+        body = f"<urlset><url><loc>{URL}</loc><lastmod>2026-11-20T08:00:00Z</lastmod>{tags}</url></urlset>".encode()
+        bucket.write(HOST, file, body, "application/xml", "no-store", replaces=None, changed=T, config="")
+        changed_files.compare(HOST, file, at(1))
+    assert (kept().published, kept().version) == (T, "2026-11-20T08:00:00Z")
+    assert [message for message, _ in sent] == [changed_files.page_message(HOST, URL)] * 2
+
+
+# ── inspections ──
+
+
+def test_what_google_knows_of_a_page_is_kept(doors: Doors, google: Console) -> None:
+    page()
+    google.answers["inspection"] = ["unknown page", "indexed"]
+    ask(at(16), inspect_message(HOST, URL))
+
+    [(url, headers, body)] = google.of("inspection")
+    assert url == "https://searchconsole.googleapis.com/v1/urlInspection/index:inspect"
+    assert headers["authorization"] == "Bearer ya29.a-token"
+    assert headers["content-type"] == "application/json"
+    assert body == f'{{"inspectionUrl":"{URL}","siteUrl":"{PROPERTY}"}}'.encode()
+    state = kept()
+    assert (state.inspected_at, state.verdict, state.coverage) == (at(16), "NEUTRAL", "URL is unknown to Google")
+    assert (state.crawled_at, state.indexed_at, state.notified) == (None, None, "v1")
+
+    ask(at(361), inspect_message(HOST, URL))
+    state = kept()
+    assert (state.verdict, state.robots_state, state.google_canonical) == (
+        "PASS", "ALLOWED", "https://www.example.com/flood",
+    )  # fmt: skip
+    assert state.crawled_at == datetime(2026, 11, 20, 8, 4, 30, tzinfo=UTC)
+    assert (state.inspected_at, state.indexed_at) == (at(361), at(361))
+    assert len(google.of("token")) == 2  # the first one has expired
+
+
+def test_a_repeated_message_asks_nothing(doors: Doors, google: Console) -> None:
+    page()
+    ask(at(16), *[inspect_message(HOST, URL)] * 2)
+    ask(at(17), inspect_message(HOST, URL), inspect_message(HOST, f"{URL}-unknown"))
+    assert google.inspected == [URL]
+
+
+@pytest.mark.parametrize(
+    ("counted", "asked"),
+    [
+        ({"day": INSPECTIONS_A_DAY - 2, "minute": "08:19", "in_minute": 9}, 2),
+        ({"day": INSPECTIONS_A_DAY}, 0),
+        ({"day": 700, "minute": "08:20", "in_minute": INSPECTIONS_A_MINUTE - 1}, 1),
+        ({"day": 700, "minute": "08:19", "in_minute": INSPECTIONS_A_MINUTE}, 3),
+    ],
+)
+def test_the_quota_is_kept_and_the_rest_comes_again(
+    doors: Doors, google: Console, sent: list[tuple[str, int]], counted: dict[str, Any], asked: int
+) -> None:
+    urls = [f"{URL}-{number}" for number in (3, 2, 1)]
+    for number, url in enumerate(reversed(urls)):
+        page(url, published=at(number))
+    table.put({"pk": QUOTA_KEY[0], "sk": QUOTA_KEY[1], **counted}, None)
+    ask(at(20), *(inspect_message(HOST, url) for url in urls))
+
+    assert google.inspected == urls[:asked]
+    assert sent == [(inspect_message(HOST, url), 900) for url in urls[asked:]]
+    assert int(doors.item(*QUOTA_KEY)["day"]) == counted["day"] + asked
+    assert engine() == {}
+
+
+def test_inspections_end_after_half_a_minute_and_with_the_run(
+    doors: Doors, google: Console, sent: list[tuple[str, int]]
+) -> None:
+    urls = [f"{URL}-{number}" for number in (3, 2, 1)]
+    for number, url in enumerate(reversed(urls)):
+        page(url, published=at(number))
+    for left in ([90, 90, 90, 90, 50, 50], [30, 30, 30, 30, 0, 0]):
+        google.requests.clear()
+        seconds = iter([*left, 0, 0, 0])
+        ask(
+            at(20),
+            *(inspect_message(HOST, url) for url in urls),
+            deadline=Deadline(lambda seconds=seconds: 1000 * next(seconds)),  # type: ignore[misc]
+        )
+        assert google.inspected == urls[:1]
+        urls = urls[1:]
+    assert [message for message, _ in sent] == [inspect_message(HOST, f"{URL}-{number}") for number in (2, 1, 1)]
+
+
+# ── what can go wrong ──
+
+
+@pytest.mark.parametrize(
+    ("answer", "seconds", "fires"),
+    [
+        ("unauthorized", 900, True),
+        ("no user", 900, True),
+        ("disabled", 900, True),
+        ("not found", 900, True),
+        ("quota", 600, False),
+        ("too many", 300, False),
+        ("overloaded", 120, False),
+        ("slow", 600, False),
+        ("cut", 600, False),
+    ],
+)
+def test_what_google_does_not_answer_comes_again_and_our_faults_ring(
+    doors: Doors, google: Console, sent: list[tuple[str, int]], answer: str, seconds: int, *, fires: bool
+) -> None:
+    urls = [f"{URL}-2", f"{URL}-1"]
+    for number, url in enumerate(reversed(urls)):
+        page(url, published=at(number))
+    google.answers["inspection"] = [answer]
+    done = ask(at(20), *(inspect_message(HOST, url) for url in urls))
+
+    assert google.inspected == urls[:1]  # one refusal is enough
+    assert sent == [(inspect_message(HOST, url), seconds) for url in urls]
+    assert (HOST in done.engines_failing) == fires
+    assert engine()["reason"]
+    assert engine()["until"] == exact(at(20) + timedelta(seconds=seconds))
+    assert kept(urls[0]).inspected_at is None
+
+    sent.clear()
+    ask(at(21), inspect_message(HOST, urls[0]))  # Google is left alone until then
+    assert len(google.inspected) == 1
+    assert sent == [(inspect_message(HOST, urls[0]), seconds - 60)]
+
+    later = at(20) + timedelta(seconds=seconds)
+    assert ask(later, *(inspect_message(HOST, url) for url in urls)).engines_failing == {}
+    assert kept(urls[0]).inspected_at == kept(urls[1]).inspected_at == later
+    assert "reason" not in engine()
+
+
+@pytest.mark.parametrize(
+    ("answer", "seconds", "fires"),
+    [("bad request", 900, True), ("broken", 600, False), ("no json", 600, False), ("no verdict", 600, False)],
+)
+def test_a_page_that_google_fails_for_holds_no_other_up(
+    doors: Doors, google: Console, sent: list[tuple[str, int]], answer: str, seconds: int, *, fires: bool
+) -> None:
+    urls = [f"{URL}-{number}" for number in (5, 4, 3, 2, 1)]
+    for number, url in enumerate(reversed(urls)):
+        page(url, published=at(number))
+    google.answers["inspection"] = [answer, "unknown page", answer]
+    ask(at(20), *(inspect_message(HOST, url) for url in urls))
+    assert [bool(kept(url).inspected_at) for url in urls] == [False, True, False, True, True]
+    assert sent == [(inspect_message(HOST, url), 900) for url in (urls[0], urls[2])]
+    assert engine() == {}
+
+    google.answers["inspection"] = [answer, answer]
+    sent.clear()
+    done = ask(at(36), *(inspect_message(HOST, url) for url in urls))
+    assert sent == [(inspect_message(HOST, url), seconds) for url in (urls[0], urls[2])]
+    assert bool(done.engines_failing) == fires
+    assert engine()["until"] == exact(at(36) + timedelta(seconds=seconds))
+
+
+def test_a_refused_token_is_not_used_again(doors: Doors, google: Console) -> None:
+    page()
+    google.answers["inspection"] = ["unauthorized"]
+    ask(at(20), inspect_message(HOST, URL))
+    ask(at(36), inspect_message(HOST, URL))
+    assert len(google.of("token")) == 2
+
+
+def test_google_that_fails_for_an_hour_rings(doors: Doors, google: Console) -> None:
+    page()
+    google.answers["inspection"] = ["broken"] * 3
+    fires = [ask(at(minutes), inspect_message(HOST, URL)).engines_failing for minutes in (20, 50, 80)]
+    assert [bool(failing) for failing in fires] == [False, False, True]
+    assert fires[-1][HOST].startswith("Search Console: answers 500")
+
+
+def test_after_two_hours_only_the_sweep_asks_again(doors: Doors, google: Console, sent: list[tuple[str, int]]) -> None:
+    page()
+    google.answers["inspection"] = ["broken"] * 2
+    ask(at(121), inspect_message(HOST, URL))
+    assert sent == []
+    assert sweep([doors.site(engines={"search_console": SETTINGS})], at(180)) == {}
+    assert sent == [(inspect_message(HOST, URL), 0)]
+
+
+@pytest.mark.parametrize(
+    ("secret", "words"), [("none", "cannot be read"), ("shared/none", "cannot be read"), ("bad", "is no JSON key")]
+)  # fmt: skip
+def test_a_missing_or_wrong_secret_rings_and_nothing_is_sent(
+    doors: Doors, google: Console, secret: str, words: str
+) -> None:
+    doors.secret(f"engines/{HOST}/bad", "a password")
+    doors.site(engines={"search_console": SETTINGS | {"secret": secret}})
+    page()
+    assert words in ask(at(20), inspect_message(HOST, URL)).engines_failing[HOST]
+    assert words in engine()["reason"]
+    assert google.requests == []
+
+
+# ── sitemaps ──
+
+
+def test_a_sitemap_is_submitted_once_and_its_report_read_each_day(doors: Doors, google: Console) -> None:
+    question = sitemaps_message(HOST, ["sitemap.xml", "sitemap-news.xml"])
+    ask(T, question)
+    [(url, headers, body), (news, _, _)] = google.of("PUT")
+    site = "https://www.googleapis.com/webmasters/v3/sites/https%3A%2F%2Fwww.example.com%2F"
+    assert url == f"{site}/sitemaps/https%3A%2F%2Fwww.example.com%2Fsitemap.xml"
+    assert news == f"{site}/sitemaps/https%3A%2F%2Fwww.example.com%2Fsitemap-news.xml"
+    assert (headers["content-length"], headers["authorization"], body) == ("0", "Bearer ya29.a-token", b"")
+    assert "content-type" not in headers
+    assert sitemap().submitted_at == T
+
+    ask(at(60), question)
+    ask(at(120), question)
+    ask(at(25 * 60), question)
+    assert len(google.of("PUT")) == 2
+    assert [request[0] for request in google.of("GET")] == [url, news] * 2
+    assert sitemap() == SubmittedSitemap(
+        "sitemap.xml",
+        T,
+        at(25 * 60),
+        datetime(2026, 11, 20, 8, 30, 0, 456_000, UTC),
+        errors=0,
+        warnings=2,
+        urls={"web": 120, "news": 20},
+    )
+
+
+def test_a_sitemap_with_errors_is_submitted_again_once_google_has_read_it(doors: Doors, google: Console) -> None:
+    question = sitemaps_message(HOST, ["sitemap.xml"])
+    google.answers["GET"] = ["report with errors"] * 2
+    for hours in (0, 3, 27, 28):
+        ask(at(60 * hours), question)
+    assert (sitemap().errors, sitemap().submitted_at) == (3, at(180))
+    assert len(google.of("PUT")) == 2
+
+
+def test_a_sitemap_that_somebody_deleted_in_search_console_is_submitted_again(doors: Doors, google: Console) -> None:
+    question = sitemaps_message(HOST, ["sitemap.xml"])
+    google.answers["GET"] = ["not found"]
+    ask(T, question)
+    assert ask(at(60), question).engines_failing == {}
+    assert [request[0] for request in google.requests if request[0] != "token"] == ["PUT", "GET", "PUT"]
+
+
+@pytest.mark.parametrize("answer", ["no user", "broken", "too many"])
+def test_a_failed_submission_is_not_noted(doors: Doors, google: Console, answer: str) -> None:
+    question = sitemaps_message(HOST, ["sitemap.xml", "sitemap-news.xml"])
+    google.answers["PUT"] = ["ok", answer]
+    ask(T, question)
+    assert [each.file for each in submitted_in(table.query(notified_pk(HOST)))] == ["sitemap.xml"]
+    ask(at(16), question)
+    assert len(google.of("PUT")) == 3
+    assert "reason" not in engine()
+
+
+def test_an_address_is_not_followed_elsewhere_with_the_token(doors: Doors, google: Console) -> None:
+    google.answers["PUT"] = ["moved"]
+    ask(T, sitemaps_message(HOST, ["sitemap.xml"]))
+    [(_, first, _), (_, second, _)] = google.of("PUT")
+    assert (first["host"], "authorization" in first) == ("www.googleapis.com", True)
+    assert (second["host"], "authorization" in second) == ("elsewhere.example.net", False)
+
+
+# ── the sweep ──
+
+
+def test_the_sweep_asks_of_what_is_due_the_newest_stories_first(doors: Doors, sent: list[tuple[str, int]]) -> None:
+    site = doors.site(engines={"search_console": SETTINGS})
+    for file in ("sitemap-news.xml", "sitemap-2026-11.xml"):
+        table.put_if(mark_item(HOST, Mark(file, T, 2, 1_000, "")))
+    for number in (1, 2):
+        page(f"{URL}-{number}", published=at(number))
+    table.put_if(submitted_item(HOST, SubmittedSitemap("sitemap.xml", T, at(300)), T))
+    assert sweep([site], at(370)) == {}
+    assert [message for message in map(json.loads, next(zip(*sent, strict=True))) if "detail" not in message] == [
+        {"site": HOST, "inspect": f"{URL}-2"},
+        {"site": HOST, "inspect": f"{URL}-1"},
+        {"site": HOST, "sitemaps": ["sitemap-news.xml"]},
+    ]
+
+
+def test_the_sweep_leaves_half_of_the_quota_to_new_stories(doors: Doors, sent: list[tuple[str, int]]) -> None:
+    site = doors.site(engines={"search_console": SETTINGS})
+    for number in (1, 2):
+        page(f"{URL}-{number}", published=at(number))
+    table.put({"pk": QUOTA_KEY[0], "sk": QUOTA_KEY[1], "day": INSPECTIONS_A_DAY // 2 - 1}, None)
+    sweep([site], at(370))
+    assert [message for message, _ in sent] == [inspect_message(HOST, f"{URL}-2")]

@@ -1,0 +1,248 @@
+"""Search Console and the token of a service account: requests as the documents show them, and the meaning of each answer."""
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import parse_qsl
+
+import pytest
+
+from stoppress.aws import secrets
+from stoppress.http import client
+from stoppress.notify import service_account
+from stoppress.notify.indexnow import LATER_SECONDS, WRONG_SECONDS
+from stoppress.notify.search_console import (
+    Report,
+    meaning,
+    read_inspection,
+    read_report,
+    sitemap_url,
+)
+from stoppress.notify.service_account import (
+    ServiceAccount,
+    Unanswered,
+    assertion,
+    claims,
+    encoded,
+    read_key,
+    sign,
+    token,
+)
+from tests.support.console import ANSWERS, EMAIL, TOKEN, Console, console, decoded, json_key, private_key
+
+NOW = datetime(2026, 11, 20, 8, tzinfo=UTC)
+NAME = "engines/www.example.com/google"
+
+
+@pytest.fixture
+def google(monkeypatch: pytest.MonkeyPatch) -> Iterator[Console]:
+    monkeypatch.setattr(secrets, "load_text", lambda _: json_key())
+    service_account.forget()
+    with console() as made:
+        yield made
+    service_account.forget()
+
+
+def refusal(now: datetime = NOW) -> Any:
+    with pytest.raises(Unanswered) as caught:
+        token(NAME, now)
+    return caught.value.meaning
+
+
+# ── the token ──
+
+
+def test_header_and_claims_have_the_bytes_of_the_documentation_s_example() -> None:
+    """developers.google.com/identity/protocols/oauth2/service-account, "Forming the JWT header" and "… claim set"."""
+    assert encoded({"alg": "RS256", "typ": "JWT"}) == "eyJhbGciOiJSUzI1NiIsInR5cCI6IkpXVCJ9"
+    email = "761326798069-r5mljlln1rd4lrbhg75efgigp36m78j5@developer.gserviceaccount.com"
+    example = {
+        "iss": email,
+        "scope": "https://www.googleapis.com/auth/prediction",
+        "aud": "https://accounts.google.com/o/oauth2/token",
+        "exp": 1328554385,
+        "iat": 1328550785,
+    }
+    assert encoded(example) == (
+        "eyJpc3MiOiI3NjEzMjY3OTgwNjktcjVtbGpsbG4xcmQ0bHJiaGc3NWVmZ2lncDM2bTc4ajVAZGV2ZWxvcGVyLmdzZXJ2aWNlYWNjb3VudC5jb20iLCJzY29w"
+        "ZSI6Imh0dHBzOi8vd3d3Lmdvb2dsZWFwaXMuY29tL2F1dGgvcHJlZGljdGlvbiIsImF1ZCI6Imh0dHBzOi8vYWNjb3VudHMuZ29vZ2xlLmNvbS9vL29hdXRo"
+        "Mi90b2tlbiIsImV4cCI6MTMyODU1NDM4NSwiaWF0IjoxMzI4NTUwNzg1fQ"
+    )
+    ours = claims(email, datetime.fromtimestamp(1328550785, UTC))
+    assert list(ours.items()) == [
+        *(example | {"scope": "https://www.googleapis.com/auth/webmasters", "aud": "https://oauth2.googleapis.com/token"}).items()
+    ]  # fmt: skip
+
+
+def test_a_signature_has_the_bytes_of_the_standard_s_example() -> None:
+    """RFC 7515, appendix A.2."""
+    signed = "eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ"
+    assert sign(private_key(), signed.encode()) == decoded(
+        "cC4hiUPoj9Eetdgtv3hF80EGrhuB__dzERat0XF9g2VtQgr9PJbu3XOiZj5RZmh7AAuHIm4Bh-0Qc_lF5YKt_O8W2Fp5jujGbds9uJdbF9CUAr7t1dnZcAcQ"
+        "jbKBYNX4BAynRFdiuB--f_nZLgrnbyTyWzO75vRK5h6xBArLIARNPvkSjtQBMHlb1L07Qe7K0GarZRmB_eSN9383LcOLn6_dO--xi12jzDwusC-eOkHWEsqt"
+        "FZESc6BfI7noOPqvhJ1phCnvWh6IeYI2w9QOYEUipUTI8np6LbgGY9Fs98rqVt5AXLIhWkWywlVmtVrBp0igcN_IoypGlUPQGe77Rw"
+    )
+
+
+def test_the_token_s_request_is_the_documented_form(google: Console) -> None:
+    assert token(NAME, NOW) == TOKEN
+
+    [(url, headers, body)] = google.of("token")
+    assert (url, headers["content-type"]) == (
+        "https://oauth2.googleapis.com/token",
+        "application/x-www-form-urlencoded",
+    )
+    signed = assertion(ServiceAccount(EMAIL, private_key()), NOW)
+    assert body == b"grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion=" + signed.encode()
+    [_, (_, sent)] = parse_qsl(body.decode())
+    header, claim, _ = sent.split(".")
+    assert json.loads(decoded(header)) == {"alg": "RS256", "typ": "JWT"}
+    assert json.loads(decoded(claim))["iss"] == EMAIL
+
+
+def test_a_token_is_used_until_a_minute_before_it_expires(google: Console) -> None:
+    for seconds in (0, 3599 - 61):
+        token(NAME, NOW + timedelta(seconds=seconds))
+    assert len(google.of("token")) == 1
+    token(NAME, NOW + timedelta(seconds=3599 - 60))
+    assert len(google.of("token")) == 2
+
+
+def test_another_key_gets_a_token_of_its_own(google: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+    token(NAME, NOW)
+    monkeypatch.setattr(secrets, "load_text", lambda _: json_key(client_email="other@example.com"))
+    token(NAME, NOW)
+    assert len(google.of("token")) == 2
+
+
+@pytest.mark.parametrize(
+    ("answer", "result", "after_seconds", "words"),
+    [
+        (
+            "invalid grant",
+            "wrong",
+            WRONG_SECONDS,
+            "answers 400, invalid_grant: Invalid JWT Signature.: store a new key",
+        ),
+        ("invalid client", "wrong", WRONG_SECONDS, "answers 401, invalid_client"),
+        ("no token", "later", LATER_SECONDS, "without a token"),
+        ("no json", "later", LATER_SECONDS, "without a token"),
+        ("too many", "later", 300, "answers 429"),
+        ("broken", "later", LATER_SECONDS, "answers 500"),
+        ("overloaded", "later", 120, "answers 503"),
+        ("slow", "later", LATER_SECONDS, "in time"),
+        ("cut", "later", LATER_SECONDS, "oauth2.googleapis.com"),
+    ],
+)
+def test_each_refusal_of_a_token_has_its_meaning(
+    google: Console, monkeypatch: pytest.MonkeyPatch, answer: str, result: str, after_seconds: int, words: str
+) -> None:
+    monkeypatch.setattr(client, "POST_SECONDS_MAX", 0.5)
+    google.answers["token"] = [answer]
+    refused = refusal()
+    assert (refused.result, refused.after_seconds, refused.is_certain) == (result, after_seconds, True)
+    assert words in refused.reason
+    assert token(NAME, NOW) == TOKEN  # nothing of the refusal is kept
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a password", "is no JSON key of a service account"),
+        ("[]", "is no JSON key of a service account"),
+        (json_key(type="authorized_user"), "is no JSON key of a service account"),
+        (json_key(private_key="-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"), "has no RSA key"),
+        (json_key(private_key="ä"), "has no RSA key"),
+    ],
+)
+def test_a_secret_that_is_no_key_is_named_and_nothing_is_sent(
+    google: Console, monkeypatch: pytest.MonkeyPatch, text: str, words: str
+) -> None:
+    monkeypatch.setattr(secrets, "load_text", lambda _: text)
+    refused = refusal()
+    assert refused.result == "wrong"
+    assert f"the secret {NAME} {words}" in refused.reason
+    assert not google.requests
+
+
+def test_a_function_without_the_library_says_so(google: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "cryptography.hazmat.primitives.serialization", None)
+    refused = refusal()
+    assert (refused.result, refused.reason.split(":")[0]) == ("wrong", "the function lacks the library cryptography")
+
+
+def test_a_private_key_is_in_no_text_of_an_account() -> None:
+    assert "PRIVATE" not in repr(read_key(json_key()))
+
+
+# ── requests ──
+
+
+def test_the_address_of_a_sitemap_has_both_urls_encoded() -> None:
+    """developers.google.com/webmaster-tools/v1/sitemaps/submit: PUT …/sites/siteUrl/sitemaps/feedpath."""
+    assert sitemap_url("http://www.example.com/", "http://www.example.com/sitemap.xml") == (
+        "https://www.googleapis.com/webmasters/v3/sites/http%3A%2F%2Fwww.example.com%2F"
+        "/sitemaps/http%3A%2F%2Fwww.example.com%2Fsitemap.xml"
+    )
+    assert sitemap_url("sc-domain:example.com", "https://www.example.com/sitemap-news.xml") == (
+        "https://www.googleapis.com/webmasters/v3/sites/sc-domain%3Aexample.com"
+        "/sitemaps/https%3A%2F%2Fwww.example.com%2Fsitemap-news.xml"
+    )
+
+
+# ── answers ──
+
+
+def test_a_report_is_read_with_its_longs_as_texts_or_numbers() -> None:
+    assert read_report(ANSWERS["report"][2]) == Report(
+        datetime(2026, 11, 20, 8, 30, 0, 456_000, UTC), is_pending=False, errors=0, warnings=2, urls={"web": 120, "news": 20}
+    )  # fmt: skip
+    assert read_report(b'{"isPending":true,"errors":3}') == Report(None, is_pending=True, errors=3, warnings=0)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"<html>",
+        b"[]",
+        b"[" * 100_000,
+        b'{"inspectionResult":[]}',
+        b'{"inspectionResult":{"indexStatusResult":{}}}',
+    ],
+)
+def test_other_bodies_are_errors(body: bytes) -> None:
+    with pytest.raises(ValueError, match=r"JSON|verdict"):
+        read_inspection(body)
+
+
+@pytest.mark.parametrize(
+    "body", [b'{"errors":"many","contents":7}', b'{"contents":[1,{"type":2}],"lastDownloaded":"yesterday","warnings":"\xc2\xb2"}']
+)  # fmt: skip
+def test_fields_of_a_report_that_cannot_be_read_are_left_out(body: bytes) -> None:
+    assert read_report(body) == Report(None, is_pending=False, errors=0, warnings=0)
+
+
+@pytest.mark.parametrize(
+    ("answer", "result", "after_seconds", "words"),
+    [
+        ("ok", "accepted", LATER_SECONDS, ""),
+        ("indexed", "accepted", LATER_SECONDS, ""),
+        ("bad request", "wrong", WRONG_SECONDS, "answers 400: Request contains an invalid argument.: report this"),
+        ("unauthorized", "wrong", WRONG_SECONDS, "Google refuses the token"),
+        ("no user", "wrong", WRONG_SECONDS, "add the service account as a user of the property"),
+        ("disabled", "wrong", WRONG_SECONDS, "enable the Search Console API"),
+        ("quota", "later", LATER_SECONDS, "answers 403: Quota exceeded."),
+        ("not found", "wrong", WRONG_SECONDS, "correct `engines.search_console.property`"),
+        ("too many", "later", 300, "answers 429"),
+        ("broken", "later", LATER_SECONDS, "answers 500: <html>"),
+        ("overloaded", "later", 120, "answers 503"),
+        ("moved", "wrong", WRONG_SECONDS, "answers 307"),
+    ],
+)
+def test_each_documented_answer_has_its_meaning(answer: str, result: str, after_seconds: int, words: str) -> None:
+    status, headers, body = ANSWERS[answer]
+    answered = meaning(status, {name.lower(): value for name, value in headers.items()}, body, NOW)
+    assert (answered.result, answered.after_seconds) == (result, after_seconds)
+    assert words in answered.reason

@@ -1,0 +1,123 @@
+"""The hourly sweep: it finds what was lost, and does not multiply what waits."""
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from stoppress.aws import bucket, queues, table
+from stoppress.aws.items import mark_item
+from stoppress.model.entries import Mark
+from stoppress.model.site import Site
+from stoppress.notify.changed_files import compare, page_message
+from stoppress.notify.changes import GONE
+from stoppress.notify.engines import notify_engines, sweep
+from stoppress.notify.state import INDEXNOW, PageState, notified_pk, page_item
+from stoppress.primitives.deadline import NEVER
+from stoppress.primitives.instants import exact
+from tests.support.doors import Doors, opened
+from tests.support.ledger import HOST
+
+T = datetime(2026, 11, 20, 8, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+URL = f"https://{HOST}/flood"
+SHARD = "sitemap-2026-11.xml"
+
+
+@pytest.fixture
+def doors() -> Iterator[Doors]:
+    with opened(T) as behind:
+        yield behind
+
+
+@pytest.fixture
+def site(doors: Doors) -> Site:
+    return doors.site(engines={"indexnow": {"key": "0f4b1c2d3e4f5a6b"}})
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+    """The messages that were sent to the engines queue, with their delays."""
+    messages: list[tuple[str, int]] = []
+    monkeypatch.setattr(queues, "send_engines", messages.extend)
+    return messages
+
+
+def page(version: str = "v1", checked_at: datetime | None = None, checks: int = 0) -> None:
+    table.put(page_item(HOST, PageState(URL, version, T, T, checked_at=checked_at, checks=checks)), None)
+
+
+def paused_until(at: datetime) -> None:
+    table.put_if({"pk": notified_pk(HOST), "sk": INDEXNOW, "reason": "429", "since": exact(T), "until": exact(at)})
+
+
+def pages_of(sent: list[tuple[str, int]]) -> list[str]:
+    return [document["page"] for document in (json.loads(message) for message, _ in sent) if "page" in document]
+
+
+def test_a_page_that_was_not_notified_gets_a_message_unless_the_engine_is_left_alone(
+    site: Site, sent: list[tuple[str, int]]
+) -> None:
+    page()
+    paused_until(T + 24 * HOUR)
+    assert sweep([site], T + 2 * HOUR) == {}
+    assert pages_of(sent) == []
+    paused_until(T + HOUR)
+    sweep([site], T + 2 * HOUR)
+    assert pages_of(sent) == [URL]
+
+
+def test_after_two_hours_a_page_waits_for_the_sweep_and_has_no_message_of_its_own(
+    site: Site, sent: list[tuple[str, int]]
+) -> None:
+    page()
+    paused_until(T + 24 * HOUR)
+    notify_engines({"1": page_message(HOST, URL)}, T + HOUR, NEVER)
+    assert pages_of(sent) == [URL]
+    sent.clear()
+    notify_engines({"1": page_message(HOST, URL)}, T + 3 * HOUR, NEVER)
+    assert pages_of(sent) == []
+
+
+@pytest.mark.parametrize(("failed_checks", "expected"), [(9, []), (0, [URL])], ids=["page stays", "engine refused"])
+def test_a_removed_page_is_swept_for_days_only_if_its_last_check_was_good(
+    site: Site, sent: list[tuple[str, int]], failed_checks: int, expected: list[str]
+) -> None:
+    page(GONE, checked_at=T + HOUR, checks=failed_checks)
+    sweep([site], T + 3 * HOUR)
+    assert pages_of(sent) == expected
+
+
+def test_a_lost_event_about_a_file_is_made_good_for_two_days(site: Site, sent: list[tuple[str, int]]) -> None:
+    table.put_if(mark_item(HOST, Mark(SHARD, T, 1, 500, "")))
+    sweep([site], T + 47 * HOUR)
+    assert [json.loads(message)["detail"]["file"] for message, _ in sent] == [SHARD]
+    sent.clear()
+    sweep([site], T + 49 * HOUR)
+    assert sent == []
+
+
+def test_a_site_that_notified_nobody_for_days_does_not_notify_of_what_left_meanwhile(
+    site: Site, sent: list[tuple[str, int]]
+) -> None:
+    listed = f"<urlset>\n<url><loc>{URL}</loc><lastmod>2026-11-20T07:59:00Z</lastmod></url>\n</urlset>\n"
+    sweep([site], T)
+    for body, now in ((listed, T), ("<urlset>\n</urlset>\n", T + 300 * 24 * HOUR)):
+        stored = bucket.read(HOST, SHARD)
+        bucket.write(HOST, SHARD, body.encode(), "application/xml", "no-store", replaces=stored, changed=now, config="")
+        sent.clear()
+        compare(HOST, SHARD, now)
+        assert pages_of(sent) == ([URL] if body == listed else [])
+
+
+def test_what_there_was_no_time_for_is_postponed_and_no_failure(site: Site) -> None:
+    class Over:
+        seconds_left = 0.0
+
+        @staticmethod
+        def is_over() -> bool:
+            return True
+
+    done = notify_engines({"1": page_message(HOST, URL)}, T, Over())  # type: ignore[arg-type]
+    assert (done.failed, done.postponed) == ({}, {"1"})

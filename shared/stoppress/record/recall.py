@@ -96,7 +96,7 @@ def _reads(question: Question, seen: _Seen) -> Generator[set[Key], None, Known]:
         if article.release_at
     }
     yield {items.article_key(host, name) for name in owners} | {*waits.values(), *due.values()} | _entry_keys(late)
-    others = {name: owner for name in owners if (owner := seen.article(host, name))}
+    others = {name: owner for name in sorted(owners) if (owner := seen.article(host, name))}
     listed = late + [owner for owner in others.values() if _may_change(event, owner)]
     yield _entry_keys(listed)
     if question.overtaken:

@@ -63,7 +63,8 @@ def rewrite_all(requests: Iterable[RewriteRequest], now: datetime, deadline: Dea
     results: list[Result] = []
     for _ in range(ATTEMPTS_MAX):
         done = [_attempt(request, now, deadline) for request in pending]
-        in_force = {host: _in_force(host) for host in {result.request.site for result in done if result.error is None}}
+        hosts = dict.fromkeys(result.request.site for result in done if result.error is None)
+        in_force = {host: _in_force(host) for host in hosts}
         pending = []
         for result in done:
             config = in_force.get(result.request.site) if result.error is None else result.config

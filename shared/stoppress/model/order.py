@@ -123,10 +123,11 @@ def is_claimed_before(order: Order, other: Order, *, same_source: bool) -> bool:
     """Whether `other` is the newer claim on a URL. Between sources a timestamp ahead of our clock counts as the time received."""
     if same_source:
         return page_order(order).is_before(page_order(other))
-    return _own_time(order) < _own_time(other)
+    return own_time(order) < own_time(other)
 
 
-def _own_time(order: Order) -> str:
+def own_time(order: Order) -> str:
+    """Return the sender's timestamp if it is not ahead of our clock, else the moment of receipt."""
     return min(order.timestamp, order.received) if order.timestamp else order.received
 
 

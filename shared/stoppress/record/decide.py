@@ -10,7 +10,7 @@ from datetime import datetime
 
 from stoppress.model.article import Article, Decision, Known
 from stoppress.model.event import ArticleEvent, digest_of, names_of, order_of, title_hash_of
-from stoppress.model.order import Order, is_repeat, remembered
+from stoppress.model.order import Order, is_repeat, own_time, remembered
 from stoppress.model.site import Site
 from stoppress.primitives.urls import identity
 from stoppress.record.late import late
@@ -147,6 +147,10 @@ def _current(event: ArticleEvent, article: Article | None, now: datetime) -> Art
         article = released(article) if article.release_at <= is_over_at else article
     if article.order.removal != "deleted" or event.action == "remove":
         return article
-    deleted = article.order
-    reborn = min(deleted.timestamp or deleted.received, deleted.received)
-    return replace(fresh, deliveries=article.deliveries, reborn=reborn, rev=article.rev)
+    reborn = own_time(article.order)
+    fresh = replace(fresh, deliveries=article.deliveries, reborn=reborn, rev=article.rev)
+    if article.dated_order is None or own_time(article.dated_order) <= reborn:
+        return fresh
+    # The date came after the deletion, with an event of the new article whose version is below that of the deletion.
+    dated = article.first_published, article.dated_by, article.dated_order
+    return replace(fresh, first_published=dated[0], dated_by=dated[1], dated_order=dated[2])

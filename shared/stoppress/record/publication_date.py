@@ -21,7 +21,7 @@ from datetime import datetime
 from stoppress.model.article import Article
 from stoppress.model.event import CLOCK_SKEW_MAX, ArticleEvent, order_of, rank_of
 from stoppress.model.exclude import is_embargo
-from stoppress.model.order import Order
+from stoppress.model.order import Order, own_time
 from stoppress.model.site import Site
 from stoppress.primitives.instants import exact, whole
 
@@ -113,8 +113,7 @@ def inherited(article: Article, page: Article | None) -> Article:
 
 def _is_of_deleted(article: Article, event: ArticleEvent) -> bool:
     """Whether the event belongs to the deleted article that had the article's id before."""
-    order = order_of(event)
-    return article.reborn is not None and min(order.timestamp or order.received, order.received) <= article.reborn
+    return article.reborn is not None and own_time(order_of(event)) <= article.reborn
 
 
 def _takes(article: Article, event: ArticleEvent, date: datetime, rank: int, site: Site) -> bool:

@@ -71,11 +71,13 @@ def replace_forms(attempt: Attempt, bodies: Mapping[str, bytes], changed: dateti
     """Put a file's other forms, delete unwanted ones, and return the names for the file's mark. Raises Overtaken."""
     site, request = attempt.site, attempt.request
     _write_forms(site, bodies, changed)
-    unwanted = set(attempt.mark.also if attempt.mark else ()) - bodies.keys()
+    mark = attempt.mark
+    unwanted = set(mark.also if mark else ()) - bodies.keys()
     if request.checks_all:
         # A rewriter that was killed, or that used an older configuration, may have left forms that no mark names.
         unwanted |= possible_forms(attempt.file) - bodies.keys()
-    delete_forms(site, attempt.file, stored_forms(site, unwanted))
+    served = mark.served if mark and mark.file != file_names.INDEX_FILE else None
+    delete_forms(site, attempt.file, stored_forms(site, unwanted), served)
     return tuple(sorted(bodies))
 
 
@@ -110,13 +112,14 @@ def stored_forms(site: Site, names: Iterable[str]) -> dict[str, StoredFile]:
     return {name: stored for name in sorted(names) if (stored := bucket.read(site.host, name))}
 
 
-def delete_forms(site: Site, file: str, forms: Mapping[str, StoredFile]) -> None:
+def delete_forms(site: Site, file: str, forms: Mapping[str, StoredFile], served: str | None = None) -> None:
     """Delete other forms of a file. Raises Overtaken if one has changed since it was read.
 
-    A form that the index still lists stays, and the file is requested again: by then its new mark has changed the index.
+    A form that the index still lists stays, and so does the form that the file's mark names as `served`, because another
+    configuration may soon list it. Then the file is requested again: by then its new mark has changed the index.
     """
     index = bucket.read(site.host, file_names.INDEX_FILE) if forms else None
-    listed = {name for name in forms if index and f"/{name}</loc>".encode() in index.body}
+    listed = {name for name in forms if name == served or (index and f"/{name}</loc>".encode() in index.body)}
     for name in sorted(forms.keys() - listed):
         bucket.delete(site.host, name, forms[name])
     if listed:

@@ -1,5 +1,6 @@
 """Plays a scenario on a stack: moves the clock, and does what each step says."""
 
+import hashlib
 import json
 import shutil
 import urllib.parse
@@ -157,7 +158,9 @@ class Player:
         try:
             scheme = scheme_of(settings.get("adapter", "standard"), chosen)
             to_sign = replace(request, path=chosen.get("signed_path", request.path))
-            made = signing.signed(to_sign, scheme, split(secret)[0], f"msg_{line.number}", self.stack.clock.now())
+            # Equal bodies are one delivery that is sent again. A step with another `webhook-id` is another delivery.
+            message_id = f"msg_{hashlib.sha256(request.body).hexdigest()[:16]}"
+            made = signing.signed(to_sign, scheme, split(secret)[0], message_id, self.stack.clock.now())
             return replace(made, path=request.path)
         except ValueError as error:
             raise self._error(line, str(error)) from error

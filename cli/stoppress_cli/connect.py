@@ -24,7 +24,7 @@ from stoppress.aws.queues import SendError
 from stoppress.aws.sites import UnknownSite
 from stoppress.aws.table import Conflict
 from stoppress.model.site import BadConfiguration
-from stoppress.show.read_story import Unclear
+from stoppress.show.question import Unclear
 from stoppress_cli.local import resources
 from stoppress_cli.local.functions import environment, no_aws_settings
 from stoppress_cli.local.template import WITH_ALL, TemplateError, find, load

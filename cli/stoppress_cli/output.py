@@ -4,9 +4,9 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timedelta
-from typing import Literal, NoReturn
+from typing import Any, Literal, NoReturn
 
 import typer
 from rich.console import Console
@@ -38,8 +38,15 @@ errors = text_console(stderr=True)
 
 def print_json(value: object, indent: int = 2) -> None:
     """Prints a value as JSON. A lone surrogate has no UTF-8 form and is printed as `?`."""
-    text = json.dumps(value, ensure_ascii=False, indent=indent)
+    text = json.dumps(value, ensure_ascii=False, indent=indent, default=json_form)
     console.print(encodable(text))
+
+
+def json_form(value: Any) -> Any:
+    """Return the form of an instant, or of a dataclass, in JSON."""
+    return (
+        iso(value) if isinstance(value, datetime) else {part.name: getattr(value, part.name) for part in fields(value)}
+    )
 
 
 def print_answer(value: object, lines: Iterable[str], *, as_json: bool) -> None:

@@ -15,8 +15,7 @@ from stoppress.aws.clients import in_time
 from stoppress.aws.metrics import publish
 from stoppress.model.http_request import request_of
 from stoppress.show.page import headers, render
-from stoppress.show.page_token import PAGE_SECRET, is_page_token, is_token
-from stoppress.show.read_page import read_page
+from stoppress.show.read_page import PAGE_SECRET, is_page_token, is_token, read_page
 
 logger = Logger()
 

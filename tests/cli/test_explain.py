@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from stoppress.model.site import Site
-from stoppress.show.read_story import is_about, story_of
-from stoppress.show.story import Story
+from stoppress.show.read_story import is_about
+from stoppress.show.story import Story, story_of
 from stoppress_cli.app import app
 from stoppress_cli.commands.explain import as_lines
 from stoppress_cli.local.functions import environment

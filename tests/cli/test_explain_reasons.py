@@ -1,6 +1,5 @@
 """The reason that `stoppress explain` gives is the one that decides: a test changes just that fact and sees the page appear."""
 
-import json
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -10,13 +9,14 @@ import pytest
 
 from stoppress.aws import items, table
 from stoppress.aws.sites import UnknownSite
-from stoppress.show import read_story
-from stoppress.show.read_story import Unclear
-from stoppress.show.story import Kind
+from stoppress.show import question, read_story
+from stoppress.show.question import Unclear
+from stoppress.show.reasons import Kind
 from stoppress_cli.commands.explain import as_lines
 from tests.cli.test_explain import NOON, SITE, answer, event, on_the_bus
 from tests.support.operated import HOST, url
 from tests.support.playing import Step
+from tests.support.printed import as_json
 
 pytestmark = pytest.mark.moto
 
@@ -228,7 +228,7 @@ def test_a_fragment_of_several_paths_lists_them_and_one_that_ends_a_path_is_its_
 
 
 def test_a_search_that_was_cut_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(read_story, "SEARCHED_MAX", 1)
+    monkeypatch.setattr(question, "ENTRIES_SEARCHED_MAX", 1)
 
     assert "newest 1 entries" in failure([event(1, "1", "flood"), event(2, "2", "vote")], "vote", tmp_path)
 
@@ -256,7 +256,8 @@ def test_where_not_all_was_searched_the_answer_says_so_and_claims_no_more(
     bound, steps, text = TOO_MANY[kind]
     assert answer(steps, url("missing"), tmp_path).unsearched == ()
 
-    monkeypatch.setattr(read_story, bound, 1)
+    for module in (question, read_story):
+        monkeypatch.setattr(module, bound, 1, raising=False)
     story = answer(steps, url("missing"), tmp_path)
 
     assert [text in each for each in story.unsearched] == [True]
@@ -266,7 +267,7 @@ def test_where_not_all_was_searched_the_answer_says_so_and_claims_no_more(
 
 
 def test_a_long_story_is_told_from_its_newest_deliveries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(read_story, "HEARD_SEARCHED_MAX", 2)
+    monkeypatch.setattr(read_story, "RECEIVED_SEARCHED_MAX", 2)
     steps = [event(minute, "1", "flood", title=f"Flood {minute}") for minute in range(1, 6)]
     story = answer(steps, url("flood"), tmp_path)
 
@@ -307,7 +308,7 @@ def test_of_several_sites_one_must_be_chosen_for_an_id_or_a_fragment(tmp_path: P
 
 
 def test_the_json_has_the_keys_that_the_documentation_names(tmp_path: Path) -> None:
-    report = answer([event(1, "1", "flood")], url("flood"), tmp_path).report()
+    listed = answer([event(1, "1", "flood")], url("flood"), tmp_path)
     page = (Path(__file__).parents[2] / "docs/reference/explain.md").read_text()
     documented = {line.split("`")[1] for line in page.splitlines() if line.startswith("| `")}
 
@@ -321,6 +322,6 @@ def test_the_json_has_the_keys_that_the_documentation_names(tmp_path: Path) -> N
     missing = answer(
         [event(1, "1", "flood", images=["javascript:1"]), event(2, "2", "x", title="")], url("x"), tmp_path
     )
-    names = {name.removesuffix("[]") for name in keys(report) | keys(json.loads(json.dumps(missing.report())))}
+    names = {name.removesuffix("[]") for name in keys(as_json(listed)) | keys(as_json(missing))}
     named = {name.replace("general.", "news.") for name in names}
     assert named <= documented, named - documented

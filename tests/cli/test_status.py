@@ -128,13 +128,13 @@ def test_the_answer_has_the_window_and_the_files(tmp_path: Path) -> None:
         [site] = answer(newsroom).sites
         assert (newsroom.stack.backend.items(), newsroom.stack.backend.objects()) == before
 
-    assert [(source.name, source.refused_today, source.unverified_today) for source in site.sources] == [
+    assert [(source["name"], source["refused_today"], source["unverified_today"]) for source in site["sources"]] == [
         ("cms", 1, 0),
         ("bus", 0, 0),
     ]
-    assert site.window.stories == breakages.WELL
-    assert site.window.next_to_leave == f"https://{HOST}/story-1"
-    assert {file.name: file.entries for file in site.files} == {
+    assert site["window"]["stories"] == breakages.WELL
+    assert site["window"]["next_to_leave"] == f"https://{HOST}/story-1"
+    assert {file["name"]: file["entries"] for file in site["files"]} == {
         "sitemap-news.xml": breakages.WELL,
         "sitemap-2026-11.xml": breakages.WELL,
     }
@@ -177,7 +177,11 @@ def test_a_full_quarantine_is_counted_up_to_a_bound(tmp_path: Path, monkeypatch:
         monkeypatch.setattr(read_site, "QUARANTINED_COUNTED_MAX", 2)
         [site] = stack_status(read_site.read_stack(None, now, None), now, Access()).sites
 
-    assert (site.quarantine.events, site.quarantine.more, site.quarantine.newest_reason) == (2, True, "reason 2")
+    assert (site["quarantine"].events, site["quarantine"].more, site["quarantine"].newest_reason) == (
+        2,
+        True,
+        "reason 2",
+    )
 
 
 def test_a_watch_outlives_a_stack_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:

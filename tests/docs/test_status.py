@@ -11,6 +11,7 @@ import pytest
 
 from tests.cli.test_commands_as_typed import serving, typed
 from tests.docs.pages import blocks, commands, table_rows, text_of
+from tests.support.printed import as_json
 from tests.unit.show.test_site import a_full_answer
 
 HOW_TO, REFERENCE = "docs/how-to/health.md", "docs/reference/status.md"
@@ -41,7 +42,7 @@ def _without_numbers(text: str) -> str:
 def test_the_reference_has_every_key_of_the_json() -> None:
     documented = [key for keys, _ in table_rows(text_of(REFERENCE), "| key |") for key in re.findall(r"`(.*?)`", keys)]
 
-    assert documented == list(dict.fromkeys(_keys(a_full_answer().report())))
+    assert documented == list(dict.fromkeys(_keys(as_json(a_full_answer()))))
 
 
 def _keys(value: Any, path: str = "") -> Iterator[str]:

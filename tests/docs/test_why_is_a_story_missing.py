@@ -5,7 +5,7 @@ import shlex
 from pathlib import Path
 from typing import get_args
 
-from stoppress.show.story import Kind
+from stoppress.show.reasons import Kind
 from stoppress_cli.commands.explain import as_lines
 from tests.cli.test_explain import answer, event
 from tests.docs.pages import DOCS

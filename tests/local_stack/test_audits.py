@@ -13,8 +13,8 @@ from stoppress.aws.codec import from_item
 from stoppress.http import client
 from stoppress.model.event import ArticleEvent, to_message
 from stoppress.show import read_site
-from stoppress.show.read_story import story_of
 from stoppress.show.site import Access, stack_status
+from stoppress.show.story import story_of
 from stoppress_cli.local import resources, template
 from stoppress_cli.local.guard import Guard
 from stoppress_cli.local.permissions import Ask, Permissions, Role

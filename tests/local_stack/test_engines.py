@@ -12,8 +12,8 @@ import pytest
 from stoppress.http import client
 from stoppress.notify import fetch
 from stoppress.show import read_site
-from stoppress.show.read_story import story_of
 from stoppress.show.site import Access, Problem, stack_status
+from stoppress.show.story import story_of
 from stoppress_cli.local.permissions import Ask, Role
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.wire import Fault

@@ -16,7 +16,7 @@ from botocore.exceptions import ClientError
 from stoppress.aws import bucket, table
 from stoppress.aws.clients import OutOfTime
 from stoppress.show import read_page
-from stoppress.show.page_token import page_token
+from stoppress.show.read_page import page_token
 from stoppress_cli.local import template
 from stoppress_cli.local.gateway import Answer, Request
 from stoppress_cli.local.permissions import Ask, Role

@@ -9,8 +9,8 @@ import pytest
 
 from stoppress.notify import fetch, service_account
 from stoppress.show import read_site
-from stoppress.show.read_story import story_of
 from stoppress.show.site import Access, stack_status
+from stoppress.show.story import story_of
 from stoppress_cli.commands.explain import as_lines as explained
 from stoppress_cli.commands.status import as_lines as status_lines
 from stoppress_cli.local.permissions import Ask, Permissions

@@ -9,8 +9,9 @@ from unittest import mock
 
 from stoppress.aws import bucket, sites, table
 from stoppress.primitives.urls import canonical
-from stoppress.show.read_story import Question, read
-from stoppress.show.story import Story, tell
+from stoppress.show.question import Question
+from stoppress.show.read_story import read_facts
+from stoppress.show.story import Story, answer_story
 from tests.simulation import reading
 from tests.simulation.oracle import FEED, Act, Knowledge, Meant, histories, meant, wanted
 
@@ -24,7 +25,7 @@ def stories(
             opening.enter_context(mock.patch.object(module, "client", clients.__getitem__))
         site = sites.load(host, age_max=timedelta())
         for url, spelling in sorted(spellings.items()):
-            yield url, tell(read(Question(spelling, site, canonical(spelling)), now), now)
+            yield url, answer_story(read_facts(Question(spelling, site, canonical(spelling)), now), now)
 
 
 def difference(found: reading.Listed, url: str, story: Story) -> str:

@@ -18,8 +18,8 @@ from stoppress.model.file_names import is_news, is_pages, is_shard
 from stoppress.model.listed import ListingError, Problem
 from stoppress.model.site import Site
 from stoppress.primitives.urls import identity, on_site
-from stoppress.show.read_story import Unclear, read_refused, story_of
-from stoppress.show.story import Story
+from stoppress.show.question import Unclear, read_refused
+from stoppress.show.story import Story, story_of
 from stoppress_cli.inputs.sitemap_pages import Sitemaps
 from stoppress_cli.options import READS, Commands, Json
 from stoppress_cli.output import ATTENTION, OK, counted, fail, print_answer

@@ -9,9 +9,9 @@ import typer
 
 from stoppress.model.rules import names_rule
 from stoppress.primitives.instants import iso
-from stoppress.show.read_story import story_of
-from stoppress.show.story import Answer, ArticleState, Received, Story, local_time
-from stoppress.show.way import Stop
+from stoppress.show.read_story import Received, local_time
+from stoppress.show.story import Answer, ArticleState, Story, story_of
+from stoppress.show.timeline import Stop
 from stoppress_cli.options import READS, Commands, Json
 from stoppress_cli.output import ATTENTION, OK, print_answer
 
@@ -34,7 +34,7 @@ def explain(
     reached, or the page or site cannot be found.
     """
     story = story_of(what, site, datetime.now(UTC))
-    print_answer(story.report(), as_lines(story), as_json=as_json)
+    print_answer(story, as_lines(story), as_json=as_json)
     raise typer.Exit(OK if (story.news.listed if news else story.is_listed) else ATTENTION)
 
 

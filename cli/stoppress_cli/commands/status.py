@@ -2,15 +2,16 @@
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Annotated
+from operator import itemgetter
+from typing import Annotated, Any
 
 import typer
 
 from stoppress.show.read_site import read_stack
-from stoppress.show.site import Access, SiteStatus, StackStatus, stack_status
-from stoppress.show.way import Delays
+from stoppress.show.site import Access, StackStatus, stack_status
+from stoppress.show.timeline import Delays
 from stoppress_cli.connect import exit_on_error, print_unreadable
 from stoppress_cli.options import LOCAL, READS, Commands, Json
 from stoppress_cli.output import ATTENTION, FAILED, OK, age, ago, at, console, counted, print_answer
@@ -55,7 +56,7 @@ def _look(host: str | None, access: Access, *, as_json: bool) -> int:
     facts = read_stack(host, now, access.stack)
     print_unreadable([(site.host, site.reason) for site in facts.unreadable])
     answer = stack_status(facts, now, access)
-    print_answer(answer.report(), as_lines(answer, in_detail=host is not None), as_json=as_json)
+    print_answer(answer, as_lines(answer, in_detail=host is not None), as_json=as_json)
     return {"well": OK, "attention": ATTENTION, "unknown": FAILED}[answer.verdict]
 
 
@@ -74,9 +75,9 @@ def as_lines(answer: StackStatus, *, in_detail: bool) -> Iterator[str]:
         yield f"unknown: {unknown.what}: {unknown.reason}"
     yield ""
     for site in answer.sites:
-        yield f"{site.host}  {_summary(site, now)}"
-        if site.delays and site.delays.pages:
-            yield f"  {_delays(site.delays)}"
+        yield f"{site['host']}  {_summary(site, now)}"
+        if site["delays"] and site["delays"].pages:
+            yield f"  {_delays(site['delays'])}"
         if in_detail:
             yield from (f"  {line}" for line in _details(site, now))
     yield ""
@@ -90,18 +91,19 @@ def _verdict(answer: StackStatus) -> Iterator[str]:
         yield "healthy" if answer.verdict == "well" else "no problem is known, but not everything could be read"
 
 
-def _summary(site: SiteStatus, now: datetime) -> str:
-    parts = [f"{site.window.stories:,} in the news"]
-    if site.window.leaves_at:
-        parts.append(f"next leaves {at(site.window.leaves_at)}")
-    parts.append(f"newest file {age(site.newest_file, now)} old" if site.newest_file else "no file yet")
-    if site.last_event:
-        parts.append(f"last event {age(site.last_event, now)} ago")
-    if site.feeds:
-        well = sum(feed["condition"] == "well" for feed in site.feeds)
-        parts.append(f"{well} of {counted(len(site.feeds), 'feed')} well")
-    more = " or more" if site.quarantine.more else ""
-    return ", ".join([*parts, f"{site.quarantine.events}{more} in quarantine"])
+def _summary(site: Mapping[str, Any], now: datetime) -> str:
+    window, feeds, quarantine = site["window"], site["feeds"], site["quarantine"]
+    parts = [f"{window['stories']:,} in the news"]
+    if window["leaves_at"]:
+        parts.append(f"next leaves {at(window['leaves_at'])}")
+    parts.append(f"newest file {age(site['newest_file'], now)} old" if site["newest_file"] else "no file yet")
+    if site["last_event"]:
+        parts.append(f"last event {age(site['last_event'], now)} ago")
+    if feeds:
+        well = sum(feed["condition"] == "well" for feed in feeds)
+        parts.append(f"{well} of {counted(len(feeds), 'feed')} well")
+    more = " or more" if quarantine.more else ""
+    return ", ".join([*parts, f"{quarantine.events}{more} in quarantine"])
 
 
 def _delays(delays: Delays) -> str:
@@ -119,27 +121,28 @@ def _period(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
-def _details(site: SiteStatus, now: datetime) -> Iterator[str]:
-    window = site.window
-    if window.stories:
-        yield f"news of {at(window.oldest)} to {at(window.newest)}; the next to leave is {window.next_to_leave}"
-    for source in site.sources:
-        today = f"{source.refused_today:,} refused or ignored, {source.unverified_today:,} wrong signatures"
-        audit = f"; audited {ago(source.audited, now)}: {counted(source.listed, 'article')} listed, {source.missed:,} webhooks missed in 24 h"
-        yield f"source {source.name} ({source.adapter}), secret {source.secret}; today {today}{audit if source.audited else ''}"
-    for feed in site.feeds:
-        last = datetime.fromisoformat(feed["last_success"]) if feed["last_success"] else None
-        yield f"feed {feed['url']}  {feed['condition']}, last success {ago(last, now)}"
-    for sitemap in site.sitemaps:
-        read = (
-            f"read by Google {ago(sitemap.read, now)}" if sitemap.read else f"submitted {ago(sitemap.submitted, now)}"
-        )
-        found = f"{counted(sitemap.urls, 'URL')}, {counted(sitemap.errors, 'error')}, {counted(sitemap.warnings, 'warning')}"
-        yield f"{sitemap.name} in Search Console  {read}{f': {found}' if sitemap.read else ', not read yet'}"
-    newest = sorted(site.files, key=lambda file: file.changed, reverse=True)
+def _details(site: Mapping[str, Any], now: datetime) -> Iterator[str]:
+    if (window := site["window"])["stories"]:
+        dates = f"{at(window['oldest'])} to {at(window['newest'])}"
+        yield f"news of {dates}; the next to leave is {window['next_to_leave']}"
+    for source in site["sources"]:
+        today = f"{source['refused_today']:,} refused or ignored, {source['unverified_today']:,} wrong signatures"
+        line = f"source {source['name']} ({source['adapter']}), secret {source['secret']}; today {today}"
+        if source["audited"]:
+            articles = counted(source["listed"], "article")
+            line += f"; audited {ago(source['audited'], now)}: {articles} listed, {source['missed']:,} webhooks missed in 24 h"
+        yield line
+    for feed in site["feeds"]:
+        yield f"feed {feed['url']}  {feed['condition']}, last success {ago(feed['last_success'], now)}"
+    for sitemap in site["sitemaps"]:
+        counts = ", ".join(counted(sitemap[f"{noun.lower()}s"], noun) for noun in ("URL", "error", "warning"))
+        submitted = f"submitted {ago(sitemap['submitted'], now)}, not read yet"
+        read = f"read by Google {ago(sitemap['read'], now)}: {counts}" if sitemap["read"] else submitted
+        yield f"{sitemap['name']} in Search Console  {read}"
+    newest = sorted(site["files"], key=itemgetter("changed"), reverse=True)
     for file in newest[:FILES_SHOWN]:
-        size = f"{counted(file.entries, 'entry', 'entries')}, {counted(file.size_bytes, 'byte')}"
-        yield f"{file.name}  {size}, changed {ago(file.changed, now)}"
+        size = f"{counted(file['entries'], 'entry', 'entries')}, {counted(file['size_bytes'], 'byte')}"
+        yield f"{file['name']}  {size}, changed {ago(file['changed'], now)}"
     if len(newest) > FILES_SHOWN:
         yield f"and {counted(len(newest) - FILES_SHOWN, 'older file')}"
 

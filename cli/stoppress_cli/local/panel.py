@@ -20,7 +20,7 @@ from stoppress.aws import sites
 from stoppress.aws.items import claim_key
 from stoppress.model.site import BadConfiguration, Site, secret_path
 from stoppress.primitives.instants import iso
-from stoppress.show.page_token import PAGE_SECRET, is_page_token, page_token
+from stoppress.show.read_page import PAGE_SECRET, is_page_token, page_token
 from stoppress_cli.local.gateway import Answer, Request
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.wire import uncounted

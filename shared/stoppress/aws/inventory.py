@@ -1,17 +1,23 @@
-"""The files of a site: those of its configuration, those with a commit mark, and those of its series."""
+"""What a site has: its files, the entries of its news sitemaps, and the claims and articles behind them."""
 
-from stoppress.aws import table
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from stoppress.aws import items, table
 from stoppress.aws.items import file_pk, places_pk, read_news, read_series, series_files
 from stoppress.model.entries import NewsEntry
 from stoppress.model.file_names import INDEX_FILE, NEWS_SERIES, ROBOTS_FILE, permanent_files
 from stoppress.model.site import Site
 
+if TYPE_CHECKING:
+    from stoppress.model.article import Article, Claim
+
 
 def all_files(site: Site, *, robots: bool = False) -> list[str]:
     """Every file that the site has or may have, the index last; with `robots`, robots.txt even if it is not configured."""
     # A shard whose first rewrite failed has no mark yet; only its series counts it.
-    items = (item for item in table.query(places_pk(site.host)) if "files" in item)
-    handed_out = (file for item in items for file in series_files(read_series(item["sk"], item)))
+    series = (item for item in table.query(places_pk(site.host)) if "files" in item)
+    handed_out = (file for item in series for file in series_files(read_series(item["sk"], item)))
     marked = (item["sk"] for item in table.query(file_pk(site.host, INDEX_FILE)) if item["sk"] != INDEX_FILE)
     kept = [ROBOTS_FILE] if robots or site.robots is not None else []
     return list(dict.fromkeys([*permanent_files(site), *marked, *handed_out, *kept, INDEX_FILE]))
@@ -24,3 +30,17 @@ def news_entries(host: str) -> list[NewsEntry]:
     ]
     files = [file for each in series for file in series_files(each)]
     return [read_news(item) for file in files for item in table.query(file_pk(host, file), consistent=False)]
+
+
+def read_claims(host: str, urls: Iterable[str], *, consistent: bool = True) -> "dict[str, Claim]":
+    """Return the claims on pages of a site, by URL. 100 pages take one call."""
+    keys = {url: items.claim_key(host, url) for url in urls}
+    stored = table.get_many(keys.values(), consistent=consistent)
+    return {url: items.read_claim(stored[key], url) for url, key in keys.items() if key in stored}
+
+
+def read_articles(host: str, names: Iterable[str], *, consistent: bool = True) -> "dict[str, Article]":
+    """Return the articles of a site that exist, by name. 100 articles take one call."""
+    keys = {name: items.article_key(host, name) for name in names}
+    stored = table.get_many(keys.values(), consistent=consistent)
+    return {name: items.read_article(stored[key]) for name, key in keys.items() if key in stored}

@@ -83,6 +83,12 @@ class PageState:
         return self.notified == self.version
 
     @property
+    def ready_at(self) -> datetime | None:
+        """When a check found the newest version ready; None: no check has."""
+        is_ready = self.checked_at and self.checked_at >= self.changed and not self.checks
+        return self.checked_at if is_ready else None
+
+    @property
     def gone(self) -> bool:
         return self.version == GONE
 

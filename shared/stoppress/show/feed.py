@@ -8,7 +8,6 @@ from stoppress.feeds.hubs import can_be_trusted
 from stoppress.feeds.schedule import WRITTEN_EVERY, FeedState, interval_of, pace_of
 from stoppress.feeds.subscription import Subscription
 from stoppress.model.site import Feed, Site
-from stoppress.primitives.instants import iso
 
 # poll_feeds may leave the instant of the next poll unwritten for WRITTEN_EVERY. Five minutes more let some runs be late.
 OVERDUE_AFTER = WRITTEN_EVERY + timedelta(minutes=5)
@@ -33,28 +32,26 @@ class FeedStatus:
         return "failing" if self.state.failures else "well"
 
     def report(self, now: datetime) -> dict[str, Any]:
-        """The feed for programs: instants in ISO 8601 and UTC, intervals in minutes."""
-        state, pace = self.state or FeedState(), pace_of(self.feed, self.site)
+        """Return the feed under the keys of `stoppress feeds show --json`, intervals in minutes."""
+        state, pace, hub = self.state or FeedState(), pace_of(self.feed, self.site), self.subscription
         return {
             "site": self.site.host,
             "url": self.feed.url,
             "condition": self.condition,
-            "last_success": _iso(state.last_success),
-            "last_new_story": _iso(self.last_new),
-            "interval_minutes": interval_of(state, now, pace, self.subscription) / timedelta(minutes=1),
+            "last_success": state.last_success,
+            "last_new_story": self.last_new,
+            "interval_minutes": interval_of(state, now, pace, hub) / timedelta(minutes=1),
             "floor_minutes": pace.floor / timedelta(minutes=1),
             "cap_minutes": pace.cap / timedelta(minutes=1),
             "own": pace.own,
-            "next_poll": None if self.condition == "gone" else _iso(state.next_poll_at),
+            "next_poll": None if self.condition == "gone" else state.next_poll_at,
             "failures": state.failures,
-            "failing_since": _iso(state.failing_since),
+            "failing_since": state.failing_since,
             "last_error": state.last_error,
             "moved_to": state.moved_to,
             "hub": state.hub,
-            "subscribed_until": _iso(self.subscription.lease_until)
-            if self.subscription and self.is_subscribed(now)
-            else None,
-            "last_push": _iso(self.subscription.last_push) if self.subscription else None,
+            "subscribed_until": hub.lease_until if hub and self.is_subscribed(now) else None,
+            "last_push": hub and hub.last_push,
             "not_subscribed": self.not_subscribed(now),
         }
 
@@ -89,7 +86,3 @@ class FeedStatus:
         if self.subscription.refused:
             return self.subscription.refused
         return "the hub has not confirmed it yet" if self.subscription.asked_at else "the subscription has expired"
-
-
-def _iso(instant: datetime | None) -> str | None:
-    return iso(instant) if instant else None

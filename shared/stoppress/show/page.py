@@ -2,9 +2,9 @@
 
 import base64
 import hashlib
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
+from operator import itemgetter
 from pathlib import Path
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
@@ -12,17 +12,12 @@ from zoneinfo import ZoneInfo
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from stoppress.model.entries import NewsEntry
 from stoppress.model.news_window import NEWS_WINDOW, select_news, window_end
-from stoppress.model.site import Site
 from stoppress.primitives.instants import iso, utc
-from stoppress.show.site import SiteStatus, StackStatus
-from stoppress.show.story import Story
+from stoppress.show.read_page import SitePage
 
-# How many rows of each kind the page shows.
+# How many stories and files the page shows.
 STORIES_MAX = 200
-DELIVERIES_MAX = 50
-QUARANTINED_MAX = 20
 FILES_MAX = 20
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -30,56 +25,9 @@ _TEMPLATES = Path(__file__).parent / "templates"
 _TONES = {"listed": "good", "held": "wait", "duplicate": "plain", "late": "plain", "ignored": "plain"}
 
 
-@dataclass(frozen=True)
-class Delivery:
-    """A delivery. `outcome` is the outcome of recording, or `refused` or `ignored`. `about` is the article's URL or name."""
-
-    at: datetime
-    about: str
-    by: str
-    action: str
-    outcome: str
-    reason: str = ""
-
-
-@dataclass(frozen=True)
-class Quarantined:
-    """An event in quarantine: when it came, and why it is there."""
-
-    at: datetime
-    reason: str
-
-
-@dataclass(frozen=True)
-class SitePage:
-    """What the page of a site shows. `news` are the entries of all news sitemaps. `deliveries` are newest first.
-
-    `question` is what the reader asked about; `story` answers it, or `unclear` says what to ask instead.
-    """
-
-    site: Site
-    status: StackStatus
-    news: tuple[NewsEntry, ...]
-    deliveries: tuple[Delivery, ...]
-    quarantined: tuple[Quarantined, ...]
-    question: str = ""
-    story: Story | None = None
-    unclear: str = ""
-
-    @property
-    def at(self) -> datetime:
-        """When the page was read."""
-        return self.status.at
-
-    @property
-    def site_status(self) -> SiteStatus:
-        """The status of this site."""
-        return self.status.sites[0]
-
-
 def render(page: SitePage) -> str:
     """The page as HTML. It loads no other file."""
-    zone, now = page.site.zone, page.at
+    zone, now, [site] = page.site.zone, page.status.at, page.status.sites
 
     def time(instant: datetime | None) -> Markup:
         """An instant in the newsroom's time zone."""
@@ -94,10 +42,10 @@ def render(page: SitePage) -> str:
         .get_template("page.html")
         .render(
             page=page,
-            site=page.site_status,
+            site=site,
             story=page.story,
             stories=select_news(page.news, page.site, now),
-            files=sorted(page.site_status.files, key=lambda file: file.changed, reverse=True),
+            files=sorted(site["files"], key=itemgetter("changed"), reverse=True),
             stories_max=STORIES_MAX,
             files_max=FILES_MAX,
             time=time,
@@ -139,23 +87,15 @@ def _source(name: str) -> str:
 
 @cache
 def _environment() -> Environment:
-    made = Environment(
+    environment = Environment(
         loader=FileSystemLoader(_TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters.update(path=_path, tone=_tone, instant=_parsed)
-    return made
-
-
-def _tone(outcome: str) -> str:
-    return _TONES.get(outcome, "bad")
-
-
-def _parsed(text: str | None) -> datetime | None:
-    return datetime.fromisoformat(text) if text else None
+    environment.filters.update(path=_path, tone=lambda outcome: _TONES.get(outcome, "bad"))
+    return environment
 
 
 def _path(url: str) -> str:

@@ -1,9 +1,18 @@
-"""Reads what the page of a site shows, and changes nothing."""
+"""Read what the page of a site shows, and change nothing. Also the token in the URL of the page.
 
+The token is the HMAC-SHA256 of the host, with the stack's secret for pages as key. It is stored nowhere. While the secret is
+rotated, the stack may have several secrets: new tokens are made with the first, and tokens of all are accepted.
+"""
+
+import base64
+import hashlib
+import hmac
 import logging
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from itertools import islice, takewhile
+from itertools import islice
 from typing import TypeVar
 
 from stoppress.aws import items, refusals, sites, table
@@ -12,24 +21,68 @@ from stoppress.model.entries import NewsEntry
 from stoppress.model.event import article_name
 from stoppress.model.site import Site
 from stoppress.primitives.instants import parse
-from stoppress.show.page import DELIVERIES_MAX, QUARANTINED_MAX, Delivery, Quarantined, SitePage
-from stoppress.show.read_site import read_last_runs, read_site
-from stoppress.show.read_story import Unclear, article_of, read_refused, story_of
-from stoppress.show.site import Access, StackFacts, Unknown, stack_status
+from stoppress.show.question import Unclear, read_refused
+from stoppress.show.read_site import StackFacts, Unknown, read_last_runs, read_site
+from stoppress.show.read_story import Received, kept_items, read_line
+from stoppress.show.site import Access, StackStatus, stack_status
+from stoppress.show.story import Story, story_of
 
+# Name of the secret, below the stack's path (template.yaml).
+PAGE_SECRET = "page"
+# How many deliveries and events in quarantine the page shows.
+DELIVERIES_MAX = 50
+QUARANTINED_MAX = 20
 # The table has no list of all deliveries. So the page shows those of the newest stories, with one query a story.
 STORIES_QUERIED_MAX = 25
 DELIVERIES_OF_A_STORY_MAX = 5
 QUESTION_CHARACTERS_MAX = 2_000
-_NOT_READ = "cannot be read now; the log of show_site has the reason"
 NO_ANSWER = "The answer cannot be read now: try again in a minute."
 
+_NOT_READ = "cannot be read now; the log of show_site has the reason"
+_TOKEN = re.compile(r"[A-Za-z0-9_-]{43}")
 _Each = TypeVar("_Each")
 _log = logging.getLogger(__name__)
 
 
+def page_token(secret: str, host: str) -> str:
+    """Return the token of a host in base64url, without padding."""
+    digest = hmac.new(secret.encode(), host.encode(errors="surrogatepass"), hashlib.sha256).digest()
+    return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+
+
+def is_token(text: str) -> bool:
+    """Return True if a text has the form of a token. It may still be forged."""
+    return _TOKEN.fullmatch(text) is not None
+
+
+def is_page_token(text: str, secrets: Sequence[str], host: str) -> bool:
+    """Return True if a text is the token of a host under one of the secrets. Compares in constant time."""
+    if not is_token(text):
+        return False
+    matches = [hmac.compare_digest(text, page_token(secret, host)) for secret in secrets]
+    return any(matches)
+
+
+@dataclass(frozen=True)
+class SitePage:
+    """What the page of a site shows. `news` are the entries of all news sitemaps. `deliveries` are newest first.
+
+    The `url` of a delivery is what the reader may ask about. `question` is what the reader asked about; `story` answers it, or
+    `unclear` says what to ask instead.
+    """
+
+    site: Site
+    status: StackStatus
+    news: tuple[NewsEntry, ...]
+    deliveries: tuple[Received, ...]
+    quarantined: tuple[Received, ...]
+    question: str = ""
+    story: Story | None = None
+    unclear: str = ""
+
+
 def read_page(host: str, question: str, now: datetime) -> SitePage:
-    """The page of a site, with the answer to a question if one was asked.
+    """Return the page of a site, with the answer to a question if one was asked.
 
     Calls: two for the configuration, one for the clocks, one for quarantine, and those of `read_site`. Also one for each of
     STORIES_QUERIED_MAX stories, and one for each megabyte of refusals. A question costs the calls of `story_of`. Deliveries,
@@ -48,17 +101,10 @@ def read_page(host: str, question: str, now: datetime) -> SitePage:
     refused = _attempt("refused deliveries", unknown, lambda: _refused(host, question, now))
     recorded = _attempt("deliveries of the newest stories", unknown, lambda: list(_recorded(site, news)))
     quarantined = _attempt("events in quarantine", unknown, lambda: list(_quarantined(site, now)))
-    deliveries = sorted([*recorded, *_deliveries(refused)], key=lambda delivery: delivery.at, reverse=True)
-    status = stack_status(
-        StackFacts(
-            sites=(facts,),
-            unreadable=(sites.BadSite(host, site.fault),) if site.fault else (),
-            last_runs=read_last_runs(),
-            unknown=tuple(unknown),
-        ),
-        now,
-        Access(),
-    )
+    deliveries = sorted([*recorded, *_of_refusals(refused)], key=lambda delivery: delivery.at, reverse=True)
+    bad = (sites.BadSite(host, site.fault),) if site.fault else ()
+    stack = StackFacts((facts,), bad, rolled_at=read_last_runs()[0], unknown=tuple(unknown))
+    status = stack_status(stack, now, Access())
     story, unclear = None, ""
     if question:
         try:
@@ -74,7 +120,7 @@ def read_page(host: str, question: str, now: datetime) -> SitePage:
 
 
 def _attempt(what: str, unknown: list[Unknown], read: Callable[[], Sequence[_Each]]) -> Sequence[_Each]:
-    """What `read` returns. If `read` fails, logs the error, adds `what` to `unknown` and returns nothing."""
+    """Return what `read` returns. If `read` fails, log the error, add `what` to `unknown` and return nothing."""
     try:
         return read()
     except Exception:  # noqa: BLE001 - the rest of the page must be shown
@@ -83,33 +129,24 @@ def _attempt(what: str, unknown: list[Unknown], read: Callable[[], Sequence[_Eac
         return ()
 
 
-def _recorded(site: Site, news: tuple[NewsEntry, ...]) -> Iterator[Delivery]:
+def _recorded(site: Site, news: tuple[NewsEntry, ...]) -> Iterator[Received]:
     for entry in news[:STORIES_QUERIED_MAX]:
         lines = table.query(items.story_pk(site.host, entry.loc), consistent=False, newest_first=True)
         for line in islice(lines, DELIVERIES_OF_A_STORY_MAX):
-            yield Delivery(
-                parse(line["received_at"]),
-                entry.loc,
-                article_of(line).partition("#")[0],
-                line["action"],
-                line["outcome"],
-                line.get("reason", ""),
-            )
+            yield replace(read_line(line, entry.loc), url=entry.loc)
 
 
 def _refused(host: str, question: str, now: datetime) -> Sequence[Refusal]:
-    """The newest refusals of a site: enough for the list on the page and, with a question, for the search of its answer."""
+    """Return the newest refusals of a site: enough for the list on the page and, with a question, to search for its answer."""
     return read_refused(host, now) if question else refusals.read(host, DELIVERIES_MAX, now)
 
 
-def _deliveries(refused: Iterable[Refusal]) -> Iterator[Delivery]:
+def _of_refusals(refused: Iterable[Refusal]) -> Iterator[Received]:
     for refusal in islice(refused, DELIVERIES_MAX):
         about = refusal.url or (article_name(refusal.source, refusal.id) if refusal.id else "")
-        yield Delivery(refusal.at, about, refusal.source, "", refusal.outcome, refusal.reason)
+        yield Received(refusal.at, "", refusal.source, refusal.outcome, refusal.reason, url=about)
 
 
-def _quarantined(site: Site, now: datetime) -> Iterator[Quarantined]:
-    stored = table.query(items.quarantine_pk(site.host), consistent=False, newest_first=True)
-    # The newest come first and expire last, so all events after an expired one are expired too.
-    for item in islice(takewhile(lambda item: items.is_kept(item, now), stored), QUARANTINED_MAX):
-        yield Quarantined(parse(item["sk"].partition("#")[0]), item["reason"])
+def _quarantined(site: Site, now: datetime) -> Iterator[Received]:
+    for item in islice(kept_items(items.quarantine_pk(site.host), now), QUARANTINED_MAX):
+        yield Received(parse(item["sk"].partition("#")[0]), "", "", "quarantined", item["reason"])

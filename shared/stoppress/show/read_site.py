@@ -1,9 +1,9 @@
-"""Reads what `show.site` needs, and changes nothing."""
+"""Read the facts of a stack and its sites, from which `show.site` answers. Changes nothing."""
 
 import os
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice
 from typing import Any, TypeVar
@@ -13,18 +13,19 @@ from botocore.exceptions import BotoCoreError, ClientError
 from stoppress.audit.state import AuditState, audit_pk
 from stoppress.aws import alarms, bucket, items, queues, refusals, secrets, sites, table
 from stoppress.aws.codec import from_item
-from stoppress.aws.inventory import news_entries
+from stoppress.aws.inventory import news_entries, read_articles, read_claims
+from stoppress.aws.sites import BadSite
 from stoppress.feeds.schedule import FeedState
 from stoppress.feeds.subscription import Subscription
+from stoppress.model.entries import Mark, NewsEntry
 from stoppress.model.file_names import INDEX_FILE
 from stoppress.model.site import UNKNOWN_SITE, Site, secret_path
-from stoppress.notify.state import ENGINE, FAILING, PAGE, notified_pk, read_page
-from stoppress.notify.submitted import CONSOLE, submitted_in
+from stoppress.notify.state import ENGINE, FAILING, PAGE, PageState, notified_pk, read_page
+from stoppress.notify.submitted import CONSOLE, SubmittedSitemap, submitted_in
 from stoppress.poll.items import feed_key, subscription_key
 from stoppress.primitives.instants import parse
 from stoppress.show.feed import FeedStatus
-from stoppress.show.site import Alarm, LastRuns, Quarantine, Queue, SiteFacts, StackFacts, Unknown
-from stoppress.show.way import DAY, Delays, delays
+from stoppress.show.timeline import DAY, Delays, median_delays
 
 # An event in quarantine has up to 50 KB, and a page of a query 1 MB. So this many events take at most six calls.
 QUARANTINED_COUNTED_MAX = 100
@@ -47,6 +48,89 @@ _ALARM = re.compile(r"([A-Za-z0-9]+)-[A-Za-z0-9]+")
 _Answer = TypeVar("_Answer")
 
 
+@dataclass(frozen=True)
+class Quarantine:
+    """The events in quarantine: how many, whether there are more than were counted, and the newest."""
+
+    events: int = 0
+    more: bool = False
+    newest_at: datetime | None = None
+    newest_reason: str | None = None
+
+
+@dataclass(frozen=True)
+class SiteFacts:
+    """What the stack holds of a site.
+
+    `secrets`: whether each source's secret is there, by the source's name; None if that could not be read. `stored`: the names in the
+    bucket; None if they could not be read. `last_event` is known only for sites with `silent_after_hours`. `counts`: for each source the numbers of today's refused articles and
+    ignored events, and of its wrong signatures. `audits` are the states of the sources that are audited. `refusing` says
+    by engine why it refuses notifications, `not_ready` are listed pages that engines cannot index. `submitted` are the sitemaps in
+    Search Console. `delays` are those of the last day; None: the site has no engines, or they were not read.
+    """
+
+    site: Site
+    secrets: Mapping[str, bool | None]
+    feeds: tuple[FeedStatus, ...]
+    marks: tuple[Mark, ...]
+    news: tuple[NewsEntry, ...]
+    stored: frozenset[str] | None
+    quarantine: Quarantine
+    last_event: datetime | None = None
+    counts: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    audits: Mapping[str, AuditState] = field(default_factory=dict)
+    refusing: Mapping[str, str] = field(default_factory=dict)
+    not_ready: tuple[PageState, ...] = ()
+    submitted: tuple[SubmittedSitemap, ...] = ()
+    delays: Delays | None = None
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """What could not be read, and why."""
+
+    what: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Queue:
+    """A queue and its messages. `name` is `articles`, `imports`, `rewrites` or `failures`; `dead`: its messages are dead letters."""
+
+    name: str
+    dead: bool
+    messages: int
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """An alarm that fires: its name in template.yaml, since when, and its description."""
+
+    name: str
+    since: datetime
+    meaning: str
+
+
+@dataclass(frozen=True)
+class StackFacts:
+    """What a stack contains. `unreadable`: sites whose newest version cannot be read. `alarms`: those in ALARM.
+
+    `quarantine`: events of no known site. `rolled_at` and `reconciled_at`: when roll_window and reconcile_sites ran last; None: not yet.
+    """
+
+    sites: tuple[SiteFacts, ...]
+    unreadable: tuple[BadSite, ...] = ()
+    quarantine: Quarantine = Quarantine()
+    queues: tuple[Queue, ...] = ()
+    alarms: tuple[Alarm, ...] = ()
+    rolled_at: datetime | None = None
+    reconciled_at: datetime | None = None
+    unknown: tuple[Unknown, ...] = ()
+
+
+# ── reading ──
+
+
 def read_stack(host: str | None, now: datetime, stack: str | None) -> StackFacts:
     """The facts of all sites, or of one. `stack`: name of a deployed stack; None for a local one, which has no alarms.
 
@@ -59,6 +143,7 @@ def read_stack(host: str | None, now: datetime, stack: str | None) -> StackFacts
     hosts = sorted({site.host for site in good} | {site.host for site in bad})
     if host and host not in hosts:
         raise sites.UnknownSite(f"unknown site {host!r}: choose one of {', '.join(hosts) or 'none'}")
+    rolled_at, reconciled_at = read_last_runs()
     return StackFacts(
         sites=tuple(
             replace(read_site(site, now, unknown), delays=_delays_of(site, now))
@@ -70,15 +155,17 @@ def read_stack(host: str | None, now: datetime, stack: str | None) -> StackFacts
         queues=tuple(_queues(unknown)),
         alarms=tuple(_alarms(stack, unknown)) if stack else (),
         unknown=tuple(unknown),
-        last_runs=read_last_runs(),
+        rolled_at=rolled_at,
+        reconciled_at=reconciled_at,
     )
 
 
-def read_last_runs() -> LastRuns:
+def read_last_runs() -> tuple[datetime | None, datetime | None]:
     """Return when roll_window and reconcile_sites ran last, with one call."""
-    keys = (items.HEARTBEAT, "-"), items.RECONCILED_KEY
-    stored = table.get_many(keys, consistent=False)
-    return LastRuns(*(parse(stored[key]["at"]) if key in stored else None for key in keys))
+    rolled, reconciled = (items.HEARTBEAT, "-"), items.RECONCILED_KEY
+    stored = table.get_many((rolled, reconciled), consistent=False)
+    runs = {key: parse(item["at"]) for key, item in stored.items()}
+    return runs.get(rolled), runs.get(reconciled)
 
 
 def read_site(site: Site, now: datetime, unknown: list[Unknown]) -> SiteFacts:
@@ -89,7 +176,6 @@ def read_site(site: Site, now: datetime, unknown: list[Unknown]) -> SiteFacts:
     and one of S3 for 1,000 files.
     """
     marks = (item for item in table.query(items.file_pk(site.host, INDEX_FILE), consistent=False) if "digest" in item)
-    stored = _attempt("files in the bucket", unknown, _stored, site.host)
     return SiteFacts(
         site=site,
         secrets={
@@ -100,7 +186,9 @@ def read_site(site: Site, now: datetime, unknown: list[Unknown]) -> SiteFacts:
         feeds=tuple(read_feeds([site])),
         marks=tuple(map(items.read_mark, marks)),
         news=tuple(news_entries(site.host)),
-        stored=stored,
+        stored=_attempt(
+            "files in the bucket", unknown, lambda host: frozenset(file.file for file in bucket.listed(host)), site.host
+        ),
         quarantine=_quarantine(site.host, now),
         last_event=parse(last["at"]) if (last := table.get(*items.last_event_key(site.host))) else None,
         counts={
@@ -119,16 +207,13 @@ def _engines(site: Site) -> dict[str, Any]:
     """
     if site.engines is None:
         return {}
-    refusals_of_engines = table.query(notified_pk(site.host), prefix=ENGINE, consistent=False)
-    failing = table.query(notified_pk(site.host), prefix=FAILING, consistent=False)
-    asks = site.engines.search_console is not None
-    submitted = table.query(notified_pk(site.host), prefix=CONSOLE, consistent=False) if asks else ()
+    engines, failing, submitted = (
+        table.query(notified_pk(site.host), prefix=prefix, consistent=False) for prefix in (ENGINE, FAILING, CONSOLE)
+    )
     return {
-        "refusing": {
-            item["sk"].removeprefix(ENGINE): item["reason"] for item in refusals_of_engines if item.get("reason")
-        },
+        "refusing": {item["sk"].removeprefix(ENGINE): item["reason"] for item in engines if item.get("reason")},
         "not_ready": tuple(map(read_page, failing)),
-        "submitted": tuple(submitted_in(submitted)),
+        "submitted": tuple(submitted_in(submitted)) if site.engines.search_console else (),
     }
 
 
@@ -139,37 +224,26 @@ def _delays_of(site: Site, now: datetime) -> Delays | None:
     stored = islice(table.query(notified_pk(site.host), prefix=PAGE, consistent=False), PAGES_READ_MAX)
     of_day = (page for page in map(read_page, stored) if page.changed > now - DAY and not page.gone)
     pages = list(islice(of_day, DELAYS_MAX))
-    keys = {page.url: items.claim_key(site.host, page.url) for page in pages}
-    claims = table.get_many(keys.values(), consistent=False)
-    owners = {
-        url: items.article_key(site.host, items.read_claim(claims[key], url).owner)
-        for url, key in keys.items()
-        if key in claims
-    }
-    articles = table.get_many(owners.values(), consistent=False)
-    return delays(
-        [
-            (page, items.read_article(articles[owner]) if (owner := owners.get(page.url)) in articles else None)
-            for page in pages
-        ],
-        now,
+    claims = read_claims(site.host, [page.url for page in pages], consistent=False)
+    articles = read_articles(site.host, {claim.owner for claim in claims.values()}, consistent=False)
+    return median_delays(
+        [(page, articles.get(claims[page.url].owner) if page.url in claims else None) for page in pages], now
     )
 
 
 def read_feeds(chosen: Iterable[Site]) -> list[FeedStatus]:
     """The feeds of these sites, with two items for each. Raises the table's errors."""
-    feeds = {feed_key(site.host, feed.url): (site, feed) for site in chosen for feed in site.feeds}
-    stored = table.get_many([*feeds, *(subscription_key(site.host, feed.url) for site, feed in feeds.values())])
+    feeds = [(site, feed) for site in chosen for feed in site.feeds]
+    keys = [(feed_key(site.host, feed.url), subscription_key(site.host, feed.url)) for site, feed in feeds]
+    stored = table.get_many(key for pair in keys for key in pair)
     return [
         FeedStatus(
             site,
             feed,
-            from_item(FeedState, stored[key]) if key in stored else None,
-            from_item(Subscription, stored[hub_key])
-            if (hub_key := subscription_key(site.host, feed.url)) in stored
-            else None,
+            from_item(FeedState, stored[state_key]) if state_key in stored else None,
+            from_item(Subscription, stored[hub_key]) if hub_key in stored else None,
         )
-        for key, (site, feed) in feeds.items()
+        for (site, feed), (state_key, hub_key) in zip(feeds, keys, strict=True)
     ]
 
 
@@ -198,10 +272,6 @@ def _alarms(stack: str, unknown: list[Unknown]) -> Iterable[Alarm]:
         # so an alarm of the stack <stack>-test has another form.
         if match := _ALARM.fullmatch(alarm["AlarmName"].removeprefix(prefix)):
             yield Alarm(match[1], alarm["StateUpdatedTimestamp"], alarm.get("AlarmDescription", ""))
-
-
-def _stored(host: str) -> frozenset[str]:
-    return frozenset(file.file for file in bucket.listed(host))
 
 
 def _attempt(what: str, unknown: list[Unknown], read: Callable[[str], _Answer], argument: str) -> _Answer | None:

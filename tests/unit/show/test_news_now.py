@@ -14,9 +14,12 @@ from stoppress.model.order import Order
 from stoppress.model.places import Place
 from stoppress.model.site import Site
 from stoppress.primitives.instants import exact, iso
-from stoppress.show.page import SitePage, render
-from stoppress.show.site import Access, LastRuns, Quarantine, SiteFacts, StackFacts, stack_status
-from stoppress.show.story import Facts, FileRead, tell
+from stoppress.show.page import render
+from stoppress.show.read_page import SitePage
+from stoppress.show.read_site import Quarantine, SiteFacts, StackFacts
+from stoppress.show.read_story import Facts, FileRead
+from stoppress.show.site import Access, stack_status
+from stoppress.show.story import answer_story
 from stoppress.sitemaps.fold import fold_news
 from stoppress.sitemaps.render import render_news
 from stoppress_cli.commands.feeds import Trial, trial_lines
@@ -39,7 +42,7 @@ def surfaces(url: str, published: datetime) -> dict[str, bool]:
     entry = NewsEntry(url, "Flood", published)
     news = (OTHER, entry)
     facts = SiteFacts(SITE, {}, (), (), news, None, Quarantine())
-    status = stack_status(StackFacts((facts,), last_runs=LastRuns(NOW)), NOW, Access())
+    status = stack_status(StackFacts((facts,), rolled_at=NOW), NOW, Access())
     window = re.search(r'<ol class="stories">.*?</ol>', render(SitePage(SITE, status, news, (), ())), re.DOTALL)
     file = render_news([OTHER], SITE, NOW).body
     folded = fold_news(file, {(iso(published), url): entry}, SITE, NOW)
@@ -54,7 +57,7 @@ def surfaces(url: str, published: datetime) -> dict[str, bool]:
         received_at=published, url=url, first_published=published, shard=Place("2026-11", 1, 9), news=Place("news", 1, 9),
     )  # fmt: skip
     listed = render_news(news, SITE, NOW).urls == 2
-    story = tell(
+    story = answer_story(
         Facts(
             asked=url, site=SITE, url=url, articles=(article,), general={"cms#1": GeneralEntry(url)}, news=entry,
             files=(FileRead("sitemap-news.xml", listed, NOW),),
@@ -64,8 +67,8 @@ def surfaces(url: str, published: datetime) -> dict[str, bool]:
     return {
         "the file": listed,
         "the folded file": folded.urls == 2,
-        "status": status.sites[0].window.stories == 2,
-        "status, the next to leave": status.sites[0].window.next_to_leave == url,
+        "status": status.sites[0]["window"]["stories"] == 2,
+        "status, the next to leave": status.sites[0]["window"]["next_to_leave"] == url,
         "the page": "Flood" in window[0],
         "explain": story.news.listed and not story.news.reasons,
         "feeds try": any("general and news sitemap" in line for line in trial),

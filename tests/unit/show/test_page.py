@@ -11,10 +11,12 @@ import pytest
 
 from stoppress.model.entries import NewsEntry
 from stoppress.model.site import Site
-from stoppress.show.page import STORIES_MAX, Delivery, Quarantined, SitePage, _path, headers, render
-from stoppress.show.page_token import is_page_token, page_token
-from stoppress.show.site import Access, LastRuns, Quarantine, SiteFacts, StackFacts, Unknown, stack_status
-from stoppress.show.story import Facts, tell
+from stoppress.show.page import STORIES_MAX, _path, headers, render
+from stoppress.show.read_page import SitePage, is_page_token, page_token
+from stoppress.show.read_site import Quarantine, SiteFacts, StackFacts, Unknown
+from stoppress.show.read_story import Facts, Received
+from stoppress.show.site import Access, stack_status
+from stoppress.show.story import answer_story
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 HOST = "www.example.com"
@@ -29,12 +31,12 @@ def entry(path: str, hours: float = 1, title: str = "Flood") -> NewsEntry:
 
 def page(*news: NewsEntry, quarantine: Quarantine = EMPTY, unknown: tuple[Unknown, ...] = (), **more: Any) -> str:
     facts = SiteFacts(SITE, {}, (), (), news, None, quarantine)
-    status = stack_status(StackFacts((facts,), last_runs=LastRuns(NOW), unknown=unknown), NOW, Access())
+    status = stack_status(StackFacts((facts,), rolled_at=NOW, unknown=unknown), NOW, Access())
     return render(SitePage(SITE, status, news, more.pop("deliveries", ()), more.pop("quarantined", ()), **more))
 
 
 def story(url: str) -> Any:
-    return tell(Facts(asked=url, site=SITE, url=url, general={}), NOW)
+    return answer_story(Facts(asked=url, site=SITE, url=url, general={}), NOW)
 
 
 class Tags(HTMLParser):
@@ -54,8 +56,8 @@ def everything_hostile() -> str:
         entry(f"a?{HOSTILE}", title=HOSTILE),
         quarantine=Quarantine(1, newest_at=NOW, newest_reason=HOSTILE),
         unknown=(Unknown("secrets", HOSTILE),),
-        deliveries=(Delivery(NOW, HOSTILE, HOSTILE, HOSTILE, HOSTILE, HOSTILE),),
-        quarantined=(Quarantined(NOW, HOSTILE),),
+        deliveries=(Received(NOW, HOSTILE, HOSTILE, HOSTILE, HOSTILE, url=HOSTILE),),
+        quarantined=(Received(NOW, "", "", "quarantined", HOSTILE),),
         question=HOSTILE,
         story=story(f"https://{HOST}/{HOSTILE}"),
     )

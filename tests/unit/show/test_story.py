@@ -10,7 +10,8 @@ from stoppress.model.places import Place
 from stoppress.model.site import Site
 from stoppress.notify.state import PageState
 from stoppress.primitives.instants import exact
-from stoppress.show.story import HEARD_MAX, Facts, FileRead, Received, tell
+from stoppress.show.read_story import Facts, FileRead, Received
+from stoppress.show.story import RECEIVED_MAX, answer_story
 from stoppress_cli.commands.explain import as_lines
 
 HOST, URL = "www.example.com", "https://www.example.com/flood"
@@ -47,26 +48,26 @@ def with_news_file(*, lists: bool, changed: datetime | None = NOON) -> Facts:
 
 
 def test_a_page_that_was_recorded_and_is_in_no_file_yet_says_when_both_happened() -> None:
-    answer = tell(with_news_file(lists=False), NOW).news
+    answer = answer_story(with_news_file(lists=False), NOW).news
 
     assert [reason.kind for reason in answer.reasons] == ["not written"]
     assert "recorded at 2026-11-20 12:00:00 UTC" in answer.reasons[0].text
     assert "sitemap-news.xml, last changed at 2026-11-20 12:00:00 UTC" in answer.reasons[0].text
-    assert tell(with_news_file(lists=True), NOW).news.reasons == ()
+    assert answer_story(with_news_file(lists=True), NOW).news.reasons == ()
 
 
 def test_a_reason_has_its_times_in_the_time_zone_of_the_newsroom() -> None:
     paris = Site(host=HOST, publication="Example News", timezone="Europe/Paris")
-    story = tell(replace(with_news_file(lists=False), site=paris), NOW)
+    story = answer_story(replace(with_news_file(lists=False), site=paris), NOW)
 
     assert "recorded at 2026-11-20 13:00:00 CET" in story.news.reasons[0].text
-    ended = tell(replace(FACTS, site=paris), NOON + timedelta(hours=48))
+    ended = answer_story(replace(FACTS, site=paris), NOON + timedelta(hours=48))
     assert "the window ended at 2026-11-22 13:00:00 CET" in ended.news.reasons[0].text
     assert "last changed 2026-11-20 13:00:00 CET" in next(as_lines(ended))
 
 
 def test_a_page_that_a_file_still_lists_is_listed_and_says_why_it_leaves() -> None:
-    answer = tell(FACTS, NOON + timedelta(hours=48)).news
+    answer = answer_story(FACTS, NOON + timedelta(hours=48)).news
 
     assert (answer.listed, answer.until, [reason.kind for reason in answer.reasons]) == (True, None, ["expired"])
 
@@ -74,14 +75,14 @@ def test_a_page_that_a_file_still_lists_is_listed_and_says_why_it_leaves() -> No
 def test_a_forgotten_article_is_no_missing_event() -> None:
     forgotten = replace(LISTED, state="removed", reason=FORGOTTEN, url=None, shard=None, news=None)
     claim = Claim(HOST, URL, "cms#1", live=False, order=ORDER)
-    story = tell(replace(FACTS, claim=claim, articles=(forgotten,), general={}, news=None, files=()), NOW)
+    story = answer_story(replace(FACTS, claim=claim, articles=(forgotten,), general={}, news=None, files=()), NOW)
 
     assert [reason.kind for reason in story.news.reasons] == ["forgotten"]
 
 
 def test_a_page_of_another_host_that_no_event_named() -> None:
     url = "https://shop.example.com/flood"
-    story = tell(Facts(asked=url, site=SITE, url=url, general={}), NOW)
+    story = answer_story(Facts(asked=url, site=SITE, url=url, general={}), NOW)
 
     assert [reason.kind for reason in story.news.reasons] == ["other host"]
 
@@ -90,16 +91,16 @@ def test_a_feeds_embargo_ends_nothing_while_the_cms_has_removed_the_page() -> No
     held = replace(LISTED, name="feed#1", state="held", release_at=NOW + timedelta(days=1), shard=None, news=None)
     removed = replace(LISTED, state="removed")
     claim = Claim(HOST, URL, "cms#1", live=False, order=ORDER)
-    story = tell(replace(FACTS, claim=claim, articles=(held, removed), general={}, news=None, files=()), NOW)
+    story = answer_story(replace(FACTS, claim=claim, articles=(held, removed), general={}, news=None, files=()), NOW)
 
     assert ([reason.kind for reason in story.news.reasons], story.held_until) == (["removed"], None)
 
 
 def test_of_many_deliveries_the_newest_are_told_and_the_others_counted() -> None:
     received = tuple(Received(NOON + timedelta(minutes=minute), "publish", "cms#1", "listed") for minute in range(60))
-    story = tell(replace(FACTS, received=received), NOW)
+    story = answer_story(replace(FACTS, received=received), NOW)
 
-    assert (story.received, story.received_earlier) == (received[-HEARD_MAX:], 10)
+    assert (story.received, story.received_earlier) == (received[-RECEIVED_MAX:], 10)
 
 
 def test_what_google_says_of_a_page_is_shown_as_it_said_it() -> None:
@@ -108,7 +109,7 @@ def test_what_google_says_of_a_page_is_shown_as_it_said_it() -> None:
     page = replace(
         page, coverage="Crawled - currently not indexed", google_canonical=f"{URL}?amp", robots_state="DISALLOWED"
     )
-    story = tell(replace(FACTS, site=notifying, page_state=page), NOW)
+    story = answer_story(replace(FACTS, site=notifying, page_state=page), NOW)
 
     said = (
         f"Crawled - currently not indexed; its canonical URL is {URL}?amp; robots.txt forbids to crawl it"
@@ -118,6 +119,7 @@ def test_what_google_says_of_a_page_is_shown_as_it_said_it() -> None:
     assert f"    Google says: {said}" in list(as_lines(story))
     plain = replace(page, coverage="", google_canonical=URL, robots_state="ALLOWED")
     assert (
-        tell(replace(FACTS, site=notifying, page_state=plain), NOW).google == "NEUTRAL (asked 2026-11-20 13:16:00 CET)"
+        answer_story(replace(FACTS, site=notifying, page_state=plain), NOW).google
+        == "NEUTRAL (asked 2026-11-20 13:16:00 CET)"
     )
-    assert tell(replace(FACTS, page_state=page), NOW).google == ""
+    assert answer_story(replace(FACTS, page_state=page), NOW).google == ""

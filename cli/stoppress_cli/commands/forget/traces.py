@@ -24,7 +24,8 @@ from stoppress.model.site import SOURCE, UNKNOWN_SITE, Site
 from stoppress.notify.changed_files import COPIES
 from stoppress.notify.state import notified_pk
 from stoppress.primitives.urls import identity
-from stoppress.show.read_story import article_of, is_about, question, read_files
+from stoppress.show.question import find_question
+from stoppress.show.read_story import article_of, is_about, read_files
 from stoppress_cli.commands import redrive
 from stoppress_cli.commands.restore import scan
 from stoppress_cli.connect import BadRequest
@@ -180,7 +181,7 @@ def _begin(target: str, host: str | None) -> Traces:
     source, _, id_ = target.partition("#")
     if "://" not in target and not (id_ and SOURCE.fullmatch(source)):  # `question` also takes a part of a path
         raise BadRequest(f"{target!r} is neither a URL nor an article: give one, such as source#id")
-    asked = question(target, host, datetime.now(UTC))
+    asked = find_question(target, host, datetime.now(UTC))
     site, names = asked.site, {asked.article} - {""}
     if asked.url:
         claim = table.get(*items.claim_key(site.host, asked.url))

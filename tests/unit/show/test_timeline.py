@@ -13,7 +13,7 @@ from stoppress.notify.changes import GONE
 from stoppress.notify.state import PageState, page_item
 from stoppress.primitives.instants import exact
 from stoppress.show import read_site
-from stoppress.show.way import Delays, delays, way
+from stoppress.show.timeline import Delays, list_stops, median_delays
 from stoppress_cli.commands.status import _delays
 from tests.support import doors
 
@@ -25,36 +25,27 @@ def at(seconds: int) -> datetime:
     return T + timedelta(seconds=seconds)
 
 
-def test_each_stop_has_the_seconds_since_the_stop_before() -> None:
-    page = PageState(URL, "v1", at(6), checked_at=at(10), notified="v1", notified_at=at(10))
-    assert [(stop.what, stop.after_seconds) for stop in way(at(0), at(2), page)] == [
-        ("published", None), ("received", 2), ("listed", 4), ("page checked", 4), ("engines notified", 0),
-    ]  # fmt: skip
+NOTIFIED = PageState(URL, "v1", at(6), checked_at=at(10), notified="v1", notified_at=at(10))
+# By case: the page, and its stops after "received", each with the seconds since the stop before.
+STOPS: dict[str, tuple[PageState, dict[str, int]]] = {
+    "notified": (NOTIFIED, {"listed": 4, "page checked": 4, "engines notified": 0}),
+    "crawled before it was notified": (
+        replace(NOTIFIED, inspected_at=at(910), verdict="PASS", crawled_at=at(8), indexed_at=at(910)),
+        {"listed": 4, "crawled by Google": 2, "page checked": 2, "engines notified": 0, "found in Google's index": 900},
+    ),
+    "not ready": (PageState(URL, "v1", at(6), checked_at=at(10), checks=1, failing_since=at(10)), {"listed": 4}),
+    "changed after it was notified": (replace(NOTIFIED, version="v2", changed=at(600)), {"listed": 598}),
+    "gone": (replace(NOTIFIED, version=GONE, notified=GONE), {"left the files": 4, "page checked": 4, "engines notified": 0}),
+}  # fmt: skip
 
 
-def test_google_may_crawl_a_page_before_it_is_told_of_it() -> None:
-    page = PageState(
-        URL, "v1", at(6), checked_at=at(10), notified="v1", notified_at=at(10),
-        inspected_at=at(910), verdict="PASS", crawled_at=at(8), indexed_at=at(910),
-    )  # fmt: skip
-    assert [(stop.what, stop.after_seconds) for stop in way(at(0), at(2), page)][2:] == [
-        ("listed", 4), ("crawled by Google", 2), ("page checked", 2), ("engines notified", 0), ("found in Google's index", 900),
-    ]  # fmt: skip
+@pytest.mark.parametrize("case", STOPS)
+def test_a_timeline_has_only_passed_stops_each_with_its_delay(case: str) -> None:
+    page, stops = STOPS[case]
+    passed = list_stops(at(0), at(2), page)
 
-
-def test_a_page_that_is_not_ready_has_passed_no_check() -> None:
-    page = PageState(URL, "v1", at(6), checked_at=at(10), checks=1, failing_since=at(10), reason="answers 404")
-    assert [stop.what for stop in way(at(0), at(2), page)] == ["published", "received", "listed"]
-
-
-def test_what_engines_were_told_before_the_newest_change_does_not_count() -> None:
-    page = PageState(URL, "v2", at(600), checked_at=at(10), notified="v1", notified_at=at(10))
-    assert [stop.what for stop in way(None, at(2), page)] == ["received", "listed"]
-
-
-def test_a_page_that_left_the_files_is_not_called_listed() -> None:
-    page = PageState(URL, GONE, at(6), checked_at=at(30), notified=GONE, notified_at=at(30))
-    assert [stop.what for stop in way(None, None, page)] == ["left the files", "page checked", "engines notified"]
+    assert [(stop.what, stop.after_seconds) for stop in passed[:2]] == [("published", None), ("received", 2)]
+    assert {stop.what: stop.after_seconds for stop in passed[2:]} == stops
 
 
 # ── the medians of a day ──
@@ -88,44 +79,32 @@ def test_the_medians_are_those_of_the_pages_that_show_each_delay() -> None:
         (story(9, 10), article(0, 3)),  # not notified yet
         (story(30), None),  # not checked yet, and its article is gone
     ]
-    assert delays(pages, NOW) == Delays(4, received_s=3.0, listed_s=6.0, page_ready_s=4.0, notified_s=2.0)
+    assert median_delays(pages, NOW) == Delays(4, received_s=3.0, listed_s=6.0, page_ready_s=4.0, notified_s=2.0)
 
 
 def test_without_pages_nothing_is_known() -> None:
-    assert delays([], NOW) == Delays(0)
+    assert median_delays([], NOW) == Delays(0)
 
 
-def test_pages_of_the_day_before_and_pages_that_left_the_files_do_not_count() -> None:
-    day = 24 * 3_600
-    pages = [(story(6 + 3_600 - day - 6), article()), (story(6, version=GONE), article())]
-    assert delays(pages, NOW) == Delays(0)
-    assert delays(pages[:1], NOW - timedelta(seconds=1)).pages == 1
+# By case: the page and its article, and the delays that they show: received, listed, page ready, notified.
+CASES: dict[str, tuple[PageState, Article, tuple[float | None, ...]]] = {
+    "an update counts from its own event": (story(600, 602, 602), article(0, 2, newest=590), (2, 10, 2, 0)),
+    "an event that changed nothing": (story(6), article(0, 2, newest=700), (2, None, None, None)),
+    "a held story counts from its publication": (story(605), article(600, 2), (None, 5, None, None)),
+    "an old story that is received now": (story(6), article(-49 * 3_600, 2), (None, 4, None, None)),
+    "a story without a date": (story(6), article(None, 2), (None, 4, None, None)),
+    "a story of the window": (story(6), article(-46 * 3_600, 2), (46 * 3_600 + 2, 4, None, None)),
+    "a check before the newest change": (story(6, 4, 4), article(), (2, 4, None, None)),
+    "a failed check": (story(6, 9, checks=1), article(), (2, 4, None, None)),
+    "a notification of the version before": (story(6, 9, 9, version="v2"), article(), (2, 4, 3, None)),
+}
 
 
-def test_an_update_counts_from_its_own_event() -> None:
-    updated = delays([(story(600, 602, 602), article(0, 2, newest=590))], NOW)
-    assert (updated.received_s, updated.listed_s) == (2.0, 10.0)
+@pytest.mark.parametrize("case", CASES)
+def test_a_delay_counts_only_where_the_page_shows_it(case: str) -> None:
+    page, its_article, expected = CASES[case]
 
-
-def test_an_event_that_changed_nothing_shows_no_delay() -> None:
-    assert delays([(story(6), article(0, 2, newest=700))], NOW).listed_s is None
-
-
-def test_a_story_that_was_held_counts_from_its_publication() -> None:
-    held = delays([(story(605), article(600, 2))], NOW)
-    assert (held.received_s, held.listed_s) == (None, 5.0)
-
-
-def test_an_old_story_that_is_received_of_now_has_no_delay_from_publication() -> None:
-    assert delays([(story(6), article(-49 * 3_600, 2))], NOW).received_s is None
-    assert delays([(story(6), article(None, 2))], NOW).received_s is None
-    assert delays([(story(6), article(-46 * 3_600, 2))], NOW).received_s == 46 * 3_600 + 2
-
-
-def test_a_check_before_the_newest_change_or_a_failed_one_shows_no_delay() -> None:
-    assert delays([(story(6, 4, 4), article())], NOW).page_ready_s is None
-    assert delays([(story(6, 9, checks=1), article())], NOW).page_ready_s is None
-    assert delays([(story(6, 9, 9, version="v2"), article())], NOW).notified_s is None
+    assert median_delays([(page, its_article)], NOW) == Delays(1, *expected)
 
 
 @pytest.mark.moto
@@ -140,6 +119,7 @@ def test_the_medians_are_read_from_pages_claims_and_articles() -> None:
             table.put(page_item(HOST, story(6 + number, 20, 20, url=url)), None)
         table.put(page_item(HOST, story(6, 20, 20, url=f"{URL}-without-article")), None)
         table.put(page_item(HOST, story(-90_000, url=f"{URL}-old")), None)
+        table.put(page_item(HOST, story(6, url=f"{URL}-gone", version=GONE)), None)
         with doors.counted("dynamodb", "Query") as queries, doors.counted("dynamodb", "BatchGetItem") as reads:
             assert read_site._delays_of(site, NOW) == Delays(6, 2.0, 6.0, 12.5, 0.0)
         assert (len(queries), len(reads)) == (1, 2)

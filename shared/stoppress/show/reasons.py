@@ -1,0 +1,229 @@
+"""Why a sitemap does not list a page. The table and the site's configuration give the reasons; several may hold. Pure."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from operator import itemgetter
+from typing import Literal, TypeAlias, cast
+
+from stoppress.model.article import FORGOTTEN, Article, Claim
+from stoppress.model.exclude import (
+    EXPIRED,
+    HOME_PAGE,
+    NO_DATE,
+    NO_TITLE,
+    PAGE,
+    excluded_because,
+    not_news_because,
+)
+from stoppress.model.news_window import is_current, window_end
+from stoppress.model.rules import Traits, excluding_rule, names_rule
+from stoppress.model.site import Site
+from stoppress.primitives.instants import parse
+from stoppress.primitives.urls import host_of
+from stoppress.show.read_story import Facts, Received
+
+Target: TypeAlias = Literal["news", "general"]
+TARGETS: tuple[Target, ...] = ("news", "general")
+
+Kind: TypeAlias = Literal[
+    "never received",
+    "not found",
+    "other host",
+    "refused",
+    "ignored",
+    "quarantined",
+    "removed",
+    "forgotten",
+    "moved",
+    "other article",
+    "held",
+    "excluded",
+    "rule",
+    "page",
+    "not news",
+    "no date",
+    "expired",
+    "no title",
+    "not written",
+]
+
+# What became of a delivery that was not recorded.
+_UNRECORDED = {"refused": "was refused", "ignored": "was ignored", "quarantined": "is in quarantine"}
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a page is not in a sitemap. `text` continues "no, because". `since` is when the reason began, if known."""
+
+    kind: Kind
+    text: str
+    since: datetime | None = None
+
+
+def find_reasons(facts: Facts, owner: Article | None, target: Target, now: datetime) -> tuple[Reason, ...]:
+    """Return why a sitemap does not list the page; the first reason decides. Empty if its next version lists the page.
+
+    `owner` is the article that has the page, if one has entries.
+    """
+    if facts.is_configured and target == "general":
+        return ()
+    if owner:
+        reasons = tuple(_news_reasons(facts, owner, now) if target == "news" else _ruled(facts, target, owner))
+        return (*reasons, *_unapplied(facts)) if reasons and target == "news" else reasons
+    if facts.is_configured:
+        return (Reason("page", "it is a page of the site's configuration, not an article"),)
+    return (*_absence_reasons(facts), *_later_reasons(facts, target))
+
+
+def find_held_article(facts: Facts) -> Article | None:
+    """Return the held article that is released next."""
+    held = [
+        (article.release_at, article) for article in _absentees(facts) if article.release_at and article.state == "held"
+    ]
+    return min(held, key=itemgetter(0))[1] if held else None
+
+
+# ── reasons of a page that has entries ──
+
+
+def _ruled(facts: Facts, target: Target, article: Article) -> Iterator[Reason]:
+    if entry := facts.general.get(article.name):
+        yield from _rule(facts.site, target, entry.loc, entry.traits)
+
+
+def _rule(site: Site, target: Target, url: str, traits: Traits) -> Iterator[Reason]:
+    if rule := excluding_rule(site.rules, target, url, traits):
+        yield Reason("rule", f"{rule} excludes it")
+
+
+def _news_reasons(facts: Facts, article: Article, now: datetime) -> Iterator[Reason]:
+    """Yield why an article with entries is not in the news sitemap. The stored reason comes first, the window last."""
+    stored, first = article.news_reason, article.first_published
+    if stored not in (NO_DATE, EXPIRED) and not names_rule(stored):
+        yield from _of_event(stored)
+    yield from _ruled(facts, "news", article)
+    if first is None:
+        yield Reason("no date", "no event gave its publication date (published_at)")
+    elif not is_current(first, now):
+        ended = window_end(first)
+        yield Reason(
+            "expired", f"it was published more than 48 hours ago: the window ended at {facts.at(ended)}", ended
+        )
+    elif stored in (NO_DATE, EXPIRED):  # a date came later, and there was no title for an entry
+        yield Reason("no title", "no event gave its title together with its publication date")
+
+
+def _of_event(text: str) -> Iterator[Reason]:
+    """Yield the reason that `model/exclude.py` found in an event."""
+    if text in (PAGE, HOME_PAGE):
+        yield Reason("page", f"it is {text}" if text == PAGE else text)
+    elif text == NO_TITLE:
+        yield Reason("no title", "no event gave its title")
+    elif text:
+        yield Reason("not news", text)
+
+
+# ── reasons of a page without entries ──
+
+
+def _absence_reasons(facts: Facts) -> Iterator[Reason]:
+    """Yield why a page has no entries. The first reason decides."""
+    own = _own_reason(facts)
+    reasons = [*([own] if own else []), *_unapplied(facts)]
+    if not reasons and facts.received and facts.received[-1].outcome == "ignored":
+        reasons.append(_delivery_reason(facts, facts.received[-1]))
+    if not reasons and facts.url and host_of(facts.url) != facts.site.host:
+        reasons.append(Reason("other host", f"{host_of(facts.url)} is not {facts.site.host}"))
+    what = f"the article {facts.article}" if facts.article else "this page"
+    if not reasons and facts.unsearched:
+        reasons.append(Reason("not found", f"no event that was searched named {what}"))
+    yield from reasons or [Reason("never received", f"no event named {what}")]
+
+
+def _own_reason(facts: Facts) -> Reason | None:
+    """Return why the page's articles have no entries, as far as the table shows it."""
+    claim = facts.claim
+    if held := find_held_article(facts):
+        assert held.release_at
+        return Reason("held", f"{held.name} is held until {facts.at(held.release_at)}", parse(held.order.received))
+    if facts.article and (owner := facts.owner):
+        return Reason("other article", f"{owner.name} has its URL", parse(owner.order.received))
+    gone = [_gone_reason(facts, article) for article in _absentees(facts) if article.state in ("removed", "excluded")]
+    removal = claim.removed.get(claim.source) if claim and not claim.live else None
+    if claim and removal and not removal.is_before(claim.order):
+        gone.append(Reason("removed", f"{claim.source} removed this URL", parse(removal.received)))
+    if gone:
+        return max(gone, key=lambda reason: reason.since.timestamp() if reason.since else 0)
+    elsewhere = [article for article in facts.articles if article.url and not facts.is_here(article)]
+    if elsewhere:
+        moved = min(elsewhere, key=lambda article: claim is None or article.name != claim.owner)
+        if moved.state == "removed":
+            return _gone_reason(facts, moved)
+        return Reason("moved", f"{moved.name} moved to {moved.url}", parse(moved.order.received))
+    displaced = (article for article in facts.articles if article.state == "displaced" and _is_meant(facts, article))
+    for article in displaced:
+        left = "" if claim is None or claim.live else f". The URL is free since: send {article.name} again"
+        return Reason("other article", f"{article.reason}{left}", parse(article.order.received))
+    return None
+
+
+def _absentees(facts: Facts) -> list[Article]:
+    """Return the articles that would be listed at the page if their own reason ended: no claim on the URL keeps them out."""
+    return [
+        article
+        for article in facts.articles
+        if not article.has_entries and _is_meant(facts, article) and not _is_outclaimed(article, facts.claim)
+    ]
+
+
+def _is_outclaimed(article: Article, claim: Claim | None) -> bool:
+    """Return True if a claim keeps an article out: its source ranks higher, or the article's own source removed the URL later."""
+    if claim is None or claim.owner == article.name:
+        return False
+    removal = claim.removed.get(article.source)
+    return claim.rank > article.rank or (removal is not None and article.order.is_before(removal))
+
+
+def _is_meant(facts: Facts, article: Article) -> bool:
+    """Return True if the answer is about the article: the user asked for it, or its URL is the page."""
+    return article.name == facts.article if facts.article else facts.is_here(article)
+
+
+def _later_reasons(facts: Facts, target: Target) -> Iterator[Reason]:
+    """Yield what keeps a held article out after its release too."""
+    article = find_held_article(facts)
+    event = facts.held.get(article.name) if article else None
+    if article is None or event is None or event.url is None or article.release_at is None:
+        return
+    if excluded := excluded_because(event, facts.site):
+        yield Reason("excluded", f"{article.name} is excluded: {excluded}")
+    yield from _rule(facts.site, target, event.url, event.traits)
+    if target == "news":
+        yield from _of_event(not_news_because(event, event.url, article.release_at, article.release_at))
+
+
+def _gone_reason(facts: Facts, article: Article) -> Reason:
+    """Return why a removed or excluded article has no page."""
+    since = parse(article.order.received)
+    if article.reason == FORGOTTEN:
+        return Reason("forgotten", f"an operator erased {article.name} with `stoppress forget`", since)
+    if article.state == "removed":
+        return Reason("removed", f"its source removed {article.name} at {facts.at(since)}", since)
+    return Reason("excluded", f"{article.name} is excluded: {article.reason}", since)
+
+
+def _unapplied(facts: Facts) -> Iterator[Reason]:
+    """Yield the newest refused or quarantined delivery, if no event was recorded after it. It might have ended another reason."""
+    recorded_at = max((received.at for received in facts.received if received.outcome not in _UNRECORDED), default=None)
+    for received in reversed(facts.received):
+        is_later = recorded_at is None or received.at > recorded_at
+        if received.outcome in ("refused", "quarantined") and is_later:
+            yield _delivery_reason(facts, received)
+            return
+
+
+def _delivery_reason(facts: Facts, received: Received) -> Reason:
+    """Return the reason of a delivery that never became an event in the table."""
+    what = f"the delivery of {facts.at(received.at)} {_UNRECORDED[received.outcome]}: {received.reason}"
+    return Reason(cast("Kind", received.outcome), what, received.at)

@@ -1,0 +1,90 @@
+"""The timeline of a story from its publication to the search engines, each stop with its delay. Pure."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import pairwise
+from statistics import median
+
+from stoppress.model.article import Article
+from stoppress.model.news_window import is_current
+from stoppress.notify.state import PageState
+from stoppress.primitives.instants import parse
+
+DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True)
+class Stop:
+    """A stop of the timeline: what happened, when, and how many seconds after the stop before."""
+
+    what: str
+    at: datetime
+    after_seconds: int | None = None
+
+
+def list_stops(published: datetime | None, received: datetime | None, page: PageState | None) -> tuple[Stop, ...]:
+    """Return the stops that a story has passed, the earliest first.
+
+    `received` is when the first event was received; `page` is what engines were notified of, and what Google made of it.
+    """
+    # Sorted, because Google may crawl a page before it is notified.
+    stops = sorted(_stops(published, received, page), key=lambda stop: stop.at)
+    delays = [round((later.at - earlier.at).total_seconds()) for earlier, later in pairwise(stops)]
+    return tuple(Stop(stop.what, stop.at, delay) for stop, delay in zip(stops, [None, *delays], strict=True))
+
+
+def _stops(published: datetime | None, received: datetime | None, page: PageState | None) -> Iterator[Stop]:
+    instants = {"published": published, "received": received}
+    if page:
+        instants |= {
+            "left the files" if page.gone else "listed": page.changed,
+            "page checked": page.ready_at,
+            "engines notified": page.notified_at if page.is_notified else None,
+            "crawled by Google": page.crawled_at,
+            "found in Google's index": page.indexed_at,
+        }
+    yield from (Stop(what, at) for what, at in instants.items() if at)
+
+
+@dataclass(frozen=True)
+class Delays:
+    """Median delays of pages, in seconds. None: no page shows the delay.
+
+    `received`: from publication. `listed`: from the newest event, or from a later publication. `page_ready`: from the listing.
+    `notified`: from the check that found the page ready.
+    """
+
+    pages: int
+    received_s: float | None = None
+    listed_s: float | None = None
+    page_ready_s: float | None = None
+    notified_s: float | None = None
+
+
+def median_delays(pages: Iterable[tuple[PageState, Article | None]], now: datetime) -> Delays:
+    """Return the median delays of pages that changed in the last day, each with its article."""
+    periods = [_delays(page, article, now) for page, article in pages]
+    columns = zip(*periods, strict=True) if periods else [()] * 4
+    return Delays(len(periods), *(_median_s(column) for column in columns))
+
+
+def _delays(page: PageState, article: Article | None, now: datetime) -> tuple[timedelta | None, ...]:
+    """Return the four delays of a page. None: the delay is unknown, or it is not of this day."""
+    received = listed = None
+    if article:
+        published = article.first_published
+        if published and is_current(published, now) and article.received_at > now - DAY:
+            received = article.received_at - published
+        # An article may be received before its publication, and held until then.
+        listed = page.changed - max(filter(None, [parse(article.order.received), published]))
+    ready = page.ready_at
+    notified = page.notified_at if page.is_notified else None
+    checked = ready - page.changed if ready else None
+    return received, listed, checked, notified - ready if notified and ready else None
+
+
+def _median_s(periods: Iterable[timedelta | None]) -> float | None:
+    """Return the median of the known periods. A negative one is left out: the later stop belongs to an earlier event."""
+    seconds = [period.total_seconds() for period in periods if period is not None and period >= timedelta()]
+    return median(seconds) if seconds else None

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from hashlib import sha256
 from typing import Any
 
@@ -77,7 +76,7 @@ def fetch_patiently(
             reason = str(error)
         else:
             reason = f"the server answers {response.status}"
-            server_s = _retry_after_s(response.headers.get("retry-after", ""), datetime.now(UTC))
+            server_s = client.retry_after_s(response.headers.get("retry-after", ""), datetime.now(UTC))
             if server_s is not None and server_s > RETRY_AFTER_MAX_S:
                 raise ListingError(f"{reason} and asks to wait {server_s:,.0f} seconds: list again after that")
             wait_s = server_s if planned_s and server_s is not None else planned_s
@@ -90,45 +89,29 @@ def fetch_patiently(
 
 
 @dataclass
-class _Circle:
-    """Detects positions or pages that come again in a cycle. Keeps one of them at a time (Brent's algorithm)."""
-
-    steps: int = 0
-    power: int = 1
-    marks: list[str] = field(default_factory=list)
-
-    def closes_at(self, mark: str) -> bool:
-        if self.marks and mark in self.marks:
-            return True
-        self.steps += 1
-        if not self.marks or self.steps == self.power:
-            self.marks, self.steps, self.power = [mark], 0, self.power * 2
-        return False
-
-
-@dataclass
 class _Walk:
     """Decides which page to read next. Raises ListingError for a listing that does not end."""
 
     query: Query
-    circle: _Circle = field(default_factory=_Circle)
+    positions: set[str] = field(default_factory=set)
+    # The digests of all pages, and of the page before. They are reset when the walk goes back.
+    digests: set[bytes] = field(default_factory=set)
+    before: bytes = b""
     # How many pages have failed in a row, and how often the walk went back.
     failed: int = 0
     backward: int = 0
-    contents: _Circle = field(default_factory=_Circle)
-    # The digest of the page before.
-    before: str = ""
     # The number of the last page that did not exist, and the listing's length at that time.
     missing: tuple[int, int | None] | None = None
 
     def check_new(self, place: str, answer: Answer) -> None:
-        """Raises ListingError if a page equals the one before, or if pages come again in a cycle."""
-        digest = sha256(repr(answer.items).encode(errors="surrogatepass")).hexdigest()
+        """Raises ListingError if a page was read before."""
+        digest = sha256(repr(answer.items).encode(errors="surrogatepass")).digest()
         if answer.items and digest == self.before:
             raise ListingError(f"{place}: repeats the page before it: take a page number out of list.url")
-        if answer.items and self.contents.closes_at(digest):
+        if answer.items and digest in self.digests:
             raise ListingError(f"{place}: repeats a page that was read before")
         self.before = digest
+        self.digests.add(digest)
 
     def after(self, at: Position, place: str, answer: Answer) -> Position | None:
         """The page after this one, or an earlier page if articles have left the listing. Raises ListingError."""
@@ -137,8 +120,10 @@ class _Walk:
             following = next_position(self.query, at, answer)
         except ListingError as error:
             raise ListingError(f"{place}: {error}") from None
-        if following and self.query.listing.next in ("link", "cursor") and self.circle.closes_at(following.text()):
-            raise ListingError(f"{place}: names as the next page one that was read before")
+        if following and self.query.listing.next in ("link", "cursor"):
+            if following.text() in self.positions:
+                raise ListingError(f"{place}: names as the next page one that was read before")
+            self.positions.add(following.text())
         if following and following.page <= at.page > 1:
             self._count_backward(place)
         return following
@@ -166,7 +151,7 @@ class _Walk:
         return following
 
     def _count_backward(self, place: str) -> None:
-        self.before, self.contents = "", _Circle()
+        self.before, self.digests = b"", set()
         self.backward += 1
         if self.backward > BACKWARD_MAX:
             raise ListingError(f"{place}: the number of articles keeps changing: list again at a quieter time")
@@ -272,13 +257,3 @@ def _hint(status: int) -> str:
     if status in (401, 403):
         return "give the API's key in the secret that list.secret names"
     return "check list.url: docs/how-to/audit.md has the address for each CMS"
-
-
-def _retry_after_s(text: str, now: datetime) -> float | None:
-    """The wait in seconds that a `Retry-After` header asks for, as a number or a date; None for any other text."""
-    if text.strip().isdecimal():
-        return float(text)
-    try:
-        return max(0.0, (parsedate_to_datetime(text) - now).total_seconds())
-    except (ValueError, TypeError):
-        return None

@@ -11,13 +11,11 @@ from datetime import datetime, timedelta
 from stoppress.audit.compare import changed_at, has_changed_since, is_missed, silent_sources, unlisted
 from stoppress.audit.pages import Reader
 from stoppress.audit.state import UNLISTED_MAX, AuditState, audit_key, state_item, with_missed
-from stoppress.aws import items, queues, secrets, table
+from stoppress.aws import queues, secrets, table
 from stoppress.aws.codec import from_item
-from stoppress.aws.inventory import news_entries
+from stoppress.aws.inventory import news_entries, read_articles, read_claims
 from stoppress.cms.listing import Query
 from stoppress.cms.mapping import load
-from stoppress.model.article import Article, Claim
-from stoppress.model.entries import NewsEntry
 from stoppress.model.event import ArticleEvent
 from stoppress.model.listed import Listed, ListingError, Page, Problem
 from stoppress.model.news_window import NEWS_WINDOW
@@ -89,7 +87,7 @@ def _audit(
 ) -> tuple[AuditOutcome, AuditState]:
     source = site.sources[name]
     news = news_entries(site.host)
-    claims = _claims(site, news)
+    claims = read_claims(site.host, [entry.loc for entry in news], consistent=False)
     silent = silent_sources(site, news, claims, now).get(name, 0) if site.feeds else 0
     quiet = AuditOutcome(site.host, name, "audited", newly_silent=bool(silent and not state.silent))
     state = replace(state, tried_at=now, failed="", silent=silent)
@@ -123,12 +121,11 @@ def _audit(
         return replace(outcome, result="unfinished", reason="the run's time was over"), left
     state = replace(state, until=until, cursor="", since=None, open_until=None, listed=len(listed))
     is_whole = not resumes and all(problem.article for problem in problems)
-    if not is_whole:  # an incomplete list proves nothing about what it lacks
-        return outcome, replace(state, unlisted=(), confirmed=())
-    if not listed:  # a fault of the source, so no story is reported
+    # An incomplete list proves nothing about what it lacks, and an empty one is a fault of the source.
+    if not (is_whole and listed):
         return outcome, replace(state, unlisted=(), confirmed=())
     names = unlisted(news, claims, name, listed, until)
-    articles = _articles(site, names.values())
+    articles = read_articles(site.host, names.values())
     urls = [url for url, name in names.items() if name in articles and has_changed_since(articles[name], since)]
     # An article that was recorded after the last audit may have been published again. Only the next audit can confirm it.
     since_first_look = unlisted(news, claims, name, listed, first_look)
@@ -140,22 +137,8 @@ def _audit(
 def _missed(site: Site, listed: Sequence[Listed], until: datetime) -> list[ArticleEvent]:
     """The events of a page that were never recorded. Leaves out changes after `until`: their webhooks may still arrive."""
     events = {event.name: event for item in listed if (changed_at(event := item.event) or until) <= until}
-    articles = _articles(site, events)
+    articles = read_articles(site.host, events)
     return [event for name, event in events.items() if is_missed(event, articles.get(name))]
-
-
-def _articles(site: Site, names: Iterable[str]) -> dict[str, Article]:
-    """Read articles; return those that exist, by name."""
-    keys = {name: items.article_key(site.host, name) for name in names}
-    stored = table.get_many(keys.values()) if keys else {}
-    return {name: items.read_article(stored[key]) for name, key in keys.items() if key in stored}
-
-
-def _claims(site: Site, news: Sequence[NewsEntry]) -> dict[str, Claim]:
-    """The claims on the pages of the news sitemap, by URL."""
-    keys = {entry.loc: items.claim_key(site.host, entry.loc) for entry in news}
-    stored = table.get_many(keys.values(), consistent=False) if keys else {}
-    return {loc: items.read_claim(stored[key], loc) for loc, key in keys.items() if key in stored}
 
 
 def _secrets(site: Site, source: Source) -> tuple[str, ...]:

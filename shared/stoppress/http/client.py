@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from http.client import HTTPException
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode, urljoin, urlsplit
@@ -58,6 +60,17 @@ class Response:
 def user_agent(home: str) -> str:
     """The User-Agent for the feeds of a site. Its home page tells a server's operator whom to write to."""
     return f"{USER_AGENT} (sitemap updater; +{home})"
+
+
+def retry_after_s(text: str, now: datetime) -> float | None:
+    """Return the seconds of a Retry-After header, which has a number or a date; None for any other text."""
+    if text.strip().isdecimal():
+        return float(text)
+    try:
+        at = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    return max(0.0, ((at if at.tzinfo else at.replace(tzinfo=UTC)) - now).total_seconds())
 
 
 def fetch(

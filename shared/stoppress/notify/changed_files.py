@@ -1,21 +1,26 @@
 """Compare rewritten files with their last compared versions, and mark the pages that changed.
 
-Each changed page is marked in the table, and gets a message of its own. A message of a file may be repeated.
+Each changed page is marked in the table, and gets a message of its own. A repeated or lost message of a file does no harm: the
+changes follow from the file and from the copy of what was compared before.
 """
 
 import json
-from collections.abc import Sequence
-from dataclasses import replace
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from hashlib import sha256
+from html import unescape
 
-from stoppress.aws import bucket, items, queues, table
+from stoppress.aws import bucket, queues, table
 from stoppress.aws.bucket import Overtaken
+from stoppress.aws.inventory import read_claims
 from stoppress.model.file_headers import CONTENT_TYPES
 from stoppress.model.file_names import INDEX_FILE, ROBOTS_FILE
-from stoppress.model.news_window import is_current
-from stoppress.notify.changes import GONE, Change, changes
+from stoppress.model.news_window import is_current, window_start
 from stoppress.notify.state import (
     BEGAN,
+    GONE,
     SLOW_CHECK_SECONDS,
     PageState,
     failing_key,
@@ -32,6 +37,23 @@ COPIES = "notified"
 BEGAN_BEFORE = timedelta(hours=1)
 # The most pages of a file that one run marks. The file's message comes again for the others.
 MARKED_MAX = 1_000
+
+_URL = re.compile(r"<url>(.*?)</url>", re.DOTALL)
+_LOC = re.compile(r"<loc>([^<]*)</loc>")
+_LASTMOD = re.compile(r"<lastmod>([^<]*)</lastmod>")
+_PUBLISHED = re.compile(r"<news:publication_date>([^<]*)</news:publication_date>")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A page that a file lists newly or with a new lastmod. With the version GONE, the page has left the file.
+
+    `version` is its lastmod, or without one a digest of its tags. `published`: its date in the news sitemap.
+    """
+
+    url: str
+    version: str
+    published: datetime | None = None
 
 
 def file_message(host: str, file: str) -> str:
@@ -56,7 +78,7 @@ def compare(host: str, file: str, now: datetime) -> None:
         return
     began = _began(host, now)
     before = copy.body if copy and copy.changed >= began else None
-    changed = list(changes(before, body, site.home, began, now))
+    changed = list(find_changes(before, body, site.home, began, now))
     if not _mark_all(host, _without_moved(host, changed), now):
         queues.send_engines([(file_message(host, file), 0)])
         return
@@ -75,16 +97,46 @@ def compare(host: str, file: str, now: datetime) -> None:
         queues.send_engines([(file_message(host, file), SLOW_CHECK_SECONDS)])
 
 
+def find_changes(before: bytes | None, after: bytes, filler: str, began: datetime, now: datetime) -> Iterator[Change]:
+    """Yield the pages that changed from one version of a file to the next. `filler` is the home page, which files without pages list.
+
+    IndexNow wants no back catalogue. So a date of the page must lie in the news window, and a page without dates counts only if
+    there is a version before. Without one, the date must also be later than `began`, when notifications were switched on.
+    """
+    old, new = _entries(before or b"", filler), _entries(after, filler)
+    start = window_start(now)
+    earliest = start if before is not None else max(began, start)
+    for url, (entry, newest) in new.items():
+        if url in old and old[url][0].version == entry.version:
+            continue
+        if before is not None if newest is None else newest >= earliest:
+            yield entry
+    for url, (entry, _) in old.items():
+        has_expired = entry.published is not None and not is_current(entry.published, now)
+        if url not in new and not has_expired:
+            yield Change(url, GONE)
+
+
+def _entries(body: bytes, filler: str) -> dict[str, tuple[Change, datetime | None]]:
+    """Return the pages in a file that Stoppress wrote, by URL, each with the latest of its dates."""
+    entries = {}
+    for url in _URL.finditer(body.decode()):
+        if (loc := _LOC.search(url[1])) and (page := unescape(loc[1])) != filler:
+            lastmod, published = _LASTMOD.search(url[1]), _PUBLISHED.search(url[1])
+            version = lastmod[1] if lastmod else sha256(url[1].encode()).hexdigest()[:16]
+            change = Change(page, version, parse(published[1]) if published else None)
+            entries[page] = change, max((parse(date[1]) for date in (lastmod, published) if date), default=None)
+    return entries
+
+
 def _copies(host: str) -> str:
     return f"{COPIES}/{host}"
 
 
 def _without_moved(host: str, changed: Sequence[Change]) -> list[Change]:
     """The changes, except for pages that left a file and are still published: an article claims their URLs."""
-    keys = {change.url: items.claim_key(host, change.url) for change in changed if change.version == GONE}
-    claims = table.get_many(keys.values()) if keys else {}
-    live = {url for url, key in keys.items() if key in claims and items.read_claim(claims[key], url).live}
-    return [change for change in changed if change.url not in live]
+    claims = read_claims(host, [change.url for change in changed if change.version == GONE])
+    return [change for change in changed if change.url not in claims or not claims[change.url].live]
 
 
 def _mark_all(host: str, changed: Sequence[Change], now: datetime) -> bool:

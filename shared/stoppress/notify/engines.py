@@ -5,11 +5,11 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from functools import partial
+from typing import Any
 
 from stoppress.aws import bucket, items, queues, table
 from stoppress.aws.bucket import Overtaken
@@ -20,13 +20,13 @@ from stoppress.model.file_names import INDEX_FILE
 from stoppress.model.news_window import NEWS_WINDOW
 from stoppress.model.site import Site
 from stoppress.notify import google, indexnow
-from stoppress.notify.changed_files import compare, file_message, forget_failing, mark, note_sweep, page_message
-from stoppress.notify.changes import GONE, Change
+from stoppress.notify.changed_files import Change, compare, file_message, forget_failing, mark, note_sweep, page_message
 from stoppress.notify.fetch import check_pages
 from stoppress.notify.indexnow import Meaning
 from stoppress.notify.page import Expected, PageVerdict
 from stoppress.notify.state import (
     CHECKED_FOR,
+    GONE,
     INDEXNOW,
     PAUSE,
     SLOW_CHECK_SECONDS,
@@ -49,6 +49,8 @@ from stoppress.primitives.deadline import NEVER, Deadline
 SWEPT_FILES = NEWS_WINDOW
 # The sweep skips a page that changed or was checked within this time: its own messages are on their way.
 SWEPT_PAGES = timedelta(seconds=2 * SLOW_CHECK_SECONDS)
+# The kinds of work, in their order. Questions come last, because no notification waits for Google's answers.
+_FILE, _PAGES, _QUESTIONS = range(3)
 # When to look again at a page that another run claims: its ten minutes, and one more.
 CLAIMED_SECONDS = int(PAUSE.total_seconds())
 
@@ -74,61 +76,40 @@ class Notified:
         self.engines_failing[host] = f"{before}; {reason}" if before else reason
 
 
-@dataclass
-class _Work:
-    """What the messages of a batch ask for, each with the ids of its messages."""
-
-    files: defaultdict[tuple[str, str], list[str]] = field(default_factory=lambda: defaultdict(list))
-    pages: defaultdict[str, dict[str, list[str]]] = field(
-        default_factory=lambda: defaultdict(lambda: defaultdict(list))
-    )
-    questions: defaultdict[str, google.Questions] = field(default_factory=lambda: defaultdict(google.Questions))
-
-    def add(self, id_: str, body: str) -> None:
-        """Add a message. Raises ValueError, TypeError, KeyError or RecursionError for one that asks for nothing."""
-        document = json.loads(body)
-        if "page" in document:
-            self.pages[document["site"]][document["page"]].append(id_)
-        elif google.is_question(document):
-            self.questions[document["site"]].add(id_, document)
-        else:
-            self.files[document["detail"]["site"], document["detail"]["file"]].append(id_)
-
-    def steps(
-        self, now: datetime, deadline: Deadline, done: Notified
-    ) -> Iterator[tuple[list[str], Callable[[], None]]]:
-        """The steps of a run, each with the ids of its messages. Questions come last: notifying does not wait for answers."""
-        for (host, file), ids in self.files.items():
-            yield ids, partial(compare, host, file, now)
-        for host, urls in self.pages.items():
-            ids = [id_ for each in urls.values() for id_ in each]
-            yield ids, partial(notify_pages, host, list(urls), now, deadline, done)
-        for host, questions in self.questions.items():
-            yield questions.ids, partial(_ask_google, host, questions, now, deadline, done)
-
-
 def notify_engines(messages: Mapping[str, str], now: datetime, deadline: Deadline = NEVER) -> Notified:
     """Handle messages by id. Messages in `failed`, and in `postponed` for lack of time, must come again."""
-    done, work = Notified(), _Work()
+    done = Notified()
+    tasks: defaultdict[tuple[int, str, str], dict[str, Any]] = defaultdict(dict)
     for id_, body in messages.items():
         try:
-            work.add(id_, body)
-        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            document = json.loads(body)
+            tasks[_task_of(document)][id_] = document
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             done.failed[id_] = ValueError(f"the message names no file or page: {error!r}")
-    for ids, step in work.steps(now, deadline, done):
+    for (kind, host, file), documents in sorted(tasks.items(), key=lambda task: task[0][0]):
         if deadline.is_over():
-            done.postponed |= set(ids)
+            done.postponed |= documents.keys()
             continue
         try:
-            step()
+            if kind == _FILE:
+                compare(host, file, now)
+            elif kind == _PAGES:
+                urls = dict.fromkeys(document["page"] for document in documents.values())
+                notify_pages(host, list(urls), now, deadline, done)
+            elif reason := google.ask(host, documents.values(), now, deadline):
+                done.note_failing(host, reason)
         except Exception as error:  # noqa: BLE001 - the other files and sites go on
-            done.failed |= dict.fromkeys(ids, error)
+            done.failed |= dict.fromkeys(documents, error)
     return done
 
 
-def _ask_google(host: str, questions: google.Questions, now: datetime, deadline: Deadline, done: Notified) -> None:
-    if reason := google.ask(host, questions, now, deadline):
-        done.note_failing(host, reason)
+def _task_of(document: Any) -> tuple[int, str, str]:
+    """Return the kind of work that a message asks for, the site, and the file. Raises ValueError, TypeError, KeyError, AttributeError."""
+    if isinstance(document.get("page"), str):
+        return _PAGES, document["site"], ""
+    if google.is_question(document):
+        return _QUESTIONS, document["site"], ""
+    return _FILE, document["detail"]["site"], document["detail"]["file"]
 
 
 # ── pages ──

@@ -1,11 +1,11 @@
-"""Search Console hears of the sitemaps, and is asked what Google made of them and of new stories.
+"""Submit the sitemaps to Search Console, and ask what Google made of them and of new stories.
 
 A notification never waits for this: a run asks afterwards. What Search Console does not answer is asked again later.
 """
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -15,9 +15,9 @@ from stoppress.http import client
 from stoppress.http.errors import FetchError, Refused
 from stoppress.model.file_names import INDEX_FILE, is_news
 from stoppress.model.site import SearchConsole, Site, secret_path
-from stoppress.notify import quota, search_console, service_account
+from stoppress.notify import search_console, service_account
 from stoppress.notify.indexnow import WRONG_SECONDS, Meaning
-from stoppress.notify.search_console import INDEXED, INSPECTIONS_A_DAY, Inspection
+from stoppress.notify.search_console import INDEXED
 from stoppress.notify.service_account import Unanswered
 from stoppress.notify.state import (
     CHECKED_FOR,
@@ -25,13 +25,24 @@ from stoppress.notify.state import (
     SEARCH_CONSOLE,
     SLOW_CHECK_SECONDS,
     PageState,
+    SubmittedSitemap,
     is_inspection_due,
     notified_pk,
     page_key,
     pages_in,
+    submitted_in,
+    submitted_item,
+    submitted_key,
 )
-from stoppress.notify.store import note_answer, notified_site, paused_seconds, update_page
-from stoppress.notify.submitted import SubmittedSitemap, submitted_in, submitted_item, submitted_key
+from stoppress.notify.store import (
+    INSPECTIONS_A_DAY,
+    count_inspection,
+    note_answer,
+    notified_site,
+    paused_seconds,
+    read_inspections,
+    update_page,
+)
 from stoppress.primitives.deadline import Deadline
 
 # A run spends at most this time on questions, so that they do not hold up notifications.
@@ -43,20 +54,6 @@ ASKED_BY_SWEEP_MAX = 100
 # The sweep asks only while more than this part of the day's quota is left: new stories come first.
 KEPT_FOR_NEW_STORIES = INSPECTIONS_A_DAY // 2
 _Answer = TypeVar("_Answer")
-
-
-@dataclass
-class Questions:
-    """What the messages of a site ask: to inspect pages, and to submit sitemaps or read the reports on them."""
-
-    ids: list[str] = field(default_factory=list)
-    urls: list[str] = field(default_factory=list)
-    files: list[str] = field(default_factory=list)
-
-    def add(self, id_: str, document: Mapping[str, Any]) -> None:
-        self.ids.append(id_)
-        self.urls += [document["inspect"]] if "inspect" in document else []
-        self.files += document.get("sitemaps", [])
 
 
 def is_question(document: Mapping[str, Any]) -> bool:
@@ -90,28 +87,28 @@ def due_questions(
     if settings is None:
         return []
     due = _newest_first(page for page in pages if is_inspection_due(page, now))
-    left = INSPECTIONS_A_DAY - KEPT_FOR_NEW_STORIES - quota.used(settings.property, now) if due else 0
+    left = INSPECTIONS_A_DAY - KEPT_FOR_NEW_STORIES - read_inspections(settings.property, now) if due else 0
     messages = [inspect_message(site.host, page.url) for page in due[: max(0, min(left, ASKED_BY_SWEEP_MAX))]]
-    known = {sitemap.file: sitemap for sitemap in submitted_in(stored)}
-    wanted = [known.get(file, SubmittedSitemap(file)) for file in [INDEX_FILE, *filter(is_news, files)] if files]
+    wanted = _sitemaps([INDEX_FILE, *filter(is_news, files)] if files else [], stored)
     if due_files := [sitemap.file for sitemap in wanted if sitemap.is_to_submit or sitemap.is_to_read(now)]:
         messages.append(sitemaps_message(site.host, due_files))
     return messages
 
 
-def ask(host: str, questions: Questions, now: datetime, deadline: Deadline) -> str | None:
-    """Ask Search Console. Returns why it does not answer, if somebody must look at that."""
+def ask(host: str, questions: Iterable[Mapping[str, Any]], now: datetime, deadline: Deadline) -> str | None:
+    """Ask Search Console what messages of a site ask. Return why it does not answer, if somebody must look at that."""
     site = notified_site(host)
     settings = _settings(site) if site else None
     if site is None or settings is None:
         return None
-    engine_key = notified_pk(host), SEARCH_CONSOLE
-    pages = (page_key(host, url) for url in questions.urls)
-    stored = table.get_many([engine_key, *pages, *(submitted_key(host, file) for file in questions.files)])
+    engine_key, keys, files = (notified_pk(host), SEARCH_CONSOLE), [], list[str]()
+    for question in questions:
+        keys += [page_key(host, question["inspect"])] if "inspect" in question else []
+        files += question.get("sitemaps", [])
+    stored = table.get_many([engine_key, *keys, *(submitted_key(host, file) for file in files)])
     engine = stored.pop(engine_key, {})
     left = _newest_first(page for page in pages_in(stored.values()) if is_inspection_due(page, now))
-    known = {sitemap.file: sitemap for sitemap in submitted_in(stored.values())}
-    sitemaps = [known.get(file, SubmittedSitemap(file)) for file in questions.files]
+    sitemaps = _sitemaps(files, stored.values())
     answer = None
     seconds = paused_seconds(engine, now)
     if not seconds and (left or sitemaps):
@@ -136,6 +133,12 @@ def ask(host: str, questions: Questions, now: datetime, deadline: Deadline) -> s
 
 def _settings(site: Site) -> SearchConsole | None:
     return site.engines.search_console if site.engines else None
+
+
+def _sitemaps(files: Iterable[str], stored: Iterable[Item]) -> list[SubmittedSitemap]:
+    """Return the sitemaps of these names; those that are not stored are new."""
+    submitted = {sitemap.file: sitemap for sitemap in submitted_in(stored)}
+    return [submitted.get(file, SubmittedSitemap(file)) for file in files]
 
 
 def _newest_first(pages: Iterable[PageState]) -> list[PageState]:
@@ -191,7 +194,8 @@ def _submit_or_read(site: Site, before: SubmittedSitemap, console: _Console) -> 
         if body is None:  # somebody has deleted it in Search Console
             sitemap = SubmittedSitemap(before.file)
         else:
-            sitemap = sitemap.with_report(_read(search_console.read_report, body), console.now)
+            report = _read(search_console.read_report, body)
+            sitemap = replace(sitemap, read_at=console.now, **report)
     if sitemap.is_to_submit:
         console.request("PUT", url)
         sitemap = replace(sitemap, submitted_at=console.now)
@@ -207,18 +211,18 @@ def _inspect(site: Site, left: list[PageState], console: _Console) -> None:
     failures: list[Unanswered] = []
     pages = len(left)
     for page in list(left):
-        if not (console.has_time() and quota.takes_one(console.settings.property, console.now)):
+        if not (console.has_time() and count_inspection(console.settings.property, console.now)):
             break
         body = search_console.inspection_body(console.settings.property, page.url)
         try:
             answer = console.request("POST", search_console.INSPECTION_URL, body)
-            inspection = _read(search_console.read_inspection, answer or b"")
+            status = _read(search_console.read_inspection, answer or b"")
         except Unanswered as error:
             failures.append(error)
             if not error.is_of_page or len(failures) == FAILURES_MAX:
                 raise
             continue
-        update_page(site.host, page.url, lambda old, of=inspection: _inspected(old, of, console.now))  # type: ignore[misc]
+        _note_inspection(site, page.url, status, console.now)
         left.remove(page)
     if failures and len(left) == pages:
         raise failures[0]
@@ -232,16 +236,16 @@ def _read(reader: Callable[[bytes], _Answer], body: bytes) -> _Answer:
         raise Unanswered(meaning, is_of_page=True) from None
 
 
-def _inspected(old: PageState | None, inspection: Inspection, now: datetime) -> PageState | None:
-    if old is None:
-        return None
-    return replace(
-        old,
-        inspected_at=now,
-        verdict=inspection.verdict,
-        coverage=inspection.coverage,
-        google_canonical=inspection.canonical,
-        robots_state=inspection.robots,
-        crawled_at=inspection.crawled_at or old.crawled_at,
-        indexed_at=old.indexed_at or (now if inspection.verdict == INDEXED else None),
-    )
+def _note_inspection(site: Site, url: str, status: Mapping[str, Any], now: datetime) -> None:
+    """Note what Google has of a page. `status` has fields of `PageState`."""
+
+    def inspected(old: PageState | None) -> PageState | None:
+        indexed_at = now if status["verdict"] == INDEXED else None
+        return old and replace(
+            old,
+            **{**status, "crawled_at": status["crawled_at"] or old.crawled_at},
+            inspected_at=now,
+            indexed_at=old.indexed_at or indexed_at,
+        )
+
+    update_page(site.host, url, inspected)

@@ -6,9 +6,10 @@ Source: indexnow.org/documentation and its FAQ. It is enough to notify one engin
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
+from datetime import datetime
 from typing import Literal
+
+from stoppress.http.client import retry_after_s
 
 # indexnow.org/documentation: at most 10,000 URLs in a request. A batch of the queue is far smaller.
 URLS_MAX = 10_000
@@ -72,14 +73,8 @@ _OTHER_FIX = "correct `engines.indexnow.url`"
 
 
 def retry_after(value: str, now: datetime) -> int:
-    """The seconds of a Retry-After header, which has a number or a date. Without a readable one, LATER_SECONDS."""
-    if value.strip().isdecimal():
-        seconds = int(value.strip()[:9])
-    else:
-        try:
-            at = parsedate_to_datetime(value)
-        except ValueError:
-            return LATER_SECONDS
-        at = at if at.tzinfo else at.replace(tzinfo=UTC)
-        seconds = int((at - now).total_seconds())
-    return max(RETRY_AFTER_MIN_SECONDS, min(seconds, RETRY_AFTER_MAX_SECONDS))
+    """Return the seconds of a Retry-After header, within limits. Without a readable one, LATER_SECONDS."""
+    seconds = retry_after_s(value, now)
+    if seconds is None:
+        return LATER_SECONDS
+    return int(max(RETRY_AFTER_MIN_SECONDS, min(seconds, RETRY_AFTER_MAX_SECONDS)))

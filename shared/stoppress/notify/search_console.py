@@ -1,11 +1,10 @@
 """Google's Search Console: its requests, and what each answer means. Pure.
 
-Sources: developers.google.com/webmaster-tools/v1/sitemaps, …/v1/urlInspection.index/inspect, and …/limits.
+Sources: developers.google.com/webmaster-tools/v1/sitemaps, and …/v1/urlInspection.index/inspect.
 """
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 from urllib.parse import quote
@@ -16,9 +15,6 @@ from stoppress.primitives.instants import parse
 SITEMAPS_URL = "https://www.googleapis.com/webmasters/v3/sites"
 INSPECTION_URL = "https://searchconsole.googleapis.com/v1/urlInspection/index:inspect"
 CONTENT_TYPE = "application/json"
-# developers.google.com/webmaster-tools/limits: inspections of one property in a day and in a minute.
-INSPECTIONS_A_DAY = 2_000
-INSPECTIONS_A_MINUTE = 600
 # The verdict on a page that is in Google's index.
 INDEXED = "PASS"
 
@@ -26,28 +22,6 @@ _TEXT_CHARACTERS_MAX = 500
 # A quota that is used up may be a 403, with one of these words in its body (developers.google.com/webmaster-tools/v1/errors).
 _QUOTA = ("quotaExceeded", "ateLimitExceeded", "dailyLimitExceeded", "RESOURCE_EXHAUSTED")
 _DISABLED = ("SERVICE_DISABLED", "accessNotConfigured")
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """What Google made of a sitemap. `urls` has the number of its URLs by type, such as web or news."""
-
-    downloaded_at: datetime | None
-    is_pending: bool
-    errors: int
-    warnings: int
-    urls: Mapping[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Inspection:
-    """What Google knows about a page, in its words; empty: it does not say. `crawled_at` is its last crawl."""
-
-    verdict: str
-    coverage: str
-    crawled_at: datetime | None
-    canonical: str
-    robots: str
 
 
 def sitemap_url(property_: str, sitemap: str) -> str:
@@ -61,36 +35,36 @@ def inspection_body(property_: str, url: str) -> bytes:
     return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def read_report(body: bytes) -> Report:
-    """The report on a sitemap. Raises ValueError."""
+def read_report(body: bytes) -> dict[str, Any]:
+    """Return what Google made of a sitemap, as fields of `SubmittedSitemap`. Raises ValueError."""
     document = _object(body)
     contents = document.get("contents")
     urls: dict[str, int] = {}
     for content in contents if isinstance(contents, list) else []:
         if isinstance(content, dict) and isinstance(content.get("type"), str):
             urls[content["type"][:50]] = _number(content.get("submitted"))
-    return Report(
-        _instant(document.get("lastDownloaded")),
-        document.get("isPending") is True,
-        _number(document.get("errors")),
-        _number(document.get("warnings")),
-        urls,
-    )
+    return {
+        "downloaded_at": _instant(document.get("lastDownloaded")),
+        "is_pending": document.get("isPending") is True,
+        "errors": _number(document.get("errors")),
+        "warnings": _number(document.get("warnings")),
+        "urls": urls,
+    }
 
 
-def read_inspection(body: bytes) -> Inspection:
-    """The index status in the answer to an inspection. Raises ValueError."""
+def read_inspection(body: bytes) -> dict[str, Any]:
+    """Return what Google has of a page, as fields of `PageState`. Raises ValueError."""
     result = _object(body).get("inspectionResult")
     status = result.get("indexStatusResult") if isinstance(result, dict) else None
     if not isinstance(status, dict) or not isinstance(status.get("verdict"), str):
         raise ValueError("has no inspectionResult.indexStatusResult.verdict")
-    return Inspection(
-        _text(status["verdict"]),
-        _text(status.get("coverageState")),
-        _instant(status.get("lastCrawlTime")),
-        _text(status.get("googleCanonical")),
-        _text(status.get("robotsTxtState")),
-    )
+    return {
+        "verdict": _text(status["verdict"]),
+        "coverage": _text(status.get("coverageState")),
+        "crawled_at": _instant(status.get("lastCrawlTime")),
+        "google_canonical": _text(status.get("googleCanonical")),
+        "robots_state": _text(status.get("robotsTxtState")),
+    }
 
 
 def meaning(status: int, headers: Mapping[str, str], body: bytes, now: datetime) -> Meaning:

@@ -1,17 +1,16 @@
-"""What engines were notified of, page by page, in the table under `notified#<site>`.
+"""What engines were notified of, page by page, and the submitted sitemaps, in the table under `notified#<site>`.
 
 A page's item has the version that the files list, and the version that the engines were notified of. So a message may be repeated,
 reordered or lost: the item shows what is left to do.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 from stoppress.aws.codec import from_item, to_item
 from stoppress.aws.items import Item
-from stoppress.notify.changes import GONE
 from stoppress.primitives.instants import epoch_seconds
 from stoppress.primitives.urls import key_of
 
@@ -35,7 +34,13 @@ INSPECTED_AFTER = timedelta(minutes=15)
 INSPECTED_AGAIN_AFTER = timedelta(hours=6)
 # Sort key of the instant at which notifications began at a site.
 BEGAN = "began"
-# Beginnings of sort keys: of pages, of copies of those that were not ready for ten minutes, and of what the engines answer.
+# The report on a sitemap is read each day. A little less, because the sweep comes each hour.
+READ_EVERY = timedelta(hours=23, minutes=30)
+# The version of a page that left its files.
+GONE = "gone"
+# Beginnings of sort keys: of sitemaps in Search Console, of pages, of copies of those that were not ready for ten minutes, and of
+# what the engines answer.
+CONSOLE = "console#"
 PAGE = "page#"
 FAILING = "failing#"
 ENGINE = "engine#"
@@ -132,6 +137,48 @@ def read_page(item: Mapping[str, Any]) -> PageState:
 def pages_in(items: Iterable[Item]) -> list[PageState]:
     """The states of pages among the items of a site's partition."""
     return [read_page(item) for item in items if item["sk"].startswith(PAGE)]
+
+
+@dataclass(frozen=True, slots=True)
+class SubmittedSitemap:
+    """A sitemap, when it was submitted last, and the report on it that was read at `read_at`.
+
+    `downloaded_at`: when Google read the sitemap last. `urls`: how many URLs Google found in it, by type.
+    """
+
+    file: str
+    submitted_at: datetime | None = None
+    read_at: datetime | None = None
+    downloaded_at: datetime | None = None
+    is_pending: bool = False
+    errors: int = 0
+    warnings: int = 0
+    urls: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def is_to_submit(self) -> bool:
+        """Whether the sitemap is new to Search Console, or Google has read it since the last submission and found errors."""
+        if self.submitted_at is None:
+            return True
+        return self.errors > 0 and self.downloaded_at is not None and self.downloaded_at > self.submitted_at
+
+    def is_to_read(self, now: datetime) -> bool:
+        """Whether the report is due."""
+        return self.submitted_at is not None and (self.read_at is None or self.read_at + READ_EVERY <= now)
+
+
+def submitted_key(site: str, file: str) -> tuple[str, str]:
+    return notified_pk(site), f"{CONSOLE}{file}"
+
+
+def submitted_item(site: str, sitemap: SubmittedSitemap, now: datetime) -> Item:
+    """The item of a sitemap, which expires STATE_KEPT after this write."""
+    return to_item(sitemap, submitted_key(site, sitemap.file), ttl=epoch_seconds(now + STATE_KEPT))
+
+
+def submitted_in(stored: Iterable[Item]) -> list[SubmittedSitemap]:
+    """The sitemaps among the items of a site's partition."""
+    return [from_item(SubmittedSitemap, item) for item in stored if item["sk"].startswith(CONSOLE)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The table's part of notifications: pages' states, and what each engine answered last."""
+"""The table's part of notifications: pages' states, what each engine answered last, and how many inspections were made."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -8,11 +8,15 @@ from stoppress.aws import sites, table
 from stoppress.model.site import Site
 from stoppress.notify.indexnow import Meaning
 from stoppress.notify.state import PageState, notified_pk, page_item, page_key, read_page
-from stoppress.primitives.instants import exact, parse
+from stoppress.primitives.instants import epoch_seconds, exact, parse
 
 # An engine that rejects notifications for this long needs somebody's attention.
 PATIENCE = timedelta(hours=1)
 ATTEMPTS_MAX = 10
+# developers.google.com/webmaster-tools/limits: inspections of one property in a day and in a minute.
+INSPECTIONS_A_DAY = 2_000
+INSPECTIONS_A_MINUTE = 600
+QUOTA_KEPT = timedelta(days=2)
 
 
 def notified_site(host: str) -> Site | None:
@@ -65,3 +69,36 @@ def note_answer(host: str, name: str, engine: Mapping[str, str], answer: Meaning
         key | {"since": since, "reason": answer.reason[:500]} | ({"until": exact(until)} if answer.is_certain else {})
     )
     return answer.reason if answer.result == "wrong" or parse(since) + PATIENCE <= now else None
+
+
+def count_inspection(property_: str, now: datetime) -> bool:
+    """Count an inspection before it is made. False: the quota is used up."""
+    for attempt in range(ATTEMPTS_MAX):
+        day, in_minute, rev = _read_quota(property_, now)
+        if day >= INSPECTIONS_A_DAY or in_minute >= INSPECTIONS_A_MINUTE:
+            return False
+        pk, sk = _quota_key(property_, now)
+        counts = {"day": day + 1, "minute": f"{now:%H:%M}", "in_minute": in_minute + 1}
+        try:
+            table.put({"pk": pk, "sk": sk, "ttl": epoch_seconds(now + QUOTA_KEPT), **counts}, rev)
+        except table.Conflict:
+            table.back_off(attempt + 1)
+            continue
+        return True
+    return False
+
+
+def read_inspections(property_: str, now: datetime) -> int:
+    """Return the inspections of the day, in UTC."""
+    return _read_quota(property_, now)[0]
+
+
+def _read_quota(property_: str, now: datetime) -> tuple[int, int, int | None]:
+    """The inspections of the day and of the minute, and the revision of their item."""
+    item = table.get(*_quota_key(property_, now)) or {}
+    in_minute = int(item["in_minute"]) if item.get("minute") == f"{now:%H:%M}" else 0
+    return int(item.get("day", 0)), in_minute, int(item["rev"]) if item else None
+
+
+def _quota_key(property_: str, now: datetime) -> tuple[str, str]:
+    return notified_pk(property_), f"quota#{now:%Y-%m-%d}"

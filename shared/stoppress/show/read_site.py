@@ -20,8 +20,17 @@ from stoppress.feeds.subscription import Subscription
 from stoppress.model.entries import Mark, NewsEntry
 from stoppress.model.file_names import INDEX_FILE
 from stoppress.model.site import UNKNOWN_SITE, Site, secret_path
-from stoppress.notify.state import ENGINE, FAILING, PAGE, PageState, notified_pk, read_page
-from stoppress.notify.submitted import CONSOLE, SubmittedSitemap, submitted_in
+from stoppress.notify.state import (
+    CONSOLE,
+    ENGINE,
+    FAILING,
+    PAGE,
+    PageState,
+    SubmittedSitemap,
+    notified_pk,
+    read_page,
+    submitted_in,
+)
 from stoppress.poll.items import feed_key, subscription_key
 from stoppress.primitives.instants import parse
 from stoppress.show.feed import FeedStatus

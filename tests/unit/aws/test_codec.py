@@ -22,8 +22,7 @@ from stoppress.model.media import Video
 from stoppress.model.order import Order
 from stoppress.model.places import Place, Series, Used
 from stoppress.model.rules import Traits
-from stoppress.notify.state import PageState, page_item, read_page
-from stoppress.notify.submitted import SubmittedSitemap, submitted_in, submitted_item
+from stoppress.notify.state import PageState, SubmittedSitemap, page_item, read_page, submitted_in, submitted_item
 from stoppress.poll.items import feed_entries_item, feed_item, subscription_item
 from stoppress.primitives.instants import exact
 

@@ -2,7 +2,8 @@
 
 from datetime import UTC, datetime, timedelta
 
-from stoppress.notify.changes import GONE, Change, changes
+from stoppress.notify.changed_files import Change, find_changes
+from stoppress.notify.state import GONE
 
 NOW = datetime(2026, 11, 20, 8, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -25,7 +26,7 @@ def file(*pages: str) -> bytes:
 
 
 def versions(before: bytes | None, after: bytes, began: datetime = LONG_AGO) -> list[tuple[str, str]]:
-    return [(change.url.removeprefix(HOME), change.version) for change in changes(before, after, HOME, began, NOW)]
+    return [(change.url.removeprefix(HOME), change.version) for change in find_changes(before, after, HOME, began, NOW)]
 
 
 def test_a_new_page_and_one_with_a_new_lastmod_have_changed() -> None:
@@ -35,7 +36,7 @@ def test_a_new_page_and_one_with_a_new_lastmod_have_changed() -> None:
 
 
 def test_a_url_is_as_a_browser_would_ask_for_it_and_the_date_goes_with_it() -> None:
-    [change] = changes(file(), file(page("a?b=1&amp;c=%C3%A9", NOW, NOW - HOUR)), HOME, LONG_AGO, NOW)
+    [change] = find_changes(file(), file(page("a?b=1&amp;c=%C3%A9", NOW, NOW - HOUR)), HOME, LONG_AGO, NOW)
     assert change == Change(f"{HOME}a?b=1&c=%C3%A9", "2026-11-20T08:00:00Z", NOW - HOUR)
 
 

@@ -13,21 +13,23 @@ from stoppress.aws.items import mark_item
 from stoppress.http import client
 from stoppress.model.entries import Mark
 from stoppress.notify import changed_files, engines, service_account
-from stoppress.notify.changes import GONE
 from stoppress.notify.engines import Notified, notify_engines, notify_pages, sweep
 from stoppress.notify.google import inspect_message, sitemaps_message
 from stoppress.notify.page import PageVerdict
-from stoppress.notify.search_console import INSPECTIONS_A_DAY, INSPECTIONS_A_MINUTE
 from stoppress.notify.state import (
+    GONE,
     SEARCH_CONSOLE,
     PageState,
+    SubmittedSitemap,
     is_inspection_due,
     notified_pk,
     page_item,
     page_key,
     read_page,
+    submitted_in,
+    submitted_item,
 )
-from stoppress.notify.submitted import SubmittedSitemap, submitted_in, submitted_item
+from stoppress.notify.store import INSPECTIONS_A_DAY, INSPECTIONS_A_MINUTE
 from stoppress.primitives.deadline import NEVER, Deadline
 from stoppress.primitives.instants import exact
 from tests.support.console import Console, console, json_key

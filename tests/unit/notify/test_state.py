@@ -5,9 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from stoppress.notify.changes import GONE
 from stoppress.notify.page import PageVerdict
-from stoppress.notify.state import PageState, Step, after_failed_check, is_ready, next_step
+from stoppress.notify.state import GONE, PageState, Step, after_failed_check, is_ready, next_step
 
 NOW = datetime(2026, 11, 20, 8, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

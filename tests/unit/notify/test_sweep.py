@@ -11,9 +11,8 @@ from stoppress.aws.items import mark_item
 from stoppress.model.entries import Mark
 from stoppress.model.site import Site
 from stoppress.notify.changed_files import compare, page_message
-from stoppress.notify.changes import GONE
 from stoppress.notify.engines import notify_engines, sweep
-from stoppress.notify.state import INDEXNOW, PageState, notified_pk, page_item
+from stoppress.notify.state import GONE, INDEXNOW, PageState, notified_pk, page_item
 from stoppress.primitives.deadline import NEVER
 from stoppress.primitives.instants import exact
 from tests.support.doors import Doors, opened

@@ -11,7 +11,7 @@ from stoppress.aws.sites import BadSite
 from stoppress.feeds.schedule import FeedState
 from stoppress.model.entries import Mark, NewsEntry
 from stoppress.model.site import Feed, Site
-from stoppress.notify.submitted import SubmittedSitemap
+from stoppress.notify.state import SubmittedSitemap
 from stoppress.show.feed import OVERDUE_AFTER, FeedStatus
 from stoppress.show.read_site import Alarm, Quarantine, Queue, SiteFacts, StackFacts, Unknown
 from stoppress.show.site import Access, StackStatus, stack_status

@@ -211,7 +211,6 @@ def test_what_is_about_a_page_is_found_wherever_it_stands(where: str | None) -> 
     assert is_about(kept, url("flood"), Site.model_validate(SITE), set())
 
 
-UNTITLED = {"site": HOST, "id": "7", "url": url("flood"), "title": ""}
 CASES: dict[str, tuple[list[Step], str, list[str]]] = {
     "a rule keeps it out of the news": (
         [event(1, "1", "stars", section="horoscope")],
@@ -222,24 +221,6 @@ CASES: dict[str, tuple[list[Step], str, list[str]]] = {
         [event(1, "1", "sponsored/boats")],
         "sponsored/boats",
         ["In the general sitemap: no, because rule 2 of", "In the news sitemap: no, because rule 2 of"],
-    ),
-    "removed": (
-        [event(1, "1", "flood"), event(2, "1", "flood", "article.deleted")],
-        "flood",
-        [
-            "In the news sitemap: no, because its source removed cms#1 at 2026-11-20 12:02:00 UTC",
-            "remove by cms#1 of 2026-11-20T12:02:00Z  removed",
-        ],
-    ),
-    "held": (
-        [event(1, "1", "flood", published_at="2026-11-21T08:00:00Z")],
-        "flood",
-        ["In the news sitemap: no, because cms#1 is held until 2026-11-21 08:00:00 UTC"],
-    ),
-    "without a date": (
-        [event(1, "1", "flood", published_at=None)],
-        "flood",
-        ["In the general sitemap: yes", "In the news sitemap: no, because no event gave its publication date"],
     ),
     "a broken image": (
         [event(1, "1", "flood", images=["javascript:1"])],
@@ -254,14 +235,6 @@ CASES: dict[str, tuple[list[Step], str, list[str]]] = {
             "news sitemap: no, because it is a page of the site's configuration",
         ],
     ),
-    "quarantined": (
-        [{"event": {"source": "cms", "detail-type": "article.published", "detail": UNTITLED}}],
-        "flood",
-        [
-            "In the news sitemap: no, because the delivery of 2026-11-20 12:00:00 UTC is in quarantine: ",
-            "title: is empty",
-        ],
-    ),
 }
 
 
@@ -273,14 +246,6 @@ def test_a_page_that_is_out_is_told_why_and_since_when(case: str, tmp_path: Path
     assert [words for words in wanted if words not in story] == [], story
 
 
-def test_a_page_that_another_article_took_names_both(tmp_path: Path) -> None:
-    story = lines_of([event(1, "1", "flood"), event(2, "2", "flood", title="Another flood")], url("flood"), tmp_path)
-
-    assert "article cms#2: listed" in story
-    assert "article cms#1: displaced" in story
-    assert "cms#2 has this URL and is newer" in story
-
-
 def test_a_page_of_another_host_is_found_in_the_site_that_was_told_of_it(tmp_path: Path) -> None:
     foreign = "https://shop.example.com/boats"
     detail = {"site": HOST, "id": "1", "url": foreign, "title": "Buy a boat"}
@@ -288,14 +253,6 @@ def test_a_page_of_another_host_is_found_in_the_site_that_was_told_of_it(tmp_pat
     story = lines_of([said], foreign, tmp_path, host=HOST)
 
     assert "In the news sitemap: no, because cms#1 is excluded: foreign host: shop.example.com is not www" in story
-
-
-def test_what_left_the_window_says_when(tmp_path: Path) -> None:
-    steps: list[Step] = [event(1, "1", "flood"), {"at": "2026-11-22T12:05:00Z", "save": "later"}]
-    story = lines_of(steps, url("flood"), tmp_path, after=timedelta(hours=49))
-
-    assert "In the general sitemap: yes" in story
-    assert "the window ended at 2026-11-22 12:00:00 UTC" in story.splitlines()[0]
 
 
 def test_the_home_page_in_an_empty_news_sitemap_is_not_news(tmp_path: Path) -> None:

@@ -32,14 +32,10 @@ def is_missed(event: ArticleEvent, article: Article | None) -> bool:
         return True
     listed, recorded = order_of(event), article.order
     if listed.version is not None and type(listed.version) is type(recorded.version):
-        return _is_older(recorded.version, listed.version)
+        return recorded.version < listed.version  # type: ignore[operator]  # of one type, and not None
     if listed.timestamp and recorded.timestamp:
         return recorded.timestamp < listed.timestamp
     return False
-
-
-def _is_older(version: int | str | None, other: int | str | None) -> bool:
-    return version < other  # type: ignore[operator]  # of one type, and not None
 
 
 def unlisted(

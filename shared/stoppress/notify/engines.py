@@ -36,11 +36,11 @@ from stoppress.notify.state import (
     delay,
     failing_item,
     is_ready,
-    next_step,
     notified_pk,
     page_key,
     pages_in,
     read_page,
+    seconds_until_check,
 )
 from stoppress.notify.store import ATTEMPTS_MAX, note_answer, notified_site, paused_seconds, update_page, write_page
 from stoppress.primitives.deadline import NEVER, Deadline
@@ -126,9 +126,9 @@ def notify_pages(host: str, urls: Sequence[str], now: datetime, deadline: Deadli
     engine = stored.pop(engine_key, {})
     live = {url: items.read_claim(stored.pop(key), url).live for url, key in claim_keys.items() if key in stored}
     states = list(_as_claimed(host, map(read_page, stored.values()), live, now))
-    steps = {state.url: next_step(state, now) for state in states}
-    again = [(state.url, steps[state.url].seconds) for state in states if steps[state.url].action == "wait"]
-    due = [state for state in states if steps[state.url].action == "check"]
+    waits = {state.url: seconds_until_check(state, now) for state in states}
+    again = [(url, seconds) for url, seconds in waits.items() if seconds]
+    due = [state for state in states if waits[state.url] == 0]
     if due and (seconds := paused_seconds(engine, now)):
         again += [(state.url, seconds) for state in due if now < state.changed + CHECKED_FOR]
         due = []

@@ -7,7 +7,7 @@ reordered or lost: the item shows what is left to do.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from stoppress.aws.codec import from_item, to_item
 from stoppress.aws.items import Item
@@ -181,23 +181,15 @@ def submitted_in(stored: Iterable[Item]) -> list[SubmittedSitemap]:
     return [from_item(SubmittedSitemap, item) for item in stored if item["sk"].startswith(CONSOLE)]
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
-    """What to do about a page now: nothing (`done`), to wait so many seconds, or to check it."""
-
-    action: Literal["done", "wait", "check"]
-    seconds: int = 0
-
-
-def next_step(state: PageState, now: datetime) -> Step:
-    """What to do about a page."""
+def seconds_until_check(state: PageState, now: datetime) -> int | None:
+    """Return the seconds until a page is checked next, 0 if it is now; None: there is nothing left to do."""
     if state.is_notified or now >= state.changed + TRIED_FOR:
-        return Step("done")
+        return None
     if state.tried_at and now < state.tried_at + PAUSE:
-        return Step("wait", _seconds(state.tried_at + PAUSE - now))
-    if state.checks and state.checked_at and now < (due := state.checked_at + timedelta(seconds=delay(state))):
-        return Step("wait", _seconds(due - now))
-    return Step("check")
+        return _seconds(state.tried_at + PAUSE - now)
+    if state.checks and state.checked_at:
+        return max(0, _seconds(state.checked_at + timedelta(seconds=delay(state)) - now))
+    return 0
 
 
 def delay(state: PageState) -> int:
@@ -232,4 +224,4 @@ def is_inspection_due(state: PageState, now: datetime) -> bool:
 
 
 def _seconds(period: timedelta) -> int:
-    return max(1, -(-period // timedelta(seconds=1)))
+    return -(-period // timedelta(seconds=1))

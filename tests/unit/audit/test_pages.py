@@ -68,7 +68,7 @@ def small(listing: Query, size: int) -> Query:
     return replace(listing, mapping=mapping.model_copy(update={"listing": shorter}))
 
 
-# ── pages that fail ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── pages that fail ──
 
 
 class Numbered:
@@ -194,31 +194,28 @@ def test_an_answer_that_no_attempt_will_change_ends_the_listing_with_a_hint(
     assert (len(api.requests), waits) == (1, [])
 
 
-# ── Retry-After ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@pytest.mark.parametrize(("status", "form"), [(429, "seconds"), (503, "date")])
-def test_the_server_says_how_long_to_wait(serve: Any, waits: list[float], status: int, form: str) -> None:
-    at = datetime.now(UTC) + timedelta(seconds=90)
-    api = serve(WordPress(stories(1)))
-    api.answers[0] = Response(
-        status, {"retry-after": "90" if form == "seconds" else f"{at:%a, %d %b %Y %H:%M:%S GMT}"}, b"", ""
-    )
-
-    assert slugs(pages(query(api))) == ["story-1"]
-    assert waits == [pytest.approx(90, abs=3)]
+# ── Retry-After ──
 
 
 @pytest.mark.parametrize(
-    ("text", "waited"),
-    [("0", 0), ("Fri, 31 Dec 1999 23:59:59 GMT", 0), ("soon", 1), ("-5", 1), ("", 1), ("²", 1), ("1.5", 1)],
+    ("status", "text", "waited"),
+    [
+        (429, "90", 90),
+        (503, "in 90 seconds", 90),
+        (429, "0", 0),
+        (429, "Fri, 31 Dec 1999 23:59:59 GMT", 0),
+        (429, "soon", 1),
+    ],
 )
-def test_an_odd_retry_after(serve: Any, waits: list[float], text: str, waited: float) -> None:
+def test_the_server_says_how_long_to_wait(
+    serve: Any, waits: list[float], status: int, text: str, waited: float
+) -> None:
+    date = f"{datetime.now(UTC) + timedelta(seconds=90):%a, %d %b %Y %H:%M:%S GMT}"
     api = serve(WordPress(stories(1)))
-    api.answers[0] = Response(429, {"retry-after": text}, b"", "")
+    api.answers[0] = Response(status, {"retry-after": date if text == "in 90 seconds" else text}, b"", "")
 
     assert slugs(pages(query(api))) == ["story-1"]
-    assert waits == [waited]
+    assert waits == [pytest.approx(waited, abs=3 if text == "in 90 seconds" else 0)]
 
 
 @pytest.mark.parametrize("text", ["601", "9" * 400, "Fri, 31 Dec 2100 23:59:59 GMT"])
@@ -237,7 +234,7 @@ def test_a_server_that_wants_long_peace_gets_it_and_the_listing_goes_on_from_the
     assert RETRY_AFTER_MAX_S == 600
 
 
-# ── the deadline, and going on ────────────────────────────────────────────────────────────────────────────────────────────
+# ── the deadline, and going on ──
 
 
 def one_look() -> Deadline:
@@ -284,16 +281,6 @@ def test_a_wait_that_goes_beyond_the_deadline_is_left_to_the_next_run(serve: Any
     assert slugs(pages(query(api), read_pages[-1].cursor)) == names(*range(101, 251))
 
 
-def test_any_page_s_cursor_goes_on_behind_it(serve: Any) -> None:
-    for kind in (*BY_NUMBER, Sanity):
-        api = serve(kind(stories(35)))
-        listing = small(query(api), 10)
-        every_page = list(pages(listing))
-        for number, page in enumerate(every_page[:-1]):
-            rest = slugs(pages(listing, page.cursor))
-            assert [*slugs(every_page[: number + 1]), *rest] == names(*range(1, 36)), (kind, number)
-
-
 def test_a_broken_cursor_is_refused_before_anything_is_requested(serve: Any) -> None:
     api = serve(WordPress(stories(1)))
 
@@ -301,7 +288,7 @@ def test_a_broken_cursor_is_refused_before_anything_is_requested(serve: Any) -> 
     assert api.requests == []
 
 
-# ── a listing that changes while it is read ───────────────────────────────────────────────────────────────────────────────
+# ── a listing that changes while it is read ──
 
 
 @by_number
@@ -362,7 +349,7 @@ def test_all_articles_leave(serve: Any, kind: type[Api]) -> None:
     assert slugs(pages(small(query(api), 10))) == names(*range(1, 21))
 
 
-# ── servers that give less, or the same again ─────────────────────────────────────────────────────────────────────────────
+# ── servers that give less, or the same again ──
 
 
 class Shy(WordPress):
@@ -494,7 +481,7 @@ def test_a_cursor_with_another_server_in_it_is_refused(serve: Any) -> None:
     assert api.requests == []
 
 
-# ── items ─────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── items ──
 
 
 def test_an_item_that_cannot_be_taken_is_a_problem_with_its_place(serve: Any) -> None:
@@ -536,7 +523,7 @@ def test_an_article_was_received_of_when_its_page_was_requested(serve: Any) -> N
     assert before <= item.event.received_at <= requested[0]
 
 
-# ── memory ────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── memory ──
 
 
 def test_pages_that_come_again_in_turn_end_the_listing(serve: Any) -> None:

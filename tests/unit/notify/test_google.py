@@ -410,14 +410,6 @@ def test_a_failed_submission_is_not_noted(doors: Doors, google: Console, answer:
     assert "reason" not in engine()
 
 
-def test_an_address_is_not_followed_elsewhere_with_the_token(doors: Doors, google: Console) -> None:
-    google.answers["PUT"] = ["moved"]
-    ask(T, sitemaps_message(HOST, ["sitemap.xml"]))
-    [(_, first, _), (_, second, _)] = google.of("PUT")
-    assert (first["host"], "authorization" in first) == ("www.googleapis.com", True)
-    assert (second["host"], "authorization" in second) == ("elsewhere.example.net", False)
-
-
 # ── the sweep ──
 
 

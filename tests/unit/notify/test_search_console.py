@@ -193,7 +193,7 @@ def test_the_address_of_a_sitemap_has_both_urls_encoded() -> None:
 # ── answers ──
 
 
-EMPTY_REPORT = {"downloaded_at": None, "is_pending": False, "errors": 0, "warnings": 0, "urls": {}}
+EMPTY_REPORT: dict[str, Any] = {"downloaded_at": None, "is_pending": False, "errors": 0, "warnings": 0, "urls": {}}
 
 
 @pytest.mark.parametrize(

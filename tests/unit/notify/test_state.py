@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from stoppress.notify.page import PageVerdict
-from stoppress.notify.state import GONE, PageState, Step, after_failed_check, is_ready, next_step
+from stoppress.notify.state import GONE, PageState, after_failed_check, is_ready, seconds_until_check
 
 NOW = datetime(2026, 11, 20, 8, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -15,28 +15,28 @@ MISSING = PageVerdict(ready=False, reason="answers 404", kind="status", is_gone=
 
 
 @pytest.mark.parametrize(
-    ("state", "step"),
+    ("state", "seconds"),
     [
-        (PAGE, Step("check")),
-        (replace(PAGE, notified="v1"), Step("check")),
-        (replace(PAGE, notified="v2"), Step("done")),
-        (replace(PAGE, changed=NOW - timedelta(hours=48)), Step("done")),
-        (replace(PAGE, notified="v1", tried_at=NOW - MINUTE), Step("wait", 600)),
-        (replace(PAGE, tried_at=NOW - 11 * MINUTE), Step("check")),
-        (replace(PAGE, checks=1, checked_at=NOW - timedelta(seconds=4)), Step("wait", 6)),
-        (replace(PAGE, checks=7, checked_at=NOW - MINUTE), Step("wait", 840)),
+        (PAGE, 0),
+        (replace(PAGE, notified="v1"), 0),
+        (replace(PAGE, notified="v2"), None),
+        (replace(PAGE, changed=NOW - timedelta(hours=48)), None),
+        (replace(PAGE, notified="v1", tried_at=NOW - MINUTE), 600),
+        (replace(PAGE, tried_at=NOW - 11 * MINUTE), 0),
+        (replace(PAGE, checks=1, checked_at=NOW - timedelta(seconds=4)), 6),
+        (replace(PAGE, checks=7, checked_at=NOW - MINUTE), 840),
     ],
 )
-def test_a_page_is_checked_unless_it_is_notified_or_has_to_wait(state: PageState, step: Step) -> None:
-    assert next_step(state, NOW) == step
+def test_a_page_is_checked_unless_it_is_notified_or_has_to_wait(state: PageState, seconds: int | None) -> None:
+    assert seconds_until_check(state, NOW) == seconds
 
 
 def test_checks_are_repeated_for_ten_minutes_and_then_every_quarter_of_an_hour() -> None:
     state, now, seconds = PAGE, NOW, []
     while now < NOW + 40 * MINUTE:
-        assert next_step(state, now) == Step("check")
+        assert seconds_until_check(state, now) == 0
         state = after_failed_check(state, MISSING, now)
-        seconds.append(next_step(state, now).seconds)
+        seconds.append(seconds_until_check(state, now) or 0)
         now += timedelta(seconds=seconds[-1])
     assert seconds == [10, 20, 40, 80, 160, 290, 900, 900]
     assert (state.is_late, state.failing_since, state.reason) == (True, NOW, "answers 404")

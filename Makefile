@@ -32,7 +32,7 @@ INSTALLED_LINTERS := .venv/linters/installed
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo play check test deployed build bench bench-quick month cold scale load strangers simulate lint types format lock docs docs-build release clean
+.PHONY: help install demo play check test deployed build bench bench-quick month cold scale load simulate lint types format lock docs docs-build release clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1 /p' Makefile | while read -r name text; do printf '  make %-11s %s\n' "$$name" "$$text"; done
@@ -85,9 +85,6 @@ scale: $(INSTALLED_DEV) ## play an hour of ten thousand sites on doubles of AWS;
 
 load: $(INSTALLED_DEV) ## flood the served stack with signed webhooks while AWS calls fail; takes minutes (WEBHOOKS=…, ARTICLES=…, SENDERS=…, SEED=…)
 	@.venv/bin/python -m bench.load --webhooks $(WEBHOOKS) --articles $(ARTICLES) --senders $(SENDERS) --seed $(SEED)
-
-strangers: $(INSTALLED_DEV) ## flood the local stack with unsigned requests for made-up hosts: five virtual minutes
-	@.venv/bin/python -m bench.load.strangers
 
 simulate: $(INSTALLED_DEV) ## run the whole flow under crashes and reordering (SEEDS=…, FIRST=…, DOORS=moto; or MINUTES=…)
 	.venv/bin/pytest -q -n $(WORKERS) --dist worksteal tests/simulation/test_seeds.py -k "newsroom or as_long_as" \

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 from boto3.dynamodb.types import TypeSerializer
@@ -18,6 +17,7 @@ from moto.dynamodb.models import dynamodb_backends
 from moto.dynamodb.models.dynamo_type import DynamoType, Item
 
 from bench.newsroom import HOST, NOW, SECRET, SITE, WINDOW, Story, spread
+from bench.wiring import TEMPLATE
 from stoppress.aws.items import (
     article_item,
     claim_item,
@@ -41,7 +41,6 @@ from stoppress_cli.local import queues
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.template import ACCOUNT, REGION
 
-TEMPLATE = Path(__file__).parents[1] / "template.yaml"
 SHARD_SIZE = 2_000
 SHARDS_A_MONTH = 2
 # A byte count of a full shard, for the files that nobody touches.

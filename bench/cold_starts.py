@@ -5,11 +5,13 @@ beside a function that makes the same boto3 clients and does nothing else; with 
 SAM's own builder would make, without compiled modules. Calls go to the local stack, so that their time is this machine's too.
 """
 
+import os
 import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+import zipfile
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
@@ -18,6 +20,7 @@ from unittest import mock
 
 import pytest
 
+from bench import report
 from stoppress_cli.local.server import Server
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.scenario.feeds_server import FeedServer
@@ -25,7 +28,7 @@ from tests.deployment.artifact import builds, events_now
 from tests.deployment.artifact.runtime_api import aws_of, started
 from tests.support import event_files
 
-ROUNDS = 11
+ROUNDS = 5
 EVENTS = (
     event_files.WEBHOOK, event_files.POLL, event_files.PUSH, event_files.RECORD, event_files.STREAM, event_files.ROLL,
     event_files.NIGHT,
@@ -40,22 +43,47 @@ def lambda_handler(event, context):
 """
 
 
+def measure(quick: bool) -> dict[str, Any]:
+    """Return each function's cold start and its ratio to the bare clients, and the layer's size, in the form of results.json."""
+    if quick:
+        return {"cold_start": {}}
+    try:
+        compiled = builds.native() / builds.LAYER
+        builds.python()
+    except pytest.skip.Exception as reason:
+        return {"cold_start": {}, "skipped": {"cold starts": str(reason)}}
+    except AssertionError as error:
+        return {"cold_start": {}, "skipped": {"cold starts": str(error).strip().splitlines()[-1]}}
+    rows: dict[str, dict[str, float]] = {}
+    more: dict[str, dict[str, float]] = {}
+    with tempfile.TemporaryDirectory() as folder, FeedServer().running() as feeds:
+        scratch = Path(folder)
+        shutil.copytree(compiled, scratch / "python", ignore=shutil.ignore_patterns("__pycache__"))
+        for event in EVENTS:
+            bare, uncompiled, ours = _measure_function(event, compiled, scratch, feeds.port)
+            logical = event_files.function_of(event)
+            name = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in logical).lstrip("_")
+            rows[name] = {"ms": round(ours, 1), "ratio": round(ours / bare, 2)}
+            more[name] = {"bare_ms": round(bare, 1), "not_compiled_ms": round(uncompiled, 1)}
+    return {"cold_start": rows, "more": {"cold_start": more | {"layer": _measure_layer(compiled)}}}
+
+
 @contextmanager
-def services_called() -> Iterator[set[str]]:
-    """The services that are called at the served endpoint while the block runs, by the name they are signed for."""
+def _services_called() -> Iterator[set[str]]:
+    """Collect the services that are called at the served endpoint while the block runs, by the name they are signed for."""
     called: set[str] = set()
     endpoint = Server._aws_endpoint
 
-    def overheard(self: Server, environ: Any, start_response: Any) -> Any:
+    def note_service(self: Server, environ: Any, start_response: Any) -> Any:
         called.add(environ["HTTP_AUTHORIZATION"].split("/")[3])
         return endpoint(self, environ, start_response)
 
-    with mock.patch.object(Server, "_aws_endpoint", overheard):
+    with mock.patch.object(Server, "_aws_endpoint", note_service):
         yield called
 
 
-def milliseconds(stack: Stack, variables: dict[str, str], name: str, folders: list[Path], feeds_port: int) -> float:
-    """From the start of a process to its first answer."""
+def _milliseconds(stack: Stack, variables: dict[str, str], name: str, folders: list[Path], feeds_port: int) -> float:
+    """Return the time from the start of a process to its first answer."""
     event, function = events_now.event(name), stack.functions[event_files.function_of(name)]
     before = time.perf_counter()
     with (
@@ -72,8 +100,8 @@ def milliseconds(stack: Stack, variables: dict[str, str], name: str, folders: li
 
 
 @contextmanager
-def stack_for(name: str) -> Iterator[Stack]:
-    """The stack in which a function finds what its event is about."""
+def _stack_for(name: str) -> Iterator[Stack]:
+    """Yield the stack in which a function finds what its event is about."""
     feed = event_files.FEED if name == event_files.PUSH else f"http://{event_files.HOST}/rss.xml"
     with event_files.first_site_stack(feed) as stack:
         if name == event_files.STREAM:
@@ -83,47 +111,40 @@ def stack_for(name: str) -> Iterator[Stack]:
         yield stack
 
 
-def measured(name: str, compiled: Path, scratch: Path, feeds_port: int) -> tuple[list[str], list[float]]:
-    """The services that a function calls, and the medians: bare clients, the layer not compiled, compiled."""
+def _measure_function(name: str, compiled: Path, scratch: Path, feeds_port: int) -> list[float]:
+    """Return the median milliseconds of a function: bare clients, the layer not compiled, compiled."""
     own = builds.native() / event_files.function_of(name)
     uncompiled, bare = scratch / "python", scratch / own.name
-    with stack_for(name) as stack, aws_of(stack) as variables:
+    with _stack_for(name) as stack, aws_of(stack) as variables:
         as_built = [own, compiled, builds.RUNTIME]
-        milliseconds(stack, variables, name, as_built, feeds_port)  # what it finds is the same from here on
-        with services_called() as called:  # and so are the clients that it makes
-            milliseconds(stack, variables, name, as_built, feeds_port)
-        services = sorted(called)
+        _milliseconds(stack, variables, name, as_built, feeds_port)  # what it finds is the same from here on
+        with _services_called() as called:  # and so are the clients that it creates
+            _milliseconds(stack, variables, name, as_built, feeds_port)
         bare.mkdir()
-        (bare / "app.py").write_text(BARE.format(services=services))
+        (bare / "app.py").write_text(BARE.format(services=sorted(called)))
         variants = ([bare, builds.RUNTIME], [own, uncompiled, builds.RUNTIME], as_built)
         rounds = [
-            [milliseconds(stack, variables, name, folders, feeds_port) for folders in variants] for _ in range(ROUNDS)
+            [_milliseconds(stack, variables, name, folders, feeds_port) for folders in variants] for _ in range(ROUNDS)
         ]
-    return services, [median(column) for column in zip(*rounds, strict=True)]
+    return [median(column) for column in zip(*rounds, strict=True)]
 
 
-def table(rows: Iterable[tuple[str, list[str], list[float]]]) -> Iterator[str]:
-    """Lines of the table, one a function."""
-    yield f"{'function':18}{'bare clients':>14}{'not compiled':>14}{'compiled':>10}   of"
-    for logical, services, (bare, uncompiled, compiled) in rows:
-        times = f"{compiled / bare:.1f} times as long"
-        yield f"{logical:18}{bare:11.0f} ms{uncompiled:11.0f} ms{compiled:7.0f} ms   {', '.join(services)}: {times}"
+def _measure_layer(layer: Path) -> dict[str, float]:
+    files = [path for path in layer.rglob("*") if path.is_file()]
+    with tempfile.TemporaryFile() as packed:
+        with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+            for path in files:
+                archive.write(path, path.relative_to(layer))
+        zipped = packed.seek(0, os.SEEK_END)
+    return {"mib": round(sum(path.stat().st_size for path in files) / 2**20, 1), "zip_mib": round(zipped / 2**20, 1)}
 
 
 def main() -> None:
-    """Print the table; some minutes."""
-    try:
-        compiled = builds.native() / builds.LAYER
-    except pytest.skip.Exception as reason:
-        sys.exit(str(reason))
-    builds.python()
-    with tempfile.TemporaryDirectory() as folder, FeedServer().running() as feeds:
-        scratch = Path(folder)
-        shutil.copytree(compiled, scratch / "python", ignore=shutil.ignore_patterns("__pycache__"))
-        for line in table(
-            (event_files.function_of(name), *measured(name, compiled, scratch, feeds.port)) for name in EVENTS
-        ):
-            print(line, flush=True)
+    """Measure and print; some minutes."""
+    measured = measure(quick=False)
+    if "skipped" in measured:
+        sys.exit(measured["skipped"]["cold starts"])
+    report.show("cold_starts", measured)
 
 
 if __name__ == "__main__":

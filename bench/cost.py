@@ -1,11 +1,12 @@
 """The cost of one event, from the CMS's request to the index, at archives of any size."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from statistics import median
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
+from bench import prices
 from bench.archive import SHARD_SIZE, Archive, Shape, archive, newsroom, shape
 from bench.measuring import Measured, measuring
 from bench.newsroom import HOST, NOW, WINDOW, Story, request
@@ -15,6 +16,9 @@ from stoppress_cli.local import queues
 from stoppress_cli.local.stack import Stack
 
 ARCHIVES = (0, 1_000, 10_000, 50_000, 200_000, 1_000_000)
+QUICK_ARCHIVES = (0, 1_000, 1_000_000)
+# How often an event's CPU is measured at each archive: medians count.
+ROUNDS = 3
 # The worst that a site meets which takes the sizes that we advise: shards all but full, a window all but full.
 WORST = Shape(1_000_000, in_window=999, in_open=SHARD_SIZE - 1, in_old=SHARD_SIZE)
 # The cached configuration is a minute old at each event, and cached secrets are forgotten: none of it comes for nothing.
@@ -86,51 +90,73 @@ def _post(stack: Stack, story: Story, now: datetime, delivery: dict[str, object]
 # ── measuring it ──
 
 
-def at(one: Archive, rounds: int = 1, events: Sequence[str] = EVENTS) -> dict[str, Cost]:
-    """The cost of each event on an archive at rest."""
-    warm(one.stack)
-    fresh, old = iter(one.window[len(one.window) // 2 :]), iter(one.old[len(one.old) // 2 :])
-    found: dict[str, list[Measured]] = {event: [] for event in events}
+def measure_events(full: Archive, rounds: int = 1, events: Sequence[str] = EVENTS) -> dict[str, Cost]:
+    """Return the cost of each event on an archive at rest."""
+    warm(full.stack)
+    fresh, old = iter(full.window[len(full.window) // 2 :]), iter(full.old[len(full.old) // 2 :])
+    times: dict[str, list[Measured]] = {event: [] for event in events}
     for event in (event for _ in range(rounds) for event in events if event != "expiry"):
         story = None if event == "new" else next(old if event == "edit_old" else fresh)
-        found[event].append(measured(one.stack, HAPPENINGS[event], story))
+        times[event].append(_measure_event(full.stack, HAPPENINGS[event], story))
     if "expiry" in events:
-        found["expiry"] = [expired(one.stack, story) for story in _to_expire(one, rounds)]
-    return {event: _cost(times) for event, times in found.items()}
+        # Their 48 hours end later than all that was measured before, one after the other.
+        later = full.stack.clock.now() + 3 * APART - WINDOW
+        left = [story for story in full.window if story.published > later]
+        times["expiry"] = [_measure_expiry(full.stack, story) for story in left[:rounds]]
+    return _costs(times)
 
 
-def at_archive(urls: int, rounds: int) -> dict[str, Cost]:
-    """The cost of each event at an archive of that many pages."""
-    if urls == 0:
-        return _empty(rounds)
-    with archive(shape(urls)) as one:
-        return at(one, rounds)
+def measure(quick: bool) -> dict[str, Any]:
+    """Return the cost of each event at archives of all sizes, in the form of results.json."""
+    archives, rounds = (QUICK_ARCHIVES, 1) if quick else (ARCHIVES, ROUNDS)
+    by_archive: dict[int, dict[str, Cost]] = {}
+    for urls in archives:
+        if not urls:
+            by_archive[urls] = _measure_empty(rounds)
+            continue
+        with archive(shape(urls)) as full:
+            by_archive[urls] = measure_events(full, rounds)
+    largest = by_archive[archives[-1]]
+    more: dict[str, Any] = {
+        "runs": [asdict(run) for run in largest["new"].counted.runs],
+        "cost": {
+            event: {
+                "sqs_requests": cost.counted.sqs_requests,
+                "invocations": cost.counted.invocations.total(),
+                "dollars_a_million": prices.million_events(cost.counted),
+            }
+            for event, cost in largest.items()
+        },
+        "units_by_call": [
+            dict(zip(("function", "call", "of", "read", "written"), unit, strict=True))
+            for unit in largest["new"].counted.units
+        ],
+    }
+    if not quick:
+        with archive(WORST) as full:
+            more["worst"] = {event: cost.row() for event, cost in measure_events(full).items()}
+    rows = {event: {str(urls): costs[event].row() for urls, costs in by_archive.items()} for event in EVENTS}
+    return {"cost": rows, "more": more}
 
 
-def at_worst(rounds: int) -> dict[str, Cost]:
-    """The same where the shards are full and a thousand articles are in the window."""
-    with archive(WORST) as one:
-        return at(one, rounds)
-
-
-def _empty(rounds: int) -> dict[str, Cost]:
-    """What happens to a site's only article, each time on a new site."""
-    found: dict[str, list[Measured]] = {event: [] for event in EVENTS}
+def _measure_empty(rounds: int) -> dict[str, Cost]:
+    """Return the cost of each event of a site's only article, each time on a new site."""
+    times: dict[str, list[Measured]] = {event: [] for event in EVENTS}
     for _ in range(rounds):
         with newsroom() as stack:
             warm(stack)
             story = new_story(stack.clock.now() + APART)
             for event in ("new", "edit_fresh"):
-                found[event].append(measured(stack, HAPPENINGS[event], story))
-            found["expiry"].append(expired(stack, story))
-            found["edit_old"].append(measured(stack, edit, story))
+                times[event].append(_measure_event(stack, HAPPENINGS[event], story))
+            times["expiry"].append(_measure_expiry(stack, story))
+            times["edit_old"].append(_measure_event(stack, edit, story))
         with newsroom() as stack:
             warm(stack)
             story = new_story(stack.clock.now())
             publish(stack, story, story.published)
             for event in ("slug_change", "removal"):
-                found[event].append(measured(stack, HAPPENINGS[event], story))
-    return {event: _cost(times) for event, times in found.items()}
+                times[event].append(_measure_event(stack, HAPPENINGS[event], story))
+    return _costs(times)
 
 
 def warm(stack: Stack) -> None:
@@ -144,33 +170,27 @@ def warm(stack: Stack) -> None:
     stack.rest()
 
 
-def measured(stack: Stack, happens: Happening, story: Story | None = None) -> Measured:
-    """What a happening does to a story, or to one that is new, a minute from now."""
+def _measure_event(stack: Stack, happens: Happening, story: Story | None = None) -> Measured:
+    """Return what a happening does to a story, or to one that is new, a minute from now."""
     now = stack.clock.now() + APART
     stack.advance(now)
     stack.forget_secrets()
-    with measuring(stack) as found:
+    with measuring(stack) as counts:
         happens(stack, story or new_story(now), now)
-    return found
+    return counts
 
 
-def expired(stack: Stack, story: Story) -> Measured:
-    """What the minute does in which a story leaves the window, less what an idle minute does."""
+def _measure_expiry(stack: Stack, story: Story) -> Measured:
+    """Return what the minute does in which a story leaves the window, less what an idle minute does."""
     leaves = story.published + WINDOW
     stack.advance(leaves - 2 * APART, every_schedule=True)
     with measuring(stack) as idle:
         stack.advance(leaves - APART, every_schedule=True)
     stack.advance(leaves - timedelta(seconds=1))
-    with measuring(stack) as found:
+    with measuring(stack) as counts:
         stack.advance(leaves + timedelta(seconds=1), every_schedule=True)
-    return found - idle
+    return counts - idle
 
 
-def _to_expire(one: Archive, rounds: int) -> Iterator[Story]:
-    """Stories of the window whose 48 hours end later than all that was measured before, one after the other."""
-    left = [story for story in one.window if story.published + WINDOW > one.stack.clock.now() + 3 * APART]
-    yield from left[:rounds]
-
-
-def _cost(times: list[Measured]) -> Cost:
-    return Cost(times[0], median(time.cpu_ms for time in times))
+def _costs(times: dict[str, list[Measured]]) -> dict[str, Cost]:
+    return {event: Cost(counts[0], median(count.cpu_ms for count in counts)) for event, counts in times.items()}

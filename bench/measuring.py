@@ -55,28 +55,21 @@ class Measured:
     bytes_put: int = 0
     bytes_got: int = 0
     cpu_ms: float = 0
-    cpu_of: dict[str, float] = field(default_factory=dict)  # by function, ms
     log_bytes: int = 0
     metrics: set[tuple[str, ...]] = field(default_factory=set)  # custom metrics reported: name and dimensions
 
     def __sub__(self, other: "Measured") -> "Measured":
-        """This without what is done anyway. Units keep their lines, the others' with a minus."""
-        less = [(*unit[:3], -unit[3], -unit[4]) for unit in other.units]
-        return Measured(
-            self.calls - other.calls,
-            self.read_units - other.read_units,
-            self.write_units - other.write_units,
-            [*self.units, *less],
-            self.invocations - other.invocations,
-            [run for run in self.runs if run.function not in {other_run.function for other_run in other.runs}],
-            self.batches - other.batches,
-            self.bytes_put - other.bytes_put,
-            self.bytes_got - other.bytes_got,
-            self.cpu_ms - other.cpu_ms,
-            {name: spent - other.cpu_of.get(name, 0) for name, spent in self.cpu_of.items()},
-            self.log_bytes - other.log_bytes,
-            self.metrics - other.metrics,
-        )
+        """Return this without what is done anyway. Only runs of functions stay that the other has not."""
+        functions = {run.function for run in other.runs}
+        runs = [run for run in self.runs if run.function not in functions]
+        counts = {
+            name: value - getattr(other, name) for name, value in vars(self).items() if name not in ("units", "runs")
+        }
+        return Measured(units=self.units, runs=runs, **counts)
+
+    def cpu_of(self, function: str) -> float:
+        """Return our CPU of a function's runs in milliseconds."""
+        return sum(run.cpu_ms for run in self.runs if run.function == function)
 
     @property
     def puts(self) -> int:
@@ -88,7 +81,7 @@ class Measured:
 
     @property
     def bytes(self) -> int:
-        """Bytes that S3 took and gave."""
+        """Bytes that S3 received and sent."""
         return self.bytes_put + self.bytes_got
 
     @property
@@ -148,7 +141,6 @@ def measuring(stack: Stack) -> Iterator[Measured]:
             run.cpu_ms = (time.thread_time() - began - (doubles.seconds - doubled)) * 1_000
             run.wall_ms = (time.perf_counter() - started) * 1_000
             measured.cpu_ms += run.cpu_ms
-            measured.cpu_of[function.logical] = measured.cpu_of.get(function.logical, 0) + run.cpu_ms
 
     printed = doubles.around(Output.write)
 

@@ -12,9 +12,8 @@ from pathlib import Path
 from statistics import quantiles
 from typing import Any
 
-from bench.archive import TEMPLATE
 from bench.measuring import Run
-from stoppress_cli.local import template
+from bench.wiring import wiring
 
 SEED = 20_261_121
 RUNS = 20_000
@@ -27,7 +26,7 @@ COLD_UNMEASURED_MS = 450.0
 
 @cache
 def hops() -> dict[str, Any]:
-    """The assumptions."""
+    """Return the assumptions."""
     return tomllib.loads(Path(__file__).with_name("hops.toml").read_text(encoding="utf-8"))
 
 
@@ -38,82 +37,48 @@ class Hop:
     p50_ms: float
     p99_ms: float
 
-    def one(self, chance: random.Random) -> float:
-        """One time of many."""
+    def draw(self, chance: random.Random) -> float:
+        """Return one time of many."""
         return self.p50_ms * math.exp(chance.gauss(0, math.log(self.p99_ms / self.p50_ms) / _Z99))
 
 
 def hop(name: str) -> Hop:
-    """A hop between functions, by its name in hops.toml."""
+    """Return a hop between functions, by its name in hops.toml."""
     return Hop(hops()[name]["p50_ms"], hops()[name]["p99_ms"])
 
 
 @cache
 def call(name: str) -> Hop:
-    """A call of a function, `service.Operation`."""
+    """Return a call of a function, `service.Operation`."""
     calls = hops()["calls"]
-    said = calls.get(name) or calls[f"{name.partition('.')[0]}.default"]
-    return Hop(said["p50_ms"], said["p99_ms"])
-
-
-@dataclass(frozen=True)
-class Wiring:
-    """What template.yaml says of the way from the request to the file."""
-
-    queue_window_ms: float
-    queue_batch: int
-    queue_concurrency: int
-    stream_window_ms: float
-    stream_batch: int
-    memory_mb: dict[str, int]
-
-
-@cache
-def wiring() -> Wiring:
-    """Read from the template, as SAM transforms it."""
-    resources = template.load(TEMPLATE).resources
-    mappings = [one["Properties"] for one in resources.values() if one["Type"] == "AWS::Lambda::EventSourceMapping"]
-    [stream] = [one for one in mappings if "StartingPosition" in one]
-    [queue] = [one for one in mappings if "ArticlesQueue" in str(one["EventSourceArn"])]
-    memory = {
-        name: one["Properties"].get("MemorySize", 128)
-        for name, one in resources.items()
-        if one["Type"] == "AWS::Lambda::Function"
-    }
-    return Wiring(
-        queue.get("MaximumBatchingWindowInSeconds", 0) * 1_000.0,
-        queue.get("BatchSize", 10),
-        queue.get("ScalingConfig", {}).get("MaximumConcurrency", 1),
-        stream.get("MaximumBatchingWindowInSeconds", 0) * 1_000.0,
-        stream.get("BatchSize", 100),
-        {name: int(size) for name, size in memory.items()},
-    )
+    times = calls.get(name) or calls[f"{name.partition('.')[0]}.default"]
+    return Hop(times["p50_ms"], times["p99_ms"])
 
 
 def logical(folder: str) -> str:
-    """The template's name of a function by that of its folder: record_article is RecordArticle."""
+    """Return the template's name of a function by that of its folder: record_article is RecordArticle."""
     return "".join(word.capitalize() for word in folder.split("_"))
 
 
 def cpu_ms(run: Run) -> float:
-    """Our CPU of a run as the function's share of a processor takes it."""
+    """Return our CPU of a run as the function's share of a processor takes it."""
     processor = hops()["processor"]
     share = min(1.0, wiring().memory_mb[run.function] / float(processor["full_vcpu_mb"]))
     return run.cpu_ms / share / float(processor["vcpu_to_this_machine"])
 
 
 def duration_ms(run: Run, chance: random.Random | None = None, until: str | None = None) -> float:
-    """How long a run takes, or comes to the end of the last call of a kind; without chance, at the medians."""
+    """Return how long a run takes, or comes to the end of the last call of a kind; without chance, at the medians."""
     calls = run.calls
     if until in calls:
         calls = calls[: len(calls) - calls[::-1].index(until)]
-    return cpu_ms(run) + math.fsum(call(name).one(chance) if chance else call(name).p50_ms for name in calls)
+    return cpu_ms(run) + math.fsum(call(name).draw(chance) if chance else call(name).p50_ms for name in calls)
 
 
 def event_to_file(
     runs: list[Run], cold_ms: dict[str, float], cold_share: float | None = None, *, index: bool = False
 ) -> tuple[float, float]:
-    """p50 and p99, in seconds, from the CMS's request to the last PUT of the article's files, or of the index after them.
+    """Return p50 and p99, in seconds, from the CMS's request to the last PUT of the article's files, or of the index after them.
 
     `runs` are those of one event: the webhook, the recording, the rewriting, and the rewriting of the index.
     """
@@ -126,15 +91,15 @@ def event_to_file(
     def cold(run: Run) -> float:
         if chance.random() >= share:
             return 0.0
-        return hop("cold").one(chance) + cold_ms.get(run.function, COLD_UNMEASURED_MS)
+        return hop("cold").draw(chance) + cold_ms.get(run.function, COLD_UNMEASURED_MS)
 
     def stream() -> float:
-        return hop("stream").one(chance) + wiring().stream_window_ms
+        return hop("stream").draw(chance) + wiring().stream_window_ms
 
     times = []
     for _ in range(RUNS):
-        took = hop("api").one(chance) + cold(webhook) + duration_ms(webhook, chance, "sqs.SendMessageBatch")
-        took += hop("queue").one(chance) + wiring().queue_window_ms + cold(record)
+        took = hop("api").draw(chance) + cold(webhook) + duration_ms(webhook, chance, "sqs.SendMessageBatch")
+        took += hop("queue").draw(chance) + wiring().queue_window_ms + cold(record)
         took += duration_ms(record, chance, "dynamodb.TransactWriteItems") + stream() + cold(rewrite)
         took += duration_ms(rewrite, chance, None if index else "s3.PutObject")
         for after in rewrites_after if index else ():
@@ -145,7 +110,7 @@ def event_to_file(
 
 
 def puts_of_an_article(runs: list[Run], shards: int, window_ms: float) -> float:
-    """PUTs of one new article on average: its two files, and the index once or twice, if the stream has so many shards.
+    """Return the PUTs of one new article on average: its two files, and the index once or twice, if the stream has so many shards.
 
     The index is written twice if the marks of both files reach it in separate batches. The entries of the two files are in one
     batch if they are in one shard of the stream; one run then writes the files one after the other.
@@ -157,12 +122,12 @@ def puts_of_an_article(runs: list[Run], shards: int, window_ms: float) -> float:
     for _ in range(RUNS):
         apart_ms = one_file_ms
         if chance.random() >= 1 / shards:
-            apart_ms = abs(hop("stream").one(chance) - hop("stream").one(chance))
+            apart_ms = abs(hop("stream").draw(chance) - hop("stream").draw(chance))
         poll_ms = chance.uniform(0, 1_000 / hops()["stream"]["polls_a_second"])
         separate += apart_ms > poll_ms + window_ms
     return 3 + separate / RUNS
 
 
 def gb_seconds(runs: list[Run]) -> float:
-    """What Lambda bills of runs: their modelled duration times their memory."""
+    """Return what Lambda bills of runs: their modelled duration times their memory."""
     return math.fsum(duration_ms(run) / 1_000 * wiring().memory_mb[run.function] / 1_024 for run in runs)

@@ -1,7 +1,11 @@
-"""Rendering of whole files, ours beside others', each in a process of its own with the same pages."""
+"""Rendering of whole files, ours beside others', each in a process of its own with the same pages.
+
+What others wrote is fetched into bench/.peers (never committed). What cannot be fetched is skipped.
+"""
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -12,64 +16,111 @@ from typing import Any
 
 from bench.archive import FIRST_NUMBER
 from bench.newsroom import HOST, NOW, WINDOW, Story, spread, text
-from bench.peers import Peers
 
 ROOT = Path(__file__).parents[1]
-WORKERS = Path(__file__).parent / "workers"
+PEERS = Path(__file__).parent / ".peers"
 URLS, NEWS = 50_000, 1_000
 # How often each is done: the median counts.
-REPEATS = {"50k": 3, "1k_": 21}
-WORKER_S_MAX = 300
+REPEATS, REPEATS_NEWS = 3, 21
+QUICK_REPEATS, QUICK_REPEATS_NEWS = 1, 5
+WORKER_S_MAX, FETCHING_S_MAX = 300, 240
 
-# What is rendered, by the pages that it is made of.
-OURS = {
-    "50k_plain": "plain", "50k_gzip": "plain", "50k_rich": "rich", "50k_rich_gzip": "rich", "1k_news": "news", "zlib6_alone": "plain",
+# What each renders, by the pages that it is made of.
+CASES = {
+    "Stoppress": {
+        "50k_plain": "plain", "50k_gzip": "plain", "50k_rich": "rich", "50k_rich_gzip": "rich", "1k_news": "news",
+        "zlib6_alone": "plain",
+    },
+    "sitemap.js": {
+        "50k_plain": "plain", "50k_gzip_piped": "plain", "50k_gzip_joined": "plain", "50k_rich": "rich", "1k_news": "news",
+    },
+    "django": {"50k_plain": "plain", "50k_gzip": "plain"},
+    "xml-sitemap-writer": {"50k_gzip": "plain"},
 }  # fmt: skip
-SITEMAP_JS = {
-    "50k_plain": "plain", "50k_gzip_piped": "plain", "50k_gzip_joined": "plain", "50k_rich": "rich", "1k_news": "news",
-}  # fmt: skip
-DJANGO = {"50k_plain": "plain", "50k_gzip": "plain"}
-XML_SITEMAP_WRITER = {"50k_gzip": "plain"}
+QUICK_CASES = ("50k_plain", "50k_gzip", "1k_news", "zlib6_alone")
+PACKAGES = {"sitemap.js": "sitemap@9.0.1", "django": "django==5.2.*", "xml-sitemap-writer": "xml-sitemap-writer==0.7.*"}
 
 Row = dict[str, Any]
 
 
-def measure(
-    peers: Peers, repeats: dict[str, int] | None = None, cases: frozenset[str] | None = None
-) -> tuple[dict[str, Row], dict[str, dict[str, Row]]]:
-    """Ours by case, and the peers' by name and case; `cases` are those of ours to be measured alone."""
-    wanted = repeats or REPEATS
+class CannotFetchError(RuntimeError):
+    """A peer cannot be fetched; the text is the reason."""
+
+
+def measure(quick: bool) -> dict[str, Any]:
+    """Return the rows of ours and of the peers, in the form of results.json. `quick`: ours alone, fewer cases."""
+    peers: dict[str, dict[str, Row]] = {}
+    skipped: dict[str, str] = {}
+    versions: dict[str, str] = {}
     with tempfile.TemporaryDirectory() as folder:
         pages = {kind: Path(folder) / f"{kind}.jsonl" for kind in ("plain", "rich", "news")}
         for kind, path in pages.items():
             path.write_text("".join(f"{json.dumps(page)}\n" for page in _pages(kind)), encoding="utf-8")
+        ours = _measure_cases([sys.executable, "-m", "bench.worker", "stoppress"], "Stoppress", pages, quick)
+        for name in PACKAGES if not quick else ():
+            try:
+                peers[name] = _measure_cases(_fetch_peer(name), name, pages, quick)
+            except CannotFetchError as reason:
+                skipped[name] = str(reason)
+                continue
+            versions[name] = next(iter(peers[name].values()))["version"]
+    kept = ("cpu_ms", "peak_mib", "bytes")
+    for cases in (ours, *peers.values()):
+        for case, row in cases.items():
+            cases[case] = {name: row[name] for name in kept}
+    return {"render": ours, "peers": peers, "versions": versions, "skipped": skipped}
 
-        def work(command: list[str], case: str, kind: str, *more: str) -> Row:
-            times = next((times for start, times in wanted.items() if case.startswith(start)), wanted["50k"])
-            [row] = _worker([*command, case, str(pages[kind]), str(times), *more])
-            return row
 
-        ours = {
-            case: work([sys.executable, "-m", "bench.workers.ours"], case, kind)
-            for case, kind in OURS.items()
-            if cases is None or case in cases
-        }
-        others: dict[str, dict[str, Row]] = {}
-        if peers.node and cases is None:
-            node = ["node", "--expose-gc", "--max-old-space-size=4096", str(WORKERS / "sitemap.mjs")]
-            others["sitemap.js"] = {case: work(node, case, kind, str(peers.node)) for case, kind in SITEMAP_JS.items()}
-        if peers.python and cases is None:
-            for name, worker, their_cases in (
-                ("django", "django_sitemap.py", DJANGO),
-                ("xml-sitemap-writer", "xml_sitemap_writer_peer.py", XML_SITEMAP_WRITER),
-            ):
-                command = [str(peers.python), str(WORKERS / worker)]
-                others[name] = {case: work(command, case, kind) for case, kind in their_cases.items()}
-    return ours, others
+def _measure_cases(command: list[str], renderer: str, pages: dict[str, Path], quick: bool) -> dict[str, Row]:
+    rows = {}
+    for case, kind in CASES[renderer].items():
+        if quick and case not in QUICK_CASES:
+            continue
+        repeats = (REPEATS, REPEATS_NEWS) if not quick else (QUICK_REPEATS, QUICK_REPEATS_NEWS)
+        rows[case] = json.loads(_run([*command, case, str(pages[kind]), str(repeats[kind == "news"])]))
+    return rows
+
+
+def _run(command: list[str], timeout_s: float = WORKER_S_MAX) -> str:
+    environment = os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'shared'}:{ROOT / 'cli'}"}
+    completed = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=timeout_s, env=environment
+    )
+    if completed.returncode:
+        raise RuntimeError(f"{' '.join(command)} ended with {completed.returncode}:\n{completed.stderr}")
+    return completed.stdout
+
+
+def _fetch_peer(name: str) -> list[str]:
+    """Fetch a peer if it is not here yet; return the command of its worker. Raises CannotFetchError."""
+    package = PACKAGES[name]
+    folder, installed = PEERS / name, PEERS / name / "installed"
+    python = str(folder / "bin/python")
+    if name == "sitemap.js":
+        quietly = ("--silent", "--no-audit", "--no-fund", "--ignore-scripts")
+        steps = [["npm", "install", "--prefix", str(folder), *quietly, package]]
+        worker = [
+            "node", "--expose-gc", "--max-old-space-size=4096", str(Path(__file__).with_name("sitemap.mjs")), str(folder),
+        ]  # fmt: skip
+    else:
+        pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", package]
+        steps = [[sys.executable, "-m", "venv", str(folder)], pip]
+        worker = [python, "-m", "bench.worker", name]
+    if not (installed.is_file() and installed.read_text() == package):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        try:
+            for step in steps:
+                _run(step, FETCHING_S_MAX)
+        except (RuntimeError, OSError, subprocess.TimeoutExpired) as error:
+            last = str(error).strip().splitlines()[-1][:200]
+            raise CannotFetchError(f"could not be fetched: {last}") from error
+        installed.write_text(package)
+    return worker
 
 
 def _pages(kind: str) -> Iterator[Row]:
-    """The same pages for everybody."""
+    """Yield the pages that every renderer renders."""
     if kind == "news":
         dates = spread(NEWS, NOW - WINDOW + timedelta(hours=1), NOW)
         for number, date in enumerate(dates, start=FIRST_NUMBER):
@@ -94,16 +145,3 @@ def _pages(kind: str) -> Iterator[Row]:
                 ],
             }
         yield page
-
-
-def _worker(command: list[str]) -> list[Row]:
-    done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=WORKER_S_MAX, env=_environment()
-    )
-    if done.returncode:
-        raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr}")
-    return [json.loads(line) for line in done.stdout.splitlines()]
-
-
-def _environment() -> dict[str, str]:
-    return os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'shared'}:{ROOT / 'cli'}"}

@@ -17,9 +17,10 @@ from unittest import mock
 
 from botocore.exceptions import ClientError
 
-from bench import model, month, prices, report
-from bench.archive import TEMPLATE
+from bench import model, report
 from bench.newsroom import NOW, WINDOW
+from bench.prices import Usage
+from bench.wiring import TEMPLATE
 from stoppress.http import client
 from stoppress.model.event import ArticleEvent, to_message
 from stoppress_cli.local import meter
@@ -79,7 +80,7 @@ class MeteredStack(StackOnDoubles):
 
 
 def play(sites: int = 10_000, busy: int = 100, feeds: int = 5_000) -> dict[str, Any]:
-    """Play the hour and the outage; return what `report.scale_section` shows."""
+    """Play the hour and the outage; return what the template `scale` shows."""
     with _opened() as stack:
         newsrooms = [Newsroom(stack, number, feeds // busy) for number in range(busy)]
         idle_dollars = _add_idle_sites(stack, sites - busy)
@@ -177,11 +178,9 @@ def _add_idle_sites(stack: MeteredStack, count: int) -> float:
             table._write(item, item)
         objects.update({key.replace(first, host): stored for key, stored in files.items()})
     stack.backend.changes()  # and not handed on
-    of = prices.prices()
     table_bytes = sum(ITEM_OVERHEAD_BYTES + meter.item_bytes(json.loads(text)) for text in items)
-    in_table = table_bytes * (of["dynamodb"]["gb_month"] + of["dynamodb"]["backup_gb_month"])
-    in_bucket = sum(len(stored.body) for stored in files.values()) * of["s3"]["gb_month"]
-    return float(round(count * (in_table + in_bucket) / month.GB, 2))
+    bucket_bytes = sum(len(stored.body) for stored in files.values())
+    return (Usage({"table_bytes": table_bytes, "bucket_bytes": bucket_bytes}) * count).dollars["total"]
 
 
 def _counted(stack: MeteredStack, work: Callable[[], tuple[int, int]]) -> tuple[dict[str, Any], tuple[int, int]]:
@@ -242,11 +241,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.scale", description=__doc__)
     parser.add_argument("--write", action="store_true", help="keep the result in results.json and in the documentation")
     options = parser.parse_args()
-    results = json.loads(report.RESULTS.read_text(encoding="utf-8"))
+    results = report.load()
     results["more"]["scale"] = hour = play()
     if options.write:
         report.write(results)
-    sys.stdout.write(f"{report.scale_section(results)}\n")
+    sys.stdout.write(f"{report.render('scale', results)}\n")
     return 1 if hour["idle_calls"] or hour["late"] else 0
 
 

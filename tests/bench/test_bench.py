@@ -1,21 +1,21 @@
 """`make bench` leaves results that other tools read, and a page and a picture that show them."""
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 import typer.main
 
-from bench import bursts, model, month, picture, prices, report, webhooks
+from bench import bursts, model, month, prices, report, speed, wiring
 from bench.measuring import Measured, Run
-from bench.rendering import DJANGO, OURS, SITEMAP_JS
+from bench.rendering import CASES
 from stoppress_cli.app import app
 
 pytestmark = pytest.mark.moto
 
-RESULTS = json.loads(report.RESULTS.read_text(encoding="utf-8"))
+RESULTS = report.load()
 
 REWRITE = "run make month WRITE=1"
 
@@ -23,7 +23,6 @@ COST = {"write_units", "read_units", "puts", "other_s3", "bytes", "cpu_ms"}
 RENDERED = {"cpu_ms", "peak_mib", "bytes"}
 EVENTS = {"new", "edit_fresh", "edit_old", "slug_change", "removal", "expiry"}
 ARCHIVES = {"0", "1000", "10000", "50000", "200000", "1000000"}
-CASES = {"50k_plain", "50k_gzip", "50k_rich", "1k_news", "zlib6_alone"}
 
 
 def numbers(row: Mapping[str, Any], names: set[str]) -> bool:
@@ -54,7 +53,7 @@ def test_the_results_have_the_keys_that_other_tools_read() -> None:
     assert all(
         numbers(row, {"puts_per_article", "write_units_per_article", "seconds"}) for row in RESULTS["burst"].values()
     )
-    assert RESULTS["render"].keys() >= CASES
+    assert RESULTS["render"].keys() == CASES["Stoppress"].keys()
     rendered = [RESULTS["render"], *RESULTS["peers"].values()]
     assert all(numbers(row, RENDERED) for cases in rendered for row in cases.values())
     assert all(numbers(row, {"ms", "ratio"}) for row in RESULTS["cold_start"].values())
@@ -69,23 +68,26 @@ def test_what_was_not_measured_is_said() -> None:
     assert missing <= {part for name in RESULTS["skipped"] for part in name.split(", ")}
 
 
-def test_the_page_of_costs_shows_what_was_measured() -> None:
-    page = report.PAGE.read_text(encoding="utf-8")
+@pytest.mark.parametrize(("template", "page", "name"), report.SECTIONS)
+def test_the_generated_sections_show_the_results(template: str, page: Path, name: str) -> None:
+    section = report.section_of(page.read_text(encoding="utf-8"), name)
 
-    assert report.section(page) == report.markdown(RESULTS), "run .venv/bin/python -m bench --write"
-
-
-def test_the_readme_gives_the_prices_of_a_month() -> None:
-    readme = report.README.read_text(encoding="utf-8")
-
-    assert report.section(readme, report.MONTH_BEGIN, report.MONTH_END) == report.month_totals(RESULTS), REWRITE
+    assert section == report.render(template, RESULTS), "run .venv/bin/python -m bench --write"
 
 
-def test_the_page_of_costs_shows_the_months_and_the_hour_of_many_sites() -> None:
-    page = report.PAGE.read_text(encoding="utf-8")
+def test_the_picture_and_the_terminal_show_the_results() -> None:
+    assert report.PICTURE.read_text(encoding="utf-8") == report.render("cost.svg", RESULTS) + "\n"
+    assert "| new article | 0 | 14 | 12.5 | 3 | 3 | 2 KB |" in report.render("details", RESULTS)
 
-    assert report.section(page, report.MONTH_BEGIN, report.MONTH_END) == report.month_section(RESULTS), REWRITE
-    assert report.section(page, report.SCALE_BEGIN, report.SCALE_END) == report.scale_section(RESULTS), "make scale"
+
+def test_sections_are_written_without_what_a_quick_run_leaves_out() -> None:
+    more = {
+        name: RESULTS["more"][name] for name in ("burst", "cost", "latency_model", "runs", "units_by_call", "webhook")
+    }
+    quick = RESULTS | {"peers": {}, "cold_start": {}, "skipped": {"django": "no network"}, "more": more}
+
+    assert "Skipped: django (no network)." in report.render("measured", quick)
+    assert "The worst" not in report.render("details", quick)
 
 
 # ── the months ──
@@ -116,21 +118,13 @@ def test_the_month_counts_every_alarm_secret_and_queue_of_the_template() -> None
     expressions = sum(alarm.partition("AlarmActions")[0].count("MetricStat:") for alarm in alarms)
     simple = sum("MetricStat:" not in alarm.partition("AlarmActions")[0] for alarm in alarms)
 
-    assert month.alarm_metrics() == expressions + simple
-    assert MONTHS["idle"]["used"]["alarm_metrics"] == month.alarm_metrics(), REWRITE
-    assert MONTHS["idle"]["used"]["secrets"] == len(month.of_type("AWS::SecretsManager::Secret"))
+    assert wiring.alarm_metrics() == expressions + simple
+    assert MONTHS["idle"]["used"]["alarm_metrics"] == wiring.alarm_metrics(), REWRITE
+    assert MONTHS["idle"]["used"]["secrets"] == len(wiring.of_type("AWS::SecretsManager::Secret"))
     assert MONTHS["large"]["used"]["secrets"] == MONTHS["idle"]["used"]["secrets"] + month.SITES - 1
     # Five polls of 20 seconds at each of the two queues that have a function.
-    assert month.polled_requests() == 2 * 5 * 3 * 60 * 24 * 30
-    assert month.scheduled() == {"PollFeeds", "RollWindow", "ReconcileSites"}
-
-
-def test_the_section_on_the_month_counts_one_secret_in_the_singular() -> None:
-    section = report.month_section(RESULTS)
-
-    assert ", 1 secrets" not in section
-    assert ", 1 secret, " in section
-    assert f", {month.SITES} secrets, " in section
+    assert wiring.polled_requests() == 2 * 5 * 3 * 60 * 24 * 30
+    assert wiring.scheduled() == {"PollFeeds", "RollWindow", "ReconcileSites"}
 
 
 def test_an_import_takes_as_long_as_its_slowest_part() -> None:
@@ -147,25 +141,15 @@ def test_an_hour_in_which_nothing_happens_reports_no_metric() -> None:
 
 
 def test_usage_is_added_multiplied_and_priced() -> None:
-    busy = month.Usage({"puts": 4, "read_units": 4}, {("EventsListed",): 1.0})
-    night = month.Usage({"read_units": 2}, {("EventsListed",): 1 / 24, ("DriftFound",): 1 / 24})
+    busy = prices.Usage({"puts": 4, "read_units": 4}, {("EventsListed",): 1.0})
+    night = prices.Usage({"read_units": 2}, {("EventsListed",): 1 / 24, ("DriftFound",): 1 / 24})
 
     total = busy * 1_000 + night * 500_000 + busy * 0
 
     assert total.of == {"puts": 4_000, "read_units": 1_004_000}
     assert total.metrics == {("EventsListed",): 1.0, ("DriftFound",): 1 / 24}
-    assert month.dollars(total)["S3"] == 0.02
-    assert month.dollars(total)["DynamoDB"] == 0.13
-
-
-def test_the_picture_shows_what_was_measured() -> None:
-    assert report.PICTURE.read_text(encoding="utf-8") == picture.svg(RESULTS), "run .venv/bin/python -m bench --write"
-
-
-def test_peers_are_given_the_same_cases_as_we_are() -> None:
-    named = {case.removesuffix("_piped").removesuffix("_joined") for case in (*SITEMAP_JS, *DJANGO)}
-
-    assert named <= set(OURS)
+    assert total.dollars["S3"] == 0.02
+    assert total.dollars["DynamoDB"] == 0.13
 
 
 # ── the model ──
@@ -181,9 +165,9 @@ RUNS = [
 
 def test_the_model_waits_as_long_as_the_batch_windows_of_the_template(monkeypatch: pytest.MonkeyPatch) -> None:
     waiting = model.event_to_file(RUNS, {}, 0.0)
-    wiring = model.wiring()
-    assert (wiring.queue_window_ms, wiring.stream_window_ms) == (0, 1_000)
-    monkeypatch.setattr(model, "wiring", lambda: replace(wiring, queue_window_ms=0.0, stream_window_ms=0.0))
+    wires = wiring.wiring()
+    assert (wires.queue_window_ms, wires.stream_window_ms) == (0, 1_000)
+    monkeypatch.setattr(model, "wiring", lambda: replace(wires, queue_window_ms=0.0, stream_window_ms=0.0))
 
     at_once = model.event_to_file(RUNS, {}, 0.0)
 
@@ -205,8 +189,8 @@ def test_with_message_groups_another_site_waits_no_longer_than_a_batch() -> None
 
 
 def test_batches_of_one_are_too_few_in_flight_for_message_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    wiring = model.wiring()
-    monkeypatch.setattr(model, "wiring", lambda: replace(wiring, queue_batch=1))
+    wires = wiring.wiring()
+    monkeypatch.setattr(bursts, "wiring", lambda: replace(wires, queue_batch=1))
 
     waits = {groups: bursts.neighbour_waits(0.1, groups=groups, articles=1_000) for groups in (False, True)}
 
@@ -241,31 +225,38 @@ def test_our_cpu_takes_longer_in_a_function_with_less_memory() -> None:
 
 
 def test_what_a_million_events_cost_is_what_their_parts_cost() -> None:
-    one = Measured(write_units=2, read_units=4, runs=[Run("RecordArticle", 1, ["dynamodb.GetItem"])])
-    one.calls.update({"s3.PutObject": 1, "s3.GetObject": 2, "sqs.SendMessageBatch": 1, "eventbridge.PutEvents": 1})
-    one.invocations.update({"ReceiveWebhook": 1, "RecordArticle": 1})
-    one.batches = 1
+    counts = Measured(write_units=2, read_units=4, runs=[Run("RecordArticle", 1, ["dynamodb.GetItem"])])
+    counts.calls.update({"s3.PutObject": 1, "s3.GetObject": 2, "sqs.SendMessageBatch": 1, "eventbridge.PutEvents": 1})
+    counts.invocations.update({"ReceiveWebhook": 1, "RecordArticle": 1})
+    counts.batches = 1
 
-    dollars = prices.million_events(one)
+    dollars = prices.million_events(counts)
 
-    assert dollars["dynamodb"] == 2 * 0.625 + 4 * 0.125
-    assert dollars["s3"] == 5.0 + 2 * 0.4
-    assert dollars["sqs"] == pytest.approx(3 * 0.4)  # sent, received, deleted
-    assert dollars["lambda"] == pytest.approx(2 * 0.2 + 0.005 * 0.5 * 13.3334, abs=0.005)  # one call, 5 ms of 512 MB
-    assert dollars["api"] + dollars["events"] == 2.0
-    assert dollars["total"] == pytest.approx(sum(dollars.values()) - dollars["total"], abs=0.02)
+    assert dollars == {
+        "Lambda": pytest.approx(2 * 0.2 + 0.005 * 0.5 * 13.3334, abs=0.005),  # one call, 5 ms of 512 MB
+        "DynamoDB": 2 * 0.625 + 4 * 0.125,
+        "S3": 5.0 + 2 * 0.4,
+        "SQS": pytest.approx(3 * 0.4),  # sent, received, deleted
+        "API Gateway": 1.0,
+        "EventBridge": 1.0,
+        "Secrets Manager": 0.0,
+        "total": pytest.approx(sum(dollars.values()) - dollars["total"], abs=0.02),
+    }
 
 
 def test_webhooks_are_measured_by_their_own_route_whatever_others_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(webhooks, "REQUESTS", 3)
-    monkeypatch.setattr(webhooks, "ROUNDS", 1)
+    monkeypatch.setattr(speed, "REQUESTS", 3)
+    monkeypatch.setattr(speed, "ROUNDS", 1)
     measured: list[int] = []
 
     def counted(work: Callable[[], list[Any]]) -> float:
         measured.append(len(work()))
         return 1.0
 
-    monkeypatch.setattr(webhooks, "_rate", counted)
+    monkeypatch.setattr(speed, "_measure_rate", counted)
 
-    assert webhooks.per_second() == {"per_second": 1.0, "handler_per_second": 1.0}
+    assert speed.measure_webhooks(True) == {
+        "webhook": {"per_second": 1.0},
+        "more": {"webhook": {"handler_per_second": 1.0}},
+    }
     assert measured == [3, 3]

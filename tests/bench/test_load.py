@@ -5,11 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from bench.load.flood import Counts
-from bench.load.judge import differences
-from bench.load.newsroom import Newsroom, Page
-from bench.load.run import Result, grown, load
-from bench.load.served import Served
+from bench.load.flood import Counts, Newsroom, Page
+from bench.load.run import Result, Served, differences, growth, load
 
 pytestmark = pytest.mark.moto
 
@@ -76,29 +73,24 @@ def test_files_that_say_anything_else_are_wrong(files: Files, pages: list[Page],
 
 def test_an_older_version_that_is_acknowledged_late_is_not_what_the_files_must_say() -> None:
     newsroom = Newsroom(1, random.Random(1), NOW)
-    first, second = newsroom.speak(), newsroom.speak()
+    first, second = newsroom.next_delivery(), newsroom.next_delivery()
     newsroom.acknowledge(second)
     newsroom.acknowledge(first)
 
     assert newsroom.acknowledged == {0: second}
 
 
-def held(webhooks: int, blocks: int, size_bytes: int) -> Result:
-    """What a run found that had so much more in memory after its last quarter than after its first."""
-    one = {"moto": 0, "others": 0, "kinds": {"list": 5, "dict": 7}}
-    other = {"moto": 9_000_000, "others": blocks, "kinds": {"list": 6, "dict": 7}}
-    return Result(1, 1, 1, flood=Counts(sent=webhooks), held=[one, other], resident=[0, size_bytes])
+@pytest.mark.parametrize(
+    ("blocks", "size_bytes", "lines"),
+    [
+        (4_000, 4_000_000, []),  # less than a block a webhook, and what is loaded once
+        (6_000, 4_000_000, ["each webhook leaves 1.00 blocks of memory behind"]),
+        (0, 60 * 1_048_576, ["the process grew by 60 MiB after the first quarter"]),
+    ],
+)
+def test_a_flood_that_leaves_something_of_each_webhook_has_grown(
+    blocks: int, size_bytes: int, lines: list[str]
+) -> None:
+    result = Result(flood=Counts(sent=8_000), held=[9_000_000, 9_000_000 + blocks], resident=[0, size_bytes])
 
-
-def test_a_flood_that_leaves_less_than_a_block_a_webhook_and_what_is_loaded_once_has_grown_nothing() -> None:
-    assert list(grown(held(webhooks=8_000, blocks=4_000, size_bytes=4_000_000))) == []
-
-
-def test_a_flood_that_leaves_something_of_each_webhook_is_told_with_its_kind() -> None:
-    (line,) = grown(held(webhooks=8_000, blocks=6_000, size_bytes=4_000_000))
-    assert line == "each webhook leaves 1.00 blocks of memory behind; of some kinds there are more: {'list': 1}"
-
-
-def test_a_process_that_grows_is_told_though_its_blocks_are_few() -> None:
-    (line,) = grown(held(webhooks=8_000, blocks=0, size_bytes=60 * 1_048_576))
-    assert line == "the process grew by 60 MiB after the first quarter"
+    assert list(growth(result)) == lines

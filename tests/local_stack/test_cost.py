@@ -11,7 +11,7 @@ from datetime import timedelta
 
 import pytest
 
-from bench import archive as archives, cost, listing
+from bench import archive as archives, cost, options
 from bench.archive import Archive, Shape
 from bench.cost import Cost
 from bench.newsroom import HOST, NOW
@@ -55,7 +55,7 @@ def costs() -> dict[tuple[int, str], Cost]:
     measured: dict[tuple[int, str], Cost] = {}
     for urls in sorted({urls for urls, _ in MEASURED}):
         with archives.archive(archives.shape(urls)) as one:
-            of_each = cost.at(one, events=[event for size, event in MEASURED if size == urls])
+            of_each = cost.measure_events(one, events=[event for size, event in MEASURED if size == urls])
             measured |= {(urls, event): cost for event, cost in of_each.items()}
     return measured
 
@@ -111,10 +111,14 @@ def test_an_archive_that_is_laid_out_is_the_one_that_would_have_been_recorded() 
     wanted = Shape(12, in_window=6, in_open=8, in_old=4)
     with recorded(wanted) as one:
         really = standing(one.stack)
-        cost_really = {event: measured.row() | IN_NO_TIME for event, measured in cost.at(one, events=SOME).items()}
+        cost_really = {
+            event: measured.row() | IN_NO_TIME for event, measured in cost.measure_events(one, events=SOME).items()
+        }
     with archives.archive(wanted) as one:
         laid_out = standing(one.stack)
-        cost_laid_out = {event: measured.row() | IN_NO_TIME for event, measured in cost.at(one, events=SOME).items()}
+        cost_laid_out = {
+            event: measured.row() | IN_NO_TIME for event, measured in cost.measure_events(one, events=SOME).items()
+        }
 
     assert laid_out[0] == really[0]
     assert laid_out[1] == really[1]
@@ -122,7 +126,7 @@ def test_an_archive_that_is_laid_out_is_the_one_that_would_have_been_recorded() 
 
 
 def test_an_audit_that_finds_nothing_reads_each_story_once_and_writes_its_state() -> None:
-    audit = listing.audit(stories=120)
+    audit = options.play_audit(stories=120)
     assert audit.invocations == {"AuditSources": 1}
     # Queries: sites, places, the news sitemap. Batches: the source's state, two of articles, two of claims.
     assert audit.calls == {"dynamodb.Query": 3, "dynamodb.BatchGetItem": 5, "dynamodb.PutItem": 1}
@@ -130,10 +134,10 @@ def test_an_audit_that_finds_nothing_reads_each_story_once_and_writes_its_state(
 
 
 def test_an_import_in_order_costs_a_transaction_an_article_and_a_shard_for_each_hundred() -> None:
-    done = listing.imported(200)
-    assert done.used.calls["dynamodb.TransactWriteItems"] == 200
+    used = options.play_import(200)
+    assert used.calls["dynamodb.TransactWriteItems"] == 200
     # A page of an import has 100 articles. SQS is asked to take, give or delete 10 messages at a time.
-    assert done.used.sqs_requests == 3 * 20
-    assert done.used.invocations["RecordArticle"] == 2
-    assert done.used.puts <= 2 * 2  # the shard, and the index at its first change
-    assert 6 < done.used.write_units / 200 < 8
+    assert used.sqs_requests == 3 * 20
+    assert used.invocations["RecordArticle"] == 2
+    assert used.puts <= 2 * 2  # the shard, and the index at its first change
+    assert 6 < used.write_units / 200 < 8

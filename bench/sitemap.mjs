@@ -1,4 +1,4 @@
-// sitemap.js: `node --expose-gc sitemap.mjs CASE PAGES.jsonl REPEATS`, a line of JSON as bench/workers/usage.py prints it.
+// sitemap.js: `node --expose-gc sitemap.mjs MODULES CASE PAGES.jsonl REPEATS`, a line of JSON as bench/worker.py prints it.
 
 import { readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -7,7 +7,7 @@ import { createGzip, gzipSync } from "node:zlib";
 import { pathToFileURL } from "node:url";
 import { join } from "node:path";
 
-const [, , kind, path, repeats, modules] = process.argv;
+const [, , modules, kind, path, repeats] = process.argv;
 const require = createRequire(pathToFileURL(join(modules, "none.js")));
 const { SitemapStream, streamToPromise } = require("sitemap");
 const version = JSON.parse(readFileSync(join(modules, "node_modules/sitemap/package.json"), "utf8")).version;
@@ -64,7 +64,5 @@ console.log(JSON.stringify({
   cpu_ms: Math.round(median * 100) / 100,
   peak_mib: Math.round(added * 10) / 10,
   bytes: made.length,
-  process_mib: process.platform === "linux" ? Math.round(resident("VmHWM") * 10) / 10 : null,
-  node: process.versions.node,
   version,
 }));

@@ -127,10 +127,6 @@ def measure(quick: bool) -> dict[str, Any]:
             }
             for event, cost in largest.items()
         },
-        "units_by_call": [
-            dict(zip(("function", "call", "of", "read", "written"), unit, strict=True))
-            for unit in largest["new"].counted.units
-        ],
     }
     if not quick:
         with archive(WORST) as full:

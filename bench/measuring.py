@@ -19,7 +19,6 @@ from unittest import mock
 from moto.core.botocore_stubber import BotocoreStubber
 
 from stoppress.aws.queues import BATCH_MESSAGES_MAX
-from stoppress_cli.local import meter
 from stoppress_cli.local.functions import Function, Output
 from stoppress_cli.local.guard import Guard
 from stoppress_cli.local.stack import Stack
@@ -46,9 +45,6 @@ class Measured:
     calls: Counter[str] = field(default_factory=Counter)  # "service.Operation"
     read_units: float = 0
     write_units: float = 0
-    units: list[tuple[str, str, str, float, float]] = field(
-        default_factory=list
-    )  # function, call, of what, read, written
     invocations: Counter[str] = field(default_factory=Counter)
     runs: list["Run"] = field(default_factory=list)  # in their order
     batches: int = 0  # of 10 messages at most, that queues handed to functions
@@ -62,10 +58,8 @@ class Measured:
         """Return this without what is done anyway. Only runs of functions stay that the other has not."""
         functions = {run.function for run in other.runs}
         runs = [run for run in self.runs if run.function not in functions]
-        counts = {
-            name: value - getattr(other, name) for name, value in vars(self).items() if name not in ("units", "runs")
-        }
-        return Measured(units=self.units, runs=runs, **counts)
+        counts = {name: value - getattr(other, name) for name, value in vars(self).items() if name != "runs"}
+        return Measured(runs=runs, **counts)
 
     def cpu_of(self, function: str) -> float:
         """Return our CPU of a function's runs in milliseconds."""
@@ -120,12 +114,7 @@ def measuring(stack: Stack) -> Iterator[Measured]:
     meters = stack.wire.meter
     before, put, got = meters.operations(), meters.s3_bytes_put, meters.s3_bytes_got
     read, written = meters.read_units, meters.write_units
-    doubles, capacity, invoke = _Stopwatch(), meter.capacity, Function.invoke
-
-    def noted(operation: str, request: Any, *more: Any) -> Any:
-        answer = capacity(operation, request, *more)
-        measured.units.append((str(stack.wire.running), operation, _about(operation, request), answer[1], answer[2]))
-        return answer
+    doubles, invoke = _Stopwatch(), Function.invoke
 
     def invoked(function: Function, event: Any) -> Any:
         measured.invocations[function.logical] += 1
@@ -158,7 +147,6 @@ def measuring(stack: Stack) -> Iterator[Measured]:
         return answer(stubber, event_name, request, **kwargs)
 
     with (
-        mock.patch.object(meter, "capacity", noted),
         mock.patch.object(Function, "invoke", invoked),
         mock.patch.object(BotocoreStubber, "__call__", answered),
         mock.patch.object(Guard, "check", doubles.around(Guard.check)),
@@ -183,18 +171,3 @@ def _metrics(line: dict[str, Any]) -> set[tuple[str, ...]]:
         for dimensions in group["Dimensions"]
         for metric in group["Metrics"]
     }
-
-
-def _about(operation: str, request: Any) -> str:
-    """The kinds of items that a call reads or writes."""
-    match operation:
-        case "Query":
-            keys = [next(iter(request["ExpressionAttributeValues"].values()))["S"]]
-        case "GetItem":
-            keys = [request["Key"]["pk"]["S"]]
-        case "BatchGetItem":
-            keys = [key["pk"]["S"] for part in request["RequestItems"].values() for key in part["Keys"]]
-        case _:
-            keys = [key["pk"]["S"] for _, key in meter.keys_written(operation, request)]
-    kinds = Counter(key if key.startswith("file#") else key.partition("#")[0] for key in keys)
-    return ", ".join(f"{kind} x{count}" if count > 1 else kind for kind, count in kinds.items())

@@ -1,18 +1,32 @@
-"""Checks files one by one, then all together."""
+"""Checks files one by one, each with its HTTP headers, then all together."""
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from stoppress_cli.check.documents import check_file
-from stoppress_cli.check.findings import Findings
+from stoppress_cli.check.findings import Findings, shown
 from stoppress_cli.check.input import Source
-from stoppress_cli.check.one_pass import Facts, Pass, facts_of
-from stoppress_cli.check.serving import check_headers
-from stoppress_cli.check.sets import Together, check_indexes
+from stoppress_cli.check.occurrences import Occurrences
+from stoppress_cli.check.one_pass import Facts, Pass
+from stoppress_cli.check.rulebook import FRESH_AGE_SECONDS_MAX
+from stoppress_cli.check.sets import check_alternates, check_duplicates, check_indexes
 from stoppress_cli.check.values import place_of
 
 Follow = Callable[[Facts], Iterable[Source]]
+
+_TYPES = {
+    "urlset": {"application/xml", "text/xml"},
+    "sitemapindex": {"application/xml", "text/xml"},
+    "feed": {"application/xml", "text/xml", "application/rss+xml", "application/atom+xml", "application/rdf+xml"},
+    "text": {"text/plain"},
+    "robots": {"text/plain"},
+}
+_COMPRESSED_TYPES = {"application/gzip", "application/x-gzip"}
+_AGE = re.compile(r"\b(s-maxage|max-age)\s*=\s*\"?(\d{1,12})", re.IGNORECASE)
+_CHARSET = re.compile(r"charset\s*=\s*\"?([\w-]+)", re.IGNORECASE)
+_KEPT_BY_NOBODY = re.compile(r"\bno-(?:store|cache)\b", re.IGNORECASE)
 
 
 @dataclass
@@ -34,27 +48,27 @@ def check(
     `is_all`: the sources are all the files that are published. `follow` is called after each file and
     returns further sources, such as the files that an index names. Raises OSError where a source cannot be opened.
     """
-    checked, together = Checked(), Together()
+    checked, urls = Checked(), Occurrences()
     waiting = sorted(sources, key=lambda source: not source.name.endswith("robots.txt"))
     guests: dict[str, set[str]] = {}  # by a sitemap's URL, the hosts whose robots.txt names it
     while waiting:
         source = waiting.pop(0)
         number = len(checked.files)
-        facts, base = facts_of(source.name, number, source.url)
-        checked.files[number] = facts
-        at = Pass(facts, findings, together, now, base, frozenset(guests.get(source.url or "", ())))
+        base = place_of(source.url) if source.url else None
+        checked.files[number] = facts = Facts(source.name, number, source.url)
+        at = Pass(facts, findings, urls, now, base, frozenset(guests.get(source.url or "", ())))
         check_file(source, at)
-        check_headers(source, at)
+        _check_headers(source, at)
         if base is not None:
             for _, url in facts.named:
                 guests.setdefault(url, set()).add(base.host)
         if follow is not None:
             waiting += follow(facts)
     held, whole = check_indexes(checked.files, findings.add, all_here=is_all)
-    together.duplicates(checked.files, held, findings.add, whole=whole)
+    check_duplicates(urls, checked.files, held, findings.add, whole=whole)
     indexed = any(facts.kind == "sitemapindex" for facts in checked.files.values())
     alone = is_all and not indexed and all(facts.is_whole for facts in checked.files.values())
-    together.one_sided(checked.files, whole=whole or alone, say=findings.add)
+    check_alternates(urls, checked.files, findings.add, whole=whole or alone)
     return checked
 
 
@@ -62,3 +76,45 @@ def named_in(facts: Facts) -> list[tuple[str, int]]:
     """The URLs of the sitemaps that an index or a robots.txt names, each with its line."""
     named = [(loc, line) for loc, (line, _) in facts.children.items()] + [(url, line) for line, url in facts.named]
     return [(url, line) for url, line in named if place_of(url) is not None]
+
+
+def _check_headers(source: Source, at: Pass) -> None:
+    """Check Content-Type, Content-Encoding and Cache-Control, if the headers are known."""
+    if source.headers is None:
+        return
+    is_compressed = source.name.lower().endswith((".gz", ".gzip"))
+    given = source.headers.get("content-type", "")
+    kind, _, parameters = given.partition(";")
+    wanted = _COMPRESSED_TYPES if is_compressed else _TYPES.get(at.facts.kind)
+    if wanted and kind.strip().lower() not in wanted:
+        served = f"as {shown(given)}" if given else "without Content-Type"
+        at.tell("content-type", None, f"it is served {served}: serve it as {min(wanted)}")
+    elif wanted and not is_compressed and (charset := _CHARSET.search(parameters)):
+        if charset[1].lower() != "utf-8":
+            at.tell("content-type", None, f"it is served as {shown(given)}: serve it as UTF-8")
+    elif kind.strip().lower() == "text/xml" and wanted:
+        message = "it is served as text/xml without charset, which some readers take for ASCII: add charset=utf-8"
+        at.tell("content-type", None, message)
+    if encoding := source.headers.get("content-encoding", "").strip():
+        whoever = "so clients unpack it" if is_compressed else "whatever the client accepts"
+        at.tell(
+            "content-encoding",
+            None,
+            f"it has Content-Encoding {shown(encoding)}, {whoever}: store it without Content-Encoding",
+        )
+    is_empty_news = at.facts.only_home and "news" in source.name
+    if at.facts.is_news or is_empty_news or at.facts.kind == "sitemapindex":
+        _check_cache(source.headers.get("cache-control", ""), at)
+
+
+def _check_cache(control: str, at: Pass) -> None:
+    if not control:
+        message = "it has no Cache-Control, so caches may keep it for a day: set public, max-age=60"
+        at.tell("cache-control", None, message)
+        return
+    if _KEPT_BY_NOBODY.search(control):
+        return
+    ages = {name.lower(): int(age) for name, age in _AGE.findall(control)}
+    if not ages or max(ages.values()) > FRESH_AGE_SECONDS_MAX:
+        message = f"Cache-Control {shown(control)} lets caches keep it longer than {FRESH_AGE_SECONDS_MAX} s: set public, max-age=60"
+        at.tell("cache-control", None, message)

@@ -9,8 +9,8 @@ from stoppress_cli.check.findings import shown
 from stoppress_cli.check.input import Source, Text, read_text
 from stoppress_cli.check.namespaces import Namespaces
 from stoppress_cli.check.one_pass import Pass
-from stoppress_cli.check.protocol import NEWS_ENTRIES_MAX, SITEMAP, URLS_MAX
 from stoppress_cli.check.robots import check_robots, is_robots
+from stoppress_cli.check.rulebook import NEWS_ENTRIES_MAX, SITEMAP, URLS_MAX
 from stoppress_cli.check.values import check_url
 
 COMMENT_CHARACTERS_MAX = 500  # only this part of a comment is checked

@@ -7,7 +7,7 @@ from stoppress_cli.check import media, news
 from stoppress_cli.check.findings import shown
 from stoppress_cli.check.namespaces import ATTRIBUTES, EXTENSIONS
 from stoppress_cli.check.one_pass import Pass
-from stoppress_cli.check.protocol import IMAGE, NEWS, SITEMAP, VIDEO, XHTML
+from stoppress_cli.check.rulebook import IMAGE, NEWS, SITEMAP, VIDEO, XHTML
 from stoppress_cli.check.values import CONTROLS, Moment, Place, check_lastmod, check_url
 
 CHANGEFREQ = {"always", "hourly", "daily", "weekly", "monthly", "yearly", "never"}

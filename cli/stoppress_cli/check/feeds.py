@@ -6,7 +6,7 @@ from stoppress.primitives.instants import utc
 from stoppress.primitives.xml import Node
 from stoppress_cli.check.findings import shown
 from stoppress_cli.check.one_pass import Pass
-from stoppress_cli.check.protocol import ATOM
+from stoppress_cli.check.rulebook import ATOM
 from stoppress_cli.check.values import Moment, check_lastmod, check_url
 
 _ENTRIES = {"rss": "item", "RDF": "item", "feed": "entry"}

@@ -14,7 +14,7 @@ from itertools import chain
 from pathlib import Path
 
 from stoppress_cli.check.findings import shown
-from stoppress_cli.check.protocol import BYTES_MAX
+from stoppress_cli.check.rulebook import BYTES_MAX
 from stoppress_cli.check.values import CONTROLS
 
 CHUNK_BYTES = 65_536

@@ -7,12 +7,11 @@ from urllib.parse import urlsplit
 
 from stoppress.primitives.languages import COUNTRIES
 from stoppress.primitives.xml import Node
-from stoppress_cli.check import protocol
-from stoppress_cli.check.codes import hreflang_fault
+from stoppress_cli.check import rulebook
 from stoppress_cli.check.findings import shown
 from stoppress_cli.check.one_pass import Pass
-from stoppress_cli.check.protocol import IMAGE, IMAGES_MAX, VIDEO
-from stoppress_cli.check.values import is_escaped_twice, place_of, read_date
+from stoppress_cli.check.rulebook import IMAGE, IMAGES_MAX, VIDEO
+from stoppress_cli.check.values import hreflang_fault, is_escaped_twice, place_of, read_date
 
 _IMAGE_DEAD = {"caption", "geo_location", "title", "license"}
 
@@ -28,7 +27,15 @@ _VIDEO_KNOWN = {
     *"requires_subscription uploader live tag".split(),
 }
 _VIDEO_DEAD = {"category", "gallery_loc", "price", "tvshow", "content_segment_loc", "id"}
-_YES_NO = {"yes", "Yes", "YES", "no", "No", "NO"}
+_YES_NO = (r"yes|Yes|YES|no|No|NO", "is neither yes nor no")
+# Tags whose values a pattern describes, each with the fault of other values.
+_PATTERNS = {
+    "view_count": (r"\d+", "is no whole number"),
+    "family_friendly": _YES_NO,
+    "requires_subscription": _YES_NO,
+    "live": _YES_NO,
+    "tag": (r"(?s:.+)", "is empty"),
+}
 
 
 def check_images(images: list[Node], loc: str, at: Pass) -> None:
@@ -66,7 +73,7 @@ def check_video(video: Node, loc: str, at: Pass) -> None:
     if not counts["content_loc"] and not counts["player_loc"]:
         at.tell("video-required", video.line, f"{video.tag} has neither content_loc nor player_loc: add content_loc")
     for name, count in counts.items():
-        most = protocol.VIDEO_TAGS_MAX if name == "tag" else 1
+        most = rulebook.VIDEO_TAGS_MAX if name == "tag" else 1
         if name in _VIDEO_KNOWN and count > most:
             at.tell(
                 "video-child-count",
@@ -92,52 +99,40 @@ def _check_video_tag(child: Node, loc: str, at: Pass) -> None:
             at.tell_once("video-dead-tag", child.line, f"the attribute {name} was retired in 2022: leave it out")
     elif child.name in _VIDEO_REQUIRED:
         _check_video_text(child, text, at)
-    elif fault := _VALUES[child.name](text, child, loc):
+    elif fault := _find_value_fault(child, text, loc):
         at.tell("video-value", child.line, f"{child.tag} {shown(text)} {fault}")
 
 
 def _check_video_text(child: Node, text: str, at: Pass) -> None:
     if not text:
         at.tell("video-required", child.line, f"{child.tag} is empty: write it as on the page")
-    if child.name == "description" and child.size > protocol.VIDEO_DESCRIPTION_MAX:
-        message = f"the description has {child.size:,} characters, and the limit is {protocol.VIDEO_DESCRIPTION_MAX:,}: shorten it"
+    if child.name == "description" and child.size > rulebook.VIDEO_DESCRIPTION_MAX:
+        message = f"the description has {child.size:,} characters, and the limit is {rulebook.VIDEO_DESCRIPTION_MAX:,}: shorten it"
         at.tell("video-description", child.line, message)
-    if child.name == "title" and child.size > protocol.VIDEO_TITLE_MAX:
+    if child.name == "title" and child.size > rulebook.VIDEO_TITLE_MAX:
         at.tell(
             "video-title",
             child.line,
-            f"the title has {child.size} characters, and the schema takes {protocol.VIDEO_TITLE_MAX}: shorten it",
+            f"the title has {child.size} characters, and the schema takes {rulebook.VIDEO_TITLE_MAX}: shorten it",
         )
     if is_escaped_twice(text):
         at.tell("escaped-twice", child.line, f"{child.tag} {shown(text)} was escaped twice: escape once")
 
 
-def _duration(text: str, _child: Node, _loc: str) -> str | None:
-    if text.isascii() and text.isdigit() and len(text) < 9 and 1 <= int(text) <= protocol.VIDEO_DURATION_S_MAX:
-        return None
-    return f"is no number of seconds from 1 to {protocol.VIDEO_DURATION_S_MAX:,}"
-
-
-def _rating(text: str, _child: Node, _loc: str) -> str | None:
-    is_number = re.fullmatch(r"\d{1,3}(?:\.\d{0,20})?|\.\d{1,20}", text)
-    return (
-        None
-        if is_number and float(text) <= protocol.VIDEO_RATING_MAX
-        else f"is no number from 0.0 to {protocol.VIDEO_RATING_MAX}.0"
-    )
-
-
-def _count(text: str, _child: Node, _loc: str) -> str | None:
-    return None if text.isascii() and text.isdigit() else "is no whole number"
-
-
-def _date(text: str, _child: Node, _loc: str) -> str | None:
-    _, fault, _ = read_date(text)
-    return "is neither a date nor a time with seconds and zone" if fault else None
-
-
-def _yes_no(text: str, _child: Node, _loc: str) -> str | None:
-    return None if text in _YES_NO else "is neither yes nor no"
+def _find_value_fault(child: Node, text: str, loc: str) -> str | None:
+    """Return the fault of an optional tag of a video (R4.2), or None."""
+    if child.name in _PATTERNS:
+        pattern, fault = _PATTERNS[child.name]
+        return None if re.fullmatch(pattern, text, re.ASCII) else fault
+    if child.name in {"expiration_date", "publication_date"}:
+        return "is neither a date nor a time with seconds and zone" if read_date(text)[1] else None
+    if child.name == "duration":
+        is_number, most = re.fullmatch(r"[0-9]{1,8}", text), rulebook.VIDEO_DURATION_S_MAX
+        return None if is_number and 1 <= int(text) <= most else f"is no number of seconds from 1 to {most:,}"
+    if child.name == "rating":
+        is_number, most = re.fullmatch(r"\d{1,3}(?:\.\d{0,20})?|\.\d{1,20}", text), rulebook.VIDEO_RATING_MAX
+        return None if is_number and float(text) <= most else f"is no number from 0.0 to {most}.0"
+    return {"restriction": _restriction, "platform": _platform, "uploader": _uploader}[child.name](text, child, loc)
 
 
 def _restriction(text: str, child: Node, _loc: str) -> str | None:
@@ -147,7 +142,7 @@ def _restriction(text: str, child: Node, _loc: str) -> str | None:
 
 
 def _platform(text: str, child: Node, _loc: str) -> str | None:
-    if not text or not set(text.split()) <= protocol.VIDEO_PLATFORMS:
+    if not text or not set(text.split()) <= rulebook.VIDEO_PLATFORMS:
         return "has words other than web, mobile and tv"
     return _white_space(child) or _relationship(child)
 
@@ -165,8 +160,8 @@ def _relationship(child: Node) -> str | None:
 
 
 def _uploader(text: str, child: Node, loc: str) -> str | None:
-    if child.size > protocol.VIDEO_UPLOADER_MAX:
-        return f"is longer than {protocol.VIDEO_UPLOADER_MAX} characters"
+    if child.size > rulebook.VIDEO_UPLOADER_MAX:
+        return f"is longer than {rulebook.VIDEO_UPLOADER_MAX} characters"
     info = child.attributes.get("info")
     if info is None:
         return None
@@ -174,26 +169,6 @@ def _uploader(text: str, child: Node, loc: str) -> str | None:
     if place is None or (page and _domain(place.host) != _domain(page.host)):
         return f"has the info {shown(info)}, which is not on the domain of the page"
     return None
-
-
-def _tag(text: str, _child: Node, _loc: str) -> str | None:
-    return None if text else "is empty"
-
-
-_VALUES = {
-    "duration": _duration,
-    "rating": _rating,
-    "view_count": _count,
-    "expiration_date": _date,
-    "publication_date": _date,
-    "family_friendly": _yes_no,
-    "requires_subscription": _yes_no,
-    "live": _yes_no,
-    "restriction": _restriction,
-    "platform": _platform,
-    "uploader": _uploader,
-    "tag": _tag,
-}
 
 
 def _domain(host: str) -> str:
@@ -237,7 +212,7 @@ def check_alternates(links: list[Node], loc: str, line: int, at: Pass) -> None:
         if href != loc:
             there = place_of(href)
             is_near = page is not None and there is not None and page.host == there.host
-            at.together.add_alternate(loc, href, at.facts.number, where, is_near=is_near)
+            at.urls.add_alternate(loc, href, at.facts.number, where, is_near=is_near)
 
 
 def _check_link(link: Node, at: Pass) -> tuple[str, str]:

@@ -3,7 +3,7 @@
 from stoppress.primitives.xml import XML_NAMESPACE
 from stoppress_cli.check.findings import shown
 from stoppress_cli.check.input import TellLine
-from stoppress_cli.check.protocol import IMAGE, NEWS, SITEMAP, VIDEO, XHTML
+from stoppress_cli.check.rulebook import IMAGE, NEWS, SITEMAP, VIDEO, XHTML
 
 # Namespaces that engines know or knew. Their elements are not checked.
 OTHERS = {

@@ -4,11 +4,17 @@ import re
 from collections import Counter
 
 from stoppress.primitives.xml import Node
-from stoppress_cli.check.codes import news_language_fault
 from stoppress_cli.check.findings import shown
 from stoppress_cli.check.one_pass import Pass
-from stoppress_cli.check.protocol import NEWS, NEWS_HOURS, NEWS_WINDOW
-from stoppress_cli.check.values import Place, check_plain_text, is_escaped_twice, is_spaced, read_date
+from stoppress_cli.check.rulebook import NEWS, NEWS_HOURS, NEWS_WINDOW
+from stoppress_cli.check.values import (
+    Place,
+    check_plain_text,
+    is_escaped_twice,
+    is_spaced,
+    news_language_fault,
+    read_date,
+)
 
 _CHILDREN = ("publication", "publication_date", "title")
 _OF_PUBLICATION = ("name", "language")

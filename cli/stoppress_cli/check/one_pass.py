@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from stoppress_cli.check.findings import Findings, shown
-from stoppress_cli.check.protocol import URLS_MAX
-from stoppress_cli.check.sets import Together
-from stoppress_cli.check.values import Moment, Place, is_storage, place_of
+from stoppress_cli.check.occurrences import Occurrences
+from stoppress_cli.check.rulebook import URLS_MAX
+from stoppress_cli.check.values import Moment, Place, is_storage
 
 ONCE_MAX = 1_000  # different messages of `tell_once` that are remembered for one file
 
@@ -46,7 +46,7 @@ class Pass:
 
     facts: Facts
     findings: Findings
-    together: Together
+    urls: Occurrences  # of all files
     now: datetime
     base: Place | None  # the file's place; if it is unknown, the host of its first URL is used
     guests: frozenset[str] = frozenset()  # other hosts whose robots.txt names this file (R1.9)
@@ -83,7 +83,7 @@ class Pass:
             self.first_plain_line = self.first_plain_line or line
         if loc:
             self.facts.listed += hash(loc)
-            self.together.add_url(loc, self.facts.number, line, self.facts.urls, is_news=is_news)
+            self.urls.add_url(loc, self.facts.number, line, self.facts.urls, is_news=is_news)
 
     def count_child(self, loc: str, line: int, lastmod: Moment | None) -> None:
         """Counts a sitemap that the index lists."""
@@ -120,8 +120,3 @@ class Pass:
     def _check_storage(self, place: Place, line: int) -> None:
         if is_storage(place.host):
             self.tell_once("storage-host", line, f"{place.host} is where files are stored: list the site's own URLs")
-
-
-def facts_of(name: str, number: int, url: str | None) -> tuple[Facts, Place | None]:
-    """The empty facts of a file, and its place."""
-    return Facts(name, number, url), place_of(url) if url else None

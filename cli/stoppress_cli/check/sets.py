@@ -1,178 +1,95 @@
-"""Checks several files together: an index and its sitemaps, duplicates, and alternates.
+"""Checks several files together: an index and its sitemaps, duplicates, and alternates."""
 
-Keeps 20 bytes of each URL, whatever its length: 50,000 URLs take 1 MB. An alternate takes 25 bytes.
-"""
-
-from array import array
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from stoppress_cli.check.findings import shown
+from stoppress_cli.check.occurrences import PAIRS_MAX, Occurrences
+from stoppress_cli.check.one_pass import Facts
+from stoppress_cli.check.values import Moment
 
-if TYPE_CHECKING:
-    from stoppress_cli.check.one_pass import Facts
-    from stoppress_cli.check.values import Moment
-
-_BUCKETS = 256
-_WORD = (1 << 64) - 1
 _BOTH = 1 | 2
-# Alternates: a million pages in five languages. With more, this check does not test whether alternates are
-# mutual.
-PAIRS_MAX = 5_000_000
 ONE_SIDED_MAX = 1_000  # alternates that are reported
 _ENTRY = "sitemap.xml"  # engines look for it at the root of a host
 
 Say = Callable[[str, str, int | None, str], None]  # file, name of the rule, line, message
-
-Occurrence = tuple[int, int, int]  # file, line, number among the URLs of the file
-
-
-def _arrays(kind: str) -> "defaultdict[int, array[int]]":
-    """Arrays by bucket, each made when it is first used: most checks are of one small file, and need few buckets."""
-    return defaultdict(lambda: array(kind))
+Files = Mapping[int, Facts]
 
 
-class _Register:
-    """Occurrences by hash, in buckets that are read one at a time to save memory."""
+def check_duplicates(urls: Occurrences, files: Files, indexed: Collection[int], say: Say, *, whole: bool) -> None:
+    """Report duplicate URLs (R2.4, R6.6), and articles that only a news sitemap lists (R2.6).
 
-    def __init__(self) -> None:
-        self._hashes = _arrays("Q")
-        self._files = _arrays("I")
-        self._lines = _arrays("I")
-
-    def add(self, key: int, file: int, line: int) -> None:
-        bucket = key % _BUCKETS
-        self._hashes[bucket].append(key)
-        self._files[bucket].append(file)
-        self._lines[bucket].append(line)
-
-    @property
-    def buckets(self) -> set[int]:
-        """The buckets that have anything."""
-        return set(self._hashes)
-
-    def bucket(self, number: int) -> Iterator[tuple[int, int, int]]:
-        """Hash, file and line of each occurrence in a bucket, in the order in which they were added."""
-        return zip(*(arrays.get(number, ()) for arrays in (self._hashes, self._files, self._lines)), strict=True)
-
-
-class _Urls(_Register):
-    """Pages or articles, each with its number in its file, because a file may be a single line."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._numbers = _arrays("I")
-
-    def add_url(self, key: int, file: int, line: int, number: int) -> None:
-        self.add(key, file, line)
-        self._numbers[key % _BUCKETS].append(number)
-
-    def listed(self, bucket: int) -> Iterator[tuple[int, Occurrence]]:
-        """Hash and place of each URL in a bucket, in the order in which they were added."""
-        places = zip(*(arrays.get(bucket, ()) for arrays in (self._files, self._lines, self._numbers)), strict=True)
-        return zip(self._hashes.get(bucket, ()), places, strict=True)
-
-
-class Together:
-    """The URLs of pages and articles, and the alternates, of all files."""
-
-    def __init__(self) -> None:
-        self._pages = _Urls()
-        self._articles = _Urls()
-        self._pairs = _Register()  # pairs of pages, with the same hash in both directions
-        self._sources = _arrays("Q")  # the page of the pair that has the alternate
-        self._near = _arrays("B")  # whether both pages are on one host
-        self._pair_count = 0
-
-    def add_url(self, loc: str, file: int, line: int, number: int, *, is_news: bool) -> None:
-        """Adds a page, or an article, that a file lists."""
-        (self._articles if is_news else self._pages).add_url(_hash(loc), file, line, number)
-
-    def add_alternate(self, loc: str, href: str, file: int, line: int, *, is_near: bool) -> None:
-        """Adds an alternate of a page other than the page itself."""
-        self._pair_count += 1
-        if self._pair_count <= PAIRS_MAX:
-            source, target = _hash(loc), _hash(href)
-            self._pairs.add(source ^ target, file, line)
-            self._sources[(source ^ target) % _BUCKETS].append(source)
-            self._near[(source ^ target) % _BUCKETS].append(is_near)
-
-    def duplicates(self, files: Mapping[int, "Facts"], indexed: Collection[int], say: Say, *, whole: bool) -> None:
-        """Reports duplicate URLs (R2.4, R6.6), and articles that only a news sitemap lists (R2.6).
-
-        `indexed` are the files that an index lists. Two general sitemaps may list the same page if no index holds both.
-        R2.6 is checked only if the set is `whole`, with every sitemap that the indexes list.
-        """
-        whole = whole and any(files[number].is_sitemap and not files[number].is_news for number in indexed)
-        for bucket in sorted(self._pages.buckets | self._articles.buckets):
-            pages = self._page_duplicates(bucket, files, indexed, say)
-            articles: dict[int, Occurrence] = {}
-            for key, here in self._articles.listed(bucket):
-                first = articles.setdefault(key, here)
-                file, line, _ = here
-                if _is_one_sitemap(first[0], file, files):
-                    continue
-                if first is not here:
-                    say(files[file].name, "news-duplicate", line, _twice("article", first, here, files))
-                elif whole and key not in pages:
-                    message = "this article is in no general sitemap: list it there too, where it stays when it is no longer news"
-                    say(files[file].name, "news-only", line, message)
-
-    def _page_duplicates(
-        self, bucket: int, files: Mapping[int, "Facts"], indexed: Collection[int], say: Say
-    ) -> dict[int, Occurrence]:
-        pages: dict[int, Occurrence] = {}
-        for key, here in self._pages.listed(bucket):
-            file, line, _ = here
+    `indexed` are the files that an index lists. Two general sitemaps may list the same page if no index lists both.
+    R2.6 is checked only if the set is `whole`, with every sitemap that the indexes list.
+    """
+    whole = whole and any(files[number].is_sitemap and not files[number].is_news for number in indexed)
+    for bucket in sorted(urls.pages.buckets | urls.articles.buckets):
+        pages: dict[int, tuple[int, ...]] = {}
+        for key, file, line, number in urls.pages.rows(bucket):
             if files[file].only_home:
                 continue  # an empty sitemap lists the home page: no duplicate
-            first = pages.setdefault(key, here)
-            if first is here or _is_one_sitemap(first[0], file, files):
+            first = pages.setdefault(key, (file, line, number))
+            if first == (file, line, number) or _is_one_sitemap(first[0], file, files):
                 continue
             if first[0] == file or (first[0] in indexed and file in indexed):
-                say(files[file].name, "duplicate", line, _twice("URL", first, here, files))
-        return pages
-
-    def one_sided(self, files: Mapping[int, "Facts"], *, whole: bool, say: Say) -> None:
-        """Reports alternates whose page does not point back (R5.1).
-
-        A page that no file lists is reported only if the set is `whole` and the page is on the same host.
-        """
-        if self._pair_count > PAIRS_MAX:
-            return
-        lonely = list(islice(self._lonely(), ONE_SIDED_MAX))
-        targets = {target for _, _, target, _ in lonely}
-        listed = {
-            key
-            for register in (self._pages, self._articles)
-            for number in (register.buckets if lonely else ())
-            for key, _, _ in register.bucket(number)
-            if key in targets
-        }
-        for file, line, target, is_near in lonely:
-            if target in listed:
-                why = "does not point back: list all versions with each of them"
-            elif whole and is_near:
-                why = "is in no sitemap here, and so cannot point back: list it, with all versions"
-            else:
+                say(files[file].name, "duplicate", line, _describe_first("URL", first, (file, line, number), files))
+        articles: dict[int, tuple[int, ...]] = {}
+        for key, file, line, number in urls.articles.rows(bucket):
+            first = articles.setdefault(key, (file, line, number))
+            if _is_one_sitemap(first[0], file, files):
                 continue
-            say(files[file].name, "alternate-not-mutual", line, f"an alternate of this page {why}")
+            if first != (file, line, number):
+                say(
+                    files[file].name,
+                    "news-duplicate",
+                    line,
+                    _describe_first("article", first, (file, line, number), files),
+                )
+            elif whole and key not in pages:
+                message = (
+                    "this article is in no general sitemap: list it there too, where it stays when it is no longer news"
+                )
+                say(files[file].name, "news-only", line, message)
 
-    def _lonely(self) -> Iterator[tuple[int, int, int, int]]:
-        """Alternates that do not point back: file and line of the page, hash of the alternate, whether both share a host."""
-        for number in sorted(self._sources):
-            directions: dict[int, int] = {}
-            for (key, _, _), source in zip(self._pairs.bucket(number), self._sources[number], strict=True):
-                directions[key] = directions.get(key, 0) | (1 if source > key ^ source else 2)
-            pairs = zip(self._pairs.bucket(number), self._sources[number], self._near[number], strict=True)
-            for (key, file, line), source, is_near in pairs:
-                if directions[key] != _BOTH:
-                    yield file, line, key ^ source, is_near
+
+def check_alternates(urls: Occurrences, files: Files, say: Say, *, whole: bool) -> None:
+    """Report alternates whose page does not point back (R5.1).
+
+    A page that no file lists is reported only if the set is `whole` and the page is on the same host.
+    """
+    if urls.pair_count > PAIRS_MAX:
+        return
+    lonely = list(islice(_one_sided(urls), ONE_SIDED_MAX))
+    targets = {target for _, _, target, _ in lonely}
+    listed = {
+        row[0]
+        for register in (urls.pages, urls.articles)
+        for bucket in (register.buckets if lonely else ())
+        for row in register.rows(bucket)
+        if row[0] in targets
+    }
+    for file, line, target, is_near in lonely:
+        if target in listed:
+            why = "does not point back: list all versions with each of them"
+        elif whole and is_near:
+            why = "is in no sitemap here, and so cannot point back: list it, with all versions"
+        else:
+            continue
+        say(files[file].name, "alternate-not-mutual", line, f"an alternate of this page {why}")
 
 
-def check_indexes(files: Mapping[int, "Facts"], say: Say, *, all_here: bool) -> tuple[set[int], bool]:
+def _one_sided(urls: Occurrences) -> Iterator[tuple[int, int, int, int]]:
+    """Yield alternates that do not point back: file and line of the page, hash of the alternate, whether both share a host."""
+    for bucket in sorted(urls.pairs.buckets):
+        directions: dict[int, int] = {}
+        for key, _, _, source, _ in urls.pairs.rows(bucket):
+            directions[key] = directions.get(key, 0) | (1 if source > key ^ source else 2)
+        for key, file, line, source, is_near in urls.pairs.rows(bucket):
+            if directions[key] != _BOTH:
+                yield file, line, key ^ source, is_near
+
+
+def check_indexes(files: Files, say: Say, *, all_here: bool) -> tuple[set[int], bool]:
     """Checks the indexes against the files (R6.3 to R6.5).
 
     Returns the files that an index lists, and whether all of them are here. `all_here`: these are all the files that
@@ -198,7 +115,7 @@ def check_indexes(files: Mapping[int, "Facts"], say: Say, *, all_here: bool) -> 
     return held, whole and bool(held)
 
 
-def _check_children(index: "Facts", children: Mapping[str, "Facts | None"], say: Say, *, all_here: bool) -> None:
+def _check_children(index: Facts, children: Mapping[str, Facts | None], say: Say, *, all_here: bool) -> None:
     any_here = any(child is not None and child is not index for child in children.values())
     for loc, (line, lastmod) in index.children.items():
         if child := children[loc]:
@@ -207,7 +124,7 @@ def _check_children(index: "Facts", children: Mapping[str, "Facts | None"], say:
             say(index.name, "child-missing", line, f"{shown(loc)} is not here: upload it, or take it out")
 
 
-def _check_child(index: "Facts", child: "Facts", loc: str, line: int, lastmod: "Moment | None", say: Say) -> None:
+def _check_child(index: Facts, child: Facts, loc: str, line: int, lastmod: Moment | None, say: Say) -> None:
     if child is index:
         say(index.name, "nested-index", line, f"{shown(loc)} is this index itself: take it out")
     elif child.kind == "sitemapindex":
@@ -222,7 +139,7 @@ def _check_child(index: "Facts", child: "Facts", loc: str, line: int, lastmod: "
         )
 
 
-def _check_named(files: Mapping[int, "Facts"], here: Collection[str | None], say: Say) -> None:
+def _check_named(files: Files, here: Collection[str | None], say: Say) -> None:
     """Reports sitemaps that a robots.txt names on its own host and that are not here."""
     for facts in files.values():
         for line, url in facts.named:
@@ -230,7 +147,7 @@ def _check_named(files: Mapping[int, "Facts"], here: Collection[str | None], say
                 say(facts.name, "child-missing", line, f"{shown(url)} is not here: upload it, or take it out")
 
 
-def _check_entries(files: Mapping[int, "Facts"], held: Collection[int], say: Say) -> None:
+def _check_entries(files: Files, held: Collection[int], say: Say) -> None:
     """Reports sitemaps at the root of a host that engines cannot find (R8.2)."""
     named = {url for facts in files.values() for _, url in facts.named}
     listed = {_stem(files[number].name) for number in held}
@@ -256,7 +173,7 @@ def _root(url: str) -> str:
     return "/".join(url.split("/")[:3]) + "/"
 
 
-def _check_unlisted(files: Mapping[int, "Facts"], held: Collection[int], indexes: list["Facts"], say: Say) -> None:
+def _check_unlisted(files: Files, held: Collection[int], indexes: list[Facts], say: Say) -> None:
     named = {url for facts in files.values() for _, url in facts.named}
     listed = {_stem(files[number].name) for number in held}
     for number, facts in files.items():
@@ -273,7 +190,7 @@ def _check_unlisted(files: Mapping[int, "Facts"], held: Collection[int], indexes
             say(facts.name, "not-in-index", None, "no index lists this sitemap: add it, or delete the file")
 
 
-def _check_listed_twice(indexes: list["Facts"], say: Say) -> None:
+def _check_listed_twice(indexes: list[Facts], say: Say) -> None:
     """Reports sitemaps that indexes list twice, such as a plain file and its gzip (R6.6)."""
     first: dict[str, tuple[str, str]] = {}
     for index in indexes:
@@ -283,7 +200,7 @@ def _check_listed_twice(indexes: list["Facts"], say: Say) -> None:
                 say(index.name, "duplicate", line, f"{shown(other)} is in an index already: list one form in one index")
 
 
-def _check_forms(files: Mapping[int, "Facts"], say: Say) -> None:
+def _check_forms(files: Files, say: Say) -> None:
     """Reports forms of a sitemap that differ: XML and its gzip in their bytes, XML and text in their URLs (R1.15)."""
     first: dict[str, Facts] = {}
     for facts in files.values():
@@ -301,29 +218,24 @@ def _stem(name: str) -> str:
     return name.removesuffix(".gz").removesuffix(".xml").removesuffix(".txt")
 
 
-def _is_one_sitemap(first: int, file: int, files: Mapping[int, "Facts"]) -> bool:
+def _is_one_sitemap(first: int, file: int, files: Files) -> bool:
     """Whether two files are forms of one sitemap, such as XML and gzip."""
     return first != file and _stem(files[first].name) == _stem(files[file].name)
 
 
-def _is_beside(loc: str, index: "Facts") -> bool:
+def _is_beside(loc: str, index: Facts) -> bool:
     """Whether a sitemap is on the index's own host, and so should be among these files."""
     return not index.url or loc.split("/")[:3] == index.url.split("/")[:3]
 
 
-def _is_below(facts: "Facts", index: "Facts") -> bool:
+def _is_below(facts: Facts, index: Facts) -> bool:
     """Whether a file is in the index's directory or deeper, so that the index could list it."""
     if facts.url and index.url:
         return facts.url.startswith(index.url.rpartition("/")[0] + "/")
     return facts.name.startswith(index.name.rpartition("/")[0])
 
 
-def _hash(text: str) -> int:
-    # Python's hash has a random key in each process, so that nobody can construct URLs that collide.
-    return hash(text) & _WORD
-
-
-def _twice(what: str, first: Occurrence, here: Occurrence, files: Mapping[int, "Facts"]) -> str:
+def _describe_first(what: str, first: tuple[int, ...], here: tuple[int, ...], files: Files) -> str:
     file, line, number = first
     if here[:2] == (file, line):
         return f"URL {here[2]} of this file is the same as its URL {number}: list it once"

@@ -17,7 +17,8 @@ from stoppress.model.site import Site
 from stoppress.primitives.instants import parse
 from stoppress.primitives.urls import host_of
 from stoppress_cli.inputs import signed_requests
-from stoppress_cli.inputs.delivery import UNUSABLE, json_or_bytes, reader_of, recorded_in
+from stoppress_cli.inputs.delivery import UNUSABLE, reader_of
+from stoppress_cli.inputs.recorded import json_or_bytes, recorded_in
 from stoppress_cli.options import HERE, Commands, Json, Settings, SiteConfig
 from stoppress_cli.output import ATTENTION, OK, errors, fail, print_answer, print_json, print_rows, text_console
 

@@ -26,7 +26,7 @@ from stoppress.notify.page import site_name
 from stoppress.primitives.deadline import NEVER
 from stoppress.primitives.instants import iso, parse
 from stoppress.show.site import Access
-from stoppress_cli.check.serving import FRESH_AGE_SECONDS_MAX
+from stoppress_cli.check.rulebook import FRESH_AGE_SECONDS_MAX
 from stoppress_cli.inputs.served import Served, Server, known
 from stoppress_cli.options import READS, Commands, Json
 from stoppress_cli.output import ATTENTION, OK, Check, counted, fail, print_checks

@@ -13,7 +13,8 @@ import typer
 from stoppress.aws.secrets import split
 from stoppress.model.http_request import Request
 from stoppress_cli.commands.adapters import print_verdicts
-from stoppress_cli.inputs.delivery import UNUSABLE, Reader, reader_of, record_of, without_secrets
+from stoppress_cli.inputs.delivery import UNUSABLE, Reader, reader_of
+from stoppress_cli.inputs.recorded import record_of, without_secrets
 from stoppress_cli.options import HERE, Commands, Port, Settings, SiteConfig
 from stoppress_cli.output import console, fail
 

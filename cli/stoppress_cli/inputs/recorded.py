@@ -52,7 +52,9 @@ def recorded_in(document: Any) -> Recorded:
     outer = document if isinstance(document, dict) else {}
     if not isinstance(outer.get("request"), dict) and not {"body", "headers"} <= outer.keys():
         return Recorded(Request(body=json.dumps(document).encode()), {})
-    settings = next((outer[key] for key in ("config", "settings") if isinstance(outer.get(key), dict)), {})
+    settings: Mapping[str, Any] = next(
+        (outer[key] for key in ("config", "settings") if isinstance(outer.get(key), dict)), {}
+    )
     now = outer.get("now")
     instant = parse(now) if isinstance(now, str) else None
     return Recorded(read_request(outer), settings, instant, outer.get("expected"))

@@ -28,7 +28,7 @@ from stoppress.model.limits import BYTES_MAX
 from stoppress.model.listed import Listed, ListingError, Page, Problem, StaleCheckpoint
 from stoppress.model.news_window import window_start
 from stoppress.model.site import SITEMAP_SOURCE, Site
-from stoppress.primitives.xml import Broken, Node
+from stoppress.primitives.xml import Broken
 from stoppress_cli.check.input import Text, read_text
 from stoppress_cli.check.robots import is_robots
 
@@ -49,61 +49,21 @@ _MONTH = re.compile(r"/(19[89]\d|20\d\d)([/-])(\d\d?)/")
 _SITEMAP_LINE = re.compile(r"\s*sitemap\s*:\s*(\S+)", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class _Level:
-    """How far a file was read: the number of its pages or sitemaps so far, and a digest of their URLs."""
-
-    done: int
-    digest: str
+# How far a file was read: the number of its pages or sitemaps so far, and a digest of their URLs.
+_Level = tuple[int, str]
 
 
 @dataclass(frozen=True, slots=True)
 class _Named:
-    """A sitemap or a page that a file names. What a sitemap names has a node, what a feed names an entry."""
+    """A page that a file names, or without an entry a sitemap."""
 
     place: str
     url: str | None
-    node: Node | None = None
     entry: Entry | None = None
-    is_sitemap: bool = False
 
 
 class _Changed(Exception):
     """The beginning of a file is not what it was when the checkpoint was written."""
-
-
-class _Reach:
-    """How far this run has read a file. `start` is how far an earlier run came.
-
-    `sitemaps` are the digests of the sitemaps that the earlier run read.
-    """
-
-    def __init__(self, start: _Level) -> None:
-        self._start, self._number = start, 0
-        self._running = blake2b(digest_size=16)
-        self.sitemaps: list[bytes] = []
-
-    @property
-    def level(self) -> _Level:
-        return _Level(self._number, self._running.hexdigest())
-
-    @property
-    def is_done(self) -> bool:
-        """Whether an earlier run read what the file names next."""
-        return self._number < self._start.done
-
-    @property
-    def is_resumed(self) -> bool:
-        """Whether the file names next what an earlier run was reading when it ended."""
-        return self._number == self._start.done
-
-    def passes(self, named: _Named) -> bool:
-        """Counts a page or sitemap. Returns whether the earlier run ended here. Raises _Changed if it read other URLs."""
-        self._running.update(f"{named.url}\n".encode(errors="replace"))
-        self._number += 1
-        if self._number == self._start.done and self.level != self._start:
-            raise _Changed
-        return self._number == self._start.done
 
 
 class _Unreadable(Exception):
@@ -121,15 +81,15 @@ class Sitemaps:
     def pages(self, cursor: str | None = None) -> Iterator[Page]:
         """The pages from the cursor on, or all. Raises ListingError for a bad cursor, or if `target` itself cannot be read."""
         try:
-            levels = [_Level(**level) for level in json.loads(cursor)] if cursor else []
+            levels = [(int(done), str(digest)) for done, digest in json.loads(cursor)] if cursor else []
         except (ValueError, TypeError) as error:
             raise StaleCheckpoint(f"the checkpoint is damaged: delete it to start again ({error})") from None
         for page, reached in self._walk(self.target, levels, 1):
-            yield replace(page, cursor=json.dumps([{"done": at.done, "digest": at.digest} for at in reached]))
+            yield replace(page, cursor=json.dumps(reached))
         yield Page()
 
     def _walk(self, target: str, resumed: list[_Level], depth: int) -> Iterator[tuple[Page, list[_Level]]]:
-        """The pages of a file and of the sitemaps that it names. Each has how far the files above it are read."""
+        """Yield the pages of a file and of the sitemaps that it names. Each has how far the files above it are read."""
         self._seen.add(_digest(target))
         try:
             try:
@@ -142,53 +102,45 @@ class Sitemaps:
             yield Page(problems=(Problem(target, str(error)),)), []
 
     def _read(self, target: str, resumed: list[_Level], depth: int) -> Iterator[tuple[Page, list[_Level]]]:
-        with ExitStack() as opened:
-            problems: list[Problem] = []
-            text, url, asked_at = self._text(target, problems, opened)
-            yield from self._taken(
-                target, self._named(text, target, url, problems), problems, url, asked_at, resumed, depth
-            )
-
-    def _taken(
-        self,
-        target: str,
-        names: Iterator[_Named],
-        problems: list[Problem],
-        url: str,
-        asked_at: datetime,
-        resumed: list[_Level],
-        depth: int,
-    ) -> Iterator[tuple[Page, list[_Level]]]:
-        reach = _Reach(resumed[0] if resumed else _Level(0, ""))
+        """Yield the pages that an earlier run did not read. Raises _Changed if that run read other URLs, _Unreadable."""
         items: list[Listed] = []
+        problems: list[Problem] = []
+        done, digest = resumed[0] if resumed else (0, "")
+        number, running = 0, blake2b(digest_size=16)
+        skipped: list[bytes] = []
 
-        def collected() -> tuple[Page, list[_Level]]:
-            page = Page(tuple(items), tuple(problems)), [reach.level]
+        def collect(level: _Level) -> tuple[Page, list[_Level]]:
+            page = Page(tuple(items), tuple(problems)), [level]
             items.clear()
             problems.clear()
             return page
 
-        for named in names:
-            if reach.is_done:
-                if named.is_sitemap and named.url:
-                    reach.sitemaps.append(_digest(named.url))
-                if reach.passes(named):
-                    self._seen.update(reach.sitemaps)
-                continue
-            if named.is_sitemap:
-                if items or problems:
-                    yield collected()
-                yield from self._child(named, resumed[1:] if reach.is_resumed else [], depth, reach.level)
-            elif isinstance(taken := self._page(named, url, asked_at), Listed):
-                items.append(taken)
-            else:
-                problems.append(taken)
-            reach.passes(named)
-            if len(items) + len(problems) >= PAGE_ITEMS:
-                yield collected()
-        if reach.is_done:
+        with ExitStack() as opened:
+            text, url, asked_at = self._open(target, problems, opened)
+            for number, named in enumerate(self._names(text, target, url, problems), 1):
+                before = number - 1, running.hexdigest()
+                running.update(f"{named.url}\n".encode(errors="replace"))
+                if number <= done:
+                    if named.entry is None and named.url:
+                        skipped.append(_digest(named.url))
+                    if number == done and running.hexdigest() != digest:
+                        raise _Changed
+                    continue
+                self._seen.update(skipped)
+                skipped.clear()
+                if named.entry is None:
+                    if items or problems:
+                        yield collect(before)
+                    yield from self._child(named, resumed[1:] if number == done + 1 else [], depth, before)
+                elif isinstance(page := page_of(named.entry, named.place, self.site, asked_at), Listed):
+                    items.append(page)
+                else:
+                    problems.append(page)
+                if len(items) + len(problems) >= PAGE_ITEMS:
+                    yield collect((number, running.hexdigest()))
+        if number < done:
             raise _Changed
-        yield collected()
+        yield collect((number, running.hexdigest()))
 
     def _child(
         self, named: _Named, resumed: list[_Level], depth: int, at: _Level
@@ -208,8 +160,8 @@ class Sitemaps:
         for page, levels in self._walk(named.url, resumed, depth + 1):
             yield page, [at, *levels]
 
-    def _text(self, target: str, problems: list[Problem], opened: ExitStack) -> tuple[Text, str, datetime]:
-        """The text of a file, its URL, and the instant of the listing: a file's last change, or now. Raises _Unreadable."""
+    def _open(self, target: str, problems: list[Problem], opened: ExitStack) -> tuple[Text, str, datetime]:
+        """Return the text of a file, its URL, and the instant of the listing: a file's last change, or now. Raises _Unreadable."""
 
         def note(name: str, line: int | None, message: str) -> None:
             if name in _LOSSES:
@@ -232,8 +184,8 @@ class Sitemaps:
             raise _Unreadable(f"the server answers {response.status}: give a URL that answers 200")
         return read_text(BytesIO(response.body).read, note), response.url, now
 
-    def _named(self, text: Text, target: str, url: str, problems: list[Problem]) -> Iterator[_Named]:
-        """The pages or sitemaps that a file names. A fault that ends the reading becomes a problem. Raises _Unreadable."""
+    def _names(self, text: Text, target: str, url: str, problems: list[Problem]) -> Iterator[_Named]:
+        """Yield the pages or sitemaps that a file names. A fault that ends the reading becomes a problem. Raises _Unreadable."""
         if not text.is_xml:
             yield from _in_lines(text, target)
             return
@@ -246,10 +198,8 @@ class Sitemaps:
             for number, node in enumerate(tree.entries(_mended(text)), 1):
                 if tree.root is None or tree.root.name not in SITEMAPS:
                     break
-                is_sitemap = tree.root.name == "sitemapindex"
-                loc = text_of(node, "loc")
-                place = f"{target}, <{node.name}> {number}"
-                yield _Named(place, web_url(loc, url), node, is_sitemap=is_sitemap)
+                entry = entry_of(node, url, self.site) if tree.root.name != "sitemapindex" else None
+                yield _Named(f"{target}, <{node.name}> {number}", web_url(text_of(node, "loc"), url), entry)
         except Broken as error:
             reason = f"cannot be read after line {error.line}: {error.message}"
             if number == 0 and not (tree.root and tree.root.name in SITEMAPS):
@@ -265,15 +215,8 @@ class Sitemaps:
         except FeedError as error:
             raise _Unreadable(f"is no sitemap: {error}") from None
         for number, entry in enumerate(reading.entries, 1):
-            yield _Named(f"{target}, entry {number}", entry.url, entry=entry)
+            yield _Named(f"{target}, entry {number}", entry.url, entry)
         problems += [Problem(target, reason) for reason in (reading.incomplete, *reading.left_out) if reason]
-
-    def _page(self, named: _Named, url: str, asked_at: datetime) -> Listed | Problem:
-        if named.node is not None:
-            entry = entry_of(named.node, url, self.site)
-        else:
-            entry = named.entry or Entry(None, named.url, "", None, None)
-        return page_of(entry, named.place, self.site, asked_at)
 
 
 def page_of(entry: Entry, place: str, site: Site, asked_at: datetime) -> Listed | Problem:
@@ -304,9 +247,10 @@ def _in_lines(text: Text, target: str) -> Iterator[_Named]:
         place = f"{target}, line {number}"
         if robots:
             if field_ := _SITEMAP_LINE.match(line):
-                yield _Named(place, web_url(field_[1], ""), is_sitemap=True)
+                yield _Named(place, web_url(field_[1], ""))
         elif line.strip():
-            yield _Named(place, web_url(line, ""))
+            url = web_url(line, "")
+            yield _Named(place, url, Entry(None, url, "", None, None))
 
 
 def _mended(text: Text) -> Iterator[str]:

@@ -23,6 +23,7 @@ _MADE_AT = re.compile(
     r"\d{4}-\d\d-\d\d|\d\d?:\d\d|\b(?:generated|written|created|updated|built|cached|made)\s+(?:at|on)\b.{0,80}\d",
     re.IGNORECASE | re.DOTALL,
 )
+_SITEMAP_ROOTS = {"urlset", "sitemapindex"}
 _FEED_ROOTS = {"rss": 3, "RDF": 2, "feed": 2}  # the depth of a feed's entries, by its root element
 
 
@@ -94,101 +95,73 @@ def _check_counts(at: Pass) -> None:
             at.tell("news-in-general", at.first_article_line, message)
 
 
-class _Sitemap:
-    """Judges the comments and the stray text that the parser reports, by the kind of document."""
-
-    def __init__(self, at: Pass) -> None:
-        self._at = at
-        self.is_feed = False
-        self.is_known = True  # until the root element is read
-
-    def depth_of_entries(self, root: Node) -> int:
-        self.is_feed = root.name in _FEED_ROOTS
-        self.is_known = root.name in {"urlset", "sitemapindex"}
-        return _FEED_ROOTS.get(root.name, 2)
-
-    def hear(self, what: str, line: int, text: str) -> None:
-        if what == "comment" and _MADE_AT.search(text[:COMMENT_CHARACTERS_MAX]):
-            message = f"the comment {shown(text.strip())} tells when the file was made: leave it out"
-            self._at.tell("generation-time", line, message)
-        elif what == "text" and self.is_known:
-            self._at.tell("stray-text", line, f"{shown(text.strip())} is outside the entries: take it out")
-
-
 def _check_xml(text: Text, at: Pass) -> None:
-    listener = _Sitemap(at)
     doctypes: list[int] = []
+    roots: list[Node] = []
 
-    def hear(what: str, line: int, content: str) -> None:
+    def note(what: str, line: int, content: str) -> None:
         if what == "doctype":
             doctypes.append(line)
-        else:
-            listener.hear(what, line, content)
+        elif what == "comment" and _MADE_AT.search(content[:COMMENT_CHARACTERS_MAX]):
+            message = f"the comment {shown(content.strip())} tells when the file was made: leave it out"
+            at.tell("generation-time", line, message)
+        elif what == "text" and (not roots or roots[0].name in _SITEMAP_ROOTS):
+            at.tell("stray-text", line, f"{shown(content.strip())} is outside the entries: take it out")
 
-    document = Document(hear, Namespaces(at.tell).meant, text.line, listener.depth_of_entries)
+    def depth_of_entries(root: Node) -> int:
+        roots.append(root)
+        return _FEED_ROOTS.get(root.name, 2)
+
+    document = Document(note, Namespaces(at.tell).meant, text.line, depth_of_entries)
     broken: Broken | None = None
-    stream = document.entries(text.pieces())
-    while True:
-        try:
-            entry = next(stream, None)
-        except Broken as error:
-            broken = error
-            break
-        if entry is None or document.root is None:
-            break
-        if not _check_entry(document.root, entry, at):
-            break
+    try:
+        for entry in document.entries(text.pieces()):
+            if document.root is None or not _check_entry(document.root, entry, at):
+                break
+    except Broken as error:
+        broken = error
     root = document.root
-    _check_prolog(text, root, doctypes, at, is_feed=listener.is_feed)
-    if root is not None:
-        _check_root(root, at, is_whole=broken is None and not text.size.cut)
     at.facts.is_whole = broken is None and not text.size.cut
+    if not (roots and roots[0].name in _FEED_ROOTS):
+        _check_prolog(text, root, doctypes, at)
+    if root is not None:
+        _check_root(root, at)
     if broken and not (text.size.cut and broken.rule == "not-well-formed"):
         at.tell(broken.rule, broken.line, broken.message)
 
 
-def _check_prolog(text: Text, root: Node | None, doctypes: list[int], at: Pass, *, is_feed: bool) -> None:
-    if doctypes and not is_feed:
+def _check_prolog(text: Text, root: Node | None, doctypes: list[int], at: Pass) -> None:
+    if doctypes:
         at.tell("document-type", doctypes[0], "it has a document type, which readers of sitemaps refuse: take it out")
-    if (
-        not text.head.startswith("<?xml")
-        and not is_feed
-        and root is not None
-        and root.name in {"urlset", "sitemapindex"}
-    ):
-        at.tell(
-            "no-declaration", text.line, 'it has no XML declaration: begin with <?xml version="1.0" encoding="UTF-8"?>'
-        )
+    if not text.head.startswith("<?xml") and root is not None and root.name in _SITEMAP_ROOTS:
+        message = 'it has no XML declaration: begin with <?xml version="1.0" encoding="UTF-8"?>'
+        at.tell("no-declaration", text.line, message)
 
 
-def _check_root(root: Node, at: Pass, *, is_whole: bool) -> None:
-    kind = root.name
-    if kind in _FEED_ROOTS:
+def _check_root(root: Node, at: Pass) -> None:
+    if root.name in _FEED_ROOTS:
         at.facts.kind = "feed"
         feeds.check_root(root, at)
-    elif kind in {"urlset", "sitemapindex"}:
-        at.facts.kind = kind
+    elif root.name in _SITEMAP_ROOTS:
+        at.facts.kind = root.name
         entries.check_attributes(root, at)
-        if not at.facts.urls and is_whole:
-            message = "list the home page where there is nothing else" if kind == "urlset" else "list the sitemaps"
-            at.tell("empty", root.line, f"{root.tag} is empty: {message}")
+        if not at.facts.urls and at.facts.is_whole:
+            advice = "list the home page where there is nothing else" if root.name == "urlset" else "list the sitemaps"
+            at.tell("empty", root.line, f"{root.tag} is empty: {advice}")
     else:
         message = f"the root element is {shown(root.tag)}: a sitemap's is urlset, an index's sitemapindex"
         at.tell("root-element", root.line, message)
 
 
 def _check_entry(root: Node, entry: Node, at: Pass) -> bool:
-    """Checks one entry. Returns False if the rest of the file need not be read."""
-    if root.name in {"urlset", "sitemapindex"}:
-        _check_child_of_root(root, entry, at)
-        return True
+    """Check one entry. Return False if the rest of the file does not have to be read."""
     if root.name in _FEED_ROOTS:
         feeds.check_entry(root, entry, at)
-        return True
-    if root.namespace == SITEMAP or entry.name == "url":
-        _check_child_of_root(root, entry, at)  # a urlset with a wrong root element
-        return True
-    return root.name.lower() != "html"
+    elif root.name in _SITEMAP_ROOTS or root.namespace == SITEMAP or entry.name == "url":
+        _check_child_of_root(root, entry, at)  # also in a urlset with a wrong root element
+    else:
+        return root.name.lower() != "html"
+    return True
 
 
 def _check_child_of_root(root: Node, entry: Node, at: Pass) -> None:

@@ -6,11 +6,12 @@ The file is never in memory as a whole. A row that cannot be read becomes a prob
 import csv
 import gzip
 import json
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -44,6 +45,10 @@ class _Line:
     end: int
     text: str = ""
     fault: str = ""
+
+
+# Where a row ends, its last line, and its values, a problem, or None for a blank line.
+_Row = tuple[int, int, dict[str, Any] | Problem | None]
 
 
 @dataclass
@@ -131,8 +136,7 @@ class Rows:
             raise StaleCheckpoint(f"{self.path} has changed since the checkpoint: delete the checkpoint to start again")
         return before
 
-    def _values(self, file: BinaryIO, at: _Line) -> Iterator[tuple[int, int, dict[str, Any] | Problem | None]]:
-        """For each row: where it ends, its last line, and its values, a problem, or None for a blank line."""
+    def _values(self, file: BinaryIO, at: _Line) -> Iterator[_Row]:
         if self.is_json:
             file.seek(at.end)
             for line in _read_lines(file, at):
@@ -145,7 +149,7 @@ class Rows:
         if at.number == 0:
             at = header
         file.seek(at.end)
-        yield from _csv_values(_Ahead(_read_lines(file, at)), columns, delimiter)
+        yield from _csv_values(_read_lines(file, at), columns, delimiter)
 
     def _columns(self, header: _Line, delimiter: str) -> list[str]:
         try:
@@ -183,27 +187,6 @@ class Rows:
         return Listed(place, marked(replace(event, timestamp=event.updated_at), self._asked_at, BY_IMPORT))
 
 
-@dataclass
-class _Ahead:
-    """Lines that can be read ahead."""
-
-    source: Iterator[_Line]
-    waiting: deque[_Line] = field(default_factory=deque)
-
-    def line(self, number: int) -> _Line | None:
-        """The line that is `number` lines after the next one; None after the end of the file."""
-        while len(self.waiting) <= number:
-            line = next(self.source, None)
-            if line is None:
-                return None
-            self.waiting.append(line)
-        return self.waiting[number]
-
-    def drop(self, count: int) -> None:
-        for _ in range(count):
-            self.waiting.popleft()
-
-
 def _read_lines(file: BinaryIO, at: _Line) -> Iterator[_Line]:
     """The lines after `at`. A line that is too long or is not UTF-8 has a fault instead of a text."""
     number, end = at.number, at.end
@@ -229,59 +212,57 @@ def _json_values(line: _Line) -> dict[str, Any] | Problem | None:
         return None
     try:
         values = json.loads(line.text, object_pairs_hook=_without_repeats)
-    except _RepeatedKey as error:
-        return Problem(place, str(error))
-    except (ValueError, RecursionError) as error:
+    except (json.JSONDecodeError, RecursionError) as error:
         return Problem(place, f"is not JSON: {error}")
+    except ValueError as error:
+        return Problem(place, str(error))
     return (
         values if isinstance(values, dict) else Problem(place, 'is not a JSON object such as {"id": "1042", "url": …}')
     )
 
 
-class _RepeatedKey(ValueError):
-    """A JSON object has a key twice, so that one of its values would be lost."""
-
-
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the object of these keys and values. Raises _RepeatedKey."""
+    """Return the object of these keys and values. Raises ValueError for a key that is there twice: one value would be lost."""
     values = dict(pairs)
     if len(values) < len(pairs):
         [(key, _)] = Counter(key for key, _ in pairs).most_common(1)
-        raise _RepeatedKey(f"has the key {key!r} more than once: keep one of them")
+        raise ValueError(f"has the key {key!r} more than once: keep one of them")
     return values
 
 
-def _csv_values(
-    lines: _Ahead, columns: list[str], delimiter: str
-) -> Iterator[tuple[int, int, dict[str, Any] | Problem | None]]:
-    while (first := lines.line(0)) is not None:
-        taken: list[_Line] = []
+def _csv_values(lines: Iterator[_Line], columns: list[str], delimiter: str) -> Iterator[_Row]:
+    ahead: list[_Line] = []  # what was read beyond the last row
+    used = 0
 
-        def text(taken: list[_Line] = taken) -> Iterator[str]:
-            while len(taken) < ROW_LINES_MAX and (line := lines.line(len(taken))) and not line.fault:
-                taken.append(line)
-                yield line.text
+    def text() -> Iterator[str]:
+        nonlocal used
+        used = 0
+        while used < ROW_LINES_MAX:
+            ahead.extend(islice(lines, 0 if used < len(ahead) else 1))
+            if used == len(ahead) or ahead[used].fault:
+                return
+            used += 1
+            yield ahead[used - 1].text
 
-        place = f"line {first.number}"
-        result: dict[str, Any] | Problem | None
+    while True:
+        ahead.extend(islice(lines, 0 if ahead else 1))
+        if not ahead:
+            return
+        first, row, fault = ahead[0], [], ahead[0].fault
         try:
             row = next(csv.reader(text(), delimiter=delimiter, strict=True), [])
         except csv.Error as error:
-            row, result = [], Problem(place, _csv_fault(error))
-        else:
-            result = Problem(place, first.fault) if first.fault else None
-        if len(row) > len(columns):
+            fault = _csv_fault(error)
+        if row and len(row) != len(columns):
             hint = f"put a value with {delimiter!r} in it between quotation marks"
-            result = Problem(place, f"has too many values, {len(row)} for {len(columns)} columns: {hint}")
-        elif row and len(row) < len(columns):
-            result = Problem(
-                place, f"has too few values, {len(row)} for {len(columns)} columns: leave empty ones empty"
-            )
-        elif row:
-            result = {name: _cell(value) for name, value in zip(columns, row, strict=True) if value.strip()}
-        last = first if result is None or isinstance(result, Problem) else taken[-1]
-        lines.drop(last.number - first.number + 1)
-        yield last.end, last.number, result
+            amount, hint = ("many", hint) if len(row) > len(columns) else ("few", "leave empty ones empty")
+            fault = f"has too {amount} values, {len(row)} for {len(columns)} columns: {hint}"
+        # After a fault, the next line is tried as the beginning of a row.
+        count = used if row and not fault else 1
+        last = ahead[count - 1]
+        del ahead[:count]
+        values = {name: _read_cell(value) for name, value in zip(columns, row, strict=False) if value.strip()}
+        yield last.end, last.number, Problem(f"line {first.number}", fault) if fault else values if row else None
 
 
 def _csv_fault(error: csv.Error) -> str:
@@ -293,8 +274,8 @@ def _csv_fault(error: csv.Error) -> str:
     return "a quotation mark does not close, or text follows it"
 
 
-def _cell(value: str) -> object:
-    """A value of a CSV file. A list or an object is read as JSON; text that is not valid JSON stays as it is."""
+def _read_cell(value: str) -> object:
+    """Return a value of a CSV file. A list or an object is read as JSON; text that is not valid JSON stays as it is."""
     if value.lstrip().startswith(("[", "{")):
         try:
             return cast("object", json.loads(value))

@@ -280,13 +280,6 @@ def test_memory_is_bounded_whatever_the_file(shape: str, tmp_path: Path) -> None
     assert done.returncode == (1 if expected else 0)
 
 
-def test_the_limit_on_memory_is_one(tmp_path: Path) -> None:
-    limit = f"import resource; resource.setrlimit(resource.RLIMIT_DATA, ({MEMORY_BYTES_MAX},) * 2); b' ' * {MEMORY_BYTES_MAX}"
-    done = subprocess.run([sys.executable, "-c", limit], capture_output=True, text=True, check=False)  # noqa: S603
-
-    assert "MemoryError" in done.stderr
-
-
 def test_a_folder_of_a_scenario_is_read_as_it_was_saved(tmp_path: Path) -> None:
     sources = collect(save(good(), tmp_path), None).sources
 

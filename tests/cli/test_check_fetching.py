@@ -90,6 +90,10 @@ def test_a_sitemap_that_is_not_there_is_a_finding_in_its_index() -> None:
         del answers[f"/{SHARD}"]
 
         assert findings(origin + INDEX) == [("not-served", INDEX, 3)]
+    answers = at_another_address()
+    del answers[f"/{SHARD}"]
+    with serving(answers) as (origin, _):
+        assert findings(origin + INDEX, BASE) == [("not-served", INDEX, 3)]
 
 
 def test_a_redirect_on_the_same_host_is_followed_and_told_of() -> None:
@@ -124,11 +128,19 @@ def test_sitemaps_of_another_host_are_not_fetched() -> None:
         assert paths == []
 
 
-def test_redirects_end_somewhere() -> None:
+@pytest.mark.parametrize(
+    ("path", "base_url", "reason", "requests"),
+    [
+        ("a", None, "more than 5 redirects", 6),
+        ("sitemap.xml", None, "answers 404", 1),
+        ("a", "www.example.com", r"--base-url 'www\.example\.com' is no absolute", 0),
+    ],
+)
+def test_a_url_that_cannot_be_checked_is_refused(path: str, base_url: str | None, reason: str, requests: int) -> None:
     with serving({"/a": (302, {"Location": "/a"}, b"")}) as (origin, paths):
-        with pytest.raises(Unreadable, match="more than 5 redirects"):
-            findings(origin + "a")
-        assert len(paths) == 6
+        with pytest.raises(Unreadable, match=reason):
+            findings(origin + path, base_url)
+        assert len(paths) == requests
 
 
 def test_the_number_of_files_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,11 +160,6 @@ def test_a_body_without_end_is_read_to_the_limit(monkeypatch: pytest.MonkeyPatch
 
             assert isinstance(source.path, Path)
             assert source.path.stat().st_size == 100_001
-
-
-def test_a_url_that_answers_404_cannot_be_checked() -> None:
-    with serving({}) as (origin, _), pytest.raises(Unreadable, match="answers 404"):
-        findings(origin + "sitemap.xml")
 
 
 @pytest.mark.parametrize(
@@ -178,13 +185,6 @@ def test_by_the_base_url_the_urls_in_a_file_are_judged() -> None:
         assert findings(f"{origin}{SHARD}", f"{BASE}{SHARD}") == []
 
 
-def test_a_sitemap_that_is_missing_at_another_address_is_a_finding_in_its_index() -> None:
-    answers = at_another_address()
-    del answers[f"/{SHARD}"]
-    with serving(answers) as (origin, _):
-        assert findings(origin + INDEX, BASE) == [("not-served", INDEX, 3)]
-
-
 def test_what_is_not_fetched_because_it_is_elsewhere_is_told_with_what_to_give() -> None:
     notes: list[str] = []
     with serving(at_another_address()) as (origin, paths):
@@ -194,10 +194,3 @@ def test_what_is_not_fetched_because_it_is_elsewhere_is_told_with_what_to_give()
     assert notes == [
         f"sitemaps on https://www.example.com are not fetched (3); if these files will be published there, give --base-url {BASE}"
     ]
-
-
-def test_a_base_url_that_is_none_is_named() -> None:
-    with serving(at_another_address()) as (origin, paths):
-        with pytest.raises(Unreadable, match=r"--base-url 'www\.example\.com' is no absolute"):
-            findings(origin + INDEX, "www.example.com")
-        assert paths == []

@@ -91,7 +91,6 @@ def test_without_json_each_has_a_line_and_what_to_change(tmp_path: Path) -> None
         {"headers": {name: [value] for name, value in sender_of("ghost").request().headers.items()}},
         {"body": None, "body_base64": base64.b64encode(BODY).decode()},
         {"body": base64.b64encode(BODY).decode(), "isBase64Encoded": True},
-        {"body": base64.b64encode(BODY).decode(), "body_encoding": "base64"},
         {"body": json.loads(BODY)},
         {"now_ms": None, "now": MORNING.isoformat()},
         {"now_ms": NOW_MS + 300_000},

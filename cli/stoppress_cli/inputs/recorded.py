@@ -84,7 +84,7 @@ def _read_headers(recorded: object) -> dict[str, str]:
         raise BadRecord("headers: give an object of names and values")
     headers: dict[str, str] = {}
     for pair in pairs:
-        key, value = (pair.get("name"), pair.get("value")) if isinstance(pair, dict) else (*pair, None)[:2]
+        key, value = (pair.get("name"), pair.get("value")) if isinstance(pair, dict) else (*pair, None, None)[:2]
         name = str(key).strip().lower()
         text = ",".join(map(str, value)) if isinstance(value, list) else "" if value is None else str(value)
         headers[name] = f"{headers[name]},{text}" if name in headers else text
@@ -94,10 +94,7 @@ def _read_headers(recorded: object) -> dict[str, str]:
 def _read_body(request: Mapping[str, Any], headers: Mapping[str, str]) -> bytes:
     """Return the exact bytes: a text as UTF-8, or base64; an object becomes a form or compact JSON."""
     body = request.get("body")
-    encoded = next((request[name] for name in ("body_base64", "body_b64", "bodyBase64") if name in request), None)
-    is_marked = any(request.get(name) is True for name in ("isBase64Encoded", "body_is_base64", "base64"))
-    if encoded is None and (is_marked or "base64" in (request.get("body_encoding"), request.get("encoding"))):
-        encoded = body
+    encoded = body if request.get("isBase64Encoded") is True else request.get("body_base64")
     if encoded is not None:
         try:
             return base64.b64decode(str(encoded), validate=True)

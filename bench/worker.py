@@ -34,7 +34,7 @@ def prepare_stoppress(case: str, pages: Pages) -> Render:
     from stoppress.model.entries import GeneralEntry, NewsEntry
     from stoppress.model.media import Video
     from stoppress.model.site import Site
-    from stoppress.sitemaps.gzip_text import compressed
+    from stoppress.sitemaps.other_forms import compressed
     from stoppress.sitemaps.render import render_general, render_news
 
     site = Site(host="www.example.com", publication="Example News", language="en")

@@ -1,11 +1,10 @@
 """Each hour, compares what the sources list with what was recorded, and sends the articles whose webhook is missing."""
 
 from collections import Counter
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from aws_lambda_powertools import Logger
-from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from stoppress.audit.sources import AuditOutcome, audit_sources
 from stoppress.aws import sites
@@ -13,18 +12,13 @@ from stoppress.aws.clients import in_time
 from stoppress.aws.metrics import publish
 from stoppress.primitives.deadline import Deadline
 
-# Seconds from the deadline until Lambda ends the function: to finish a request for a page, send its events and write the state.
-RESERVE_SECONDS = 40.0
-
 logger = Logger()
 
 
 @logger.inject_lambda_context
-@in_time
-def lambda_handler(event: dict[str, Any], context: LambdaContext) -> None:
+@in_time(reserve_seconds=40)  # to finish a request for a page, send its events and write the state
+def lambda_handler(event: dict[str, Any], now: datetime, deadline: Deadline) -> None:
     """Handle a schedule's event. A source that fails does not stop the others."""
-    deadline = Deadline(context.get_remaining_time_in_millis, RESERVE_SECONDS)
-    now = datetime.now(UTC)
     counts: Counter[str] = Counter()
     known, _ = sites.load_all()
     for outcome in audit_sources(known, now, deadline):

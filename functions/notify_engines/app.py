@@ -1,36 +1,29 @@
 """Notifies search engines of the pages that changed in the files: see `stoppress.notify.engines`."""
 
 import os
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from aws_lambda_powertools import Logger
-from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from stoppress.aws import sites
 from stoppress.aws.clients import in_time
 from stoppress.aws.metrics import publish
-from stoppress.aws.queues import receive_count, retry_later
+from stoppress.aws.queues import most_delivered_first, report_failed
 from stoppress.notify.engines import Notified, notify_engines, sweep
 from stoppress.primitives.deadline import Deadline
-
-# Seconds after the deadline: to end the fetch of a page, notify the engines, and write the pages' states.
-RESERVE_SECONDS = 45.0
 
 logger = Logger()
 
 
 @logger.inject_lambda_context
-@in_time
-def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, list[dict[str, str]]] | None:
+@in_time(reserve_seconds=45)  # to end the fetch of a page, notify the engines, and write the pages' states
+def lambda_handler(event: dict[str, Any], now: datetime, deadline: Deadline) -> dict[str, list[dict[str, str]]] | None:
     """Handle a batch of the engines queue, and answer with the messages that must come again; or sweep each hour."""
-    now = datetime.now(UTC)
     if "Records" not in event:
         _sweep(now)
         return None
-    # Messages that were delivered most often go first. Otherwise one could be postponed until it becomes a dead letter.
-    records: list[dict[str, Any]] = sorted(event["Records"], key=receive_count, reverse=True)
-    deadline = Deadline(context.get_remaining_time_in_millis, RESERVE_SECONDS)
+    records = most_delivered_first(event["Records"])
     done = notify_engines({record["messageId"]: record["body"] for record in records}, now, deadline)
     _log(done)
     publish(
@@ -42,9 +35,7 @@ def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, l
         }
     )
     again = [record for record in records if record["messageId"] in done.failed.keys() | done.postponed]
-    for error in retry_later(os.environ["ENGINES_QUEUE_URL"], again):
-        logger.warning("not delayed", reason=repr(error))
-    return {"batchItemFailures": [{"itemIdentifier": record["messageId"]} for record in again]}
+    return report_failed(os.environ["ENGINES_QUEUE_URL"], again, logger.warning)
 
 
 def _sweep(now: datetime) -> None:

@@ -4,11 +4,10 @@ If one run is not enough, the minute's run announces shares of the feeds on the 
 """
 
 from collections import Counter
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from aws_lambda_powertools import Logger
-from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from stoppress.aws import sites
 from stoppress.aws.clients import in_time
@@ -17,21 +16,16 @@ from stoppress.poll import feeds, shares
 from stoppress.poll.due import PollOutcome
 from stoppress.primitives.deadline import Deadline
 
-# Seconds from the deadline until Lambda ends the function: to send the last feed's events, write its state, and print log and metrics.
-RESERVE_SECONDS = 8.0
-
 logger = Logger()
 
 
 @logger.inject_lambda_context
-@in_time
-def lambda_handler(event: dict[str, Any], context: LambdaContext) -> None:
+@in_time(reserve_seconds=8)  # to send the last feed's events, write its state, and print log and metrics
+def lambda_handler(event: dict[str, Any], now: datetime, deadline: Deadline) -> None:
     """Poll the feeds that are due. A broken feed or site does not stop the others."""
-    deadline = Deadline(context.get_remaining_time_in_millis, RESERVE_SECONDS)
     counts: Counter[str] = Counter()
-    now = datetime.now(UTC)
     share = shares.announced(event)
-    polled, unreadable = sites.load_polled()
+    polled, unreadable = sites.load_all(sites.POLLS)
     for site in unreadable if share is None else []:
         logger.error("site unreadable", site=site.host, reason=site.reason)  # counted by roll_window
     for outcome in feeds.poll_site_feeds(polled, now, deadline, share):

@@ -5,15 +5,15 @@ are at fault.
 """
 
 import binascii
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from aws_lambda_powertools import Logger
-from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from stoppress.aws.clients import in_time
 from stoppress.aws.metrics import publish
 from stoppress.model.http_request import request_of
+from stoppress.primitives.deadline import Deadline
 from stoppress.receive.log import bounded
 from stoppress.receive.push import Answer, confirm, take
 
@@ -24,12 +24,12 @@ HEADERS = {"content-type": "text/plain; charset=utf-8", "x-content-type-options"
 
 
 @logger.inject_lambda_context
-@in_time
-def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
-    """Answers one request of API Gateway (payload format 2.0) with text."""
+@in_time()
+def lambda_handler(event: dict[str, Any], now: datetime, _: Deadline) -> dict[str, Any]:
+    """Answer one request of API Gateway (payload format 2.0) with text."""
     is_question = event["requestContext"]["http"]["method"] == "GET"
     try:
-        answer = (confirm if is_question else take)(request_of(event), datetime.now(UTC))
+        answer = (confirm if is_question else take)(request_of(event), now)
     except binascii.Error:
         answer = Answer(400, "the body is marked as base64, but is not valid base64", "PushesRefused")
     except Exception:

@@ -6,15 +6,15 @@ POST /webhooks/{site}/{source} of the HTTP API. Nothing that a sender posts caus
 import binascii
 import json
 import sys
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from aws_lambda_powertools import Logger
-from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from stoppress.aws.clients import in_time
 from stoppress.aws.metrics import publish
 from stoppress.model.http_request import request_of
+from stoppress.primitives.deadline import Deadline
 from stoppress.receive.log import bounded
 from stoppress.receive.webhook import Answer, receive
 
@@ -22,12 +22,12 @@ logger = Logger()
 
 
 @logger.inject_lambda_context
-@in_time
-def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
-    """Answers one request of API Gateway (payload format 2.0) with JSON."""
+@in_time()
+def lambda_handler(event: dict[str, Any], now: datetime, _: Deadline) -> dict[str, Any]:
+    """Answer one request of API Gateway (payload format 2.0) with JSON."""
     path = event.get("pathParameters") or {}
     site, source = path.get("site", ""), path.get("source", "")
-    answer = _answer(event, site, source)
+    answer = _answer(event, site, source, now)
     about = bounded({"site": site, "source": source, "http_status": answer.status})
     headers = {"content-type": "application/json"} | ({"allow": "POST"} if answer.status == 405 else {})
     response = {"statusCode": answer.status, "headers": headers, "body": json.dumps(answer.body)}
@@ -45,14 +45,14 @@ def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, A
     return response
 
 
-def _answer(event: dict[str, Any], site: str, source: str) -> Answer:
+def _answer(event: dict[str, Any], site: str, source: str, now: datetime) -> Answer:
     method = event.get("requestContext", {}).get("http", {}).get("method", "POST")
     if method != "POST":
         return _refused(
             405, f"this is the address of a webhook, and {method} does nothing here: POST a signed delivery"
         )
     try:
-        return receive(request_of(event), datetime.now(UTC))
+        return receive(request_of(event), now)
     except binascii.Error:
         return _refused(400, "the body is marked as base64, but is not valid base64")
     except Exception:

@@ -4,11 +4,10 @@ It runs twice a night, half an hour apart. A difference that both runs find is n
 repairs it. Each run announces parts of the work on the bus, which invoke this function again.
 """
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from aws_lambda_powertools import Logger
-from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from stoppress.aws.clients import in_time
 from stoppress.aws.metrics import publish
@@ -18,16 +17,12 @@ from stoppress.reconcile.sites import PART, Part, announce_sites, next_run, reco
 
 logger = Logger()
 
-# Seconds from the deadline until Lambda ends the function: to finish comparing a file of 50,000 pages.
-RESERVE_SECONDS = 120.0
-
 
 @logger.inject_lambda_context
-@in_time
-def lambda_handler(event: dict[str, Any], context: LambdaContext) -> None:
+@in_time(reserve_seconds=120)  # to finish comparing a file of 50,000 pages
+def lambda_handler(event: dict[str, Any], now: datetime, deadline: Deadline) -> None:
     """Handle a schedule's event or an announced part. Raises if a comparison failed, so that Lambda repeats the part."""
-    deadline = Deadline(context.get_remaining_time_in_millis, RESERVE_SECONDS)
-    part = Part(**event["detail"]) if event.get("detail-type") == PART else next_run(datetime.now(UTC))
+    part = Part(**event["detail"]) if event.get("detail-type") == PART else next_run(now)
     if not part.site:
         announce_sites(part, deadline)
         return

@@ -1,20 +1,15 @@
 """Does what is due, every minute: see `stoppress.roll.window`. The first run after a deployment also adds the first site."""
 
 from collections import Counter
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from aws_lambda_powertools import Logger
-from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from stoppress.aws.clients import in_time
 from stoppress.aws.metrics import publish
 from stoppress.primitives.deadline import Deadline
-from stoppress.roll import deployment
-from stoppress.roll.window import beat, roll
-
-# Seconds from the deadline until Lambda ends the function: to free the places of expired entries.
-RESERVE_SECONDS = 10.0
+from stoppress.roll.window import beat, begin_deployment, roll
 
 logger = Logger()
 # Whether this execution environment has looked at its deployment. A deployment ends all older environments.
@@ -22,11 +17,9 @@ _begun: set[str] = set()
 
 
 @logger.inject_lambda_context
-@in_time
-def lambda_handler(event: dict[str, Any], context: LambdaContext) -> None:
+@in_time(reserve_seconds=10)  # to free the places of expired entries
+def lambda_handler(event: dict[str, Any], now: datetime, deadline: Deadline) -> None:
     """Handle an event of the schedule. Raises at the end if some work failed, so that an alarm fires."""
-    now = datetime.now(UTC)
-    deadline = Deadline(context.get_remaining_time_in_millis, RESERVE_SECONDS)
     failures: list[Exception] = []
     counts: Counter[str] = Counter()
     for task in (beat, _begin):
@@ -50,5 +43,5 @@ def lambda_handler(event: dict[str, Any], context: LambdaContext) -> None:
 
 def _begin(now: datetime) -> None:
     if not _begun:
-        deployment.begin(now)
+        begin_deployment(now)
         _begun.add("deployment")

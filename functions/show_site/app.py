@@ -3,17 +3,17 @@
 It only reads. A wrong token and an unknown host get the same answer, 404.
 """
 
-from datetime import UTC, datetime
+from datetime import datetime
 from http import HTTPStatus
 from typing import Any
 
 from aws_lambda_powertools import Logger
-from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from stoppress.aws import secrets, sites
 from stoppress.aws.clients import in_time
 from stoppress.aws.metrics import publish
 from stoppress.model.http_request import request_of
+from stoppress.primitives.deadline import Deadline
 from stoppress.show.page import headers, render
 from stoppress.show.read_page import PAGE_SECRET, is_page_token, is_token, read_page
 
@@ -23,14 +23,14 @@ TEXT = {"content-type": "text/plain; charset=utf-8", "x-content-type-options": "
 
 
 @logger.inject_lambda_context
-@in_time
-def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
-    """Answers one request of API Gateway (payload format 2.0) with HTML, or with a line of text if there is no page."""
+@in_time()
+def lambda_handler(event: dict[str, Any], now: datetime, _: Deadline) -> dict[str, Any]:
+    """Answer one request of API Gateway (payload format 2.0) with HTML, or with a line of text if there is no page."""
     request = request_of(event)
     host, token = request.path_parameters.get("host", ""), request.path_parameters.get("token", "")
     question = request.query_parameters().get("q", "")
     try:
-        page = _page(host, token, question)
+        page = _page(host, token, question, now)
     except Exception:
         logger.exception("page not shown")  # the path is not logged, because it contains the token
         publish({"PagesFailed": 1})
@@ -42,14 +42,14 @@ def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, A
     return {"statusCode": HTTPStatus.OK, "headers": headers(), "body": page}
 
 
-def _page(host: str, token: str, question: str) -> str | None:
-    """The page as HTML; None for a wrong token, or a host without a site. Raises NoSecret, BadConfiguration, and AWS's errors."""
+def _page(host: str, token: str, question: str, now: datetime) -> str | None:
+    """Return the page as HTML; None for a wrong token, or a host without a site. Raises NoSecret, BadConfiguration, and AWS's errors."""
     if not is_token(token):  # checked first, so that such a request costs no AWS call
         return None
     if not is_page_token(token, secrets.load(PAGE_SECRET), host):
         return None
     try:
-        return render(read_page(host, question, datetime.now(UTC)))
+        return render(read_page(host, question, now))
     except sites.UnknownSite:
         return None
 

@@ -30,7 +30,7 @@ def test_an_hour_costs_what_its_stories_cost_however_many_sites_are_idle() -> No
 
 
 def test_a_function_that_visits_every_site_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    until = due.until
-    monkeypatch.setattr(due, "until", lambda kind, now: sites.hosts() and until(kind, now))
+    every = due.every
+    monkeypatch.setattr(due, "every", lambda kind, until=None: sites.hosts() and every(kind, until))
 
     assert scale.play(10, 5, 0)["idle_calls"]

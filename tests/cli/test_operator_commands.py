@@ -123,7 +123,7 @@ def test_a_table_restored_to_an_earlier_instant_brings_the_files_of_that_instant
         assert older
         assert older.changed > newer.changed  # a reader sees that it has changed
         look = Look(sites.load(HOST))
-        assert reconcile(look, look.units, dry_run=True).suspected == ()
+        assert reconcile(look, look.units, dry_run=True).suspected == []
 
 
 # ── forgetting ──

@@ -10,7 +10,7 @@ import typer
 from botocore.exceptions import ClientError
 from typer.testing import CliRunner
 
-from stoppress.aws import alarms, bucket, table
+from stoppress.aws import bucket, metrics, table
 from stoppress.aws.items import quarantine_item
 from stoppress.show import read_site
 from stoppress.show.site import ALARM_COMMANDS, ALARM_LOGS, Access, StackStatus, stack_status
@@ -144,7 +144,7 @@ def test_what_may_not_be_read_is_unknown_and_no_problem(tmp_path: Path, monkeypa
     def denied(*_: Any) -> Any:
         raise ClientError({"Error": {"Code": "AccessDenied", "Message": "No."}}, "DescribeAlarms")
 
-    monkeypatch.setattr(alarms, "ringing", denied)
+    monkeypatch.setattr(metrics, "firing_alarms", denied)
     monkeypatch.setattr(bucket, "listed", denied)
     with breakages.newsroom(BREAKAGES[0], tmp_path) as newsroom, doors(newsroom.stack):
         now = newsroom.stack.clock.now()
@@ -159,7 +159,7 @@ def test_an_alarm_that_rings_has_the_name_of_the_template(tmp_path: Path, monkey
         now = newsroom.stack.clock.now()
         alarm = {"AlarmName": "news-FilesLateAlarm-1A2B3C", "StateUpdatedTimestamp": now, "AlarmDescription": "Late."}
         of_another = alarm | {"AlarmName": "news-test-FilesLateAlarm-1A2B3C"}  # its stack's name begins alike
-        monkeypatch.setattr(alarms, "ringing", lambda prefix: [alarm, of_another] if prefix == "news-" else [])
+        monkeypatch.setattr(metrics, "firing_alarms", lambda prefix: [alarm, of_another] if prefix == "news-" else [])
         status = stack_status(read_site.read_stack(None, now, "news"), now, Access("news"))
 
     [problem] = status.problems

@@ -25,6 +25,7 @@ IN_THE_RUNTIME = {"boto3", "botocore"}
 # about an article: how long a configuration may be kept, how much time is left, how long to wait before another attempt.
 IMPURE = {
     "audit/pages",
+    "aws/clients",  # it passes the time to the handlers
     "aws/sites",
     "aws/metrics",
     "aws/secrets",

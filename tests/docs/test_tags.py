@@ -14,8 +14,7 @@ from stoppress.model.entries import Mark
 from stoppress.model.file_names import atom_name
 from stoppress.model.rules import Traits, excluding_rule
 from stoppress.model.site import Outputs, Rule, Site, Source, Voice
-from stoppress.sitemaps.atom import atom_feed
-from stoppress.sitemaps.gzip_text import text_sitemap
+from stoppress.sitemaps.other_forms import atom_feed, text_sitemap
 from stoppress.sitemaps.render import render_general, render_index, render_news
 from stoppress.sitemaps.robots import named_in_robots, robots_txt, rules_of
 from tests.docs.pages import table_rows, text_of

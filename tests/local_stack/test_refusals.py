@@ -1,5 +1,6 @@
 """A refused delivery on its whole way: from the webhook over the queue to the table, where it can be read back."""
 
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -35,7 +36,7 @@ def test_what_was_refused_or_ignored_can_be_read_back_and_what_was_accepted_is_n
             (refusal.outcome, refusal.id, refusal.url, refusal.reason[:30])
             for refusal in refusals.read(HOST, 100, stack.clock.now())
         ]
-        counts = refusals.counts(HOST)
+        counts = refusals.counts_of_day(HOST, date(2026, 11, 20), ["cms", "bus"])
 
         assert kept == [
             ("refused", "", "", "the body is not JSON: Expectin"),
@@ -50,7 +51,7 @@ def test_what_was_refused_or_ignored_can_be_read_back_and_what_was_accepted_is_n
 def test_a_flood_of_wrong_signatures_writes_one_number_a_minute(tmp_path: Path) -> None:
     flood = [forged(minute, number) for minute in (1, 2) for number in range(100)]
     with operated(flood, tmp_path) as stack:
-        [count] = refusals.counts(HOST)
+        [count] = refusals.counts_of_day(HOST, date(2026, 11, 20), ["cms", "bus"])
 
         assert refusals.read(HOST, 100, stack.clock.now()) == []
         assert (count.refused, count.unverified) == (0, 101)

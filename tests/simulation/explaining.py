@@ -21,7 +21,7 @@ def stories(
 ) -> Iterator[tuple[str, Story]]:
     """The answer about each page, read without a fault. `spellings` has a spelling to ask for by URL."""
     with ExitStack() as opening:
-        for module in (bucket, sites, table):
+        for module in (bucket, table):
             opening.enter_context(mock.patch.object(module, "client", clients.__getitem__))
         site = sites.load(host, age_max=timedelta())
         for url, spelling in sorted(spellings.items()):

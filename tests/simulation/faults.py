@@ -61,7 +61,7 @@ FAULTS: dict[str, Swap] = {
         "aws.table:transact", lambda transact: lambda operations: [transact([operation]) for operation in operations], 6
     ),
     "an error while writing is swallowed": Swap(
-        "record.article:_write",
+        "record.write:write_decision",
         lambda write: lambda *of: _unless(write, (ClientError, BotoCoreError, TimeoutError), *of),
         34,
     ),
@@ -69,7 +69,7 @@ FAULTS: dict[str, Swap] = {
         "aws.table:transact", lambda transact: lambda operations: _unless(transact, table.Conflict, operations), 10
     ),
     "keys that DynamoDB left unread are forgotten": Swap(
-        "aws.table:_table", lambda table: lambda: _With(table(), batch_get_item=_all_read(table())), 13
+        "aws.table:_table", lambda table: lambda: _With(table(), batch_get_item=_all_read(table())), 68
     ),
     "places are handed out and not counted": Swap("aws.places:_keep_series", lambda _: lambda host, series: True, 2),
     "messages that failed are not reported": Swap(
@@ -102,7 +102,7 @@ FAULTS: dict[str, Swap] = {
         6,
     ),
     "a removal leaves the news entry": Swap(
-        "record.entry_keys:entries_of",
+        "record.claims:entries_of",
         lambda entries: (
             lambda article, now, keeps=False: [
                 key for key in entries(article, now, keeps=keeps) if keeps or not key.published
@@ -157,7 +157,7 @@ FAULTS: dict[str, Swap] = {
         "model.order:known_by", lambda known_by: lambda **said: known_by(**said | {"delivery": None}), 213
     ),
     "a delivery that came late is not remembered": Swap(
-        "record.late:late", lambda late: lambda event, known, *of: _forgetful(late(event, known, *of), known), 2
+        "record.late:late", lambda late: lambda event, known, *of: _forgetful(late(event, known, *of), known), 218
     ),
     # ── claims ──
     "a removal by URL alone is ignored": Swap("record.claims:aimed_at", lambda _: lambda event, copies: None, 11),
@@ -166,13 +166,20 @@ FAULTS: dict[str, Swap] = {
     ),
     "who was displaced never comes back": Swap("record.claims:leave", lambda leave: lambda *of: (leave(*of)[0], ()), 6),
     "a claim outlives its article": Swap(
-        "record.claims:leave", lambda leave: lambda claim, *of: (claim, leave(claim, *of)[1]), 6
+        "record.claims:leave",
+        lambda leave: (
+            lambda url, article, known: (
+                tuple(known.claims[identity(claim.url)] for claim in leave(url, article, known)[0]),
+                leave(url, article, known)[1],
+            )
+        ),
+        6,
     ),
     "an old claim takes the URL from a newer one": Swap(
         "model.order:is_claimed_before", lambda _: lambda order, other, same_source: False, 2
     ),
     "clocks of two sources are compared as they are": Swap(
-        "model.order:_own_time", lambda _: lambda order: order.timestamp or order.received, 259
+        "model.order:own_time", lambda _: lambda order: order.timestamp or order.received, 259
     ),
     "a feed brings back a URL that the CMS has left": Swap(
         "record.claims:Claimant._stronger_claim",
@@ -217,7 +224,7 @@ FAULTS: dict[str, Swap] = {
                 _deleting(query(pk, **only)) if pk.startswith("due-") and only.get("below") else query(pk, **only)
             )
         ),
-        2,
+        6,
     ),
     "no news sitemap expires": Swap("rewrite.publish:_schedule_expiry", lambda _: lambda attempt, forms: None, 244),
     "an expired entry gives its place back twice": Swap(
@@ -231,7 +238,7 @@ FAULTS: dict[str, Swap] = {
                 site, file, *content, replaces=bucket.read(site, file), **also
             )
         ),
-        365,
+        421,
     ),
     "a file that was overtaken is taken for written": Swap(
         "aws.bucket:write",
@@ -268,13 +275,13 @@ FAULTS: dict[str, Swap] = {
         59,
     ),
     "a robots.txt that is not kept any more stays": Swap(
-        "rewrite.all_files:all_files", lambda all_files: lambda site, **_: all_files(site), 19
+        "rewrite.batch:all_files", lambda all_files: lambda site, **_: all_files(site), 19
     ),
     "files keep a configuration that was replaced meanwhile": Swap(
         "rewrite.sitemaps:_in_force", lambda in_force: lambda host: _cached_digest(host) or in_force(host), 384
     ),
     "a changed site's files are not rewritten": Swap(
-        "rewrite.all_files:queues", lambda queues: _With(queues, send_rewrites=lambda _requests: None), 1
+        "rewrite.batch:queues", lambda queues: _With(queues, send_rewrites=lambda _requests: None), 1
     ),
     # ── what comes in ──
     "messages that a queue did not take are forgotten": Swap(
@@ -367,7 +374,7 @@ class _With:
         return getattr(self._behind, name)
 
 
-def _taken_away(site: Any, file: Any, forms: Any) -> None:
+def _taken_away(site: Any, file: Any, forms: Any, served: Any = None) -> None:
     if forms and bucket.read(site.host, INDEX_FILE):
         for name, stored in sorted(forms.items()):
             bucket.delete(site.host, name, stored)

@@ -42,7 +42,7 @@ def reconcile(
     if wait and not dry_run and any(report.suspected for _, report in reports):
         time.sleep(LOOKS_APART.total_seconds() + 1)
         # The second look repairs what the first one suspected, or no longer sees it.
-        repaired = [(host, replace(report, suspected=())) for host, report in reports if report.repaired]
+        repaired = [(host, replace(report, suspected=[])) for host, report in reports if report.repaired]
         looks = ((each.host, Look(each)) for each in chosen)
         reports = repaired + [(host, compare(look, sorted(look.suspects))) for host, look in looks]
     rows = [

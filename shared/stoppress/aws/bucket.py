@@ -49,7 +49,7 @@ class Listed:
 
 
 def read(site: str, file: str) -> StoredFile | None:
-    """A site's file, or None."""
+    """Return a site's file, or None."""
     try:
         answer = client("s3").get_object(Bucket=bucket_name(), Key=f"{site}/{file}")
     except ClientError as error:
@@ -57,16 +57,15 @@ def read(site: str, file: str) -> StoredFile | None:
             return None
         raise
     metadata = answer["Metadata"]
-    if "changed" not in metadata:
-        return StoredFile(answer["Body"].read(), answer["ETag"], answer["LastModified"], ours=False)
-    whole = metadata.get("whole")
+    ours, whole = "changed" in metadata, metadata.get("whole")
     return StoredFile(
         answer["Body"].read(),
         answer["ETag"],
-        parse(metadata["changed"]),
+        parse(metadata["changed"]) if ours else answer["LastModified"],
         metadata.get("config", ""),
         metadata.get("form", ""),
         parse(whole) if whole else None,
+        ours,
     )
 
 
@@ -105,7 +104,7 @@ def write(
 
 
 def listed(site: str) -> Iterator[Listed]:
-    """All files in a site's folder, by name."""
+    """Yield all files in a site's folder, by name."""
     pages = client("s3").get_paginator("list_objects_v2").paginate(Bucket=bucket_name(), Prefix=f"{site}/")
     for row in (row for page in pages for row in page.get("Contents", [])):
         yield Listed(row["Key"].removeprefix(f"{site}/"), row["ETag"], row["LastModified"])

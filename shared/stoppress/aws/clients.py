@@ -4,16 +4,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cache, wraps
-from typing import Any, TypeVar
+from typing import Any
 
 import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError
 
 from stoppress.primitives.deadline import NEVER, Deadline
-
-_Answer = TypeVar("_Answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,16 +25,8 @@ class Limits:
 
     @property
     def attempt_s(self) -> float:
-        """Seconds that the longest attempt can take, plus one second for the handler."""
+        """Return seconds that the longest attempt can take, plus one second for the handler."""
         return self.connect_s + self.read_s + 1
-
-    @property
-    def hanging_call_s(self) -> float:
-        """Seconds that a call can take if the service accepts no connection, or accepts one and never answers.
-
-        Between attempts botocore waits at most 1, 2, 4 … seconds.
-        """
-        return self.attempts * max(self.connect_s, self.read_s) + (1 << self.attempts - 1) - 1
 
 
 # These services answer in tens of milliseconds. A webhook's sender waits for three calls to them.
@@ -62,26 +53,32 @@ class OutOfTime(BotoCoreError):
 _deadline: ContextVar[Deadline] = ContextVar("deadline", default=NEVER)
 
 
-def in_time(handler: Callable[[Any, Any], _Answer]) -> Callable[[Any, Any], _Answer]:
-    """Decorate a Lambda handler, so that slow AWS services cannot make it run into its time-out.
+def in_time(
+    reserve_seconds: float = 0,
+) -> Callable[[Callable[[Any, datetime, Deadline], Any]], Callable[[Any, Any], Any]]:
+    """Decorate a Lambda handler, which gets the event, the time, and a deadline this long before Lambda ends the function.
 
     A client raises OutOfTime instead of an attempt that might outlast the function. The handler then has time for its fallbacks.
     """
 
-    @wraps(handler)
-    def timed(event: Any, context: Any) -> _Answer:
-        token = _deadline.set(Deadline(context.get_remaining_time_in_millis))
-        try:
-            return handler(event, context)
-        finally:
-            _deadline.reset(token)
+    def decorate(handler: Callable[[Any, datetime, Deadline], Any]) -> Callable[[Any, Any], Any]:
+        @wraps(handler)
+        def timed(event: Any, context: Any) -> Any:
+            remaining_ms = context.get_remaining_time_in_millis
+            token = _deadline.set(Deadline(remaining_ms))
+            try:
+                return handler(event, datetime.now(UTC), Deadline(remaining_ms, reserve_seconds))
+            finally:
+                _deadline.reset(token)
 
-    return timed
+        return timed
+
+    return decorate
 
 
 @contextmanager
 def leaving(seconds: float) -> Iterator[None]:
-    """Keeps these seconds for the work after the block: in the block, an attempt that might use them raises OutOfTime."""
+    """Keep these seconds for the work after the block: in the block, an attempt that might use them raises OutOfTime."""
     before = _deadline.get()
     token = _deadline.set(Deadline(lambda: before.seconds_left * 1_000, seconds))
     try:
@@ -92,7 +89,7 @@ def leaving(seconds: float) -> Iterator[None]:
 
 @cache
 def client(service: str) -> Any:
-    """The client of an AWS service, made at its first use, so that a cold start makes only the needed ones."""
+    """Return the client of an AWS service, made at its first use, so that a cold start makes only the needed ones."""
     limits = LIMITS.get(service, _OTHERS)
     config = Config(
         connect_timeout=limits.connect_s,

@@ -57,7 +57,7 @@ def _default(field: Field[Any]) -> Any:
 
 
 def _converters(hint: Any) -> tuple[_Convert, _Convert]:
-    """How values of a type are written and read."""
+    """Return how values of a type are written and read."""
     kinds = [kind for kind in get_args(hint) if kind is not NoneType] if isinstance(hint, UnionType) else [hint]
     kind, of = get_origin(kinds[0]) or kinds[0], get_args(kinds[0])
     if len(kinds) > 1:

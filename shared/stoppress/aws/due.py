@@ -4,10 +4,9 @@ A query of a partition up to now finds what is due, for one site or for ten thou
 it. It stays until the work is done: `roll_window` deletes it then, or moves it to a later instant.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from stoppress.aws import table
 from stoppress.aws.items import file_pk, read_news
@@ -68,29 +67,14 @@ def reconciliation(at: datetime) -> Put:
     return Due(SITES, at, f"{RECONCILIATION}#").put
 
 
-def until(kind: str, now: datetime) -> Iterator[Due]:
-    """Yield the records of a kind that are due, the oldest first."""
-    return _read(kind, exact(now) + "~")
+def every(kind: str, until: datetime | None = None) -> Iterator[Due]:
+    """Yield the records of a kind, the oldest first; with `until` only those that are due by then.
 
-
-def every(kind: str) -> Iterator[Due]:
-    """Yield all records of a kind, the oldest first."""
-    return _read(kind, None)
-
-
-def _read(kind: str, below: str | None) -> Iterator[Due]:
-    """Read records eventually consistent, for half the price: one that is missed is there in the next minute."""
-    for item in table.query(kind, below=below, consistent=False):
+    They are read eventually consistent, for half the price: one that is missed is there in the next minute.
+    """
+    for item in table.query(kind, below=exact(until) + "~" if until else None, consistent=False):
         at, _, name = item["sk"].partition("#")
         yield Due(kind, parse(at), name)
-
-
-def changed_site(record: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Return host and due record of a changed site from a stream record of `current`; None for any other stream record."""
-    host = record["Keys"]["pk"]["S"].removeprefix("site#")
-    if host == record["Keys"]["pk"]["S"]:
-        return None
-    return host, configuration(host, parse(record["NewImage"]["due"]["S"])).item["sk"]
 
 
 def write(put: Put) -> None:

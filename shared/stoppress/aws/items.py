@@ -28,6 +28,8 @@ Item: TypeAlias = dict[str, Any]
 QUARANTINE_KEPT = timedelta(days=30)
 # DynamoDB's TTL removes a news entry this long after it expired, in case roll_window missed the entry.
 EXPIRED_KEPT = timedelta(days=1)
+# Who sent an event, if it was no source.
+_ORIGINS = {"audit": "the webhook never came; the audit found it", "import": "imported"}
 # How long `stoppress explain` can show what happened to a page.
 STORY_KEPT = timedelta(days=90)
 # Partition of the item that roll_window writes each minute. The filter of the stream in template.yaml names it too.
@@ -39,57 +41,52 @@ QUARANTINED_CHARACTERS_MAX = 50_000
 
 
 def article_key(site: str, name: str) -> tuple[str, str]:
-    """Key of an article; its name is `<source>#<id>`."""
+    """Return the key of an article; its name is `<source>#<id>`."""
     return f"article#{site}#{name}", "-"
 
 
 def claim_key(site: str, url: str) -> tuple[str, str]:
-    """Key of the claim on a URL."""
+    """Return the key of the claim on a URL."""
     return f"url#{site}#{key_of(url)}", "-"
 
 
 def last_event_key(site: str) -> tuple[str, str]:
-    """Key of the item with the time of a site's last event."""
+    """Return the key of the item with the time of a site's last event."""
     return places_pk(site), "last-event"
 
 
 def waiting_key(site: str, url: str, name: str) -> tuple[str, str]:
-    """Key of the event of an article that waits until a URL is free."""
+    """Return the key of the event of an article that waits until a URL is free."""
     return claim_key(site, url)[0], f"waiting#{name}"
 
 
 def file_pk(site: str, file: str) -> str:
-    """Partition of a file's entries; the index's partition holds the commit marks of all files."""
+    """Return the partition of a file's entries; the index's partition holds the commit marks of all files."""
     return f"file#{site}/{file}"
 
 
 def places_pk(site: str) -> str:
-    """Partition of a site's series, and of the state that roll_window and reconcile_sites store."""
+    """Return the partition of a site's series, and of the time of its last event."""
     return f"places#{site}"
 
 
-def configuration_key(site: str) -> tuple[str, str]:
-    """Key of the configuration that a site's files were last written with."""
-    return places_pk(site), "configuration"
-
-
 def due_pk(site: str) -> str:
-    """Partition of a site's due records: held articles and emptied files, by the instant at which to handle them."""
+    """Return the partition of a site's due records: held articles and emptied files, by the instant at which to handle them."""
     return f"due#{site}"
 
 
 def quarantine_pk(site: str) -> str:
-    """Partition of the events that could not be applied."""
+    """Return the partition of the events that could not be applied."""
     return f"quarantine#{site}"
 
 
 def story_pk(site: str, url: str) -> str:
-    """Partition of a page's story: what events did to it."""
+    """Return the partition of a page's story: what events did to it."""
     return f"story#{site}#{key_of(url)}"
 
 
 def file_of(pk: str) -> tuple[str, str]:
-    """Site and file of a partition `file#<site>/<file>`. Raises ValueError for any other partition."""
+    """Return site and file of a partition `file#<site>/<file>`. Raises ValueError for any other partition."""
     kind, _, rest = pk.partition("#")
     site, _, file = rest.partition("/")
     if kind != "file" or not site or not file:
@@ -97,27 +94,8 @@ def file_of(pk: str) -> tuple[str, str]:
     return site, file
 
 
-def is_heartbeat(record: Mapping[str, Any]) -> bool:
-    """Whether a stream record is roll_window's heartbeat."""
-    return bool(record["Keys"]["pk"]["S"] == HEARTBEAT)
-
-
-def changed_entry(record: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Sort key and URL of the entry in a stream record; for a mark, the file's name twice.
-
-    None if the sort key does not end with the URL's hash. Only the URL of the record's images is used, because a redriven
-    record may be older than the file. The URL cannot be outdated, because the sort key has its hash.
-    """
-    sk = record["Keys"]["sk"]["S"]
-    if file_of(record["Keys"]["pk"]["S"])[1] == INDEX_FILE:
-        return sk, sk
-    image = {**record.get("OldImage", {}), **record.get("NewImage", {})}
-    loc = image.get("loc", {}).get("S", "")
-    return (sk, loc) if sk.endswith(key_of(loc)) else None
-
-
 def entry_key(site: str, entry: "EntryKey") -> tuple[str, str]:
-    """Key of an entry in its file's partition."""
+    """Return the key of an entry in its file's partition."""
     return _entry_key(site, entry.file, key_of(entry.url), entry.published)
 
 
@@ -126,12 +104,12 @@ def _entry_key(site: str, file: str, sk: str, published: datetime | None = None)
 
 
 def due_sk(release: datetime, name: str) -> str:
-    """Sort key of the record that is due at an instant."""
+    """Return sort key of the record that is due at an instant."""
     return f"{exact(release)}#{name}"
 
 
 def article_item(article: "Article") -> Item:
-    """The item of an article. If its newest event set the date, `dated_order` is True: this keeps most items below 1 KB."""
+    """Return the item of an article. If its newest event set the date, `dated_order` is True: this keeps most items below 1 KB."""
     is_same = article.dated_order == article.order
     without = ("site", "name", "dated_order") if is_same else ("site", "name")
     item = to_item(article, article_key(article.site, article.name), without=without)
@@ -159,7 +137,7 @@ def read_claim(item: Mapping[str, Any], url: str) -> "Claim":
 
 
 def waiting_item(event: "ArticleEvent") -> Item:
-    """The event of an article that waits until its URL is free."""
+    """Return the event of an article that waits until its URL is free."""
     from stoppress.model.event import to_message
 
     assert event.url
@@ -168,14 +146,8 @@ def waiting_item(event: "ArticleEvent") -> Item:
 
 
 def general_item(site: str, file: str, entry: GeneralEntry) -> Item:
-    """The item of a page in a shard."""
+    """Return the item of a page in a shard."""
     return to_item(entry, _entry_key(site, file, key_of(entry.loc)))
-
-
-def departed_item(site: str, entry: "EntryKey") -> Item:
-    """What a page leaves behind in its shard: a hash of its URL, so that the other pages no longer list it as an alternate."""
-    pk, sk = entry_key(site, entry)
-    return {"pk": pk, "sk": sk}
 
 
 def read_general(item: Mapping[str, Any]) -> GeneralEntry | None:
@@ -184,7 +156,7 @@ def read_general(item: Mapping[str, Any]) -> GeneralEntry | None:
 
 
 def news_item(site: str, place: Place, entry: NewsEntry) -> Item:
-    """The item of an article in a news sitemap."""
+    """Return the item of an article in a news sitemap."""
     key = _entry_key(site, place.file, key_of(entry.loc), entry.published)
     ttl = epoch_seconds(window_end(entry.published) + EXPIRED_KEPT)
     return to_item(entry, key, place=[place.series, place.number, place.size_bytes], ttl=ttl)
@@ -200,7 +172,7 @@ def read_news_place(item: Mapping[str, Any]) -> Place:
 
 
 def mark_item(site: str, mark: Mark) -> Item:
-    """The commit mark of a file, in the index's partition."""
+    """Return the commit mark of a file, in the index's partition."""
     return to_item(mark, (file_pk(site, INDEX_FILE), mark.file), without=("file",))
 
 
@@ -209,7 +181,7 @@ def read_mark(item: Mapping[str, Any]) -> Mark:
 
 
 def series_item(site: str, series: Series) -> Item:
-    """The used places of a series: entries and bytes of each file."""
+    """Return the used places of a series: entries and bytes of each file."""
     return to_item(series, (places_pk(site), series.name), without=("name",))
 
 
@@ -223,7 +195,7 @@ def series_files(series: Series) -> list[str]:
 
 
 def due_item(site: str, release: datetime, name: str, message: str, *, queue: str) -> Item:
-    """A message for a queue (`articles` or `rewrites`), to be sent at the instant `release`."""
+    """Return a message for a queue (`articles` or `rewrites`), to be sent at the instant `release`."""
     return {"pk": due_pk(site), "sk": due_sk(release, name), "queue": queue, "message": message}
 
 
@@ -244,7 +216,7 @@ def quarantine_item(site: str, identity: str, reason: str, event: str, now: date
 
 
 def is_kept(item: Item, now: datetime) -> bool:
-    """Whether an item's time to live has not ended. DynamoDB may take days to delete an expired item.
+    """Return True if an item's time to live has not ended. DynamoDB may take days to delete an expired item.
 
     An item without a time to live is kept.
     """
@@ -252,34 +224,19 @@ def is_kept(item: Item, now: datetime) -> bool:
 
 
 def story_item(event: "ArticleEvent", url: str, outcome: str, reason: str, now: datetime) -> Item:
-    """A line of a page's story: an event and its outcome. A repeated message writes the same line again."""
-    return _present(
-        {
-            "pk": story_pk(event.site, url),
-            "sk": f"{exact(event.received_at or now)}#{event.name}#{outcome}",
-            "url": url,
-            "action": event.action,
-            "said_at": event.timestamp and exact(event.timestamp),
-            "names": event.url if event.url and event.url != url else None,
-            "received_at": exact(event.received_at or now),
-            "outcome": outcome,
-            "reason": "; ".join(filter(None, (_origin(event), reason))) or None,
-            "ttl": epoch_seconds(now + STORY_KEPT),
-        }
-    )
-
-
-_ORIGINS = {
-    "audit": "the webhook never came; the audit found it",
-    "import": "imported",
-}
-
-
-def _origin(event: "ArticleEvent") -> str:
-    """Who sent the event, if it was no source; empty otherwise."""
-    by = (event.delivery or "").partition(":")[0]
-    return _ORIGINS.get(by, "")
-
-
-def _present(item: Item) -> Item:
+    """Return a line of a page's story: an event and its outcome. A repeated message writes the same line again."""
+    received_at = exact(event.received_at or now)
+    origin = _ORIGINS.get((event.delivery or "").partition(":")[0], "")
+    item = {
+        "pk": story_pk(event.site, url),
+        "sk": f"{received_at}#{event.name}#{outcome}",
+        "url": url,
+        "action": event.action,
+        "said_at": event.timestamp and exact(event.timestamp),
+        "names": event.url if event.url and event.url != url else None,
+        "received_at": received_at,
+        "outcome": outcome,
+        "reason": "; ".join(filter(None, (origin, reason))) or None,
+        "ttl": epoch_seconds(now + STORY_KEPT),
+    }
     return {name: value for name, value in item.items() if value is not None}

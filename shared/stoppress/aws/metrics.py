@@ -1,4 +1,4 @@
-"""Metrics in CloudWatch's embedded metric format: CloudWatch Logs extracts them from printed lines.
+"""Metrics in CloudWatch's embedded metric format, which CloudWatch Logs extracts from printed lines; and the stack's alarms.
 
 CloudWatch bills a custom metric for each hour in which it is reported. So a count of zero is not reported. A count that no alarm
 watches becomes a metric only in a stack with a dashboard. The log has every count above zero.
@@ -9,7 +9,9 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TypeAlias
+from typing import Any, TypeAlias
+
+from stoppress.aws.clients import client
 
 # Metrics without a dimension. All functions report the same metric, so that one alarm watches them all.
 OF_THE_STACK = ("NeedsAttention", "SitesFailing", "WorkFailed")
@@ -47,3 +49,9 @@ def publish(values: Mapping[str, Value]) -> None:
     about = {"Timestamp": int(datetime.now(UTC).timestamp() * 1000), "CloudWatchMetrics": definitions}
     line = {"message": "counts", "service": os.environ["POWERTOOLS_SERVICE_NAME"], **reported}
     sys.stdout.write(json.dumps(line | ({"_aws": about} if definitions else {})) + "\n")
+
+
+def firing_alarms(prefix: str) -> list[dict[str, Any]]:
+    """Return the alarms in ALARM whose names begin with `prefix`, as DescribeAlarms returns them: 100 at most."""
+    answer = client("cloudwatch").describe_alarms(AlarmNamePrefix=prefix, StateValue="ALARM", MaxRecords=100)
+    return list(answer["MetricAlarms"])

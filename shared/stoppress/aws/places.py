@@ -1,4 +1,4 @@
-"""Reserves and returns places in the files of a series, by conditional writes of the series' item."""
+"""Reserve and return places in the files of a series."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -16,7 +16,7 @@ ATTEMPTS_MAX = 10
 
 
 def reserve(host: str, name: str, wants: Sequence[Want], shard_size: int) -> list[Place]:
-    """A place in the series for each of `wants`, in their order. Raises Conflict."""
+    """Return a place in the series for each of `wants`, in their order. Raises Conflict."""
     for attempt in range(ATTEMPTS_MAX):
         series, places = _series(host, name).reserve(wants, entries_max_of(name, shard_size))
         if _keep_series(host, series):

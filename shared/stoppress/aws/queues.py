@@ -3,11 +3,11 @@
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from stoppress.aws.clients import client
 from stoppress.primitives.instants import exact, parse
@@ -15,6 +15,8 @@ from stoppress.primitives.instants import exact, parse
 if TYPE_CHECKING:
     from stoppress.aws.refusals import Report
     from stoppress.model.event import ArticleEvent, Incomplete
+
+Record: TypeAlias = Mapping[str, Any]
 
 # SQS: at most 10 messages and 1,048,576 bytes in a call, less some bytes for the envelope.
 BATCH_MESSAGES_MAX = 10
@@ -44,6 +46,11 @@ class RewriteRequest:
     checks_all: bool = False
     entries: frozenset[tuple[str, str]] | None = None
 
+    @property
+    def path(self) -> tuple[str, str]:
+        """Return the site and the file."""
+        return self.site, self.file
+
     def message(self) -> str:
         fields: dict[str, Any] = {"site": self.site, "file": self.file}
         fields |= {"release": exact(self.release)} if self.release else {}
@@ -67,30 +74,22 @@ class AllFiles:
 
 def read_request(message: str) -> RewriteRequest | AllFiles:
     """Read a message of the rewrites queue. Raises ValueError."""
-    fields = _fields(message)
-    return (
-        AllFiles(fields["site"], fields["due"], fields.get("below", "")) if "all_files" in fields else _rewrite(fields)
-    )
+    try:
+        fields = json.loads(message)
+        if "all_files" in fields:
+            return AllFiles(str(fields["site"]), str(fields["due"]), str(fields.get("below", "")))
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise _no_file(error) from None
+    return read_rewrite(message)
 
 
 def read_rewrite(message: str) -> RewriteRequest:
     """Read a message for one file. Raises ValueError."""
-    return _rewrite(_fields(message))
-
-
-def _rewrite(fields: Mapping[str, Any]) -> RewriteRequest:
-    try:
-        release = parse(fields["release"]) if fields.get("release") else None
-        return RewriteRequest(str(fields["site"]), str(fields["file"]), release, fields.get("checks_all") is True)
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise _no_file(error) from None
-
-
-def _fields(message: str) -> dict[str, Any]:
     try:
         fields = json.loads(message)
-        return {str(name): value for name, value in fields.items()}
-    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        release = parse(fields["release"]) if fields.get("release") else None
+        return RewriteRequest(str(fields["site"]), str(fields["file"]), release, fields.get("checks_all") is True)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise _no_file(error) from None
 
 
@@ -133,38 +132,45 @@ def send_again(queue_url: str, messages: Sequence[str]) -> None:
 
 
 def messages_in(queue_url: str) -> int:
-    """The number of a queue's messages: visible, being handled, and delayed. SQS counts approximately."""
+    """Return the number of a queue's messages: visible, being handled, and delayed. SQS counts approximately."""
     names = [f"ApproximateNumberOfMessages{state}" for state in ("", "NotVisible", "Delayed")]
     answer = client("sqs").get_queue_attributes(QueueUrl=queue_url, AttributeNames=names)
     return sum(int(answer["Attributes"][name]) for name in names)
 
 
-def retry_later(
-    queue_url: str, records: Iterable[Mapping[str, Any]], delay_max_seconds: int = RETRY_DELAY_MAX_SECONDS
-) -> list[Exception]:
-    """Have failed messages come back after 10 s, 20 s, 40 s and so on. The queue's visibility timeout is several minutes.
+def report_failed(
+    queue_url: str,
+    records: Sequence[Record],
+    warn: Callable[..., None],
+    delay_max_seconds: int = RETRY_DELAY_MAX_SECONDS,
+) -> dict[str, list[dict[str, str]]]:
+    """Return a handler's answer for failed messages, and have them come back after 10 s, 20 s, 40 s and so on.
 
-    Returns the errors for the log. A message with an error comes back when its visibility timeout ends.
+    The queue's visibility timeout is several minutes. A message whose delay cannot be set comes back when that ends; `warn` logs it.
     """
-    failures: list[Exception] = []
     for record in records:
-        delay = min(retry_delay_seconds(receive_count(record)), delay_max_seconds)
+        delay = min(retry_delay_seconds(_receive_count(record)), delay_max_seconds)
         try:
             client("sqs").change_message_visibility(
                 QueueUrl=queue_url, ReceiptHandle=record["receiptHandle"], VisibilityTimeout=delay
             )
         except Exception as error:  # noqa: BLE001 - the other messages must still be delayed
-            failures.append(error)
-    return failures
+            warn("not delayed", reason=repr(error))
+    return {"batchItemFailures": [{"itemIdentifier": record["messageId"]} for record in records]}
 
 
-def receive_count(record: Mapping[str, Any]) -> int:
-    """How often a queue delivered a message, this delivery included."""
+def most_delivered_first(records: Iterable[Record]) -> list[Record]:
+    """Return messages in this order, because one that is postponed each time would become a dead letter."""
+    return sorted(records, key=_receive_count, reverse=True)
+
+
+def _receive_count(record: Record) -> int:
+    """Return how often a queue delivered a message, this delivery included."""
     return int(record["attributes"]["ApproximateReceiveCount"])
 
 
 def retry_delay_seconds(receives: int) -> int:
-    """The delay before a message that was received `receives` times is tried again."""
+    """Return the delay before a message that was received `receives` times is tried again."""
     return min(RETRY_DELAY_MAX_SECONDS, 10 << min(receives - 1, 10))
 
 

@@ -8,11 +8,14 @@ refusal. A new refusal overwrites the oldest one when all SLOTS are used. A repo
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from itertools import groupby
 from typing import Any, Literal, TypeAlias
 
+from stoppress.aws import table
+from stoppress.aws.codec import from_item, to_item
+from stoppress.aws.items import is_kept
 from stoppress.primitives.instants import epoch_seconds, exact, parse
 
 # How long a refusal is kept: as long as a page's story.
@@ -41,7 +44,7 @@ class Refusal:
     at: datetime
     source: str
     outcome: Outcome
-    reason: str
+    reason: str = ""
     id: str = ""
     url: str = ""
     delivery: str = ""
@@ -75,8 +78,9 @@ class Report:
     unverified: int = 0
 
     def message(self) -> str:
-        """The message for the articles queue: JSON in ASCII, with long texts cut."""
-        texts = [_texts(refusal) for refusal in self.refusals]
+        """Return the message for the articles queue: JSON in ASCII, with long texts cut."""
+        refusals = [asdict(_cut(refusal)) for refusal in self.refusals]
+        texts = [{name: fields[name] for name in ("outcome", *BYTES_MAX) if fields[name]} for fields in refusals]
         fields: dict[str, Any] = {"site": self.site, "source": self.source, "at": exact(self.at), FIELD: texts}
         return json.dumps(fields | ({"unverified": self.unverified} if self.unverified else {}))
 
@@ -85,7 +89,7 @@ def read_report(document: Mapping[str, Any]) -> Report:
     """Read the JSON of a message that `Report.message` wrote. Raises ValueError."""
     try:
         at, source = parse(document["at"]), str(document["source"])
-        refusals = tuple(_refusal(source, at, texts) for texts in document[FIELD])
+        refusals = tuple(from_item(Refusal, texts, source=source, at=at) for texts in document[FIELD])
         return Report(
             site=str(document["site"]),
             source=source,
@@ -107,12 +111,10 @@ def keep(reports: Iterable[Report]) -> None:
 
 
 def read(site: str, number: int, now: datetime) -> list[Refusal]:
-    """The newest refusals of a site, at most `number`, newest first. Those past their time to live are left out.
+    """Return the newest refusals of a site, at most `number`, newest first. Those past their time to live are left out.
 
     The sort keys order a day's refusals by source and slot. So whole days are read, newest first, until there are enough.
     """
-    from stoppress.aws.items import is_kept
-
     kept = ((item, refusal) for item, refusal in stored(site) if is_kept(item, now))
     refusals: list[Refusal] = []
     for _, of_day in groupby(kept, key=lambda each: each[0]["sk"].partition("#")[0]):
@@ -123,48 +125,37 @@ def read(site: str, number: int, now: datetime) -> list[Refusal]:
 
 
 def stored(site: str) -> Iterator[tuple[dict[str, Any], Refusal]]:
-    """The items with refusals of a site, newest day first, each with its refusal. Some may be past their time to live."""
-    for item in _items(site):
-        if not _is_count(item):
-            yield item, _refusal(item["sk"].split("#")[1], parse(item["at"]), item)
-
-
-def counts(site: str) -> list[Count]:
-    """The counts of each day and source of a site, newest day first."""
-    return sorted(
-        map(_count, filter(_is_count, _items(site))), key=lambda count: (count.day, count.source), reverse=True
-    )
+    """Yield the items with refusals of a site, newest day first, each with its refusal. Some may be past their time to live."""
+    for item in table.query(refused_pk(site), consistent=False, newest_first=True):
+        if "at" in item:  # the others are counts
+            yield item, from_item(Refusal, item, source=item["sk"].split("#")[1])
 
 
 def counts_of_day(site: str, day: date, sources: Iterable[str]) -> list[Count]:
-    """The counts of one day, without sources that have none. 100 sources take one read."""
-    from stoppress.aws import table
-
+    """Return the counts of one day, without sources that have none. 100 sources take one read."""
     keys = [(refused_pk(site), f"{day}#{source}") for source in sources]
-    return [_count(item) for item in table.get_many(keys, consistent=False).values()]
+    items = table.get_many(keys, consistent=False)
+    return [from_item(Count, item, day=str(day), source=sk.split("#")[1]) for (_, sk), item in items.items()]
 
 
 def refused_pk(site: str) -> str:
-    """Partition of a site's refusals."""
+    """Return the partition of a site's refusals."""
     return f"refused#{site}"
 
 
 def _keep_day(site: str, source: str, day: str, reports: Sequence[Report]) -> None:
-    from stoppress.aws import table  # imported here: receive_webhook only sends reports, and needs no table
-
     refusals = [refusal for report in reports for refusal in report.refusals]
     key = refused_pk(site), f"{day}#{source}"
     ttl = epoch_seconds(max(report.at for report in reports) + KEPT)
     first = _count_more(key, len(refusals), sum(report.unverified for report in reports), ttl)
     # If there are more than SLOTS refusals, the last SLOTS stay.
     slots = {number % SLOTS: refusal for number, refusal in enumerate(refusals, first)}
-    table.put_many([_item(key, slot, refusal, ttl) for slot, refusal in slots.items()])
+    keys = {slot: (key[0], f"{key[1]}#{slot:02}") for slot in slots}
+    table.put_many([to_item(_cut(slots[slot]), keys[slot], without=("source",), ttl=ttl) for slot in slots])
 
 
 def _count_more(key: tuple[str, str], refused: int, unverified: int, ttl: int) -> int:
     """Add to the counts of a day. Returns how many refusals the day had before. Raises Conflict."""
-    from stoppress.aws import table
-
     for attempt in range(1, _ATTEMPTS_MAX + 1):
         item = table.get(*key) or {}
         before = int(item.get("refused", 0))
@@ -178,43 +169,10 @@ def _count_more(key: tuple[str, str], refused: int, unverified: int, ttl: int) -
     raise table.Conflict(f"other writers changed the counts {key} in each of {_ATTEMPTS_MAX} attempts")
 
 
-def _item(key: tuple[str, str], slot: int, refusal: Refusal, ttl: int) -> dict[str, Any]:
-    return {"pk": key[0], "sk": f"{key[1]}#{slot:02}", "at": exact(refusal.at), **_texts(refusal), "ttl": ttl}
-
-
-def _items(site: str) -> Iterator[dict[str, Any]]:
-    from stoppress.aws import table
-
-    return table.query(refused_pk(site), consistent=False, newest_first=True)
-
-
-def _is_count(item: Mapping[str, Any]) -> bool:
-    return "at" not in item
-
-
-def _count(item: Mapping[str, Any]) -> Count:
-    day, source = item["sk"].split("#")
-    return Count(day=day, source=source, refused=int(item["refused"]), unverified=int(item["unverified"]))
-
-
-def _refusal(source: str, at: datetime, texts: Mapping[str, Any]) -> Refusal:
-    outcome: Outcome = "ignored" if texts["outcome"] == "ignored" else "refused"
-    return Refusal(
-        at=at,
-        source=source,
-        outcome=outcome,
-        reason=str(texts.get("reason", "")),
-        id=str(texts.get("id", "")),
-        url=str(texts.get("url", "")),
-        delivery=str(texts.get("delivery", "")),
-    )
-
-
-def _texts(refusal: Refusal) -> dict[str, str]:
-    """The texts of a refusal that are not empty, each cut. DynamoDB refuses lone surrogates, which become question marks."""
+def _cut(refusal: Refusal) -> Refusal:
+    """Cut the texts of a refusal. DynamoDB refuses lone surrogates, which become question marks."""
     texts = {name: getattr(refusal, name).encode(errors="replace")[:size] for name, size in BYTES_MAX.items()}
-    fields = {name: text.decode(errors="ignore") for name, text in texts.items()} | {"outcome": refusal.outcome}
-    return {name: text for name, text in fields.items() if text}
+    return replace(refusal, **{name: text.decode(errors="ignore") for name, text in texts.items()})
 
 
 def _day(at: datetime) -> str:

@@ -34,7 +34,7 @@ _cache: dict[str, tuple[datetime, str | NoSecret]] = {}
 
 
 def load(name: str, age_max: timedelta = CACHE_AGE_MAX) -> list[str]:
-    """The secrets under a name: one, or several during a rotation. They were read at most `age_max` ago.
+    """Return the secrets under a name: one, or several during a rotation. They were read at most `age_max` ago.
 
     Raises NoSecret. A missing secret is cached as missing for MISSING_AGE_MAX.
     """
@@ -47,12 +47,12 @@ def load(name: str, age_max: timedelta = CACHE_AGE_MAX) -> list[str]:
 
 
 def load_text(name: str) -> str:
-    """The whole text of a secret, read at most CACHE_AGE_MAX ago. Raises NoSecret."""
+    """Return the whole text of a secret, read at most CACHE_AGE_MAX ago. Raises NoSecret."""
     return _text(f"{os.environ['SECRETS_PATH']}/{name}", CACHE_AGE_MAX)
 
 
 def is_there(name: str) -> bool:
-    """Whether the secret under a name exists and is not about to be deleted. Does not read its value."""
+    """Return True if the secret under a name exists and is not about to be deleted. Does not read its value."""
     try:
         answer = client("secretsmanager").describe_secret(SecretId=f"{os.environ['SECRETS_PATH']}/{name}")
     except ClientError as error:
@@ -63,7 +63,7 @@ def is_there(name: str) -> bool:
 
 
 def split(text: str) -> list[str]:
-    """The secrets of a text: separated by white space, or a JSON list if they contain white space.
+    """Return the secrets of a text: separated by white space, or a JSON list if they contain white space.
 
     Raises ValueError.
     """
@@ -91,7 +91,7 @@ def forget() -> None:
 
 
 def _text(full_name: str, age_max: timedelta) -> str:
-    """The text of a secret, from the cache or from Secrets Manager. Raises NoSecret."""
+    """Return the text of a secret, from the cache or from Secrets Manager. Raises NoSecret."""
     now = datetime.now(UTC)
     read_at, known = _cache.get(full_name, (now, None))
     age = now - read_at

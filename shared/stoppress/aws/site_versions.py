@@ -61,35 +61,33 @@ def put(text: str, expected: int, author: str, now: datetime) -> int:
     else:
         polled = Delete(POLLS, site.host)
     watch = [due.silence(site.host, now + timedelta(hours=hours))] if (hours := site.silent_after_hours) else []
-    content = {"document": text}
-    return _write(site.host, expected, content, {}, author, now, [*listed, polled, *watch])
+    return _write(site.host, expected, {"document": text}, author, now, [*listed, polled, *watch])
 
 
 def put_unchecked(host: str, text: str, expected: int, author: str, now: datetime) -> int:
     """Write a document that may be unreadable, as somebody who writes the items by hand. Raises Replaced."""
     listed = {"pk": SITES, "sk": host, "rev": expected + 1, "digest": _digest(text)}
-    return _write(host, expected, {"document": text}, {}, author, now, [Put(listed, guarded=False)])
+    return _write(host, expected, {"document": text}, author, now, [Put(listed, guarded=False)])
 
 
 def remove(host: str, expected: int, author: str, now: datetime, *, deletes_files: bool) -> int:
     """Write the removal of a site as its next version, and return its number. Raises Replaced."""
     flags = {"removed": True} | ({"deletes_files": True} if deletes_files else {})
-    return _write(host, expected, flags, flags, author, now, [Delete(SITES, host), Delete(POLLS, host)])
+    return _write(host, expected, flags, author, now, [Delete(SITES, host), Delete(POLLS, host)])
 
 
 def _write(
     host: str,
     expected: int,
     content: Mapping[str, Any],
-    flags: Mapping[str, Any],
     author: str,
     now: datetime,
     others: list[Put | Delete],
 ) -> int:
     number = expected + 1
     version = {"pk": site_pk(host), "sk": version_sk(number), "at": exact(now), "author": author, **content}
-    current = {"pk": site_pk(host), "sk": CURRENT, "digest": _digest(str(content.get("document"))), **flags}
-    current["due"] = exact(now + NET_AFTER)
+    current = {"pk": site_pk(host), "sk": CURRENT, "digest": _digest(str(content.get("document")))}
+    current |= {"due": exact(now + NET_AFTER), **{name: flag for name, flag in content.items() if name != "document"}}
     try:
         table.transact(
             [Put(version), Put(current, expected or None), *others, due.configuration(host, now + NET_AFTER)]
@@ -100,15 +98,18 @@ def _write(
 
 
 def history(host: str) -> Iterator[Version]:
-    """Yield all versions of a site, the newest first."""
-    for item in table.query(site_pk(host), prefix="v", newest_first=True):
-        yield Version(int(item["sk"][1:]), parse(item["at"]), item["author"], item.get("document"))
+    """Return all versions of a site, the newest first."""
+    return map(_read, table.query(site_pk(host), prefix="v", newest_first=True))
 
 
 def version(host: str, number: int) -> Version | None:
     """Return one version, or None."""
     item = table.get(site_pk(host), version_sk(number))
-    return Version(number, parse(item["at"]), item["author"], item.get("document")) if item else None
+    return _read(item) if item else None
+
+
+def _read(item: Mapping[str, Any]) -> Version:
+    return Version(int(item["sk"][1:]), parse(item["at"]), item["author"], item.get("document"))
 
 
 def same_document(text: str, other: str) -> bool:

@@ -2,18 +2,18 @@
 
 The partition `site#<host>` has an item `current` with the number of the version in force, and an item for each version. A version
 never changes, so a function parses each only once. `aws.site_versions` writes them. The partition `sites` lists all sites, and
-`polls` those with feeds. Only `load_all` and `load_polled` read these two.
+`polls` those with feeds. Only `load_all` and `hosts` read these two.
 """
 
-import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from stoppress.aws.clients import client, leaving
+from stoppress.aws import table
+from stoppress.aws.clients import leaving
 from stoppress.model.site import HOST, BadConfiguration, Site, read_site
 
 # A function may use a replaced configuration for this long. What it wrote meanwhile, `rewrite.sitemaps` writes again.
@@ -27,8 +27,6 @@ READS_LEFT_S = 4.0
 CACHED_MAX = 2_000
 # An older version than the newest is in force while the newest cannot be read. A reader looks back this far.
 LOOK_BACK_MAX = 20
-# DynamoDB, quotas: at most 100 keys in a BatchGetItem.
-_BATCH_KEYS_MAX = 100
 
 SITES, POLLS = "sites", "polls"
 CURRENT = "current"
@@ -75,8 +73,8 @@ _NEVER = datetime.min.replace(tzinfo=UTC)
 _cache = Cache()
 
 
-def load(host: str, at_least: int = 0, age_max: timedelta = CACHE_AGE_MAX) -> Site:
-    """Return a site's configuration as it was at most `age_max` ago, and at least at version `at_least` if there is one.
+def load(host: str, age_max: timedelta = CACHE_AGE_MAX) -> Site:
+    """Return a site's configuration as it was at most `age_max` ago.
 
     While the newest version cannot be read, the version before it is in force, and `Site.fault` has the reason. If the table does not
     answer, the cached configuration is used, however old. Raises UnknownSite, and BadConfiguration if no version can be read.
@@ -84,8 +82,7 @@ def load(host: str, at_least: int = 0, age_max: timedelta = CACHE_AGE_MAX) -> Si
     if not HOST.fullmatch(host):
         raise UnknownSite(f"{host[:120]!r} is not a host name")
     read_at, current = _cache.current.get(host, (_NEVER, None))
-    is_new_enough = datetime.now(UTC) - read_at < (age_max if current else min(age_max, MISSED_AGE_MAX))
-    if not is_new_enough or (current and current.version < at_least):
+    if datetime.now(UTC) - read_at >= (age_max if current else min(age_max, MISSED_AGE_MAX)):
         try:
             with leaving(READS_LEFT_S):
                 current = read_current(host, consistent=not age_max)
@@ -99,10 +96,7 @@ def load(host: str, at_least: int = 0, age_max: timedelta = CACHE_AGE_MAX) -> Si
 
 def read_current(host: str, *, consistent: bool = True) -> Current | None:
     """Return the version in force; None for an unknown host. A strongly consistent read costs one unit, another one half a unit."""
-    key = {"pk": {"S": site_pk(host)}, "sk": {"S": CURRENT}}
-    item = (
-        client("dynamodb").get_item(TableName=os.environ["TABLE_NAME"], Key=key, ConsistentRead=consistent).get("Item")
-    )
+    item = table.get(site_pk(host), CURRENT, consistent=consistent)
     current = _current_of(item) if item else None
     _remember(_cache.current, host, (datetime.now(UTC), current))
     return current
@@ -114,19 +108,18 @@ def reload(host: str) -> Site | None:
     return None if current is None or current.is_removed else _in_force(host, current)
 
 
-def load_all() -> tuple[list[Site], list[BadSite]]:
-    """Return all sites that have a readable version, and those whose newest version cannot be read."""
-    return _load_listed(SITES)
-
-
-def load_polled() -> tuple[list[Site], list[BadSite]]:
-    """Return the sites with feeds, as `load_all` does."""
-    return _load_listed(POLLS)
+def load_all(partition: str = SITES) -> tuple[list[Site], list[BadSite]]:
+    """Return all sites that have a readable version, and those whose newest version cannot be read; with POLLS only sites with feeds."""
+    outcomes = _documents({item["sk"]: _current_of(item) for item in table.query(partition, consistent=False)})
+    good = [site for _, site in sorted(outcomes.items()) if isinstance(site, Site)]
+    bad = [BadSite(host, str(error)) for host, error in outcomes.items() if isinstance(error, BadConfiguration)]
+    bad += [BadSite(site.host, site.fault) for site in good if site.fault]
+    return good, sorted(bad, key=lambda site: site.host)
 
 
 def hosts() -> list[str]:
     """Return the hosts of all sites, with an eventually consistent query."""
-    return sorted(_read_list(SITES))
+    return [item["sk"] for item in table.query(SITES, consistent=False)]
 
 
 def forget() -> None:
@@ -147,60 +140,35 @@ def version_sk(number: int) -> str:
 
 def read_document(item: Mapping[str, Any], host: str) -> Site:
     """Parse the document of a version's item. Raises BadConfiguration."""
-    site = read_site(item["document"]["S"], int(item["sk"]["S"][1:]))
+    site = read_site(item["document"], int(item["sk"][1:]))
     if site.host != host:
         raise BadConfiguration(f"host: {site.host} is not {host}, the site that the version belongs to")
     return site
 
 
-def _load_listed(partition: str) -> tuple[list[Site], list[BadSite]]:
-    listed = sorted(_read_list(partition).items())
-    outcomes = {host: _cache.documents[host][1] for host, current in listed if _is_cached(host, current)}
-    missing = [(host, current) for host, current in listed if host not in outcomes]
-    outcomes |= _read_documents(dict(missing))
-    good = [site for _, site in sorted(outcomes.items()) if isinstance(site, Site)]
-    bad = [BadSite(host, str(error)) for host, error in outcomes.items() if isinstance(error, BadConfiguration)]
-    return good, sorted(
-        bad + [BadSite(site.host, site.fault) for site in good if site.fault], key=lambda site: site.host
-    )
-
-
-def _read_list(partition: str) -> dict[str, Current]:
-    """Return the versions in force by host. Without `table`, whose import would slow receive_webhook's cold start."""
-    query = {
-        "TableName": os.environ["TABLE_NAME"],
-        "KeyConditionExpression": "pk = :pk",
-        "ExpressionAttributeValues": {":pk": {"S": partition}},
-    }
-    listed: dict[str, Current] = {}
-    page: dict[str, Any] = {"LastEvaluatedKey": None}
-    while "LastEvaluatedKey" in page:
-        start = {"ExclusiveStartKey": page["LastEvaluatedKey"]} if page["LastEvaluatedKey"] else {}
-        page = client("dynamodb").query(**query, **start)
-        listed |= {item["sk"]["S"]: _current_of(item) for item in page["Items"]}
-    return listed
-
-
 def _in_force(host: str, current: Current) -> Site:
     """Return the newest readable version. Raises BadConfiguration."""
-    outcome = _cache.documents[host][1] if _is_cached(host, current) else _read_documents({host: current})[host]
+    outcome = _documents({host: current})[host]
     if isinstance(outcome, BadConfiguration):
         # Without the traceback, whose frames would keep the request in memory.
         raise BadConfiguration(str(outcome))
     return outcome
 
 
-def _is_cached(host: str, current: Current) -> bool:
-    return host in _cache.documents and _cache.documents[host][0] == current
-
-
-def _read_documents(wanted: Mapping[str, Current]) -> dict[str, Site | BadConfiguration]:
-    """Read, parse and cache the versions in force. Return them by host: the cache may be too small for all."""
-    keys = [(site_pk(host), version_sk(current.version)) for host, current in wanted.items()]
-    items = {item["pk"]["S"]: item for item in _get_many(keys)}
-    outcomes = {host: _parse(host, current, items.get(site_pk(host))) for host, current in wanted.items()}
-    for host, outcome in outcomes.items():
-        _remember(_cache.documents, host, (wanted[host], outcome))
+def _documents(current: Mapping[str, Current]) -> dict[str, Site | BadConfiguration]:
+    """Return the sites of the versions in force by host, or why they cannot be used. Those that are not cached are read and parsed."""
+    outcomes, missing = {}, {}
+    for host, version in current.items():
+        cached, outcome = _cache.documents.get(host, (None, None))
+        if outcome and cached == version:
+            outcomes[host] = outcome
+        else:
+            missing[host] = (site_pk(host), version_sk(version.version))
+    # A version never changes. But it may have been written a moment ago, so a single one is read strongly consistent.
+    items = table.get_many(missing.values(), consistent=len(missing) == 1) if missing else {}
+    for host, key in missing.items():
+        outcomes[host] = _parse(host, current[host], items.get(key))
+        _remember(_cache.documents, host, (current[host], outcomes[host]))
     return outcomes
 
 
@@ -209,9 +177,9 @@ def _parse(host: str, current: Current, item: Mapping[str, Any] | None) -> Site 
         return read_document(item or {}, host)
     except (BadConfiguration, KeyError) as error:
         fault = f"version {current.version} cannot be read: {error if item else 'it is missing'}"
-    numbers = range(max(1, current.version - LOOK_BACK_MAX), current.version)
-    earlier = _get_many([(site_pk(host), version_sk(number)) for number in numbers])
-    for before in sorted(earlier, key=lambda version: str(version["sk"]["S"]), reverse=True):
+    numbers = range(current.version - 1, max(0, current.version - 1 - LOOK_BACK_MAX), -1)
+    earlier = table.get_many([(site_pk(host), version_sk(number)) for number in numbers], consistent=False)
+    for _, before in sorted(earlier.items(), reverse=True):
         if "document" not in before:  # the site was removed at that time
             break
         try:
@@ -221,21 +189,8 @@ def _parse(host: str, current: Current, item: Mapping[str, Any] | None) -> Site 
     return BadConfiguration(fault)
 
 
-def _get_many(keys: Iterable[tuple[str, str]]) -> Iterator[dict[str, Any]]:
-    """Yield the items at these keys, eventually consistent: a version never changes. Absent items are left out."""
-    wanted = [{"pk": {"S": pk}, "sk": {"S": sk}} for pk, sk in keys]
-    name = os.environ["TABLE_NAME"]
-    while wanted:
-        batch, wanted = wanted[:_BATCH_KEYS_MAX], wanted[_BATCH_KEYS_MAX:]
-        # A version may have been written a moment ago, so a single one is read strongly consistent.
-        request = {name: {"Keys": batch, "ConsistentRead": len(batch) == 1}}
-        answer = client("dynamodb").batch_get_item(RequestItems=request)
-        yield from answer["Responses"].get(name, [])
-        wanted += answer.get("UnprocessedKeys", {}).get(name, {}).get("Keys", [])
-
-
 def _current_of(item: Mapping[str, Any]) -> Current:
-    return Current(int(item["rev"]["N"]), item["digest"]["S"], "removed" in item, "deletes_files" in item)
+    return Current(int(item["rev"]), item["digest"], "removed" in item, "deletes_files" in item)
 
 
 def _remember(cache: dict[str, Any], host: str, value: Any) -> None:

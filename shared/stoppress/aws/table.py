@@ -7,15 +7,17 @@ reads and decides again.
 import os
 import random
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 from botocore.exceptions import ClientError
 
 from stoppress.aws.clients import client
-from stoppress.aws.items import Item
+
+if TYPE_CHECKING:  # receive_webhook needs no entries; importing them would slow its cold start
+    from stoppress.aws.items import Item
 
 # DynamoDB: at most 100 keys in a BatchGetItem. (A transaction also takes 100 items; ours have fewer than 50.)
 BATCH_KEYS_MAX = 100
@@ -29,8 +31,6 @@ _BUSY = {"ConditionalCheckFailed", "TransactionConflict"}
 # Cancellation reasons of a throttled transaction. botocore retries a throttled call, but not a cancelled transaction.
 _THROTTLED = {"ThrottlingError", "ProvisionedThroughputExceeded"}
 _THROTTLED_ATTEMPTS_MAX = 4
-
-_EXISTS = {"ConditionExpression": "attribute_exists(pk)"}
 
 _serialize = TypeSerializer().serialize
 _deserialize = TypeDeserializer().deserialize
@@ -52,7 +52,7 @@ class Busy(Conflict):
 class Put:
     """Write an item. `guarded`: only while its `rev` is `expected_rev`. `must_exist`: only over an existing item."""
 
-    item: Item
+    item: "Item"
     expected_rev: int | None = None
     guarded: bool = True
     must_exist: bool = False
@@ -76,32 +76,37 @@ class Check:
     expected_rev: int | None
 
 
-def get(pk: str, sk: str = "-") -> Item | None:
-    """An item (strongly consistent), or None."""
-    item = _table().get_item(TableName=_name(), Key=_key(pk, sk), ConsistentRead=True).get("Item")
+def get(pk: str, sk: str = "-", *, consistent: bool = True) -> "Item | None":
+    """Return an item, or None. An eventually consistent read costs half."""
+    item = _table().get_item(TableName=_name(), Key=_key(pk, sk), ConsistentRead=consistent).get("Item")
     return _read(item) if item else None
 
 
-def get_many(keys: Iterable[tuple[str, str]], *, consistent: bool = True) -> dict[tuple[str, str], Item]:
-    """The items at these keys; absent ones are left out. Eventually consistent reads cost half.
+def get_many(keys: Iterable[tuple[str, str]], *, consistent: bool = True) -> "dict[tuple[str, str], Item]":
+    """Return the items at these keys; absent ones are left out. Eventually consistent reads cost half.
 
     Raises TimeoutError if DynamoDB leaves some unread.
     """
-    wanted = [_key(*key) for key in dict.fromkeys(keys)]
     read: dict[tuple[str, str], Item] = {}
+
+    def read_batch(keys: list[Any]) -> list[Any]:
+        answer = _table().batch_get_item(RequestItems={_name(): {"Keys": keys, "ConsistentRead": consistent}})
+        items = map(_read, answer["Responses"].get(_name(), []))
+        read.update({(item["pk"], item["sk"]): item for item in items})
+        return list(answer.get("UnprocessedKeys", {}).get(_name(), {}).get("Keys", []))
+
+    _process_all([_key(*key) for key in dict.fromkeys(keys)], BATCH_KEYS_MAX, read_batch)
+    return read
+
+
+def _process_all(left: list[Any], batch_max: int, process: Callable[[list[Any]], list[Any]]) -> None:
+    """Process keys or items in batches, again if DynamoDB leaves some unprocessed. Raises TimeoutError after some attempts."""
     for attempt in range(_UNPROCESSED_ATTEMPTS_MAX):
-        rest: list[Any] = []
-        for start in range(0, len(wanted), BATCH_KEYS_MAX):
-            request = {_name(): {"Keys": wanted[start : start + BATCH_KEYS_MAX], "ConsistentRead": consistent}}
-            answer = _table().batch_get_item(RequestItems=request)
-            items = map(_read, answer["Responses"].get(_name(), []))
-            read |= {(item["pk"], item["sk"]): item for item in items}
-            rest += answer.get("UnprocessedKeys", {}).get(_name(), {}).get("Keys", [])
-        if not rest:
-            return read
-        wanted = rest
+        left = [rest for start in range(0, len(left), batch_max) for rest in process(left[start : start + batch_max])]
+        if not left:
+            return
         time.sleep(0.05 * 2**attempt)
-    raise TimeoutError(f"DynamoDB left {len(wanted)} keys unread, {_UNPROCESSED_ATTEMPTS_MAX} attempts long")
+    raise TimeoutError(f"DynamoDB left {len(left)} keys or items unprocessed in {_UNPROCESSED_ATTEMPTS_MAX} attempts")
 
 
 def query(
@@ -112,8 +117,8 @@ def query(
     consistent: bool = True,
     newest_first: bool = False,
     page_size: int | None = None,
-) -> Iterator[Item]:
-    """All items of a partition, by sort key; only those below `below`, and only those that begin with `prefix`.
+) -> "Iterator[Item]":
+    """Yield all items of a partition, by sort key; only those below `below`, and only those that begin with `prefix`.
 
     `consistent`: as in `get_many`. `newest_first`: from the last sort key down. `page_size`: how many items a call reads, for a caller
     that needs few.
@@ -139,45 +144,35 @@ def query(
         yield from map(_read, page["Items"])
 
 
-def put(item: Item, expected_rev: int | None) -> None:
+def put(item: "Item", expected_rev: int | None) -> None:
     """Write an item while its `rev` is `expected_rev` (None: no item). Raises Conflict."""
-    put_if(*_condition_of(Put(item, expected_rev)))
+    put_if(_count_write(item, expected_rev), *_as_read(expected_rev))
 
 
-def put_many(items: Sequence[Item]) -> None:
+def put_many(items: "Sequence[Item]") -> None:
     """Write items unconditionally, in any order. Raises TimeoutError if DynamoDB leaves some unwritten."""
-    rest = [{"PutRequest": {"Item": _write(item)}} for item in items]
-    for attempt in range(_UNPROCESSED_ATTEMPTS_MAX):
-        if not rest:
-            return
-        left: list[Any] = []
-        for start in range(0, len(rest), BATCH_ITEMS_MAX):
-            answer = _table().batch_write_item(RequestItems={_name(): rest[start : start + BATCH_ITEMS_MAX]})
-            left += answer.get("UnprocessedItems", {}).get(_name(), [])
-        rest = left
-        if rest:
-            time.sleep(0.05 * 2**attempt)
-    raise TimeoutError(f"DynamoDB left {len(rest)} items unwritten, {_UNPROCESSED_ATTEMPTS_MAX} attempts long")
+
+    def write_batch(requests: list[Any]) -> list[Any]:
+        answer = _table().batch_write_item(RequestItems={_name(): requests})
+        return list(answer.get("UnprocessedItems", {}).get(_name(), []))
+
+    _process_all([{"PutRequest": {"Item": _write(item)}} for item in items], BATCH_ITEMS_MAX, write_batch)
 
 
-def put_if(item: Item, condition: str | None = None, values: dict[str, Any] | None = None) -> None:
+def put_if(item: "Item", condition: str | None = None, values: dict[str, Any] | None = None) -> None:
     """Write an item under a DynamoDB condition (None: unconditionally). Raises Conflict if the condition fails."""
     _conditionally("put_item", condition, values, Item=_write(item))
 
 
-def delete(pk: str, sk: str, condition: str | None = None, values: dict[str, Any] | None = None) -> Item | None:
+def delete(pk: str, sk: str, condition: str | None = None, values: dict[str, Any] | None = None) -> "Item | None":
     """Delete an item and return it; None if there was none. Raises Conflict if the condition fails."""
     answer = _conditionally("delete_item", condition, values, Key=_key(pk, sk), ReturnValues="ALL_OLD")
     return _read(answer["Attributes"]) if answer.get("Attributes") else None
 
 
 def _conditionally(operation: str, condition: str | None, values: dict[str, Any] | None, **arguments: Any) -> Any:
-    if condition:
-        arguments["ConditionExpression"] = condition
-    if values:
-        arguments["ExpressionAttributeValues"] = _write(values)
     try:
-        return getattr(_table(), operation)(TableName=_name(), **arguments)
+        return getattr(_table(), operation)(TableName=_name(), **arguments, **_conditional(condition, values))
     except ClientError as error:
         raise _conflict_or(error) from error
 
@@ -208,23 +203,27 @@ def back_off(conflicts: int) -> None:
 
 
 def _transact_item(operation: Put | Delete | Check) -> dict[str, Any]:
-    if isinstance(operation, Check):
-        condition_of, read = _as_read(operation.expected_rev)
-        arguments = {"TableName": _name(), "Key": _key(operation.pk, operation.sk), "ConditionExpression": condition_of}
-        return {"ConditionCheck": arguments | ({"ExpressionAttributeValues": _write(read)} if read else {})}
-    if isinstance(operation, Delete):
-        arguments = {"TableName": _name(), "Key": _key(operation.pk, operation.sk)}
-        return {"Delete": arguments | (_EXISTS if operation.must_exist else {})}
-    if not operation.guarded:
-        arguments = {"TableName": _name(), "Item": _write(operation.item)}
-        return {"Put": arguments | (_EXISTS if operation.must_exist else {})}
-    item, condition_text, values = _condition_of(operation)
-    arguments = {"TableName": _name(), "Item": _write(item), "ConditionExpression": condition_text}
-    return {"Put": arguments | ({"ExpressionAttributeValues": _write(values)} if values else {})}
+    """Return an operation as DynamoDB takes it."""
+    condition, values = None, None
+    if isinstance(operation, Check) or (isinstance(operation, Put) and operation.guarded):
+        condition, values = _as_read(operation.expected_rev)
+    elif operation.must_exist:
+        condition = "attribute_exists(pk)"
+    arguments = {"TableName": _name(), **_conditional(condition, values)}
+    if isinstance(operation, Put):
+        item = _count_write(operation.item, operation.expected_rev) if operation.guarded else operation.item
+        return {"Put": arguments | {"Item": _write(item)}}
+    key = {"Key": _key(operation.pk, operation.sk)}
+    return {"ConditionCheck" if isinstance(operation, Check) else "Delete": arguments | key}
 
 
-def _condition_of(operation: Put) -> tuple[Item, str, dict[str, Any] | None]:
-    return operation.item | {"rev": (operation.expected_rev or 0) + 1}, *_as_read(operation.expected_rev)
+def _count_write(item: "Item", expected_rev: int | None) -> "Item":
+    return item | {"rev": (expected_rev or 0) + 1}
+
+
+def _conditional(condition: str | None, values: dict[str, Any] | None) -> dict[str, Any]:
+    arguments: dict[str, Any] = {"ConditionExpression": condition} if condition else {}
+    return arguments | ({"ExpressionAttributeValues": _write(values)} if values else {})
 
 
 def _as_read(rev: int | None) -> tuple[str, dict[str, Any] | None]:
@@ -249,9 +248,9 @@ def _key(pk: str, sk: str) -> dict[str, Any]:
     return {"pk": _serialize(pk), "sk": _serialize(sk)}
 
 
-def _write(item: Item) -> dict[str, Any]:
+def _write(item: "Item") -> dict[str, Any]:
     return {name: _serialize(value) for name, value in item.items()}
 
 
-def _read(item: dict[str, Any]) -> Item:
+def _read(item: dict[str, Any]) -> "Item":
     return {name: _deserialize(value) for name, value in item.items()}

@@ -41,16 +41,16 @@ class Finding:
     reason: str = field(compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Report:
     """The result of a look: findings confirmed and repaired, findings seen for the first time, and errors.
 
     `units`: how many parts of the site were looked at. `has_rest`: the rest was announced, so this part must not be repeated.
     """
 
-    repaired: tuple[Finding, ...] = ()
-    suspected: tuple[Finding, ...] = ()
-    failed: tuple[Exception, ...] = ()
+    repaired: list[Finding] = field(default_factory=list)
+    suspected: list[Finding] = field(default_factory=list)
+    failed: list[Exception] = field(default_factory=list)
     units: int = 0
     has_rest: bool = False
 

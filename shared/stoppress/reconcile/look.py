@@ -1,10 +1,7 @@
 """One look at a site: where table, index and bucket differ."""
 
-import gzip
 import json
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -25,9 +22,10 @@ from stoppress.model.site import Site
 from stoppress.reconcile.findings import Finding, read_suspects
 from stoppress.rewrite.attempt import mark_of
 from stoppress.rewrite.output_formats import Forms
-from stoppress.rewrite.publish import UNMARKED, digest_of
+from stoppress.rewrite.publish import UNMARKED, digest_of, is_lasting
 from stoppress.rewrite.render import render
 from stoppress.rewrite.retire import EMPTIED_KEPT
+from stoppress.sitemaps.other_forms import unpacked
 from stoppress.sitemaps.render import Rendered
 from stoppress.sitemaps.tags import general_line, line_bytes
 
@@ -48,11 +46,11 @@ class Look:
 
     @property
     def units(self) -> set[str]:
-        """The parts of the site that are compared one by one."""
+        """Return the parts of the site that are compared one by one."""
         return {ORPHANS, _PLACES, *self.files, *self.suspects}
 
     def at(self, unit: str, now: datetime) -> list[Finding]:
-        """The findings in one part of the site."""
+        """Return the findings in one part of the site."""
         self.now = now
         return list({ORPHANS: self._orphans, _PLACES: self._places}.get(unit, partial(self._file, unit))())
 
@@ -71,8 +69,8 @@ class Look:
     def _fault(
         self, file: str, mark: Mark | None, stored: StoredFile | None, rendered: Rendered
     ) -> tuple[str, str] | None:
-        """Kind and reason of a fault; None if the object has the right bytes and its mark agrees."""
-        stays = bool(rendered.urls) or file == file_names.INDEX_FILE or file in file_names.permanent_files(self.site)
+        """Return kind and reason of a fault; None if the object has the right bytes and its mark agrees."""
+        stays = is_lasting(self.site, file, rendered)
         if stored is None:
             if stays:
                 return "missing", f"lists {rendered.urls} pages and is not in the bucket"
@@ -102,7 +100,7 @@ class Look:
                     yield Finding("missing", file, name, "", f"belongs to {file} and is not in the bucket")
             elif listed.etag.strip('"') != md5(body, usedforsecurity=False).hexdigest():
                 stored = bucket.read(self.site.host, name)
-                if stored and _unpacked(name, stored.body) != _unpacked(name, body):
+                if stored and unpacked(name, stored.body) != unpacked(name, body):
                     yield Finding("edited", file, name, stored.etag, f"differs from what belongs to {file}")
         if mark and set(mark.also) != bodies.keys():
             yield Finding("unmarked", file, file, mark.digest, "has other forms than its commit mark names")
@@ -162,7 +160,7 @@ class Look:
         return replace(series, files=tuple(files))
 
     def _too_few_places(self, file: str, counted: Used) -> Iterator[Finding]:
-        """A shard with more pages than its series counts. Fewer is no fault: a removed page keeps its place."""
+        """Yield a shard with more pages than its series counts. Fewer is no fault: a removed page keeps its place."""
         for series in self.series.values():
             names = items.series_files(series)
             if file in names and not file_names.is_news_series(series.name):
@@ -183,27 +181,20 @@ def _miscounted(unit: str, series: Series, counted: Series) -> Finding:
 
 
 def _pairs(series: Series, other: Series) -> list[tuple[Used, Used]]:
-    """The files of two series side by side; missing files count as unused."""
+    """Return the files of two series side by side; missing files count as unused."""
     most = max(len(series.files), len(other.files))
     padded = [files + (Used(),) * (most - len(files)) for files in (series.files, other.files)]
     return list(zip(*padded, strict=True))
 
 
-def _unpacked(name: str, body: bytes) -> bytes:
-    """A form's content, unpacked: two versions of zlib pack the same file differently."""
-    with suppress(OSError, EOFError, zlib.error):
-        return gzip.decompress(body) if name.endswith(".gz") else body
-    return body
-
-
 def read_owners(
     site: Site, urls: Sequence[str], *, consistent: bool = False
 ) -> dict[str, tuple[Claim | None, Article | None]]:
-    """The claim on each URL, and the article that the claim names."""
+    """Return the claim on each URL, and the article that the claim names."""
     claim_keys = {url: items.claim_key(site.host, url) for url in urls}
     claimed = table.get_many(claim_keys.values(), consistent=consistent)
     claims = {url: items.read_claim(item, url) for url, key in claim_keys.items() if (item := claimed.get(key))}
-    keys = dict.fromkeys(items.article_key(site.host, claim.owner) for claim in claims.values())
+    keys = [items.article_key(site.host, claim.owner) for claim in claims.values()]
     articles = table.get_many(keys, consistent=consistent)
     owners = {url: articles.get(items.article_key(site.host, claim.owner)) for url, claim in claims.items()}
     return {url: (claims.get(url), items.read_article(item) if (item := owners.get(url)) else None) for url in urls}

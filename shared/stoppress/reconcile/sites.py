@@ -7,21 +7,26 @@ A difference may be work in progress. So the first look at a unit (a file, the p
 as a suspect. The second look, minutes later, repairs it if it is still the same. The second run of a night looks only at suspects.
 """
 
+import json
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
-from stoppress.aws import due, queues, sites, table
-from stoppress.aws.items import RECONCILED_KEY
+from stoppress.aws import bucket, due, queues, sites, table
+from stoppress.aws.bucket import Listed, Overtaken
+from stoppress.aws.items import RECONCILED_KEY, article_key, claim_key, file_pk, series_item
+from stoppress.aws.queues import RewriteRequest
+from stoppress.aws.table import Check, Conflict, Delete
 from stoppress.model.file_names import is_news
-from stoppress.model.site import BadConfiguration
+from stoppress.model.places import Series, Used
+from stoppress.model.site import BadConfiguration, Site
 from stoppress.primitives.deadline import NEVER, Deadline
 from stoppress.primitives.instants import exact, parse
 from stoppress.reconcile.findings import Finding, Report, keep_suspects, suspected_hosts
-from stoppress.reconcile.look import Look
-from stoppress.reconcile.repair import repair
+from stoppress.reconcile.look import ORPHANS, Look, read_owners, why_ownerless
 
 PART = "part to reconcile"
 # A run looks at all files, if the last run that did so is this long ago. Otherwise it looks at suspects.
@@ -89,7 +94,7 @@ def reconcile_part(part: Part, deadline: Deadline) -> Report:
         if not report.units:
             raise TimeoutError(f"no time was left to look at a file of {part.site}")
         _announce([replace(part, after=units[report.units - 1], until=until)])
-        return replace(report, has_rest=True)
+        report.has_rest = True
     return report
 
 
@@ -99,29 +104,28 @@ def reconcile(look: Look, units: Iterable[str], *, deadline: Deadline = NEVER, d
     The deadline is checked before each unit. `dry_run` repairs and stores nothing, and reports all faults as suspects. A unit that
     cannot be examined or repaired is reported, and does not stop the others.
     """
-    repaired: list[Finding] = []
-    suspected: list[Finding] = []
-    failed: list[Exception] = []
-    count = 0
+    report = Report()
     for unit in units:
         if deadline.is_over():
             break
-        count += 1
+        report.units += 1
         try:
-            if dry_run:
-                suspected += look.at(unit, datetime.now(UTC))
-                continue
-            confirmed, unconfirmed = _reconcile_unit(look, unit, datetime.now(UTC))
-            repaired += confirmed
-            suspected += unconfirmed
+            repaired, suspected = _reconcile_unit(look, unit, datetime.now(UTC), dry_run=dry_run)
         except Exception as error:  # noqa: BLE001 - the other units go on
             error.add_note(f"while looking at {look.site.host}/{unit}")
-            failed.append(error)
-    return Report(tuple(repaired), tuple(suspected), tuple(failed), count)
+            report.failed.append(error)
+        else:
+            report.repaired += repaired
+            report.suspected += suspected
+    return report
 
 
-def _reconcile_unit(look: Look, unit: str, now: datetime) -> tuple[Sequence[Finding], Sequence[Finding]]:
+def _reconcile_unit(
+    look: Look, unit: str, now: datetime, *, dry_run: bool
+) -> tuple[Sequence[Finding], Sequence[Finding]]:
     """Return the findings that were repaired, and those that the next look confirms."""
+    if dry_run:
+        return [], look.at(unit, now)
     host, before = look.site.host, look.suspects.get(unit)
     if before and now < before.seen_at + LOOKS_APART:
         return [], before.findings  # too soon to confirm
@@ -139,3 +143,46 @@ def _reconcile_unit(look: Look, unit: str, now: datetime) -> tuple[Sequence[Find
 def _announce(parts: Sequence[Part]) -> None:
     for start in range(0, len(parts), PARTS_A_SECOND):
         queues.announce(PART, *map(asdict, parts[start : start + PARTS_A_SECOND]))
+
+
+def repair(site: Site, findings: Iterable[Finding], now: datetime) -> None:
+    """Repair each finding. One that has changed since the second look is left to the next look."""
+    files: dict[str, None] = {}
+    for finding in findings:
+        if finding.kind == "ownerless":
+            _remove_entry(site, finding, now)
+        elif finding.kind == "miscounted":
+            _recount(site, finding)
+        elif finding.unit != ORPHANS:
+            files[finding.unit] = None
+        # An orphan with entries has lost its mark and its places: a rewrite gives it a mark.
+        elif any("loc" in item for item in table.query(file_pk(site.host, finding.name))):
+            files[finding.name] = None
+        else:
+            with suppress(Overtaken):
+                bucket.delete(site.host, finding.name, Listed(finding.name, finding.seen, now))
+    queues.send_rewrites([RewriteRequest(site.host, file, checks_all=True) for file in files])
+
+
+def _remove_entry(site: Site, finding: Finding, now: datetime) -> None:
+    """Delete an entry while its article and claim still contradict it."""
+    pk = file_pk(site.host, finding.unit)
+    item = table.get(pk, finding.name)
+    if item is None:
+        return
+    claim, article = read_owners(site, [item["loc"]], consistent=True)[item["loc"]]
+    if not why_ownerless(finding.unit, item, claim, article, now):
+        return
+    checks = [Check(*claim_key(site.host, item["loc"]), claim.rev if claim else None)]
+    if claim:
+        checks.append(Check(*article_key(site.host, claim.owner), article.rev if article else None))
+    with suppress(Conflict):
+        table.transact([*checks, Delete(pk, finding.name)])
+
+
+def _recount(site: Site, finding: Finding) -> None:
+    """Write the count that both looks made, if nobody has reserved or returned a place since the first."""
+    rev, files = json.loads(finding.seen)
+    series = Series(finding.name, tuple(Used(entries, size_bytes) for entries, size_bytes in files))
+    with suppress(Conflict):
+        table.put(series_item(site.host, series), rev)

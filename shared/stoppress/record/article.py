@@ -10,15 +10,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TypeAlias
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from stoppress.aws import due, items, refusals, table
+from stoppress.aws import items, refusals, table
 from stoppress.aws.places import give_back, reserve
-from stoppress.aws.table import Conflict, Delete, Put, Throttled
+from stoppress.aws.table import Conflict, Throttled
 from stoppress.model.article import FORGOTTEN, Article, Decision
-from stoppress.model.event import ArticleEvent, to_message
+from stoppress.model.event import ArticleEvent
 from stoppress.model.file_names import is_news_series
 from stoppress.model.places import Place, Want
 from stoppress.model.site import Site
@@ -28,7 +27,8 @@ from stoppress.primitives.urls import identity
 from stoppress.record.claims import urls_of
 from stoppress.record.decide import decide
 from stoppress.record.message import Message, Unusable, named_in, read
-from stoppress.record.recall import Question, recall
+from stoppress.record.recall import recall
+from stoppress.record.write import write_decision
 
 # Each conflict is another writer's success, so a few attempts are enough. After them SQS delivers the message again.
 ATTEMPTS_MAX = 10
@@ -54,7 +54,7 @@ class MessageOutcome:
 
     @property
     def about(self) -> dict[str, str | None]:
-        """Site, article and URL, as far as they are known, to search the log for."""
+        """Return site, article and URL, as far as they are known, to search the log for."""
         if self.event:
             return {"site": self.event.site, "article": self.event.name, "url": self.event.url} | dict(self.names)
         return dict(self.names)
@@ -62,19 +62,31 @@ class MessageOutcome:
 
 @dataclass(slots=True, eq=False)
 class _Work:
-    """An event in progress: its message, its site, its reserved places that are still unused, and its conflicts so far."""
+    """An event in progress: its message, its site, its reserved places that are still unused, and its conflicts so far.
+
+    `before` is the article before the event.
+    """
 
     message_id: str
     event: ArticleEvent
     site: Site
     spare: list[Place] = field(default_factory=list)
     conflicts: int = 0
+    before: Article | None = None
 
+    def keep_unused(self, article: Article | None) -> None:
+        """Drop the spare places that the article has taken."""
+        taken = (article.shard, article.news) if article else ()
+        self.spare = [place for place in self.spare if place not in taken]
 
-# An event, its article before the event, and the decision.
-_Decided: TypeAlias = tuple[_Work, Article | None, Decision]
-# Pairs of a message's id and an outcome. A message with several articles has an outcome for each.
-_Outcomes: TypeAlias = list[tuple[str, MessageOutcome]]
+    def spare_place(self, want: Want | None) -> Place | None:
+        """Return a reserved place that fits."""
+        fitting = (
+            place
+            for place in self.spare
+            if want and place.series == want.series and place.size_bytes >= want.size_bytes
+        )
+        return next(fitting, None)
 
 
 def record(messages: Iterable[Message], now: datetime, deadline: Deadline = NEVER) -> dict[str, MessageOutcome]:
@@ -82,77 +94,205 @@ def record(messages: Iterable[Message], now: datetime, deadline: Deadline = NEVE
 
     A message that was not reached has the outcome `postponed`, and the queue delivers it again.
     """
-    outcomes: _Outcomes = []
-    works = []
-    reports: list[tuple[str, refusals.Report]] = []
+    batch = _Batch(now, deadline)
     for message in messages:
-        if deadline.is_over():
-            outcomes.append((message.id, _postpone()))
-        else:
-            works += _read(message, outcomes, reports)
-    waiting = list(works)
-    while waiting:
-        wave, waiting = _split_wave(waiting)
-        for work in _record_wave(wave, now, outcomes, deadline):
-            work.conflicts += 1
-            if work.conflicts < ATTEMPTS_MAX:
-                waiting.insert(0, work)
-            else:
-                lost = Conflict(f"others wrote {work.event.name} first in {ATTEMPTS_MAX} attempts")
-                outcomes.append((work.message_id, MessageOutcome("failed", str(lost), work.event, lost)))
-        table.back_off(max((work.conflicts for work in waiting), default=0))
-    _give_back({work.site.host: [] for work in works}, works)
-    _keep(reports, outcomes)
-    _write_stories((outcome for _, outcome in outcomes), now)
-    _note_events({work.site.host: work.site for work in works}.values(), now)
-    return _by_message(outcomes)
+        batch.read(message)
+    batch.record_works()
+    batch.keep_reports()
+    _write_stories((outcome for _, outcome in batch.outcomes), now)
+    _note_events({work.site.host: work.site for work in batch.works}.values(), now)
+    return worst_outcomes(batch.outcomes)
 
 
-def _read(message: Message, outcomes: _Outcomes, reports: list[tuple[str, refusals.Report]]) -> list[_Work]:
-    """The events of a message. A message without a usable event gets its outcome here, a report is added to `reports`."""
-    try:
-        content = read(message)
-        if isinstance(content, refusals.Report):
-            reports.append((message.id, content))
-            return []
-        if content.report:
-            reports.append((message.id, content.report))
-        if content.incomplete:
-            outcomes.append((message.id, _quarantine(message, content.incomplete)))
-        elif not content.events:
-            names = named_in(message.body) | {"site": content.site.host}
-            outcomes.append((message.id, MessageOutcome("ignored", content.ignored, names=names)))
-    except Unusable as error:
-        outcomes.append((message.id, _quarantine(message, error)))
-    except Exception as error:  # noqa: BLE001 - one message's failure must not stop the others
-        outcomes.append((message.id, MessageOutcome("failed", str(error), error=error)))
-    else:
-        sent_at = message.sent_at
-        return [
-            _Work(message.id, replace(event, received_at=event.received_at or sent_at), site)
-            for event, site in content.events
-        ]
-    return []
-
-
-def _keep(reports: Sequence[tuple[str, refusals.Report]], outcomes: _Outcomes) -> None:
-    """Store reports of refusals. On failure all of their messages come again, and some refusals may count twice."""
-    try:
-        refusals.keep(report for _, report in reports)
-    except Exception as error:  # noqa: BLE001 - the events of the batch must not wait for this
-        outcomes += [(message_id, MessageOutcome("failed", repr(error), error=error)) for message_id, _ in reports]
-    else:
-        outcomes += [(message_id, MessageOutcome(REPORT_KEPT)) for message_id, _ in reports]
-
-
-def _by_message(outcomes: _Outcomes) -> dict[str, MessageOutcome]:
-    """The worst outcome of each message, so that a message comes again if one of its articles failed."""
+def worst_outcomes(outcomes: Iterable[tuple[str, MessageOutcome]]) -> dict[str, MessageOutcome]:
+    """Return the worst outcome of each message, so that a message comes again if one of its articles failed."""
     worst: dict[str, MessageOutcome] = {}
     for message_id, outcome in outcomes:
         before = worst.setdefault(message_id, outcome)
         if not before.error and (outcome.error or outcome.outcome == "quarantined"):
             worst[message_id] = outcome
     return worst
+
+
+class _Batch:
+    """The messages of a call: their events, their reports of refusals, and the outcomes so far, each with its message's id."""
+
+    def __init__(self, now: datetime, deadline: Deadline) -> None:
+        self.now, self.deadline = now, deadline
+        self.works: list[_Work] = []
+        self.reports: list[tuple[str, refusals.Report]] = []
+        self.outcomes: list[tuple[str, MessageOutcome]] = []
+
+    def read(self, message: Message) -> None:
+        """Read the events and the report of a message. A message without a usable event gets its outcome here."""
+        if self.deadline.is_over():
+            self._postpone(message.id)
+            return
+        try:
+            content = read(message)
+        except Unusable as error:
+            self._quarantine(message, error)
+        except Exception as error:  # noqa: BLE001 - one message's failure must not stop the others
+            self.outcomes.append((message.id, MessageOutcome("failed", str(error), error=error)))
+        else:
+            if isinstance(content, refusals.Report):
+                self.reports.append((message.id, content))
+                return
+            if content.report:
+                self.reports.append((message.id, content.report))
+            if content.incomplete:
+                self._quarantine(message, content.incomplete)
+            elif not content.events:
+                names = named_in(message.body) | {"site": content.site.host}
+                self.outcomes.append((message.id, MessageOutcome("ignored", content.ignored, names=names)))
+            for event, site in content.events:
+                received = replace(event, site=site.host, received_at=event.received_at or message.sent_at)
+                self.works.append(_Work(message.id, received, site))
+
+    def record_works(self) -> None:
+        """Record all events in waves. An event for which another writer was faster is decided again in the next wave."""
+        waiting = list(self.works)
+        while waiting:
+            wave, waiting = _split_wave(waiting)
+            for work in self._record_wave(wave):
+                work.conflicts += 1
+                if work.conflicts < ATTEMPTS_MAX:
+                    waiting.insert(0, work)
+                else:
+                    lost = Conflict(f"others wrote {work.event.name} first in {ATTEMPTS_MAX} attempts")
+                    self._fail(work, lost, str(lost))
+            table.back_off(max((work.conflicts for work in waiting), default=0))
+        _give_back((work.site.host, place) for work in self.works for place in work.spare)
+
+    def keep_reports(self) -> None:
+        """Store reports of refusals. On failure all of their messages come again, and some refusals may count twice."""
+        outcome = MessageOutcome(REPORT_KEPT)
+        try:
+            refusals.keep(report for _, report in self.reports)
+        except Exception as error:  # noqa: BLE001 - the events of the batch must not wait for this
+            outcome = MessageOutcome("failed", repr(error), error=error)
+        self.outcomes += [(message_id, outcome) for message_id, _ in self.reports]
+
+    def _fail(self, work: _Work, error: Exception, reason: str = "") -> None:
+        self.outcomes.append((work.message_id, MessageOutcome("failed", reason or repr(error), work.event, error)))
+
+    def _postpone(self, message_id: str, event: ArticleEvent | None = None) -> None:
+        late = TimeoutError("the run's time was over")
+        self.outcomes.append((message_id, MessageOutcome("postponed", str(late), event, late)))
+
+    def _quarantine(self, message: Message, error: Unusable) -> None:
+        names = named_in(message.body) | {"site": error.site}
+        outcome = MessageOutcome("quarantined", str(error), names=names)
+        try:
+            table.put_if(items.quarantine_item(error.site, message.id, str(error), message.body, message.sent_at))
+        except Exception as failure:  # noqa: BLE001 - quarantine failed too, so the message must come again
+            outcome = MessageOutcome("failed", str(failure), error=failure)
+        self.outcomes.append((message.id, outcome))
+
+    def _record_wave(self, works: Sequence[_Work]) -> list[_Work]:
+        """Decide and write a wave. Returns the events for which another writer was faster."""
+        conflicts = []
+        free: list[tuple[str, Place]] = []
+        is_late = self.deadline.is_over()
+        for work, decision in [] if is_late else self._reserve_places(self._decide_works(works)):
+            if self.deadline.is_over():
+                self._postpone(work.message_id, work.event)
+                continue
+            try:
+                write_decision(decision, work.event, work.spare, self.now)
+            except Conflict:
+                conflicts.append(work)
+            except Throttled as error:  # nothing was written, so `spare` keeps the places, which are freed later
+                self._fail(work, error)
+            except Exception as error:  # noqa: BLE001 - one event's failure must not stop the others
+                work.spare = []  # the write may have succeeded without an answer, so its places stay taken
+                self._fail(work, error)
+            else:
+                work.keep_unused(decision.article)
+                free += [(work.site.host, entry.place) for entry in decision.out if entry.place]
+                self.outcomes.append((work.message_id, _outcome_of(work, decision)))
+        for work in works if is_late else ():
+            self._postpone(work.message_id, work.event)
+        _give_back(free)
+        return conflicts
+
+    def _decide_works(self, works: Sequence[_Work]) -> list[tuple[_Work, Decision]]:
+        """Return the decision about each event of a wave. An event that cannot be read or decided fails alone."""
+        decided: list[tuple[_Work, Decision]] = []
+        try:
+            answers = recall((work.event, work.conflicts > 0) for work in works)
+        except Exception as error:  # noqa: BLE001 - a failed read fails this wave only
+            answers = [error] * len(works)
+        for work, known in zip(works, answers, strict=True):
+            if isinstance(known, Exception):
+                self._fail(work, known)
+                continue
+            work.before = known.article
+            work.keep_unused(known.article)  # an earlier attempt may have succeeded without an answer
+            try:
+                decided.append((work, decide(work.event, known, work.site, self.now)))
+            except Exception as error:  # noqa: BLE001 - a bug in one decision must not stop the others
+                self._fail(work, error)
+        return decided
+
+    def _reserve_places(self, decided: Sequence[tuple[_Work, Decision]]) -> list[tuple[_Work, Decision]]:
+        """Reserve the places that decisions want, with one conditional update for each series. An event without a place fails."""
+        homeless: dict[_Work, Exception] = {}
+        wanting: dict[tuple[str, str], list[tuple[_Work, Want]]] = defaultdict(list)
+        for work, want in [(work, want) for work, decision in decided for want in decision.wants]:
+            if not work.spare_place(want):
+                wanting[work.site.host, want.series].append((work, want))
+        for (host, series), wants in wanting.items():
+            try:
+                places = reserve(host, series, [want for _, want in wants], wants[0][0].site.shards.size)
+            except Exception as error:  # noqa: BLE001 - one series' failure must not stop the others
+                homeless |= {work: error for work, _ in wants}
+                continue
+            for (work, _), place in zip(wants, places, strict=True):
+                work.spare.append(place)
+        for work, failure in homeless.items():
+            self._fail(work, failure)
+        return [
+            (work, decision.placed(work.spare_place(decision.want_shard), work.spare_place(decision.want_news)))
+            if decision.article
+            else (work, decision)
+            for work, decision in decided
+            if work not in homeless
+        ]
+
+
+def _split_wave(works: Sequence[_Work]) -> tuple[list[_Work], list[_Work]]:
+    """Return the events that may be decided together, called a wave, and the rest in order.
+
+    A decision depends on its article and on the claims of its URLs. So events that share an article or a URL must be
+    decided one after the other.
+    """
+    taken: set[str] = set()
+    wave: list[_Work] = []
+    rest: list[_Work] = []
+    for work in works:
+        touched = {f"{work.site.host} {name}" for name in (work.event.name, *urls_of(work.event, None))}
+        (rest if touched & taken else wave).append(work)
+        taken |= touched
+    return wave, rest
+
+
+def _outcome_of(work: _Work, decision: Decision) -> MessageOutcome:
+    before, after = work.before, decision.article or work.before
+    names = {"article": after.name, "url": after.url} if after else {}
+    urls = tuple(dict.fromkeys(article.url for article in (after, before) if article))
+    is_new = decision.outcome == "listed" and (before is None or before.state != "listed")
+    return MessageOutcome(decision.outcome, decision.reason, work.event, names=names, urls=urls, is_new=is_new)
+
+
+def _give_back(places: Iterable[tuple[str, Place]]) -> None:
+    """Give back the places in news sitemaps, each with its host."""
+    by_host: dict[str, list[Place]] = defaultdict(list)
+    for host, place in places:
+        if is_news_series(place.series):
+            by_host[host].append(place)
+    for host, free in by_host.items():
+        give_back(host, free)
 
 
 def _write_stories(outcomes: Iterable[MessageOutcome], now: datetime) -> None:
@@ -174,213 +314,10 @@ def _write_stories(outcomes: Iterable[MessageOutcome], now: datetime) -> None:
 
 
 def _note_events(received: Iterable[Site], now: datetime) -> None:
+    """Write the time of the last event of each site that must not be silent for long."""
     for site in received:
         if site.silent_after_hours:
             pk, sk = items.last_event_key(site.host)
             # The events themselves are recorded, and the next event writes its own time.
             with suppress(ClientError, BotoCoreError):
                 table.put_if({"pk": pk, "sk": sk, "at": exact(now)})
-
-
-def _quarantine(message: Message, error: Unusable) -> MessageOutcome:
-    try:
-        table.put_if(items.quarantine_item(error.site, message.id, str(error), message.body, message.sent_at))
-    except Exception as failure:  # noqa: BLE001 - quarantine failed too, so the message must come again
-        return MessageOutcome("failed", str(failure), error=failure)
-    return MessageOutcome("quarantined", str(error), names=named_in(message.body) | {"site": error.site})
-
-
-def _split_wave(works: Sequence[_Work]) -> tuple[list[_Work], list[_Work]]:
-    """The events that may be decided together, called a wave, and the rest in order.
-
-    A decision depends on its article and on the claims of its URLs. So events that share an article or a URL must be
-    decided one after the other.
-    """
-    taken: set[str] = set()
-    wave: list[_Work] = []
-    rest: list[_Work] = []
-    for work in works:
-        touched = {f"{work.site.host} {name}" for name in (work.event.name, *urls_of(work.event, None))}
-        (rest if touched & taken else wave).append(work)
-        taken |= touched
-    return wave, rest
-
-
-def _record_wave(works: Sequence[_Work], now: datetime, outcomes: _Outcomes, deadline: Deadline) -> list[_Work]:
-    """Decide and write a wave. Returns the events for which another writer was faster."""
-    if deadline.is_over():
-        outcomes += [(work.message_id, _postpone(work.event)) for work in works]
-        return []
-    conflicts = []
-    free: dict[str, list[Place]] = defaultdict(list)
-    for work, before, decision in _reserve_places(_decide_works(works, now, outcomes), outcomes):
-        if deadline.is_over():
-            outcomes.append((work.message_id, _postpone(work.event)))
-            continue
-        try:
-            _write(work, decision, now)
-        except Conflict:
-            conflicts.append(work)
-        except Throttled as error:  # nothing was written, so `spare` keeps the places, which are freed later
-            outcomes.append(_fail(work, error))
-        except Exception as error:  # noqa: BLE001 - one event's failure must not stop the others
-            work.spare = []  # the write may have succeeded without an answer, so its places stay taken
-            outcomes.append(_fail(work, error))
-        else:
-            used = (decision.article.shard, decision.article.news) if decision.article else ()
-            work.spare = [place for place in work.spare if place not in used]
-            free[work.site.host] += [entry.place for entry in decision.out if entry.place]
-            outcomes.append(_outcome_of(work, before, decision))
-    _give_back(free, [])
-    return conflicts
-
-
-def _outcome_of(work: _Work, before: Article | None, decision: Decision) -> tuple[str, MessageOutcome]:
-    after = decision.article or before
-    names = {"article": after.name, "url": after.url} if after else {}
-    urls = tuple(dict.fromkeys(article.url for article in (after, before) if article))
-    is_new = decision.outcome == "listed" and (before is None or before.state != "listed")
-    outcome = MessageOutcome(decision.outcome, decision.reason, work.event, names=names, urls=urls, is_new=is_new)
-    return work.message_id, outcome
-
-
-def _postpone(event: ArticleEvent | None = None) -> MessageOutcome:
-    late = TimeoutError("the run's time was over")
-    return MessageOutcome("postponed", str(late), event, late)
-
-
-def _fail(work: _Work, error: Exception) -> tuple[str, MessageOutcome]:
-    return work.message_id, MessageOutcome("failed", repr(error), work.event, error)
-
-
-def _decide_works(works: Sequence[_Work], now: datetime, outcomes: _Outcomes) -> list[_Decided]:
-    """The decision about each event of a wave. An event that cannot be read or decided fails alone."""
-    decided: list[_Decided] = []
-    try:
-        all_known = recall(Question(work.event, work.site.host, work.conflicts > 0) for work in works)
-    except Exception as error:  # noqa: BLE001 - a failed read fails this wave only
-        outcomes += [_fail(work, error) for work in works]
-        return []
-    for work, known in zip(works, all_known, strict=True):
-        if isinstance(known, Exception):
-            outcomes.append(_fail(work, known))
-            continue
-        if known.article:  # an earlier attempt may have succeeded without an answer
-            work.spare = [place for place in work.spare if place not in (known.article.shard, known.article.news)]
-        try:
-            decided.append((work, known.article, decide(work.event, known, work.site, now)))
-        except Exception as error:  # noqa: BLE001 - a bug in one decision must not stop the others
-            outcomes.append(_fail(work, error))
-    return decided
-
-
-def _reserve_places(decided: Sequence[_Decided], outcomes: _Outcomes) -> list[_Decided]:
-    """The decisions with their places. An event without a place fails."""
-    placed, homeless = [], _reserve(decided)
-    for work, before, decision in decided:
-        if error := homeless.get(work):
-            outcomes.append(_fail(work, error))
-        elif decision.article:
-            places = _spare(work, decision.want_shard), _spare(work, decision.want_news)
-            placed.append((work, before, decision.placed(*places)))
-        else:
-            placed.append((work, before, decision))
-    return placed
-
-
-def _reserve(decided: Sequence[_Decided]) -> dict[_Work, Exception]:
-    """Reserve the places that decisions want, with one conditional update for each series. Returns the errors by event."""
-    errors: dict[_Work, Exception] = {}
-    wanting: dict[tuple[str, str], list[tuple[_Work, Want]]] = defaultdict(list)
-    for work, want in [(work, want) for work, _, decision in decided for want in decision.wants]:
-        if not _spare(work, want):
-            wanting[work.site.host, want.series].append((work, want))
-    for (host, series), wants in wanting.items():
-        size = wants[0][0].site.shards.size
-        try:
-            places = reserve(host, series, [want for _, want in wants], size)
-        except Exception as error:  # noqa: BLE001 - one series' failure must not stop the others
-            errors |= {work: error for work, _ in wants}
-            continue
-        for (work, _), place in zip(wants, places, strict=True):
-            work.spare.append(place)
-    return errors
-
-
-def _spare(work: _Work, want: Want | None) -> Place | None:
-    """A place that fits and is already reserved for the event."""
-    if want is None:
-        return None
-    fitting = (place for place in work.spare if place.series == want.series and place.size_bytes >= want.size_bytes)
-    return next(fitting, None)
-
-
-def _give_back(free: dict[str, list[Place]], works: Sequence[_Work]) -> None:
-    """Give back news places by host: those of deleted entries, and those that `works` reserved and did not use."""
-    for host, left in free.items():
-        unused = [place for work in works if work.site.host == host for place in work.spare]
-        give_back(host, [place for place in left + unused if is_news_series(place.series)])
-
-
-def _write(work: _Work, decision: Decision, now: datetime) -> None:
-    """Write a decision in one transaction. Raises Conflict, and then nothing is written.
-
-    The transaction deletes the due records that the event settles, so that no crash loses a held article.
-    """
-    host = work.site.host
-    released = [Delete(items.due_pk(host), items.due_sk(release, name)) for release, name in decision.released]
-    if decision.article is None and not decision.claims:
-        for record in released:  # a newer event has settled them
-            table.delete(record.pk, record.sk)
-        return
-    puts = [*_state_puts(work, decision), *_event_puts(work, decision, now)]
-    deletes = [*_deletes(host, decision), *released]
-    if len(puts) == 1 and puts[0].guarded and not deletes:
-        table.put(puts[0].item, puts[0].expected_rev)  # costs half as much as a transaction with one item
-    else:
-        table.transact([*puts, *deletes])
-
-
-def _state_puts(work: _Work, decision: Decision) -> list[Put]:
-    """Writes of articles, claims and entries."""
-    article, host = decision.article, work.site.host
-    puts = [Put(items.article_item(changed), changed.rev) for changed in (article, *decision.displaced) if changed]
-    puts += [Put(items.claim_item(claim), claim.rev) for claim in decision.claims]
-    puts += [Put(items.departed_item(host, entry), guarded=False) for entry in decision.departed]
-    if decision.general and article and article.shard:
-        puts.append(Put(items.general_item(host, article.shard.file, decision.general), guarded=False))
-    if decision.news and article and article.news:
-        # roll_window may just have removed the old entry and freed its place. So an entry that keeps its place must exist.
-        kept = article.news not in work.spare and not any(entry.published and not entry.place for entry in decision.out)
-        puts.append(Put(items.news_item(host, article.news, decision.news), guarded=False, must_exist=kept))
-    return puts
-
-
-def _event_puts(work: _Work, decision: Decision, now: datetime) -> list[Put]:
-    """Writes of events to be recorded again: at a release, at once, or when a URL becomes free."""
-    host = work.site.host
-    puts = [Put(items.waiting_item(event), guarded=False) for event in decision.waits]
-    coming = [replace(event, release=event.release or now) for event in decision.returns]
-    if decision.held:
-        # An event without a date keeps the embargo of an earlier event, so it takes over that event's date.
-        published_at = work.event.published_at or decision.held
-        coming.append(replace(work.event, release=decision.held, published_at=published_at))
-    for event in coming:
-        assert event.release
-        message = to_message(event, in_ascii=False)
-        puts.append(Put(items.due_item(host, event.release, event.name, message, queue="articles"), guarded=False))
-    # Several events may come at one instant. A transaction writes each item once.
-    releases = dict.fromkeys(event.release for event in coming if event.release)
-    return puts + [due.messages(host, release) for release in releases]
-
-
-def _deletes(host: str, decision: Decision) -> list[Delete]:
-    # A news entry must exist: if roll_window has removed it, its place is free already and must not be given back again.
-    deletes = [
-        Delete(*items.entry_key(host, entry), must_exist=entry.published is not None)
-        for entry in decision.out
-        if entry not in decision.departed
-    ]
-    if decision.no_longer_waits:
-        deletes.append(Delete(*items.waiting_key(host, *decision.no_longer_waits)))
-    return deletes

@@ -1,14 +1,18 @@
-"""Which article owns a URL, and which articles wait for it.
+"""Which article owns a URL, which articles wait for it, and the entries of the article that loses it.
 
 A claim says which article owns a URL. A source of higher rank takes the URL from one of lower rank. Between sources of
 equal rank the newer article takes it. An article of a CMS that loses its URL to another story waits for the URL. When the owner
 gives up the URL, the events of the waiting articles are recorded again. A held article claims no URL, so nothing shows it
 before its release. A source of lower rank cannot bring back a URL that a source of higher rank has removed or left.
+
+A listed article has one entry in its shard and at most one in a news sitemap. It keeps its place in the shard for life.
+The place of a news entry is given back with the entry.
 """
 
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
 from stoppress.model.article import Article, Claim, Decision, Entries, EntryKey, Known
 from stoppress.model.event import CMS_RANK, PREVIOUS_URLS_MAX, ArticleEvent, order_of, rank_of, split_name
@@ -18,14 +22,13 @@ from stoppress.model.order import is_claimed_before, page_order
 from stoppress.model.site import Site
 from stoppress.primitives.instants import parse
 from stoppress.primitives.urls import host_of, identity
-from stoppress.record.entry_keys import displace, entries_of
 
 # How many articles may wait for one URL. Only a CMS that gives every page the same URL has more.
 WAITING_MAX = 10
 
 
 def urls_of(event: ArticleEvent, article: Article | None) -> list[str]:
-    """The URLs whose claims a decision needs: the event's URL, its article's URL, and the first `previous_urls`."""
+    """Return the URLs whose claims a decision needs: the event's URL, its article's URL, and the first `previous_urls`."""
     urls = [event.url, article.url if article else None]
     if event.action == "publish":
         urls += event.previous_urls[:PREVIOUS_URLS_MAX]
@@ -43,20 +46,56 @@ def aimed_at(event: ArticleEvent, copies: Iterable[Article | None]) -> Article |
     return next((copy for copy in copies if copy and identity(copy.url or "") == identity(event.url or "")), None)
 
 
+def entries_of(article: Article, now: datetime, *, keeps: bool = False) -> list[EntryKey]:
+    """Return the entries that an article has in files. With `keeps` the place of its news entry is not given back."""
+    if not article.has_entries or not article.url or not article.shard:
+        return []
+    url = identity(article.url)
+    entries = [EntryKey(article.shard.file, url)]
+    if article.news and article.is_in_news(now):
+        place = None if keeps else article.news
+        entries.append(EntryKey(article.news.file, url, article.first_published, place))
+    return entries
+
+
+def entry_keys_of(article: Article) -> list[EntryKey]:
+    """Return keys of an article's entries, whether or not its news entry has expired."""
+    in_news = article.first_published if article.news and article.first_published else None
+    return entries_of(article, in_news) if in_news else entries_of(replace(article, news=None), article.received_at)
+
+
+def displace(article: Article, reason: str, *, keeps_shard: bool) -> Article:
+    """Return the article after another article has taken its URL."""
+    shard = article.shard if keeps_shard else None
+    return without_entries(article, state="displaced", reason=reason, shard=shard)
+
+
+def without_entries(article: Article, **changes: Any) -> Article:
+    """Return the article with no entry in any file. It keeps its place in a shard unless `changes` has another `shard`."""
+    deleted: dict[str, Any] = {"news": None, "news_reason": "", "release_at": None, "title": "", "publication": None}
+    return replace(article, **(deleted | changes))
+
+
 def outranked_by(owner: str) -> str:
-    """The reason of an article whose URL belongs to a source of higher rank."""
+    """Return the reason of an article whose URL belongs to a source of higher rank."""
     return f"{owner} speaks for this page"
 
 
 def overtaken_by(owner: str) -> str:
-    """The reason of an article whose URL belongs to a newer article of a source of equal rank."""
+    """Return the reason of an article whose URL belongs to a newer article of a source of equal rank."""
     return f"{owner} has this URL and is newer"
 
 
-def leave(claim: Claim, article: Article, known: Known) -> tuple[Claim, tuple[ArticleEvent, ...]]:
-    """The claim after its owner `article` gives up the URL, and the events of the articles that waited for the URL."""
+def leave(url: str | None, article: Article, known: Known) -> tuple[tuple[Claim, ...], tuple[ArticleEvent, ...]]:
+    """Return the claim on a URL after its owner `article` gives it up, and the events of the articles that waited for the URL.
+
+    Both are empty if the article does not own the URL.
+    """
+    claim = known.claims.get(identity(url)) if url else None
+    if claim is None or not claim.live or claim.owner != article.name:
+        return (), ()
     returns = tuple(known.waiting[name] for name in claim.waiting if name in known.waiting and name != article.name)
-    return replace(claim, live=False, order=page_order(article.order), waiting=()), returns
+    return (replace(claim, live=False, order=page_order(article.order), waiting=()),), returns
 
 
 def event_again(article: Article, entries: Entries) -> ArticleEvent | None:
@@ -106,12 +145,12 @@ class Claimant:
         self.claim = known.claims.get(identity(self.url))
 
     def _is_removed_since(self) -> bool:
-        """Whether a newer event of the same source removed the source's page by its URL alone."""
+        """Return True if a newer event of the same source removed the source's page by its URL alone."""
         removal = self.claim.removed.get(self.event.source) if self.claim else None
         return removal is not None and order_of(self.event).is_before(removal)
 
     def _stronger_claim(self) -> str:
-        """The reason if another article keeps the URL: its source ranks higher, or the article is newer. Else empty."""
+        """Return the reason if another article keeps the URL: its source ranks higher, or the article is newer. Else empty."""
         claim = self.claim
         if claim is None or claim.owner == self.current.name or claim.rank < self.rank:
             return ""
@@ -125,13 +164,13 @@ class Claimant:
         return ""
 
     def _previous_owner(self) -> Article | None:
-        """The other article that owned the URL until now, if any."""
+        """Return the other article that owned the URL until now, if any."""
         if self.claim and self.claim.live and self.claim.owner != self.current.name:
             return self.known.owners.get(self.claim.owner)
         return None
 
     def _is_same_story(self, other: Article) -> bool:
-        """Whether another article of the URL is the same story.
+        """Return True if another article of the URL is the same story.
 
         It is if either is not a CMS's, or if two CMSs give the same title.
         """
@@ -140,7 +179,7 @@ class Claimant:
         return other.source != self.event.source and self._has_same_title(other)
 
     def _has_same_title(self, other: Article) -> bool:
-        """Whether another article of the URL has the event's title, and the title is not empty."""
+        """Return True if another article of the URL has the event's title, and the title is not empty."""
         return other.title_hash == self.current.title_hash != ""
 
     def _with_claim(self, after: Article, news_keeper: Article | None = None) -> Decision:
@@ -182,7 +221,7 @@ class Claimant:
         return self._leaving(replace(decision, claims=(claim,)))
 
     def _leaving(self, decision: Decision) -> Decision:
-        """The decision with the article's earlier URLs given up. Events that waited for one of them are recorded again.
+        """Return the decision with the article's earlier URLs given up. Events that waited for one of them are recorded again.
 
         The event's `previous_urls` count only if the article takes a URL.
         """
@@ -195,13 +234,11 @@ class Claimant:
             if not url or page in taken:
                 continue
             taken.add(page)
-            claim = self.known.claims.get(page)
-            if claim and claim.live and claim.owner == self.current.name:
-                claim_left, waiting = leave(claim, self.current, self.known)
-                claims.append(claim_left)
-                returns += waiting
-            elif decision.claims:
-                self._bury(url, claim, claims, displaced, out)
+            claims_left, waiting = leave(url, self.current, self.known)
+            claims += claims_left
+            returns += waiting
+            if decision.claims and not claims_left:
+                self._bury(url, self.known.claims.get(page), claims, displaced, out)
         return replace(
             decision,
             claims=tuple(claims),

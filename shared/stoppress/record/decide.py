@@ -22,7 +22,7 @@ REPEATED = Decision(outcome="duplicate", reason="this was received before")
 
 
 def decide(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Decision:
-    """What an event changes. `known` must hold the claims of `claims.urls_of` and their owners.
+    """Return what an event changes. `known` must hold the claims of `claims.urls_of` and their owners.
 
     For a removal by URL alone `known.article` is the article that the removal means (`claims.aimed_at`).
     """
@@ -50,7 +50,7 @@ def decide(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Deci
 
 
 def _no_longer_waits(before: Article | None, after: Article | None) -> tuple[str, str] | None:
-    """URL and name of the article if it waited for a URL before the event and no longer does."""
+    """Return URL and name of the article if it waited for a URL before the event and no longer does."""
     if before is None or after is None or before.url is None or before.state != "displaced":
         return None
     still_waits = after.state == "displaced" and identity(after.url or "") == identity(before.url)
@@ -97,7 +97,7 @@ def _decide(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Dec
 
 
 def _as_delivered(event: ArticleEvent, article: Article | None, order: Order) -> tuple[str, tuple[str, ...]]:
-    """The digest of the event as it was delivered, and the hashes that identify a repeat of the delivery.
+    """Return the digest of the event as it was delivered, and the hashes that identify a repeat of the delivery.
 
     An event that is recorded again may have a date that its delivery lacked. So the article keeps the digest of the
     delivery, because a repeat of the delivery lacks the date too.
@@ -108,18 +108,18 @@ def _as_delivered(event: ArticleEvent, article: Article | None, order: Order) ->
 
 
 def _is_settled(article: Article, now: datetime) -> bool:
-    """Whether recording the article's newest event again can change nothing."""
+    """Return True if recording the article's newest event again can change nothing."""
     is_held = article.state == "held" and article.release_at is not None and article.release_at > now
     return article.has_entries or article.state == "removed" or is_held
 
 
 def _is_same_state(event: ArticleEvent, digest: str, article: Article) -> bool:
-    """Whether a feed shows the article unchanged since its newest event."""
+    """Return True if a feed shows the article unchanged since its newest event."""
     return event.verb is None and digest == article.digest and article.order.removal == ""
 
 
 def _is_same_version(order: Order, digest: str, article: Article) -> bool:
-    """Whether an event without a timestamp has the version and the content of the article's newest event."""
+    """Return True if an event without a timestamp has the version and the content of the article's newest event."""
     last = article.order
     if order.version is None or order.timestamp is not None or last.timestamp is not None or digest != article.digest:
         return False
@@ -127,7 +127,7 @@ def _is_same_version(order: Order, digest: str, article: Article) -> bool:
 
 
 def _current(event: ArticleEvent, article: Article | None, now: datetime) -> Article:
-    """The article before the event. A publication under the id of a deleted article begins a new article."""
+    """Return the article before the event. A publication under the id of a deleted article begins a new article."""
     assert event.received_at
     order = order_of(event)
     fresh = Article(

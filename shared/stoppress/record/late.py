@@ -19,8 +19,7 @@ from stoppress.model.rules import excluding_rule
 from stoppress.model.site import Site
 from stoppress.primitives.instants import exact
 from stoppress.primitives.urls import identity
-from stoppress.record.claims import event_again, leave
-from stoppress.record.entry_keys import entries_of, without_entries
+from stoppress.record.claims import entries_of, event_again, leave, without_entries
 from stoppress.record.publication_date import dated_in_order, dated_late, first_received, newest, with_date_order
 from stoppress.sitemaps.tags import line_bytes, news_line
 
@@ -28,13 +27,8 @@ from stoppress.sitemaps.tags import line_bytes, news_line
 _WITHOUT_PAGE = ("excluded", "displaced")
 
 
-def is_late(event: ArticleEvent, article: Article) -> bool:
-    """Whether the article's newest event is newer than this one."""
-    return order_of(event).is_before(article.order)
-
-
 def late(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Decision:
-    """What a late event changes. `known.article` must not be None."""
+    """Return what a late event changes. `known.article` must not be None."""
     article = known.article
     assert article
     if article.reason == FORGOTTEN:
@@ -53,7 +47,7 @@ def late(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Decisi
 
 
 def _place(article: Article) -> str:
-    """The article's newest event in words, for a reason."""
+    """Return the article's newest event in words, for a reason."""
     order = article.order
     what = f"{'the removal' if order.removal else 'the event'} of {order.timestamp or order.received}"
     return what if order.version is None else f"{what}, version {order.version}"
@@ -106,13 +100,16 @@ def _embargo_received_late(event: ArticleEvent, article: Article, known: Known, 
     if newest_event is None:
         return None
     after = without_entries(article, state="held", reason=reason, release_at=release_at, held_order=order)
-    decision = Decision(outcome="late", reason=f"a newer event was received before; {reason}", article=after)
-    claim = known.claims.get(identity(article.url or ""))
-    if claim and claim.live and claim.owner == article.name:
-        claim_left, returns = leave(claim, article, known)
-        decision = replace(decision, claims=(claim_left,), returns=returns)
+    claims, returns = leave(article.url, article, known)
     held = replace(newest_event, published_at=release_at, release=release_at)
-    return replace(decision, out=tuple(entries_of(article, now)), returns=(*decision.returns, held))
+    return Decision(
+        outcome="late",
+        reason=f"a newer event was received before; {reason}",
+        article=after,
+        claims=claims,
+        out=tuple(entries_of(article, now)),
+        returns=(*returns, held),
+    )
 
 
 def dated_by_another(event: ArticleEvent, article: Article, known: Known, site: Site, now: datetime) -> Decision | None:

@@ -81,7 +81,7 @@ def read(message: Message) -> Content | refusals.Report:
 
 
 def _site_of(envelope: Mapping[str, Any], from_bus: bool) -> Site:
-    """The site that a message names. Raises Unusable, BadConfiguration, and what `aws.sites` raises."""
+    """Return the site that a message names. Raises Unusable, BadConfiguration, and what `aws.sites` raises."""
     detail = envelope.get("detail") if from_bus else envelope
     host = detail.get("site") if isinstance(detail, dict) else None
     if not isinstance(host, str):
@@ -119,7 +119,7 @@ def _apply_adapter(envelope: Mapping[str, Any], site: Site, now: datetime) -> Co
 
 
 def named_in(body: str) -> dict[str, str | None]:
-    """Article and URL that an unusable message names, so that the log can be searched for them."""
+    """Return article and URL that an unusable message names, so that the log can be searched for them."""
     with suppress(ValueError, RecursionError, AttributeError):
         document = json.loads(body)
         detail = document.get("detail", document)

@@ -20,8 +20,7 @@ from stoppress.model.rules import excluding_rule
 from stoppress.model.shards import shard_series
 from stoppress.primitives.instants import exact
 from stoppress.primitives.urls import identity
-from stoppress.record.claims import WAITING_MAX, Claimant
-from stoppress.record.entry_keys import entries_of, without_entries
+from stoppress.record.claims import WAITING_MAX, Claimant, entries_of, without_entries
 from stoppress.record.late import dated_by_another
 from stoppress.record.publication_date import changed_at, dated, inherited, with_date_order
 from stoppress.record.remove import weaker_page_removed
@@ -32,7 +31,7 @@ class Publication(Claimant):
     """The decision about one event that publishes an article."""
 
     def decision(self) -> Decision:
-        """What the event changes."""
+        """Return what the event changes."""
         excluded = excluded_because(self.event, self.site)
         if excluded and excluded.kind == "foreign host":
             return self._without_page("excluded", str(excluded))
@@ -51,7 +50,7 @@ class Publication(Claimant):
         return self._list_page(after)
 
     def _is_unchanged(self, after: Article) -> bool:
-        """Whether the article is listed already, with this content and these dates."""
+        """Return True if the article is listed already, with this content and these dates."""
         before, current = self.known.article, self.current
         if before is None or before.digest != current.digest or not current.has_entries:
             return False
@@ -59,14 +58,14 @@ class Publication(Claimant):
         return is_owner and (after.changed_at, after.first_published) == (current.changed_at, current.first_published)
 
     def _embargo(self) -> datetime | None:
-        """The instant until which the article is held, if any. An event without a date does not change the embargo."""
+        """Return the instant until which the article is held, if any. An event without a date does not change the embargo."""
         if self.event.published_at is None:
             release_at = self.current.release_at
             return release_at if release_at and release_at > self.now else None
         return self.event.published_at if is_embargo(self.event, self.now) else None
 
     def _apply_date(self) -> Article:
-        """The article with its first publication and the date of its last change."""
+        """Return the article with its first publication and the date of its last change."""
         current, before = self.current, self._previous_owner()
         if before and current.shard is None:
             current = replace(current, shard=before.shard)
@@ -148,13 +147,13 @@ class Publication(Claimant):
         return Want(shard.series, size_bytes, held=shard) if size_bytes > shard.size_bytes else None
 
     def _series(self, after: Article) -> str:
-        """The series of shards in which a page gets its place for life."""
+        """Return the series of shards in which a page gets its place for life."""
         if self.event.page:
             return PAGES_SERIES
         return shard_series(self.site, after.first_published or after.received_at, self.event.section)
 
     def _news_keeper(self, news: NewsEntry, series: str) -> Article | None:
-        """The article whose news place the new entry takes over, if any.
+        """Return the article whose news place the new entry takes over, if any.
 
         First choice is an article whose entry has the same page and date, then this article, then the previous owner. Any
         other place is given back with its entry.
@@ -170,7 +169,7 @@ class Publication(Claimant):
         return next(iter(replaced + keepers), None)
 
     def _news_entry(self, after: Article) -> tuple[NewsEntry | None, str]:
-        """The article's news entry, or why it has none."""
+        """Return the article's news entry, or why it has none."""
         event, first = self.event, after.first_published
         if reason := not_news_because(event, self.url, first, self.now):
             return None, reason

@@ -43,7 +43,7 @@ def first_received(article: Article, event: ArticleEvent) -> Article:
 
 
 def dated(article: Article, event: ArticleEvent, site: Site) -> Article:
-    """The article with the date of its newest event, which must not be an embargo."""
+    """Return the article with the date of its newest event, which must not be an embargo."""
     date, rank = _date(event), rank_of(event.source)
     if date is None or not _takes(article, event, date, rank, site):
         return article
@@ -51,12 +51,12 @@ def dated(article: Article, event: ArticleEvent, site: Site) -> Article:
 
 
 def dated_in_order(article: Article, event: ArticleEvent, site: Site) -> Article:
-    """The article with the date of a late event, which must not be an embargo. No newer event may have a date."""
+    """Return the article with the date of a late event, which must not be an embargo. No newer event may have a date."""
     return replace(dated(replace(article, order=order_of(event)), event, site), order=article.order)
 
 
 def dated_late(article: Article, event: ArticleEvent, now: datetime) -> Article | None:
-    """The article with the first publication that it would have if a late event had come in order; None if unchanged."""
+    """Return the article with the first publication that it would have if a late event had come in order; None if unchanged."""
     order, date, rank = order_of(event), _date(event), rank_of(event.source)
     if date is None or is_embargo(event, now) or rank < article.dated_by or _is_of_deleted(article, event):
         return None
@@ -76,7 +76,7 @@ def dated_late(article: Article, event: ArticleEvent, now: datetime) -> Article 
 
 
 def released(article: Article) -> Article:
-    """A held article as it is after its release, while the release is not recorded yet."""
+    """Return a held article as it is after its release, while the release is not recorded yet."""
     assert article.release_at
     return replace(
         article,
@@ -96,7 +96,7 @@ def with_date_order(article: Article, event: ArticleEvent) -> Article:
 
 
 def newest(*orders: Order | None) -> Order | None:
-    """The newest of the orders; None if there is none."""
+    """Return the newest of the orders; None if there is none."""
     latest = None
     for order in orders:
         if latest is None or (order is not None and latest.is_before(order)):
@@ -105,14 +105,14 @@ def newest(*orders: Order | None) -> Order | None:
 
 
 def inherited(article: Article, page: Article | None) -> Article:
-    """The article with the date of the page that it takes over, if it has none of its own."""
+    """Return the article with the date of the page that it takes over, if it has none of its own."""
     if page is None or article.first_published is not None:
         return article
     return replace(article, first_published=page.first_published, dated_by=min(page.dated_by, article.rank))
 
 
 def _is_of_deleted(article: Article, event: ArticleEvent) -> bool:
-    """Whether the event belongs to the deleted article that had the article's id before."""
+    """Return True if the event belongs to the deleted article that had the article's id before."""
     return article.reborn is not None and own_time(order_of(event)) <= article.reborn
 
 
@@ -131,7 +131,7 @@ def _replaces(article: Article, event: ArticleEvent, date: datetime) -> bool:
 
 
 def _date(event: ArticleEvent) -> datetime | None:
-    """The event's date: an embargo as given, any other date not after the event was received."""
+    """Return the event's date: an embargo as given, any other date not after the event was received."""
     assert event.received_at
     if event.published_at is None:
         return None
@@ -140,13 +140,13 @@ def _date(event: ArticleEvent) -> datetime | None:
 
 
 def _was_embargo(event: ArticleEvent) -> bool:
-    """Whether the event's date was an embargo when the event was received."""
+    """Return True if the event's date was an embargo when the event was received."""
     assert event.received_at
     return is_embargo(replace(event, release=None), event.received_at)
 
 
 def _corrected_max(article: Article, date: datetime, order: Order) -> datetime:
-    """The latest date that counts as a correction (rule 2 above)."""
+    """Return the latest date that counts as a correction (rule 2 above)."""
     is_behind = order.timestamp is None or exact(date) > order.timestamp
     since = article.received_at if is_behind else article.known_since or article.received_at
     return since + CLOCK_SKEW_MAX

@@ -1,169 +1,131 @@
 """Read from the table what the decisions about a batch of events need, mostly in three reads for the whole batch.
 
-What to read next for an event depends on what was read before. So each event is a generator of keys, and each round reads the
-keys of all events together.
+What to read next for an event depends on what was read before. So all events are looked up in the items read so far, keys that are
+missing are read together, and the events are looked up again, until no key is missing.
 """
 
-from collections.abc import Generator, Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import TypeAlias
 
 from stoppress.aws import items, table
 from stoppress.model.article import Article, Claim, Entries, Known
-from stoppress.model.event import ArticleEvent, from_message, rank_of
+from stoppress.model.event import ArticleEvent, from_message, order_of, rank_of
 from stoppress.primitives.urls import identity
-from stoppress.record.claims import aimed_at, copies_of, urls_of
-from stoppress.record.entry_keys import entry_keys_of
-from stoppress.record.late import is_late
+from stoppress.record.claims import aimed_at, copies_of, entry_keys_of, urls_of
 
 Key: TypeAlias = tuple[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """An event to recall. `overtaken`: the event was recalled before, and then another writer was faster."""
+def recall(events: Iterable[tuple[ArticleEvent, bool]]) -> list[Known | Exception]:
+    """Return what the table holds for each event, or the error if an item of the event cannot be read. Raises what `table` raises.
 
-    event: ArticleEvent
-    host: str
-    overtaken: bool
+    An event is overtaken (True) if it was recalled before, and then another writer was faster.
+    Most events need at most three reads. Conflicts about a URL and removals by URL need one or two more. No key is read twice.
+    """
+    events, stored = list(events), _Items()
+    while True:
+        known = [_recall_event(event, overtaken, stored) for event, overtaken in events]
+        if not stored.read_missing():
+            return known
 
 
-@dataclass(slots=True)
-class _Seen:
-    """Items by key, None for a key without an item. No key is read twice."""
+class _Items:
+    """The items that were read, None for a key without an item, and the keys that were looked up and are not read yet."""
 
-    by_key: dict[Key, items.Item | None] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.by_key: dict[Key, items.Item | None] = {}
+        self.missing: set[Key] = set()
 
-    def read(self, wanted: set[Key]) -> None:
-        if new := wanted - self.by_key.keys():
-            self.by_key.update(dict.fromkeys(new) | table.get_many(sorted(new)))
+    def read_missing(self) -> bool:
+        """Read the missing keys. Return False if there is none."""
+        keys, self.missing = sorted(self.missing), set()
+        if keys:
+            self.by_key |= dict.fromkeys(keys) | table.get_many(keys)
+        return bool(keys)
+
+    def get(self, key: Key) -> items.Item | None:
+        if key not in self.by_key:
+            self.missing.add(key)
+        return self.by_key.get(key)
 
     def article(self, host: str, name: str) -> Article | None:
-        item = self.by_key[items.article_key(host, name)]
+        item = self.get(items.article_key(host, name))
         return items.read_article(item) if item else None
 
-    def of(self, key: Key | None) -> items.Item | None:
-        return self.by_key[key] if key else None
+    def claims(self, host: str, urls: Iterable[str]) -> dict[str, Claim]:
+        """Return the claims on URLs by the URL's identity."""
+        stored = {url: self.get(items.claim_key(host, url)) for url in urls}
+        return {identity(url): items.read_claim(item, url) for url, item in stored.items() if item}
 
-    def events(self, keys: dict[str, Key]) -> dict[str, ArticleEvent]:
-        """The stored events by the article's name, without those that are not stored."""
-        return {name: from_message(item["message"]) for name, key in keys.items() if (item := self.of(key))}
+    def event(self, key: Key) -> ArticleEvent | None:
+        item = self.get(key)
+        return from_message(item["message"]) if item else None
 
+    def entries(self, article: Article) -> Entries:
+        stored = {
+            bool(entry.published): self.get(items.entry_key(article.site, entry)) for entry in entry_keys_of(article)
+        }
+        general, news = stored.get(False), stored.get(True)
+        return Entries(items.read_general(general) if general else None, items.read_news(news) if news else None)
 
-def recall(questions: Iterable[Question]) -> list[Known | Exception]:
-    """What the table holds for each event, or the error if an item of the event cannot be read. Raises what `table` raises.
-
-    Most events need at most three reads. Conflicts about a URL and removals by URL need one or two more.
-    """
-    seen = _Seen()
-    known: dict[int, Known | Exception] = {}
-    unanswered = {number: _catch_errors(_reads(question, seen)) for number, question in enumerate(questions)}
-    while unanswered:
-        wanted: set[Key] = set()
-        for number, reads in list(unanswered.items()):
-            try:
-                wanted |= next(reads)
-            except StopIteration as end:
-                known[number] = end.value
-                del unanswered[number]
-        seen.read(wanted)
-    return [known[number] for number in sorted(known)]
+    def without_freed_place(self, article: Article) -> Article:
+        """Return the article without a news place that roll_window freed when it removed the news entry."""
+        news = [items.entry_key(article.site, entry) for entry in entry_keys_of(article) if entry.published]
+        return article if all(map(self.get, news)) else replace(article, news=None)
 
 
-def _catch_errors(reads: Generator[set[Key], None, Known]) -> Generator[set[Key], None, Known | Exception]:
+def _recall_event(event: ArticleEvent, overtaken: bool, stored: _Items) -> Known | Exception:
     try:
-        return (yield from reads)
+        return _known(event, overtaken, stored)
     except Exception as error:  # noqa: BLE001 - one article's broken item must not stop the other events
         return error
 
 
-def _reads(question: Question, seen: _Seen) -> Generator[set[Key], None, Known]:
-    """What the table holds for one event. Yields the keys to read next and continues when `seen` has their items."""
-    event, host = question.event, question.host
-    first = {items.article_key(host, event.name)} if event.id else set()
-    yield first | _claim_keys(host, urls_of(event, None))
-    own = yield from _read_article(event, host, seen)
+def _known(event: ArticleEvent, overtaken: bool, stored: _Items) -> Known:
+    """Return what the table holds for one event, as far as it was read."""
+    host, own = event.site, _own_article(event, stored)
     event = replace(event, id=own.id) if own else event
-    urls = urls_of(event, own)
-    yield _claim_keys(host, urls)
-    claims = _claims(host, urls, seen)
-    owners = {claim.owner for claim in claims.values() if claim.live} - {event.name}
-    waits = _waiting_keys(host, claims, event.name)
-    late = [own] if own and is_late(event, own) else []
-    due = {
-        article.name: (items.due_pk(host), items.due_sk(article.release_at, article.name))
-        for article in late
-        if article.release_at
+    claims = stored.claims(host, urls_of(event, own))
+    owner_names = {claim.owner for claim in claims.values() if claim.live} - {event.name}
+    owners = {name: owner for name in sorted(owner_names) if (owner := stored.article(host, name))}
+    late = own if own and order_of(event).is_before(own.order) else None
+    listed = [*([late] if late else []), *(owner for owner in owners.values() if _may_change(event, owner))]
+    entries = {article.name: stored.entries(article) for article in listed}
+    due = (
+        stored.event((items.due_pk(host), items.due_sk(late.release_at, late.name)))
+        if late and late.release_at
+        else None
+    )
+    waiting = {
+        name: waiting_event
+        for claim in claims.values()
+        if claim.live and claim.owner == event.name
+        for name in claim.waiting
+        if (waiting_event := stored.event(items.waiting_key(host, claim.url, name)))
     }
-    yield {items.article_key(host, name) for name in owners} | {*waits.values(), *due.values()} | _entry_keys(late)
-    others = {name: owner for name in sorted(owners) if (owner := seen.article(host, name))}
-    listed = late + [owner for owner in others.values() if _may_change(event, owner)]
-    yield _entry_keys(listed)
-    if question.overtaken:
-        others = yield from _without_freed_places(others | ({own.name: own} if own else {}), seen)
-        own = others.pop(own.name) if own else None
-    entries = {article.name: _read_entries(article, seen) for article in listed}
-    return Known(own, claims, others, entries, seen.events(waits), seen.events(due).get(event.name))
+    if overtaken:
+        owners = {name: stored.without_freed_place(owner) for name, owner in owners.items()}
+        own = own and stored.without_freed_place(own)
+    return Known(own, claims, owners, entries, waiting, due)
+
+
+def _own_article(event: ArticleEvent, stored: _Items) -> Article | None:
+    """Return the event's article. For a removal by URL alone: the source's copy at the URL, live or waiting."""
+    if event.id:
+        return stored.article(event.site, event.name)
+    claims = stored.claims(event.site, urls_of(event, None))
+    copies = [
+        stored.article(event.site, name) for name in copies_of(event.source, claims.get(identity(event.url or "")))
+    ]
+    return aimed_at(event, copies)
 
 
 def _may_change(event: ArticleEvent, owner: Article) -> bool:
-    """Whether a decision needs the entries of the URL's owner.
+    """Return True if a decision needs the entries of the URL's owner.
 
     A publication may make an owner of equal rank wait for the URL, or date an owner of higher rank that has no date.
     """
     rank = rank_of(event.source)
     is_dated = owner.rank > rank and owner.first_published is None
     return event.action == "publish" and (owner.rank == rank or is_dated)
-
-
-def _waiting_keys(host: str, claims: dict[str, Claim], name: str) -> dict[str, Key]:
-    """Keys of the events that wait for a URL of the article, by the waiting article's name."""
-    own = [claim for claim in claims.values() if claim.live and claim.owner == name]
-    return {waiting: items.waiting_key(host, claim.url, waiting) for claim in own for waiting in claim.waiting}
-
-
-def _without_freed_places(articles: dict[str, Article], seen: _Seen) -> Generator[set[Key], None, dict[str, Article]]:
-    """The articles by name, without each news place that roll_window freed when it removed the news entry."""
-    keys = {
-        name: items.entry_key(article.site, entry)
-        for name, article in articles.items()
-        for entry in entry_keys_of(article)
-        if entry.published
-    }
-    yield set(keys.values())
-    freed = {name: replace(articles[name], news=None) for name, key in keys.items() if not seen.of(key)}
-    return articles | freed
-
-
-def _read_article(event: ArticleEvent, host: str, seen: _Seen) -> Generator[set[Key], None, Article | None]:
-    """The event's article. For a removal by URL alone: the source's copy at the URL, live or waiting."""
-    if event.id:
-        return seen.article(host, event.name)
-    copies = copies_of(event.source, _claims(host, urls_of(event, None), seen).get(identity(event.url or "")))
-    yield {items.article_key(host, name) for name in copies}
-    return aimed_at(event, [seen.article(host, name) for name in copies])
-
-
-def _claim_keys(host: str, urls: list[str]) -> set[Key]:
-    return {items.claim_key(host, url) for url in urls}
-
-
-def _claims(host: str, urls: list[str], seen: _Seen) -> dict[str, Claim]:
-    """Return the claims on URLs by the URL's identity."""
-    stored = {url: seen.of(items.claim_key(host, url)) for url in urls}
-    return {identity(url): items.read_claim(item, url) for url, item in stored.items() if item}
-
-
-def _entry_keys(articles: Iterable[Article]) -> set[Key]:
-    return {items.entry_key(article.site, entry) for article in articles for entry in entry_keys_of(article)}
-
-
-def _read_entries(article: Article, seen: _Seen) -> Entries:
-    general = news = None
-    for entry in entry_keys_of(article):
-        item = seen.of(items.entry_key(article.site, entry))
-        if item and entry.published:
-            news = items.read_news(item)
-        elif item:
-            general = items.read_general(item)
-    return Entries(general, news)

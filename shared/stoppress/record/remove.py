@@ -13,19 +13,16 @@ from stoppress.model.event import ArticleEvent, order_of, rank_of
 from stoppress.model.exclude import is_home
 from stoppress.model.order import page_order
 from stoppress.primitives.urls import identity
-from stoppress.record.claims import leave, outranked_by
-from stoppress.record.entry_keys import displace, entries_of, without_entries
+from stoppress.record.claims import displace, entries_of, leave, outranked_by, without_entries
 from stoppress.record.publication_date import newest
 
 
 def removed(event: ArticleEvent, current: Article, known: Known, now: datetime) -> Decision:
-    """The removal of an article by its id."""
-    claim = known.claims.get(identity(current.url)) if current.url else None
+    """Return the removal of an article by its id."""
+    claims, returns = leave(current.url, current, known)
     after = without_entries(current, state="removed", reason="removed by its source")
-    decision = Decision(outcome="removed", article=after)
-    if claim and claim.live and claim.owner == current.name:
-        claim_left, returns = leave(claim, current, known)
-        decision = replace(decision, claims=(claim_left,), out=tuple(entries_of(current, now)), returns=returns)
+    out = tuple(entries_of(current, now)) if claims else ()
+    decision = Decision(outcome="removed", article=after, claims=claims, out=out, returns=returns)
     named = known.claims.get(identity(event.url)) if event.url else None
     # The event's URL may be a redirect's target, which is another page. So it counts only if the article has no other URL.
     is_its_page = current.url is None or identity(event.url or "") == identity(current.url)

@@ -1,4 +1,4 @@
-"""One attempt to rewrite a file: what is read before its entries."""
+"""One attempt to rewrite a file: what is read before its entries, and what its lines depend on besides them."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,6 +10,7 @@ from stoppress.aws.queues import RewriteRequest
 from stoppress.model.entries import Mark
 from stoppress.model.file_names import INDEX_FILE, ROBOTS_FILE
 from stoppress.model.site import Site
+from stoppress.sitemaps.tags import RENDERER
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class Attempt:
 
     @property
     def has_own_object(self) -> bool:
-        """Whether there is an object and Stoppress put it."""
+        """Return True if there is an object and Stoppress put it."""
         return self.stored is not None and self.stored.ours
 
 
@@ -46,13 +47,18 @@ def begin(site: Site, request: RewriteRequest, now: datetime) -> Attempt:
 
 
 def _needs_no_mark(site: Site, request: RewriteRequest) -> bool:
-    """Whether no mark needs to be read. robots.txt never has one; an index may have one for its gzip form, present or past."""
+    """Return True if no mark needs to be read. robots.txt never has one; an index may have one for its gzip form, present or past."""
     if request.file == INDEX_FILE:
         return not (site.outputs.gzip or request.checks_all)
     return request.file == ROBOTS_FILE
 
 
 def mark_of(site: Site, file: str) -> Mark | None:
-    """A file's commit mark as the table has it."""
+    """Return a file's commit mark as the table has it."""
     item = table.get(file_pk(site.host, INDEX_FILE), file)
     return read_mark(item) if item else None
+
+
+def form_of(site: Site) -> str:
+    """Return what a line depends on besides its entry: the line format and the site's configuration."""
+    return f"{RENDERER}.{site.digest}"

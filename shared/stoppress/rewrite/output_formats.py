@@ -17,8 +17,7 @@ from stoppress.model.file_headers import headers
 from stoppress.model.news_window import select_news
 from stoppress.model.site import Site
 from stoppress.rewrite.attempt import Attempt
-from stoppress.sitemaps.atom import atom_feed
-from stoppress.sitemaps.gzip_text import compressed, text_sitemap
+from stoppress.sitemaps.other_forms import atom_feed, compressed, text_sitemap
 from stoppress.sitemaps.render import Rendered
 
 # A mark that no longer names a form reaches the index in a second or two. The retries of the rewrites queue cover more.
@@ -41,7 +40,7 @@ class Forms:
     news: Sequence[NewsEntry] = ()
 
     def bodies(self) -> dict[str, bytes]:
-        """The bytes of the forms by name."""
+        """Return the bytes of the forms by name."""
         file, outputs = self.file, self.site.outputs
         if file == file_names.ROBOTS_FILE:
             return {}
@@ -56,7 +55,7 @@ class Forms:
         return bodies
 
     def _feed(self) -> dict[str, bytes]:
-        """The feed of a series of news sitemaps, from the entries of all its files."""
+        """Return the feed of a series of news sitemaps, from the entries of all its files."""
         series = file_names.series_of(self.file)
         files = series_files(read_series(series, table.get(places_pk(self.site.host), series)))
         others = [table.query(file_pk(self.site.host, other)) for other in files if other != self.file]
@@ -96,7 +95,7 @@ def _write_forms(site: Site, bodies: Mapping[str, bytes], changed: datetime) -> 
 
 
 def possible_forms(file: str) -> set[str]:
-    """The names of the other forms that a file may have, without the further parts of an index."""
+    """Return the names of the other forms that a file may have, without the further parts of an index."""
     if file == file_names.ROBOTS_FILE:
         return set()
     names = {f"{file}.gz"}

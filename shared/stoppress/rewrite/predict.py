@@ -1,8 +1,6 @@
 """Predicts the files that a changed configuration gives, by the plan that the rewriters make. Nothing here writes."""
 
-import gzip
 import re
-import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -20,6 +18,7 @@ from stoppress.rewrite.output_formats import Forms, possible_forms
 from stoppress.rewrite.publish import plan_of
 from stoppress.rewrite.render import render
 from stoppress.sitemaps.broken_file import assert_valid
+from stoppress.sitemaps.other_forms import unpacked
 from stoppress.sitemaps.render import render_index
 
 # Files that are read and rendered at once. More would need more memory, and more connections than boto3 keeps.
@@ -40,16 +39,17 @@ class FileChange:
     @property
     def is_change(self) -> bool:
         # Another zlib may pack the same file to other bytes.
-        return _unpacked(self.file, self.before) != _unpacked(self.file, self.after)
+        before, after = (body and unpacked(self.file, body) for body in (self.before, self.after))
+        return before != after
 
     def lines(self) -> "LineCounts":
-        """How many lines of an XML file change."""
+        """Return how many lines of an XML file change."""
         before, after = _lines_by_url(self.before), _lines_by_url(self.after)
         changed = sum(before[url] != after[url] for url in before.keys() & after.keys())
         return LineCounts(len(after.keys() - before.keys()), len(before.keys() - after.keys()), changed)
 
     def stories(self) -> tuple[set[str], set[str]]:
-        """The articles that a news sitemap lists before and after; none for any other file."""
+        """Return the articles that a news sitemap lists before and after; none for any other file."""
         if not (is_news(self.file) and self.file.endswith(".xml")):
             return set(), set()
         before, after = (
@@ -69,7 +69,7 @@ class LineCounts:
 
 
 def predict(site: Site, now: datetime) -> Iterator[FileChange]:
-    """Every file of the site: its bytes now, and its bytes once this configuration has been applied at `now`.
+    """Yield every file of the site: its bytes now, and its bytes once this configuration has been applied at `now`.
 
     Other forms that are no longer wanted are then gone. A file that the change empties stays for a day. Raises FileTooLarge and
     BrokenFile if a file could not be written, and the errors of bucket and table.
@@ -82,7 +82,7 @@ def predict(site: Site, now: datetime) -> Iterator[FileChange]:
     def predicted(file: str) -> tuple[Attempt, list[FileChange]]:
         attempt = _attempt(site, file, now, stored)
         bodies = _index(attempt, marks) if file == INDEX_FILE else _rewritten(attempt, marks)
-        return attempt, [FileChange(name, _before(attempt, name, stored), bodies[name]) for name in sorted(bodies)]
+        return attempt, [FileChange(name, _body(site, name, stored), bodies[name]) for name in sorted(bodies)]
 
     for attempt, changes in _some_at_once(predicted, all_files(site, robots=True)):
         file = attempt.file
@@ -93,11 +93,11 @@ def predict(site: Site, now: datetime) -> Iterator[FileChange]:
         kept |= {change.file for change in changes}
         unwanted |= {file, *possible_forms(file), *(attempt.mark.also if attempt.mark else ())}
     for name in sorted(unwanted & stored - kept):
-        yield FileChange(name, _body(site, name), None)
+        yield FileChange(name, _body(site, name, stored), None)
 
 
 def _some_at_once(predicted: Callable[[str], _Predicted], files: Sequence[str]) -> Iterator[_Predicted]:
-    """What `predicted` returns for each file, FILES_AT_ONCE files at a time. The last file comes alone: the index needs all marks."""
+    """Yield what `predicted` returns for each file, FILES_AT_ONCE files at a time. The last file comes alone: the index needs all marks."""
     *others, index = files
     with ThreadPoolExecutor(FILES_AT_ONCE) as executor:
         for start in range(0, len(others), FILES_AT_ONCE):
@@ -112,7 +112,7 @@ def _attempt(site: Site, file: str, now: datetime, stored: Collection[str]) -> A
 
 
 def _rewritten(attempt: Attempt, marks: dict[str, Mark]) -> dict[str, bytes]:
-    """The file and its other forms by name; empty if the file is deleted. Adds the file's next mark to `marks`."""
+    """Return the file and its other forms by name; empty if the file is deleted. Adds the file's next mark to `marks`."""
     site, file = attempt.site, attempt.file
     rendered, forms = render(site, file, attempt.now)
     plan = plan_of(attempt, rendered)
@@ -134,26 +134,13 @@ def _index(attempt: Attempt, marks: Mapping[str, Mark]) -> dict[str, bytes]:
     return {INDEX_FILE: rendered.body} | forms.bodies()
 
 
-def _before(attempt: Attempt, name: str, stored: Collection[str]) -> bytes | None:
-    if name == attempt.file:
-        return attempt.stored.body if attempt.stored else None
-    return _body(attempt.site, name) if name in stored else None
-
-
-def _body(site: Site, name: str) -> bytes | None:
-    found = bucket.read(site.host, name)
-    return found.body if found else None
-
-
-def _unpacked(file: str, body: bytes | None) -> bytes | None:
-    """What a gzip form holds. Anything else, and what somebody else put under such a name, is returned as it is."""
-    try:
-        return gzip.decompress(body) if body and file.endswith(".gz") else body
-    except (OSError, EOFError, zlib.error):
-        return body
+def _body(site: Site, name: str, stored: Collection[str]) -> bytes | None:
+    """Return the bytes of a stored file; None if there is none."""
+    file = bucket.read(site.host, name) if name in stored else None
+    return file.body if file else None
 
 
 def _lines_by_url(body: bytes | None) -> dict[str, str]:
-    """The lines of an XML file by the URL that they list, without its scheme and `.gz`."""
+    """Return the lines of an XML file by the URL that they list, without its scheme and `.gz`."""
     lines = (body or b"").decode(errors="replace").split("\n")
     return {match[1].partition(":")[2].removesuffix(".gz"): line for line in lines if (match := _LOC.search(line))}

@@ -17,9 +17,8 @@ from stoppress.model.file_names import INDEX_FILE, ROBOTS_FILE, is_news, permane
 from stoppress.model.news_window import window_end
 from stoppress.model.site import Site
 from stoppress.primitives.instants import exact
-from stoppress.rewrite.attempt import Attempt, mark_of
+from stoppress.rewrite.attempt import Attempt, form_of, mark_of
 from stoppress.rewrite.output_formats import Forms, replace_forms
-from stoppress.rewrite.render import form_of
 from stoppress.rewrite.retire import is_over, retire, schedule_retirement
 from stoppress.sitemaps.broken_file import assert_valid
 from stoppress.sitemaps.render import Rendered
@@ -64,20 +63,23 @@ def commit(attempt: Attempt, rendered: Rendered, forms: Forms) -> str:
     if plan.is_over:
         return retire(attempt)
     _put(attempt, plan, rendered)
-    mark_before, also = _put_forms(attempt, plan, forms)
-    _announce(attempt, plan)
-    _mark(
-        attempt,
-        replace(plan, mark=replace(plan.mark, also=also, expires=_schedule_expiry(attempt, forms))),
-        mark_before,
-    )
+    # An index of several parts has other forms even without gzip. Then its mark was not read in advance.
+    if attempt.file == INDEX_FILE and attempt.mark is None and forms.bodies():
+        attempt = replace(attempt, mark=mark_of(attempt.site, INDEX_FILE))
+    also = attempt.mark.also if attempt.mark else ()
+    if plan.checks_forms:
+        also = replace_forms(attempt, forms.bodies(), plan.file_changed)
+    if plan.must_announce:
+        _announce(attempt, plan)
+    mark = replace(plan.mark, also=also, expires=_schedule_expiry(attempt, forms))
+    _write_mark(attempt, mark, is_new=plan.must_announce)
     return "written" if plan.is_written else "unchanged"
 
 
 def plan_of(attempt: Attempt, rendered: Rendered) -> Plan:
-    """What a rewrite does about a file, given its rendered bytes. Pure: `predict` makes the same plan."""
+    """Return what a rewrite does about a file, given its rendered bytes. Pure: `predict` makes the same plan."""
     site, file, mark, stored = attempt.site, attempt.file, attempt.mark, attempt.stored
-    stays = bool(rendered.urls) or file == INDEX_FILE or file in permanent_files(site)
+    stays = is_lasting(site, file, rendered)
     digest = digest_of(site, file, rendered.body, stays=stays)
     marked_at = mark.changed if mark and mark.digest == digest else None
     changed, is_written = _changed(attempt, rendered, marked_at)
@@ -100,6 +102,11 @@ def plan_of(attempt: Attempt, rendered: Rendered) -> Plan:
     )
 
 
+def is_lasting(site: Site, file: str, rendered: Rendered) -> bool:
+    """Return True if a file lists a page, or is permanent. Any other file is deleted after a day."""
+    return bool(rendered.urls) or file == INDEX_FILE or file in permanent_files(site)
+
+
 def _changed(attempt: Attempt, rendered: Rendered, marked_at: datetime | None) -> tuple[datetime, bool]:
     """When the file's bytes change, and whether they must be written."""
     stored, now = attempt.stored, attempt.now
@@ -114,7 +121,7 @@ def _changed(attempt: Attempt, rendered: Rendered, marked_at: datetime | None) -
 
 
 def digest_of(site: Site, file: str, body: bytes, *, stays: bool) -> str:
-    """The digest in a commit mark: of the file's bytes and of the other forms that the site wants."""
+    """Return the digest in a commit mark: of the file's bytes and of the other forms that the site wants."""
     # A feed names the publication even without entries. The suffix " leaving" changes the digest of an empty file that
     # is no longer permanent, so that the change is announced.
     named = f" {site.publication} {site.language}" if site.outputs.atom and is_news(file) else ""
@@ -141,24 +148,12 @@ def _put(attempt: Attempt, plan: Plan, rendered: Rendered) -> None:
         )
 
 
-def _put_forms(attempt: Attempt, plan: Plan, forms: Forms) -> tuple[Mark | None, tuple[str, ...]]:
-    """Put the file's other forms. Returns the mark before, and the names of the forms. Raises Overtaken."""
-    # An index of several parts has other forms even without gzip. Then its mark was not read in advance.
-    if attempt.file == INDEX_FILE and attempt.mark is None and forms.bodies():
-        attempt = replace(attempt, mark=mark_of(attempt.site, INDEX_FILE))
-    if plan.checks_forms:
-        return attempt.mark, replace_forms(attempt, forms.bodies(), plan.file_changed)
-    return attempt.mark, attempt.mark.also if attempt.mark else ()
-
-
 def _announce(attempt: Attempt, plan: Plan) -> None:
     """Announce the file on the bus, and have an emptied file rewritten in a day. Raises SendError."""
-    if plan.must_announce:
-        mark, host = plan.mark, attempt.site.host
-        detail = {"site": host, "file": mark.file, "urls": mark.urls, "changed": exact(mark.changed)}
-        queues.announce(REWRITTEN, detail)
-        if not plan.stays:
-            schedule_retirement(attempt.site, mark.file, mark.changed)
+    mark, host = plan.mark, attempt.site.host
+    queues.announce(REWRITTEN, {"site": host, "file": mark.file, "urls": mark.urls, "changed": exact(mark.changed)})
+    if not plan.stays:
+        schedule_retirement(attempt.site, mark.file, mark.changed)
 
 
 def _schedule_expiry(attempt: Attempt, forms: Forms) -> datetime | None:
@@ -175,30 +170,22 @@ def _schedule_expiry(attempt: Attempt, forms: Forms) -> datetime | None:
     return oldest
 
 
-def _mark(attempt: Attempt, plan: Plan, before: Mark | None) -> None:
-    """Write the file's commit mark. The index has one only for its other forms. Raises Overtaken."""
-    site, also = attempt.site, plan.mark.also
-    if attempt.file == ROBOTS_FILE:
-        return
-    if attempt.file == INDEX_FILE:
-        if also != (before.also if before else ()):
-            table.put_if(mark_item(site.host, plan.mark))
-    elif plan.must_announce:
-        _put_mark(site, plan.mark, before)
-    elif before:
-        _put_mark(site, replace(before, also=also, expires=plan.mark.expires), before)
+def _write_mark(attempt: Attempt, mark: Mark, *, is_new: bool) -> None:
+    """Write the file's commit mark if it has not changed since it was read. Raises Overtaken.
 
-
-def _put_mark(site: Site, mark: Mark, before: Mark | None) -> None:
-    """Write a file's mark if it has not changed since it was read. Raises Overtaken.
-
-    An unchanged file's mark is written too. Another rewriter may have read the table earlier and may still put the
-    file: S3 would not stop it, because equal bytes have equal ETags. The second of the two writers of the mark starts
-    again.
+    The index has a mark only for its other forms. If the mark of another file is not new, only its forms and its expiry are. An
+    unchanged file's mark is written too. Another rewriter may have read the table earlier and may still put the file: S3 would not
+    stop it, because equal bytes have equal ETags. The second of the two writers of the mark starts again.
     """
-    try:
-        table.put(mark_item(site.host, mark), before.rev if before else None)
-    except table.Conflict as error:
-        raise Overtaken(
-            f"another rewriter wrote the mark of {site.host}/{mark.file}: read and render the file again"
-        ) from error
+    host, before = attempt.site.host, attempt.mark
+    if attempt.file == INDEX_FILE:
+        if mark.also != (before.also if before else ()):
+            table.put_if(mark_item(host, mark))
+    elif attempt.file != ROBOTS_FILE and (is_new or before):
+        if before and not is_new:
+            mark = replace(before, also=mark.also, expires=mark.expires)
+        try:
+            table.put(mark_item(host, mark), before.rev if before else None)
+        except table.Conflict as error:
+            reason = f"another rewriter wrote the mark of {host}/{mark.file}: read and render the file again"
+            raise Overtaken(reason) from error

@@ -1,20 +1,19 @@
 """Makes a file from the table: from all its entries, or by folding changed entries into the object. Nothing here writes."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import TypeVar
+from typing import Any
 
 from stoppress.aws import table
 from stoppress.aws.bucket import StoredFile
 from stoppress.aws.items import Item, file_pk, read_general, read_mark, read_news
 from stoppress.model.file_names import INDEX_FILE, ROBOTS_FILE, is_news, is_pages
 from stoppress.model.site import Site
-from stoppress.rewrite.attempt import Attempt
+from stoppress.rewrite.attempt import Attempt, form_of
 from stoppress.rewrite.output_formats import Forms
 from stoppress.sitemaps.fold import fold_general, fold_index, fold_news
 from stoppress.sitemaps.render import Rendered, render_general, render_index, render_news, render_pages
 from stoppress.sitemaps.robots import named_in_robots, robots_txt, rules_of
-from stoppress.sitemaps.tags import RENDERER
 
 # DynamoDB: a strongly consistent read unit reads 4 KB.
 READ_UNIT_BYTES = 4_096
@@ -22,8 +21,6 @@ READ_UNIT_BYTES = 4_096
 FOLD_ENTRIES_MAX = table.BATCH_KEYS_MAX
 # A file is made from all its entries at least this often, so that a change that was missed is corrected by then.
 WHOLE_EVERY = timedelta(hours=6)
-
-_T = TypeVar("_T")
 
 
 def fold(attempt: Attempt) -> tuple[Rendered, Forms] | None:
@@ -37,46 +34,30 @@ def fold(attempt: Attempt) -> tuple[Rendered, Forms] | None:
     # A key costs a read unit however small its item is; reading the partition costs one for each 4 KB.
     if len(entries) > min(FOLD_ENTRIES_MAX, len(stored.body) // READ_UNIT_BYTES):
         return None
-    items = _changed_items(site, file, entries)
-    rendered = _folded(attempt, stored.body, items)
-    news = [read_news(item) for item in items.values() if item] if is_news(file) else []
+    pk, keys = file_pk(site.host, file), sorted(entries)
+    items = table.get_many((pk, sk) for sk, _ in keys)
+    read: Callable[[Item], Any] = read_mark if file == INDEX_FILE else read_news if is_news(file) else read_general
+    changed = {(sk, loc): read(items[pk, sk]) if (pk, sk) in items else None for sk, loc in keys}
+    if file == INDEX_FILE:
+        marks = {name: mark for (name, _), mark in changed.items() if name != INDEX_FILE}
+        rendered = fold_index(stored.body, marks, site)
+    elif is_news(file):
+        dated = {(sk.partition("#")[0], loc): entry for (sk, loc), entry in changed.items()}
+        rendered = fold_news(stored.body, dated, site, attempt.now)
+    else:
+        rendered = fold_general(stored.body, {loc: entry for (_, loc), entry in changed.items()}, site)
+    news = list(filter(None, changed.values())) if is_news(file) else []
     return (rendered, Forms(site, file, rendered, attempt.now, news=news)) if rendered else None
 
 
-def _changed_items(site: Site, file: str, entries: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Item | None]:
-    pk, keys = file_pk(site.host, file), sorted(entries)
-    items = table.get_many((pk, sk) for sk, _ in keys)
-    return {(sk, loc): items.get((pk, sk)) for sk, loc in keys}
-
-
-def _folded(attempt: Attempt, body: bytes, items: Mapping[tuple[str, str], Item | None]) -> Rendered | None:
-    site, file = attempt.site, attempt.file
-    if file == INDEX_FILE:
-        marks = {name: _read(read_mark, item) for (name, _), item in items.items() if name != INDEX_FILE}
-        return fold_index(body, marks, site)
-    if is_news(file):
-        dated = {(sk.partition("#")[0], loc): _read(read_news, item) for (sk, loc), item in items.items()}
-        return fold_news(body, dated, site, attempt.now)
-    return fold_general(body, {loc: _read(read_general, item) for (_, loc), item in items.items()}, site)
-
-
-def _read(reader: Callable[[Item], _T], item: Item | None) -> _T | None:
-    return reader(item) if item else None
-
-
 def _can_fold(site: Site, file: str, stored: StoredFile, now: datetime) -> bool:
-    """Whether this configuration wrote the object, line by line, and made it from all its entries not long ago.
+    """Return True if this configuration wrote the object, line by line, and made it from all its entries not long ago.
 
     A feed needs all entries.
     """
     is_made_alike = stored.form == form_of(site)
     is_young = stored.whole is not None and now < stored.whole + WHOLE_EVERY
     return is_made_alike and is_young and not is_pages(file) and not (is_news(file) and site.outputs.atom)
-
-
-def form_of(site: Site) -> str:
-    """What a line depends on besides its entry: the line format and the site's configuration."""
-    return f"{RENDERER}.{site.digest}"
 
 
 def render(site: Site, file: str, now: datetime) -> tuple[Rendered, Forms]:

@@ -20,7 +20,7 @@ EMPTIED_KEPT = timedelta(days=1)
 
 
 def is_over(attempt: Attempt, rendered: Rendered, digest: str) -> bool:
-    """Whether a file that does not stay is deleted now.
+    """Return True if a file that does not stay is deleted now.
 
     It is deleted at once if it has no object or is robots.txt, else a day after it was emptied.
     """
@@ -78,7 +78,7 @@ def retire(attempt: Attempt) -> str:
 
 
 def _shared_forms(site: Site, file: str) -> set[str]:
-    """The feed of a news sitemap, if other files of its series have marks: it is their feed too."""
+    """Return the feed of a news sitemap, if other files of its series have marks: it is their feed too."""
     if not is_news(file):
         return set()
     name = series_of(file)

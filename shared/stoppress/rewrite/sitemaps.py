@@ -54,7 +54,7 @@ def rewrite_all(requests: Iterable[RewriteRequest], now: datetime, deadline: Dea
     """
     by_file: dict[tuple[str, str], list[RewriteRequest]] = defaultdict(list)
     for request in requests:
-        by_file[request.site, request.file].append(request)
+        by_file[request.path].append(request)
     newest_first = sorted(by_file, key=lambda file: file[1], reverse=True)
     pending = [
         _joined(by_file[file])
@@ -78,7 +78,7 @@ def rewrite_all(requests: Iterable[RewriteRequest], now: datetime, deadline: Dea
     results += [Result(request, "failed", error=replaced) for request in pending]
     for result in results:
         if result.error is None:
-            _clear_releases(by_file[result.request.site, result.request.file])
+            _clear_releases(by_file[result.request.path])
     return results
 
 
@@ -105,14 +105,14 @@ def _in_force(host: str) -> str | Exception:
 
 
 def _clear_releases(requests: Iterable[RewriteRequest]) -> None:
-    for site, file, release in {(each.site, each.file, each.release) for each in requests}:
+    for site, file, release in {(*request.path, request.release) for request in requests}:
         if release:
             clear_due(site, file, release)
 
 
 def postpone_all(requests: Iterable[RewriteRequest]) -> list[Result]:
     """Write no file. Each file has one result, so that each goes to the rewrites queue once."""
-    by_file = {(request.site, request.file): request for request in requests}
+    by_file = {request.path: request for request in requests}
     reason = TimeoutError("earlier attempts to write its batch failed")
     return [Result(request, "postponed", error=reason) for request in by_file.values()]
 

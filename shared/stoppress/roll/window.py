@@ -1,16 +1,19 @@
-"""Do what is due, each minute: see `aws.due`. Nothing is read of a site that has nothing due.
+"""Do what is due, each minute: see `aws.due`. Nothing is read of a site that has nothing due. The first run also begins a deployment.
 
 Released articles are sent to the articles queue, files that were emptied a day ago and the files of a changed site to the rewrites
 queue. Expired news entries are deleted. A due record stays until its work is done: a crash sends twice, and loses nothing.
 """
 
+import json
 import logging
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
+from hashlib import sha256
 from itertools import zip_longest
 
-from stoppress.aws import due, items, queues, sites, table
+from stoppress.aws import bucket, due, items, queues, site_versions, sites, table
 from stoppress.aws.due import Due
 from stoppress.aws.places import give_back
 from stoppress.aws.queues import AllFiles, read_rewrite
@@ -18,12 +21,15 @@ from stoppress.model.event import from_message
 from stoppress.model.file_names import NEWS_SERIES
 from stoppress.model.news_window import NEWS_WINDOW, window_start
 from stoppress.model.places import Place
-from stoppress.model.site import BadConfiguration
+from stoppress.model.site import BadConfiguration, schema
 from stoppress.primitives.deadline import NEVER, Deadline
 from stoppress.primitives.instants import exact, iso, parse
+from stoppress.sitemaps.tags import RENDERER
 
 # A message that is still on its way after this long is sent again. The queues deliver a failed message for about that long.
 RESEND_AFTER = timedelta(minutes=10)
+# The item with the code that ran last.
+CODE_KEY = ("clock", "code")
 # reconcile_sites runs every night; two more hours let a run be late.
 RECONCILED_EVERY = timedelta(hours=26)
 
@@ -59,7 +65,7 @@ def roll(now: datetime, deadline: Deadline = NEVER) -> tuple[Counter[str], list[
 
 def _until(kind: str, now: datetime, failures: list[Exception]) -> Iterator[Due]:
     try:
-        yield from due.until(kind, now)
+        yield from due.every(kind, now)
     except Exception as error:  # noqa: BLE001 - the other kinds go on
         failures.append(error)
 
@@ -129,7 +135,7 @@ def _expire_news(record: Due, now: datetime, deadline: Deadline) -> Counter[str]
 
 
 def _is_empty_too_soon(host: str) -> bool:
-    """Whether no story is left in the news of a site, although `silent_after_hours` does not allow for more than the window."""
+    """Return True if no story is left in the news of a site, although `silent_after_hours` does not allow for more than the window."""
     series = (items.read_series(item["sk"], item) for item in table.query(items.places_pk(host), prefix=NEWS_SERIES))
     # The count of places is sometimes too high and never too low, so no site with news counts as empty.
     if any(used.entries for news in series for used in news.files):
@@ -178,3 +184,38 @@ def _watch_reconciliation(record: Due, _: str, now: datetime) -> Counter[str]:
     until = parse(last["at"]) + RECONCILED_EVERY if last else now
     due.move(record, until if until > now else now + RECONCILED_EVERY)
     return Counter(NeedsAttention=int(until <= now))
+
+
+def begin_deployment(now: datetime) -> None:
+    """Do what the first run after a deployment does: add the first site, and queue the files of all sites if this code reads or renders them differently from the code before."""
+    _add_first_site(now)
+    code = _code()
+    item = table.get(*CODE_KEY)
+    if item and item["code"] == code:
+        return
+    if item:
+        for host in sites.hosts():
+            due.write(due.configuration(host, now))
+    else:
+        due.write(due.reconciliation(now + RECONCILED_EVERY))
+    pk, sk = CODE_KEY
+    table.put_if({"pk": pk, "sk": sk, "code": code, "at": exact(now)})
+
+
+def _code() -> str:
+    """Return a digest that changes with the settings of a site, their defaults, and the form of a line."""
+    settings = json.dumps(schema(), sort_keys=True)
+    return sha256(f"{RENDERER} {settings}".encode()).hexdigest()[:16]
+
+
+def _add_first_site(now: datetime) -> None:
+    """Write version 1 of the site of the template's parameters, if the host has neither a version nor files."""
+    text = os.environ["FIRST_SITE"]
+    if not text:
+        return
+    host = site_versions.check_document(text).host
+    if sites.read_current(host) is None and next(bucket.listed(host), None) is None:
+        try:
+            site_versions.put(text, 0, "the stack's parameters", now)
+        except site_versions.Replaced:  # somebody else was faster
+            return

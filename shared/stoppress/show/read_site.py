@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from botocore.exceptions import BotoCoreError, ClientError
 
 from stoppress.audit.state import AuditState, audit_pk
-from stoppress.aws import alarms, bucket, items, queues, refusals, secrets, sites, table
+from stoppress.aws import bucket, items, metrics, queues, refusals, secrets, sites, table
 from stoppress.aws.codec import from_item
 from stoppress.aws.inventory import news_entries, read_articles, read_claims
 from stoppress.aws.sites import BadSite
@@ -276,7 +276,7 @@ def _queues(unknown: list[Unknown]) -> Iterable[Queue]:
 
 def _alarms(stack: str, unknown: list[Unknown]) -> Iterable[Alarm]:
     prefix = f"{stack}-"
-    for alarm in _attempt("alarms", unknown, alarms.ringing, prefix) or []:
+    for alarm in _attempt("alarms", unknown, metrics.firing_alarms, prefix) or []:
         # CloudFormation calls an alarm <stack>-<name in the template>-<random text>. Only the stack's name may have hyphens,
         # so an alarm of the stack <stack>-test has another form.
         if match := _ALARM.fullmatch(alarm["AlarmName"].removeprefix(prefix)):

@@ -24,7 +24,7 @@ _PUBLISHED = "<news:publication_date>"
 
 
 def fold_general(body: bytes, changed: Mapping[str, GeneralEntry | None], site: Site) -> Rendered | None:
-    """A shard with the entries at these URLs replaced; None removes the entry."""
+    """Return a shard with the entries at these URLs replaced; None removes the entry."""
     lines = {_page_of(line, site): line for line in _lines(body)}
     spellings = _spellings(lines)
     fresh = []
@@ -47,7 +47,7 @@ def fold_general(body: bytes, changed: Mapping[str, GeneralEntry | None], site: 
 def fold_news(
     body: bytes, changed: Mapping[tuple[str, str], NewsEntry | None], site: Site, now: datetime
 ) -> Rendered | None:
-    """A news sitemap at `now` with the entries at these (publication date, URL) replaced; None removes the entry.
+    """Return a news sitemap at `now` with the entries at these (publication date, URL) replaced; None removes the entry.
 
     Expired entries are dropped.
     """
@@ -78,7 +78,7 @@ def _without(lines: dict[tuple[str, str], str], loc: str, published: str = "") -
 
 
 def fold_index(body: bytes, changed: Mapping[str, Mark | None], site: Site) -> Rendered | None:
-    """The index with the lines of these files replaced by their commit marks; None removes the file."""
+    """Return the index with the lines of these files replaced by their commit marks; None removes the file."""
     lines = {_file_of(line, site): line for line in _lines(body)}
     if len(lines) == INDEX_ENTRIES_MAX:  # there may be more in a second index
         return None
@@ -96,7 +96,7 @@ def fold_index(body: bytes, changed: Mapping[str, Mark | None], site: Site) -> R
 
 
 def _spellings(locs: Iterable[str]) -> dict[str, str]:
-    """The URLs that differ from their `identity`, by that identity."""
+    """Return the URLs that differ from their `identity`, by that identity."""
     return {page: loc for loc in locs if (page := identity(loc)) != loc}
 
 
@@ -108,7 +108,7 @@ def _folded(
     entries_max: int,
     locs: tuple[str, ...] = (),
 ) -> Rendered | None:
-    """The file of these lines, or None if it is too large.
+    """Return the file of these lines, or None if it is too large.
 
     The table may already lack entries that a later batch of the stream removes. So the file made from all entries may fit.
     """
@@ -118,12 +118,12 @@ def _folded(
 
 
 def _lines(body: bytes) -> list[str]:
-    """The lines between the root element's start (line 2) and its end."""
+    """Return the lines between the root element's start (line 2) and its end."""
     return body.decode().split("\n")[2:-2]
 
 
 def _page_of(line: str, site: Site) -> str:
-    """The page of a line, under https like all pages in the table."""
+    """Return the page of a line, under https like all pages in the table."""
     loc = _loc(line)
     return loc if site.scheme == "https" else loc.replace("http:", "https:", 1)
 

@@ -14,7 +14,7 @@ _T = TypeVar("_T")
 
 
 def image_tags(images: Iterable[str]) -> str:
-    """One `image:image` per image, with its URL only: the other tags are deprecated (R3.2)."""
+    """Return one `image:image` per image, with its URL only: the other tags are deprecated (R3.2)."""
     return "".join(f"<image:image><image:loc>{escaped(url)}</image:loc></image:image>" for url in images)
 
 
@@ -23,7 +23,7 @@ def video_tags(videos: Iterable[Video]) -> str:
 
 
 def alternate_tags(alternates: Iterable[Alternate]) -> str:
-    """One `xhtml:link` per language version (R5.1)."""
+    """Return one `xhtml:link` per language version (R5.1)."""
     return "".join(
         f'<xhtml:link rel="alternate" hreflang="{escaped(alternate.hreflang)}" href="{escaped(alternate.href)}"/>'
         for alternate in alternates
@@ -33,7 +33,7 @@ def alternate_tags(alternates: Iterable[Alternate]) -> str:
 def fit(
     images: tuple[str, ...], videos: tuple[Video, ...], alternates: tuple[Alternate, ...], size_bytes_max: int
 ) -> tuple[tuple[str, ...], tuple[Video, ...], tuple[Alternate, ...], list[str]]:
-    """The tags of a page that fit into `size_bytes_max` bytes of UTF-8, and a reason for each kind that was shortened.
+    """Return the tags of a page that fit into `size_bytes_max` bytes of UTF-8, and a reason for each kind that was shortened.
 
     Language versions come first: without one of them a search engine sends readers to the wrong page. Videos follow, because
     each is a search result of its own. The newest images, which are the last ones, get the rest.
@@ -55,7 +55,7 @@ def fit(
 
 
 def _fitting(items: tuple[_T, ...], tags: Callable[[tuple[_T, ...]], str], room: int) -> tuple[tuple[_T, ...], int]:
-    """The first items whose tags fit, and the bytes left after them."""
+    """Return the first items whose tags fit, and the bytes left after them."""
     for number, item in enumerate(items):
         size_bytes = len(tags((item,)).encode())
         if size_bytes > room:
@@ -96,7 +96,7 @@ def _relation(name: str, relation: str | None) -> str:
 
 
 def _tag(name: str, value: str | int | None, attributes: dict[str, str] | None = None) -> str:
-    """A tag of a video; empty without a value."""
+    """Return a tag of a video; empty without a value."""
     if value is None:
         return ""
     text = {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)

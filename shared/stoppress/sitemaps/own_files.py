@@ -17,7 +17,7 @@ _INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 
 
 def is_own_file(url: str, body: bytes, site: Site) -> bool:
-    """Whether a body has the name and the bytes of a file that Stoppress wrote for the site.
+    """Return True if a body has the name and the bytes of a file that Stoppress wrote for the site.
 
     The name alone is no proof: before a migration the CMS serves its own `/sitemap.xml`. So the body must equal, byte for byte,
     what Stoppress would write with the same lines. Lines must have Stoppress's order, and instants its form.
@@ -51,7 +51,7 @@ def _loc(line: str) -> str:
 
 
 def _has_our_instants(lines: Sequence[str], site: Site) -> bool:
-    """Whether all instants have Stoppress's form. Lines without any instant must list the home page or pages of the configuration."""
+    """Return True if all instants have Stoppress's form. Lines without any instant must list the home page or pages of the configuration."""
     instants = [instant for line in lines for pattern in (_LASTMOD, _PUBLISHED) for instant in pattern.findall(line)]
     if not instants:  # the scheme is ignored, because it may have changed since the file was written
         pages = {url.partition("://")[2] for url in (site.home, *site.pages_by_url)}

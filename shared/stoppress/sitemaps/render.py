@@ -45,7 +45,7 @@ class Rendered:
 
 
 def render_general(entries: Iterable[GeneralEntry], site: Site, departed: frozenset[str] = frozenset()) -> Rendered:
-    """A shard of the pages that the site's rules allow. Without pages it lists the home page (R2.8). Raises FileTooLarge.
+    """Return a shard of the pages that the site's rules allow. Without pages it lists the home page (R2.8). Raises FileTooLarge.
 
     Pages of the site's configuration are left out: they have their own file. `departed` has the keys of pages that were in the
     shard and are gone.
@@ -59,14 +59,14 @@ def render_general(entries: Iterable[GeneralEntry], site: Site, departed: frozen
 
 
 def lists_in_general(entry: GeneralEntry, site: Site) -> bool:
-    """Whether a shard lists a page: no rule excludes it, and the site's configuration does not name it."""
+    """Return True if a shard lists a page: no rule excludes it, and the site's configuration does not name it."""
     return identity(entry.loc) not in site.pages_by_url and not excluding_rule(
         site.rules, "general", entry.loc, entry.traits
     )
 
 
 def render_pages(entries: Iterable[GeneralEntry], site: Site, departed: frozenset[str] = frozenset()) -> Rendered:
-    """The pages that are not articles: those of the configuration and those of events. Raises FileTooLarge."""
+    """Return the pages that are not articles: those of the configuration and those of events. Raises FileTooLarge."""
     from_events = {identity(entry.loc): entry for entry in entries}
     configured = {
         url: replace(
@@ -83,7 +83,7 @@ def render_pages(entries: Iterable[GeneralEntry], site: Site, departed: frozense
 
 
 def _general(entries: Iterable[GeneralEntry], site: Site, departed: frozenset[str] = frozenset()) -> Rendered:
-    """A shard of these pages. Keys in `departed` are of pages that none of them lists as an alternate."""
+    """Return a shard of these pages. Keys in `departed` are of pages that none of them lists as an alternate."""
     entries = list(entries)
     has_alternates = any(map(attrgetter("alternates"), entries))
     if has_alternates and departed:
@@ -121,7 +121,7 @@ def _shard(lines: Iterable[str], used: Collection[str]) -> bytes:
 
 
 def render_news(entries: Iterable[NewsEntry], site: Site, now: datetime) -> Rendered:
-    """A news sitemap of the entries in the window at `now`, newest first. An empty window lists the home page.
+    """Return a news sitemap of the entries in the window at `now`, newest first. An empty window lists the home page.
 
     Raises FileTooLarge.
     """
@@ -138,7 +138,7 @@ def news_file(lines: Iterable[str]) -> bytes:
 
 
 def render_index(marks: Iterable[Mark], site: Site) -> list[Rendered]:
-    """The index of all permanent files and all other files that list a page, in parts of at most 50,000 files.
+    """Return the index of all permanent files and all other files that list a page, in parts of at most 50,000 files.
 
     Raises FileTooLarge.
     """
@@ -149,7 +149,7 @@ def render_index(marks: Iterable[Mark], site: Site) -> list[Rendered]:
 
 
 def in_index(mark: Mark, permanent: Sequence[str]) -> bool:
-    """Whether the index lists a file: it lists a page, or it is permanent."""
+    """Return True if the index lists a file: it lists a page, or it is permanent."""
     return bool(mark.urls) or mark.file in permanent
 
 
@@ -164,7 +164,7 @@ def index_file(lines: Sequence[str]) -> bytes:
 
 
 def newest_of(instants: Iterable[datetime | None]) -> datetime | None:
-    """The latest of the given instants, ignoring None."""
+    """Return the latest of the given instants, ignoring None."""
     return max(filter(None, instants), default=None)
 
 
@@ -179,7 +179,7 @@ def _framed(root: str, namespaces: dict[str, str], lines: Iterable[str]) -> byte
 
 
 def checked(file: Rendered, entries_max: int) -> Rendered:
-    """Returns the file as it is. Raises FileTooLarge if it exceeds the protocol's limits."""
+    """Return the file as it is. Raises FileTooLarge if it exceeds the protocol's limits."""
     if not is_within_limits(file, entries_max):
         raise FileTooLarge(
             f"the file has {file.urls} entries, at most {entries_max}, and {len(file.body)} bytes, at most {BYTES_MAX}: "
@@ -189,5 +189,5 @@ def checked(file: Rendered, entries_max: int) -> Rendered:
 
 
 def is_within_limits(file: Rendered, entries_max: int) -> bool:
-    """Whether a file is within the protocol's limits for entries and bytes (R1.10, R1.11, R2.4)."""
+    """Return True if a file is within the protocol's limits for entries and bytes (R1.10, R1.11, R2.4)."""
     return file.urls <= entries_max and len(file.body) <= BYTES_MAX

@@ -35,12 +35,12 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 def rules_of(site: Site) -> str | None:
-    """The rules of the site's robots.txt; None if Stoppress writes none."""
+    """Return the rules of the site's robots.txt; None if Stoppress writes none."""
     return "\n".join(_rules_for(site.robots)) if isinstance(site.robots, Crawlers) else site.robots
 
 
 def _rules_for(rights: Crawlers) -> Iterator[str]:
-    """The group for every crawler, then a group that shuts out all crawlers without a right.
+    """Yield the group for every crawler, then a group that shuts out all crawlers without a right.
 
     A crawler reads only the group that names it (RFC 9309, 2.2.1). So a crawler with its right is not named,
     because its group would have to repeat the rules for all.
@@ -69,7 +69,7 @@ def _rules_for(rights: Crawlers) -> Iterator[str]:
 
 
 def robots_txt(site: Site, sitemaps: Iterable[str], rules: str) -> bytes:
-    """The text of a robots.txt. `sitemaps` are the site's files or URLs; sitemaps named in `rules` follow them, each once.
+    """Return the text of a robots.txt. `sitemaps` are the site's files or URLs; sitemaps named in `rules` follow them, each once.
 
     `Sitemap:` lines come first: they belong to no group there, and every crawler reads the start. Raises FileTooLarge, and
     ValueError for a control character or a `Sitemap:` line without exactly one URL.
@@ -90,12 +90,12 @@ def robots_txt(site: Site, sitemaps: Iterable[str], rules: str) -> bytes:
 
 
 def named_in_robots(site: Site) -> list[str]:
-    """The sitemaps that a site's robots.txt names: the index, and each news sitemap by itself (R8.2)."""
+    """Return the sitemaps that a site's robots.txt names: the index, and each news sitemap by itself (R8.2)."""
     return [INDEX_FILE, *(name for name in permanent_files(site) if is_news(name))]
 
 
 def robots_lines(site: Site, sitemaps: Iterable[str]) -> list[str]:
-    """The `Sitemap:` lines for a robots.txt: absolute URLs, each once (R8.2). Raises ValueError for a text that is not a URL."""
+    """Return the `Sitemap:` lines for a robots.txt: absolute URLs, each once (R8.2). Raises ValueError for a text that is not a URL."""
     urls: dict[str, str] = {}
     for sitemap in sitemaps:
         url = urljoin(site.home, sitemap)

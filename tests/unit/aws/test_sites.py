@@ -45,9 +45,9 @@ def test_a_written_site_is_in_force_and_listed() -> None:
     assert (site.host, site.version, site.fault, len(site.feeds)) == (HOST, 1, "", 1)
     assert sites.hosts() == [OTHER, HOST]
     assert [site.host for site in sites.load_all()[0]] == [OTHER, HOST]
-    assert [site.host for site in sites.load_polled()[0]] == [HOST]
+    assert [site.host for site in sites.load_all(sites.POLLS)[0]] == [HOST]
     put(expected=1)
-    assert sites.load_polled() == ([], [])
+    assert sites.load_all(sites.POLLS) == ([], [])
 
 
 @pytest.mark.parametrize("host", ["nobody.example.net", "WWW.example.com", ""])
@@ -76,7 +76,7 @@ def test_a_removed_site_is_unknown_and_its_numbers_go_on() -> None:
     current = sites.read_current(HOST)
     assert current
     assert (current.is_removed, current.deletes_files) == (True, True)
-    assert (sites.hosts(), sites.load_all(), sites.load_polled()) == ([], ([], []), ([], []))
+    assert (sites.hosts(), sites.load_all(), sites.load_all(sites.POLLS)) == ([], ([], []), ([], []))
     assert put(expected=2) == 3
     assert [version.document is None for version in site_versions.history(HOST)] == [False, True, False]
 
@@ -140,7 +140,6 @@ def test_a_configuration_is_kept_for_a_minute(behind: Doors, seconds: int, *, is
 
     assert (sites.load(HOST).publication == "New") == is_new
     assert sites.load(HOST, age_max=timedelta()).publication == "New"
-    assert sites.load(HOST, at_least=2).publication == "New"
 
 
 def test_a_version_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -278,7 +278,7 @@ def test_another_sites_broken_configuration_costs_only_that_sites_article(behind
 def test_of_the_parts_of_a_message_the_worst_is_told(parts: list[str], worst: str) -> None:
     """Or a message would be deleted whose second article has failed."""
     outcomes = [("m0", MessageOutcome(part, error=OSError() if part == "failed" else None)) for part in parts]
-    assert {name: outcome.outcome for name, outcome in recording._by_message(outcomes).items()} == {"m0": worst}
+    assert {name: outcome.outcome for name, outcome in recording.worst_outcomes(outcomes).items()} == {"m0": worst}
 
 
 def test_an_event_that_only_looks_incomplete_is_no_article_either(behind: Doors) -> None:

@@ -24,8 +24,7 @@ from stoppress.model.file_names import (
 )
 from stoppress.model.site import Site, read_site
 from stoppress.primitives.instants import iso
-from stoppress.sitemaps.atom import atom_feed
-from stoppress.sitemaps.gzip_text import compressed, text_sitemap
+from stoppress.sitemaps.other_forms import atom_feed, compressed, text_sitemap
 from stoppress.sitemaps.render import render_general, render_index, render_news, render_pages
 from stoppress.sitemaps.robots import named_in_robots, robots_txt, rules_of
 from tests.support.ledger import HOST, MORNING, Ledger

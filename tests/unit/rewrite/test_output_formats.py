@@ -15,15 +15,14 @@ from stoppress.aws.items import file_pk, mark_item, read_mark, series_item
 from stoppress.aws.queues import RewriteRequest, read_rewrite
 from stoppress.model.entries import Mark
 from stoppress.model.places import Series, Used
-from stoppress.primitives.urls import key_of
-from stoppress.rewrite import publish, render as rendering
+from stoppress.rewrite import publish
 from stoppress.rewrite.retire import EMPTIED_KEPT
 from stoppress.rewrite.sitemaps import rewrite, rewrite_all
 from stoppress.sitemaps import render
 from tests.support import doors
 from tests.support.doors import Doors, failing, once_before
-from tests.support.ledger import HOST, MORNING, page
-from tests.support.partitions import DAY, HOUR, INDEX, MINUTE, NEWS, NOON, SHARD, key, put_news, put_page, take_page
+from tests.support.ledger import HOST, MORNING
+from tests.support.partitions import DAY, HOUR, INDEX, MINUTE, NEWS, NOON, SHARD, put_news, put_page, take_page
 
 pytestmark = pytest.mark.moto
 
@@ -107,30 +106,6 @@ def test_each_form_says_what_it_is(behind: Doors) -> None:
 # ── crashes ──
 
 
-def test_a_crash_between_a_file_and_its_forms_is_repaired_by_the_next_rewrite(behind: Doors) -> None:
-    put_page("a")
-    done()
-    put_page("b")
-    calls: list[str] = []
-
-    def crash(site: str, file: str) -> None:
-        calls.append(file)
-        if len(calls) == 2:  # the shard itself has been read, written, and now its first form is to be read
-            raise ConnectionError("the machine went away")
-        return read(site, file)  # type: ignore[return-value]
-
-    read = bucket.read
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bucket, "read", crash)
-        with pytest.raises(ConnectionError):
-            done(now=NOON + MINUTE)
-    assert not agree(behind)
-
-    assert done(now=NOON + HOUR) == "unchanged"
-    assert agree(behind)
-    assert mark().urls == 2
-
-
 def test_forms_of_an_emptied_file_do_not_outlive_it_when_a_rewriter_with_a_fast_clock_wrote_them(
     behind: Doors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -173,48 +148,6 @@ def test_forms_follow_a_file_that_comes_back_to_its_bytes_of_before_after_two_cr
 # ── other rewriters ──
 
 
-def test_a_rewriter_that_was_overtaken_leaves_the_newer_forms_alone(behind: Doors) -> None:
-    put_page("a")
-
-    def another_edit_is_written_with_its_forms() -> None:
-        put_page("b")
-        done(now=NOON + MINUTE)
-
-    # The first has put its file, and comes to its forms only when the second has put file and forms.
-    put = bucket.write
-
-    def write_then_sleep(*args: Any, **said: Any) -> None:
-        put(*args, **said)
-        patch.undo()
-        another_edit_is_written_with_its_forms()
-
-    patch = pytest.MonkeyPatch()
-    patch.setattr(bucket, "write", write_then_sleep)
-    done()
-
-    assert agree(behind)
-    assert b"/b<" in behind.file(SHARD).body
-    assert (mark().urls, mark().changed) == (2, NOON + MINUTE)
-
-
-def test_a_form_that_another_puts_meanwhile_is_looked_at_again(behind: Doors) -> None:
-    put_page("a")
-    done()
-    put_page("b")
-    acts = iter([False, True])  # before the second put, which is that of the first form
-    put = bucket.write
-
-    def write(site: str, file: str, body: bytes, *headers: str, **said: Any) -> None:
-        if next(acts, False):
-            put(site, file, b"by somebody else", *headers, **said)
-        put(site, file, body, *headers, **said)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bucket, "write", write)
-        done(now=NOON + MINUTE)
-    assert agree(behind)
-
-
 # ── turned off, and gone ──
 
 
@@ -241,21 +174,6 @@ def test_forms_that_are_turned_off_are_deleted_when_the_index_no_longer_lists_th
     rewrite_all(waiting, NOON + 2 * MINUTE)
     assert names() == [TEXT, SHARD, NEWS, INDEX]
     assert behind.taken("rewrites") == []
-
-
-def test_forms_that_no_mark_names_go_with_the_configuration_that_wanted_them(behind: Doors) -> None:
-    behind.site(outputs={})
-    put_page("a")
-    done()
-    behind.site(outputs=EVERY_FORM)
-    put_page("b")
-    with failing("events", "PutEvents"), pytest.raises(ClientError):
-        done(now=NOON + MINUTE)  # the file and its forms are there, and not its mark
-    assert (names(), mark().also) == ([TEXT, SHARD, PACKED], ())
-
-    behind.site(outputs={})
-    done(now=NOON + HOUR, checks_all=True)
-    assert (names(), mark().also) == ([SHARD], ())
 
 
 def test_forms_that_no_mark_tells_of_go_with_their_emptied_shard(behind: Doors) -> None:
@@ -424,35 +342,3 @@ def test_a_robots_txt_of_somebody_elses_is_left_alone_where_none_is_kept(behind:
     client("s3").put_object(Bucket=doors.BUCKET, Key=f"{HOST}/{ROBOTS}", Body=theirs)
     assert done(ROBOTS, checks_all=True) == "unchanged"
     assert behind.file(ROBOTS).body == theirs
-
-
-# ── folding ──
-
-
-def test_news_index_and_the_forms_of_folded_files_are_those_of_the_whole(
-    behind: Doors, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As small as they are here every file would be read whole."""
-    behind.site(outputs={"gzip": True, "text": True})
-    monkeypatch.setattr(rendering, "READ_UNIT_BYTES", 1)
-    for path in "abc":
-        put_page(path)
-        put_news(path)
-    rewrite_all([RewriteRequest(HOST, file) for file in (SHARD, NEWS, INDEX)], NOON)
-    put_page("d")
-    put_news("d", published=MORNING + HOUR)
-    news_key = f"{MORNING + HOUR:%Y-%m-%dT%H:%M:%SZ}#{key_of(page('d'))}"
-    query = table.query
-    monkeypatch.setattr(table, "query", None)
-    works = [
-        RewriteRequest(HOST, SHARD, entries=frozenset([key("d")])),
-        RewriteRequest(HOST, NEWS, entries=frozenset([(news_key, page("d"))])),
-        RewriteRequest(HOST, INDEX, entries=frozenset([(SHARD, SHARD), (NEWS, NEWS)])),
-    ]
-    assert [result.outcome for result in rewrite_all(works, NOON + MINUTE)] == ["written"] * 3
-    folded = {name: behind.file(name).body for name in names()}
-    assert b"/d<" in folded[SHARD]
-
-    monkeypatch.setattr(table, "query", query)
-    rewrite_all([RewriteRequest(HOST, file) for file in (SHARD, NEWS, INDEX)], NOON + MINUTE)
-    assert {name: behind.file(name).body for name in names()} == folded

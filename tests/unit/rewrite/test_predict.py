@@ -6,7 +6,7 @@ import zlib
 import pytest
 
 from stoppress.rewrite.predict import FileChange, LineCounts
-from stoppress.sitemaps.gzip_text import compressed
+from stoppress.sitemaps.other_forms import compressed
 
 
 def listing(*lines: str) -> bytes:

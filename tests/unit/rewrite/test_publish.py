@@ -1,31 +1,26 @@
 """Committing: whoever else writes, whatever crashes and whatever the clocks show, file, mark and announcement agree at last."""
 
-from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 import pytest
 from botocore.exceptions import ClientError
 
-from stoppress.aws import bucket, queues, table
+from stoppress.aws import bucket, queues
 from stoppress.aws.bucket import Overtaken
 from stoppress.aws.clients import client
-from stoppress.aws.items import file_pk, news_item
+from stoppress.aws.items import file_pk
 from stoppress.aws.queues import RewriteRequest, read_rewrite
-from stoppress.model.entries import GeneralEntry, NewsEntry
 from stoppress.model.file_headers import content_type
-from stoppress.model.places import Place
 from stoppress.primitives.instants import exact
 from stoppress.rewrite.sitemaps import rewrite, rewrite_all
-from stoppress.sitemaps.render import render_general
 from tests.support import doors
 from tests.support.doors import Doors, failing, once_before
-from tests.support.ledger import HOST, MORNING, SITE, page
+from tests.support.ledger import HOST
 from tests.support.partitions import (
     DAY,
     HOUR,
     INDEX,
     MINUTE,
-    NEWS,
     NOON,
     SHARD,
     announced,
@@ -35,31 +30,10 @@ from tests.support.partitions import (
     take_page,
 )
 
-pytestmark = pytest.mark.moto
-
-
-@pytest.fixture(autouse=True)
-def behind() -> Iterator[Doors]:
-    with doors.opened(NOON) as opened:
-        opened.site()
-        yield opened
+pytestmark = [pytest.mark.moto, pytest.mark.usefixtures("behind")]
 
 
 # ── other rewriters ──
-
-
-def test_a_file_changed_between_read_and_put_is_read_again(behind: Doors) -> None:
-    put_page("a")
-
-    def other_writer() -> None:
-        put_page("b")
-        shard(NOON + MINUTE)
-        put_page("c")  # which the other one does not know of
-
-    with once_before(bucket, "write", other_writer):
-        assert shard() == "written"
-    assert behind.file(SHARD).body == render_general([GeneralEntry(page(path)) for path in "abc"], SITE).body
-    assert behind.file(SHARD).changed > NOON + MINUTE
 
 
 def test_a_file_taken_away_meanwhile_is_made_anew(behind: Doors) -> None:
@@ -141,37 +115,7 @@ def test_the_bus_that_takes_nothing_keeps_the_mark_back(behind: Doors, monkeypat
     assert mark()
 
 
-def test_a_crash_after_an_edit_leaves_the_older_mark_to_be_repaired(behind: Doors) -> None:
-    put_page("a")
-    shard()
-    put_page("b")
-    with failing("dynamodb", "PutItem"), pytest.raises(ClientError):
-        shard(NOON + MINUTE)
-    marked = mark()
-    assert marked
-    assert marked.urls == 1
-    shard(NOON + HOUR)
-    marked = mark()
-    assert marked
-    assert (marked.urls, marked.changed) == (2, NOON + MINUTE)
-
-
 # ── marks and clocks ──
-
-
-def test_a_mark_never_goes_back_to_an_older_file(behind: Doors) -> None:
-    put_page("a")
-
-    def another_edit_is_written_and_marked() -> None:
-        put_page("b")
-        shard(NOON + MINUTE)
-
-    with once_before(queues, "announce", another_edit_is_written_and_marked):
-        shard()  # and only now it marks what has been overtaken
-    marked = mark()
-    assert marked
-    assert (marked.urls, marked.changed) == (2, NOON + MINUTE)
-    assert marked.size_bytes == len(behind.file(SHARD).body)
 
 
 @pytest.mark.parametrize("back", [timedelta(), HOUR])
@@ -222,13 +166,6 @@ def test_an_emptied_shard_is_taken_away_after_a_day(behind: Doors) -> None:
     assert done(retiring, NOON + MINUTE + DAY) == "retired"  # delivered again
 
 
-def test_an_emptied_shard_stays_until_its_day_is_over(behind: Doors) -> None:
-    emptied(behind)
-    assert shard(NOON + MINUTE + DAY - timedelta(microseconds=1)) == "unchanged"
-    assert behind.file(SHARD).body
-    assert len(behind.items("due#")) == 1
-
-
 def test_a_clock_that_is_behind_keeps_no_emptied_shard(behind: Doors) -> None:
     retiring = emptied(behind)
     assert done(retiring, NOON + DAY) == "retired"
@@ -250,16 +187,6 @@ def test_a_shard_filled_while_it_is_taken_away_is_made_anew(behind: Doors) -> No
     assert marked.urls == 1
 
 
-def test_a_crash_while_a_shard_is_taken_away_is_finished_by_the_next_attempt(behind: Doors) -> None:
-    retiring = emptied(behind)
-    later = NOON + MINUTE + DAY
-    with failing("dynamodb", "DeleteItem"), pytest.raises(ClientError):
-        rewrite(retiring, later)
-    assert done(retiring, later) == "retired"
-    assert mark() is None
-    assert behind.items("due#") == []
-
-
 def test_a_crash_before_the_due_record_of_an_emptied_shard_is_repaired(behind: Doors) -> None:
     put_page("a")
     shard(NOON)
@@ -272,23 +199,6 @@ def test_a_crash_before_the_due_record_of_an_emptied_shard_is_repaired(behind: D
     marked = mark()
     assert marked
     assert marked.urls == 0
-
-
-def test_the_empty_news_file_is_never_taken_away(behind: Doors) -> None:
-    rewrite(RewriteRequest(HOST, NEWS), NOON)
-    assert rewrite(RewriteRequest(HOST, NEWS), NOON + 2 * DAY).outcome == "unchanged"
-    assert behind.file(NEWS).body
-    assert behind.items("due#") == []
-
-
-def test_a_second_news_file_is_taken_away_like_a_shard(behind: Doors) -> None:
-    second = news_item(HOST, Place("news", 2, 400), NewsEntry(page("a"), "A", MORNING))
-    table.put_if(second)
-    rewrite(RewriteRequest(HOST, "sitemap-news-2.xml"), NOON)
-    table.delete(second["pk"], second["sk"])
-    rewrite(RewriteRequest(HOST, "sitemap-news-2.xml"), NOON + MINUTE)
-    (due,) = behind.items("due#")
-    assert rewrite(read_rewrite(due["message"]), NOON + MINUTE + DAY).outcome == "retired"
 
 
 def test_a_file_that_never_was_and_lists_nothing_is_not_made(behind: Doors) -> None:

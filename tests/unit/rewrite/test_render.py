@@ -1,6 +1,6 @@
 """Rendering: what is read of a partition, by its keys or as a whole, is the file that its entries give."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime
 
 import pytest
@@ -8,18 +8,19 @@ import pytest
 from stoppress.aws import bucket, table
 from stoppress.aws.bucket import StoredFile
 from stoppress.aws.clients import client
-from stoppress.aws.items import changed_entry, general_item
-from stoppress.aws.queues import RewriteRequest, read_rewrite
+from stoppress.aws.items import general_item
+from stoppress.aws.queues import RewriteRequest
 from stoppress.model.entries import GeneralEntry
 from stoppress.model.file_headers import headers
 from stoppress.primitives.urls import key_of
 from stoppress.rewrite import render
-from stoppress.rewrite.sitemaps import hand_over, rewrite, rewrite_all
+from stoppress.rewrite.batch import changed_entry
+from stoppress.rewrite.sitemaps import rewrite, rewrite_all
 from stoppress.sitemaps.broken_file import BrokenFile
 from stoppress.sitemaps.render import render_general
 from stoppress.sitemaps.tags import RENDERER
 from tests.support import doors
-from tests.support.doors import Doors, failed_ones, failing, once_before
+from tests.support.doors import Doors, failed_ones
 from tests.support.ledger import HOST, MORNING, SITE, page
 from tests.support.partitions import (
     HOUR,
@@ -35,14 +36,7 @@ from tests.support.partitions import (
     take_page,
 )
 
-pytestmark = pytest.mark.moto
-
-
-@pytest.fixture(autouse=True)
-def behind() -> Iterator[Doors]:
-    with doors.opened(NOON) as opened:
-        opened.site()
-        yield opened
+pytestmark = [pytest.mark.moto, pytest.mark.usefixtures("behind")]
 
 
 # ── folding ──
@@ -83,16 +77,6 @@ def test_what_changed_is_read_by_its_keys_and_nothing_else(
     assert marked
     assert (marked.changed, marked.urls) == (NOON + MINUTE, 240)
     assert fold(SHARD, key("new"), now=NOON + 2 * MINUTE) == "unchanged"
-
-
-def test_what_changed_meanwhile_is_read_again_by_its_keys(behind: Doors, large_shard: list[str]) -> None:
-    put_page("first")
-    put_page("second")
-
-    with once_before(bucket, "write", lambda: fold(SHARD, key("first"))):
-        assert fold(SHARD, key("second")) == "written"
-    pages = [GeneralEntry(page(path)) for path in [*large_shard, "first", "second"]]
-    assert behind.file(SHARD).body == render_general(pages, SITE).body
 
 
 def _without_metadata(stored: StoredFile) -> None:
@@ -176,18 +160,6 @@ def test_the_entries_of_several_works_for_a_file_are_folded_in_together(
     (result,) = rewrite_all(works, NOON + MINUTE)
 
     assert (result.outcome, result.urls) == ("written", len(large_shard) + 2)
-
-
-def test_a_file_that_could_not_be_folded_into_is_made_from_all_entries_next(
-    behind: Doors, large_shard: list[str]
-) -> None:
-    put_page("new")
-    works = [RewriteRequest(HOST, SHARD, entries=frozenset([key("new")]))]
-    with failing("s3", "PutObject", code="InternalError"):
-        (result,) = rewrite_all(works, NOON + MINUTE)
-    assert hand_over([result]) is None
-
-    assert [read_rewrite(body) for body in behind.taken("rewrites")] == [RewriteRequest(HOST, SHARD, checks_all=True)]
 
 
 def test_the_new_lines_of_a_file_are_held_to_the_rules(behind: Doors, large_shard: list[str]) -> None:

@@ -24,7 +24,7 @@ from stoppress.model.file_names import INDEX_FILE
 from stoppress.model.site import Outputs, Site
 from stoppress.rewrite import attempt, output_formats, publish, render, retire, sitemaps
 from stoppress.rewrite.sitemaps import rewrite_all
-from stoppress.sitemaps.gzip_text import compressed, text_sitemap
+from stoppress.sitemaps.other_forms import compressed, text_sitemap
 from stoppress.sitemaps.render import render_general
 from tests.support.ledger import HOST, SITE, page
 from tests.support.partitions import MINUTE, NOON, SHARD, key

@@ -1,11 +1,10 @@
 """Rewriting: a file ends as its partition says, by whoever is told of it: one rewriter, one configuration, one batch."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from stoppress.aws import bucket, site_versions, sites, table
+from stoppress.aws import bucket, sites, table
 from stoppress.aws.clients import client
 from stoppress.aws.items import general_item, news_item, read_mark
 from stoppress.aws.queues import RewriteRequest, read_rewrite
@@ -18,7 +17,7 @@ from stoppress.sitemaps import render
 from stoppress.sitemaps.broken_file import BrokenFile
 from stoppress.sitemaps.render import render_general, render_index
 from tests.support import doors
-from tests.support.doors import PUBLISHING, Doors, failed_ones, failing, put_site, queue_batch
+from tests.support.doors import Doors, failed_ones, failing, queue_batch
 from tests.support.ledger import HOST, MORNING, SITE, page
 from tests.support.partitions import (
     HOUR,
@@ -33,17 +32,9 @@ from tests.support.partitions import (
     put_page,
     shard,
     stream,
-    take_page,
 )
 
-pytestmark = pytest.mark.moto
-
-
-@pytest.fixture(autouse=True)
-def behind() -> Iterator[Doors]:
-    with doors.opened(NOON) as opened:
-        opened.site()
-        yield opened
+pytestmark = [pytest.mark.moto, pytest.mark.usefixtures("behind")]
 
 
 def items_without_rev(behind: Doors) -> list[dict[str, Any]]:
@@ -97,19 +88,6 @@ def test_a_file_that_would_break_the_protocol_is_not_written_and_the_last_good_o
 
 
 # ── configuration ──
-
-
-@pytest.mark.parametrize("checks_all", [False, True])
-def test_a_rewriter_that_knows_an_older_configuration_writes_with_the_one_in_force(
-    behind: Doors, *, checks_all: bool
-) -> None:
-    put_news()
-    sites.load(HOST)  # it is in memory
-    put_site(PUBLISHING | {"publication": "Renamed News"})
-    (result,) = rewrite_all([RewriteRequest(HOST, NEWS, checks_all=checks_all)], NOON)
-
-    assert (result.outcome, result.config) == ("written", sites.load(HOST).digest)
-    assert behind.file(NEWS).body.count(b"Renamed News") == 1
 
 
 def test_news_is_written_first_then_the_newest_shard_and_the_index_last(behind: Doors) -> None:
@@ -196,13 +174,6 @@ def test_a_burst_in_a_partition_is_one_rewrite(behind: Doors) -> None:
     assert behind.metrics["FilesWritten"] == 1
 
 
-def test_the_mark_wakes_the_index(behind: Doors) -> None:
-    put_page()
-    written_by_stream(behind)
-    assert announced(behind) == [(SHARD, 1), (INDEX, 1)]
-    assert SHARD.encode() in behind.file(INDEX).body
-
-
 def test_a_stream_batch_that_comes_again_changes_nothing(behind: Doors) -> None:
     put_page()
     put_news()
@@ -215,29 +186,6 @@ def test_a_stream_batch_that_comes_again_changes_nothing(behind: Doors) -> None:
     assert items_without_rev(behind) == before[0]
     assert [behind.file(name) for name in (SHARD, NEWS, INDEX)] == before[1]
     assert behind.announced == before[2]
-
-
-def test_a_file_that_fails_goes_to_the_queue_and_its_neighbours_are_written(behind: Doors) -> None:
-    put_page("a")
-    put_news()
-    with failing("s3", "GetObject", code="InternalError"):
-        assert failed_ones(behind.call("rewrite_sitemaps", stream(behind))) == []
-    assert [read_rewrite(body).file for body in behind.taken("rewrites")] == [NEWS]
-    assert behind.file(SHARD).body
-    assert (behind.metrics["FilesFailed"], behind.metrics["FilesWritten"]) == (1, 1)
-    assert any("InternalError" in line.get("reason", "") for line in behind.log)
-
-
-def test_a_file_that_can_not_even_be_handed_over_is_reported_to_the_stream(behind: Doors) -> None:
-    put_page("a")
-    put_news()
-    batch = stream(behind)
-    number = {one["dynamodb"]["Keys"]["pk"]["S"]: one["dynamodb"]["SequenceNumber"] for one in batch["Records"]}
-    with failing("s3", "GetObject", code="InternalError"), failing("sqs", "SendMessageBatch"):
-        assert failed_ones(behind.call("rewrite_sitemaps", batch)) == [number[f"file#{HOST}/{NEWS}"]]
-    assert behind.file(SHARD).body
-    assert failed_ones(behind.call("rewrite_sitemaps", batch)) == []
-    assert behind.file(NEWS).body
 
 
 @pytest.mark.parametrize("stands", [None, b"<sitemapindex/>"])
@@ -278,21 +226,6 @@ def test_the_files_of_a_batch_that_waited_for_minutes_go_to_the_queue(
     assert failed_ones(behind.call("rewrite_sitemaps", stream(behind))) == []
     assert [read_rewrite(body).file for body in behind.taken("rewrites")] == ([] if written else [SHARD])
     assert (bucket.read(HOST, SHARD) is not None) == written
-
-
-@pytest.mark.parametrize("deletes_files", [False, True])
-def test_a_file_of_a_removed_site_stays_as_it_is_unless_its_files_are_deleted(
-    behind: Doors, *, deletes_files: bool
-) -> None:
-    put_page("a")
-    shard()
-    site_versions.remove(HOST, 1, "a test", NOON, deletes_files=deletes_files)
-    behind.taken("rewrites")
-
-    take_page("a")
-    assert failed_ones(behind.call("rewrite_sitemaps", stream(behind))) == []
-    assert (bucket.read(HOST, SHARD) is None) == deletes_files
-    assert behind.taken("rewrites") == []
 
 
 def test_files_named_in_the_queue_are_written_and_bad_messages_are_counted(behind: Doors) -> None:

@@ -22,9 +22,9 @@ from stoppress.primitives.deadline import Deadline
 from stoppress.primitives.instants import exact
 from stoppress.record.article import record
 from stoppress.record.message import Message
-from stoppress.rewrite.all_files import request_all
-from stoppress.roll import deployment
-from stoppress.roll.window import RESEND_AFTER, roll
+from stoppress.rewrite.batch import request_all
+from stoppress.roll import window
+from stoppress.roll.window import RESEND_AFTER, begin_deployment, roll
 from tests.support import doors
 from tests.support.doors import PUBLISHING, Doors, counted, failing, once_before, put_site
 from tests.support.ledger import HOST, MORNING, page, publish
@@ -339,21 +339,21 @@ def test_the_first_site_is_added_to_a_host_without_versions_and_files(
 ) -> None:
     monkeypatch.setenv("FIRST_SITE", json.dumps(PUBLISHING))
     bucket.write(HOST, NEWS, b"", "", "", replaces=None, changed=MORNING, config="")
-    deployment.begin(MORNING)
+    begin_deployment(MORNING)
     assert sites.read_current(HOST) is None
     bucket.delete(HOST, NEWS, behind.file(NEWS))
     for _ in range(2):
-        deployment.begin(MORNING)
+        begin_deployment(MORNING)
         assert [version.number for version in site_versions.history(HOST)] == [1]
     site_versions.remove(HOST, 1, "a test", MORNING, deletes_files=True)
-    deployment.begin(MORNING)
+    begin_deployment(MORNING)
     assert sites.reload(HOST) is None
 
 
 def test_other_code_has_the_files_of_all_sites_rewritten_once(site: None, monkeypatch: pytest.MonkeyPatch) -> None:
     changes = []
     for hours, renderer in enumerate(["this", "this", "other", "other"]):
-        monkeypatch.setattr(deployment, "RENDERER", renderer)
-        deployment.begin(MORNING + hours * HOUR)
+        monkeypatch.setattr(window, "RENDERER", renderer)
+        begin_deployment(MORNING + hours * HOUR)
         changes.append(waiting(due.SITES).count((f"configuration#{HOST}", MORNING + 2 * HOUR)))
     assert changes == [0, 0, 1, 1]

@@ -237,25 +237,6 @@ def test_what_leaves_the_window_is_dropped_with_the_next_change_to_the_second() 
         assert folded.urls == listed == render_news([old, new], SITE, now).urls
 
 
-@pytest.mark.parametrize(
-    "alternates", [(Alternate("fr", page("fr/b")),), (Alternate("fr", "https://fr.example.com/"),)]
-)
-def test_alternates_concern_other_lines_and_need_all_entries(alternates: tuple[Alternate, ...]) -> None:
-    plain, linked = GeneralEntry(page("a")), GeneralEntry(page("b"), alternates=alternates)
-
-    assert fold_general(render_general([plain], SITE).body, {linked.loc: linked}, SITE) is None
-    assert not render_general([plain, linked], SITE).by_line
-
-
-def test_an_emptied_file_is_left_to_who_reads_all_its_entries() -> None:
-    entry = NewsEntry(page("a"), "Flood", MORNING)
-    stored = render_news([entry], SITE, MORNING)
-
-    assert fold_news(stored.body, {(iso(MORNING), entry.loc): None}, SITE, MORNING) is None
-    assert not render_news([], SITE, MORNING).by_line
-    assert not render_general([], SITE).by_line
-
-
 def test_a_change_of_the_lines_form_is_a_new_renderer() -> None:
     """Where this fails, what an entry becomes has changed: raise RENDERER, so that no file is half old and half new."""
     rich = GeneralEntry(page("a?b=1&c=2"), MORNING, images=("https://img.example.com/1.jpg",), videos=(VIDEO,))

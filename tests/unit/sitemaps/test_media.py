@@ -1,6 +1,7 @@
 """Images, videos and language versions: what is read of any JSON, what is kept, and the tags it becomes."""
 
 import json
+from dataclasses import replace
 from importlib.resources import files as resources
 from typing import Any
 
@@ -9,9 +10,9 @@ from hypothesis import given, settings, strategies as st
 from lxml import etree
 from pydantic import TypeAdapter
 
-from stoppress.model import alternates as alternates_module, media, media_values, namespaces
+from stoppress.model import alternates as alternates_module, media_values, namespaces
 from stoppress.model.alternates import ALTERNATES_MAX, Alternate, hreflang, read_alternates
-from stoppress.model.media import IMAGES_MAX, VIDEOS_MAX, Video, read_images, read_videos, video_json
+from stoppress.model.media import Video, read_images, read_videos, video_json
 from stoppress.primitives.languages import COUNTRIES
 from stoppress.primitives.urls import canonical, linked
 from stoppress.sitemaps.media_tags import (
@@ -110,75 +111,53 @@ def test_what_is_no_url_is_named(raw: str, wrong: str) -> None:
 # ── images ──
 
 
-def test_images_are_texts_or_objects_and_each_stands_once() -> None:
-    raw = ["/1.jpg", {"url": f"{CDN}/2.jpg"}, {"loc": "/3.jpg"}, {"src": "/4.jpg", "caption": 7}, "/1.jpg#again"]
-    urls, reasons = read_images(raw, PAGE)
+@pytest.mark.parametrize(
+    ("raw", "urls", "reasons"),
+    [
+        (
+            ["/1.jpg", {"url": f"{CDN}/2.jpg"}, {"loc": "/3.jpg"}, {"src": "/4.jpg", "caption": 7}, "/1.jpg#again"],
+            [page("1.jpg"), f"{CDN}/2.jpg", page("3.jpg"), page("4.jpg")], [],
+        ),
+        # One that comes again is as new as its newest date.
+        (
+            ["/1.jpg", {"url": "/2.jpg", "published_at": "2026-11-21"}, {"url": "/1.jpg", "published_at": "2026-11-22"}, "/1.jpg"],
+            [page("2.jpg"), page("1.jpg")], [],
+        ),
+        (
+            ["/1.jpg", {"url": "/2.jpg", "published_at": "soon"}], [page("1.jpg"), page("2.jpg")],
+            ["images[1].published_at: 'soon' is not an ISO 8601 instant"],
+        ),
+        (
+            [f"/{number}.jpg" for number in range(1_002)], [page(f"{number}.jpg") for number in range(2, 1_002)],
+            ["images: a page takes 1,000; the oldest 2 were left out"],
+        ),
+        *(
+            (["/1.jpg", raw, "/3.jpg"], [page("1.jpg"), page("3.jpg")], [f"images[1]: {reason}"])
+            for raw, reason in [
+                ("ftp://cdn.example.net/a.jpg", "'ftp://cdn.example.net/a.jpg' is not an absolute http or https URL"),
+                ("", "is empty: give a URL"),
+                ("#top", "the URL is that of the page itself: give that of the file"),
+                (7, "7 is no URL: give one, as a text"),
+                ([], "a list is no URL: give one, as a text"),
+                ({"width": 7}, "None is no URL: give one, as a text"),
+                ({"url": {"href": "/a.jpg"}}, "an object is no URL: give one, as a text"),
+            ]
+        ),
+        *((raw, [], []) for raw in (None, "", list[str](), dict[str, str]())),
+    ],
+)  # fmt: skip
+def test_images_are_read_and_each_broken_one_is_named(raw: object, urls: list[str], reasons: list[str]) -> None:
+    read, given = read_images(raw, PAGE)
 
-    assert urls == (page("1.jpg"), f"{CDN}/2.jpg", page("3.jpg"), page("4.jpg"))
-    assert reasons == []
-
-
-@pytest.mark.parametrize("raw", [None, "", [], {}])
-def test_where_there_is_nothing_nothing_is_missed(raw: object) -> None:
-    assert read_images(raw, PAGE) == ((), [])
-    assert read_videos(raw, PAGE, PAGE) == ((), [])
-    assert read_alternates(raw, PAGE) == ((), [])
+    assert list(read) == urls
+    assert len(given) == len(reasons)
+    assert all(reason.startswith(start) for reason, start in zip(given, reasons, strict=True))
 
 
 def test_a_single_one_needs_no_list() -> None:
     assert read_images("/1.jpg", PAGE) == read_images({"url": "/1.jpg"}, PAGE) == ((page("1.jpg"),), [])
     assert read_videos(REQUIRED, PAGE, PAGE) == ((VIDEO,), [])
     assert read_alternates({"hreflang": "fr", "href": "/fr"}, PAGE) == ((Alternate("fr", page("fr")),), [])
-
-
-@pytest.mark.parametrize(
-    ("raw", "reason"),
-    [
-        (
-            "ftp://cdn.example.net/a.jpg",
-            "images[1]: 'ftp://cdn.example.net/a.jpg' is not an absolute http or https URL",
-        ),
-        ("", "images[1]: is empty: give a URL"),
-        ("#top", "images[1]: the URL is that of the page itself: give that of the file"),
-        (7, "images[1]: 7 is no URL: give one, as a text"),
-        (None, "images[1]: None is no URL: give one, as a text"),
-        ([], "images[1]: a list is no URL: give one, as a text"),
-        ({"width": 7}, "images[1]: None is no URL: give one, as a text"),
-        ({"url": {"href": "/a.jpg"}}, "images[1]: an object is no URL: give one, as a text"),
-    ],
-)
-def test_a_broken_image_is_left_out_and_named(raw: object, reason: str) -> None:
-    assert read_images(["/1.jpg", raw, "/3.jpg"], PAGE) == ((page("1.jpg"), page("3.jpg")), [reason])
-
-
-def test_of_too_many_images_the_last_stay() -> None:
-    urls, reasons = read_images([f"/{number}.jpg" for number in range(IMAGES_MAX + 2)], PAGE)
-
-    assert (len(urls), urls[0], urls[-1]) == (1_000, page("2.jpg"), page("1001.jpg"))
-    assert reasons == ["images: a page takes 1,000; the oldest 2 were left out"]
-    assert read_images([f"/{number}.jpg" for number in range(IMAGES_MAX)], PAGE)[1] == []
-
-
-def test_an_image_that_comes_again_is_as_new_as_its_newest_date() -> None:
-    dated = {"url": "/1.jpg", "published_at": "2026-11-22"}
-    raw = ["/1.jpg", {"url": "/2.jpg", "published_at": "2026-11-21"}, dated, "/1.jpg"]
-
-    assert read_images(raw, PAGE) == ((page("2.jpg"), page("1.jpg")), [])
-
-
-def test_an_image_with_a_broken_date_is_kept_as_one_without() -> None:
-    urls, reasons = read_images(["/1.jpg", {"url": "/2.jpg", "published_at": "soon"}], PAGE)
-
-    assert urls == (page("1.jpg"), page("2.jpg"))
-    assert reasons[0].startswith("images[1].published_at: 'soon' is not an ISO 8601 instant")
-
-
-def test_of_an_endless_list_the_end_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(media, "ITEMS_READ_MAX", 2)
-    urls, reasons = read_images(["/1.jpg", "/2.jpg", "/3.jpg", 7], PAGE)
-
-    assert urls == (page("3.jpg"),)
-    assert [reason.partition(":")[0] for reason in reasons] == ["images", "images[3]"]
 
 
 # ── videos ──
@@ -208,20 +187,6 @@ def test_a_whole_video_is_read_in_the_words_of_the_tags() -> None:
     }
 
     assert read_videos([raw], PAGE, PAGE) == ((WHOLE,), [])
-
-
-def test_a_video_is_read_in_other_words_too() -> None:
-    raw = {"thumbnailUrl": "/t.jpg", "title": "A", "description": "B", "playerUrl": "/p", "viewCount": "7"}
-    expected = Video(
-        thumbnail_loc=page("t.jpg"), title="A", description="B", player_loc=page("p"), view_count=7, tags=("a", "b")
-    )
-
-    assert read_videos([raw | {"tag": "a,b"}], PAGE, PAGE) == ((expected,), [])
-
-
-def test_the_name_of_the_tag_goes_before_another() -> None:
-    for raw in ({"contentUrl": "/other"} | REQUIRED, REQUIRED | {"contentUrl": "/other"}):
-        assert read_videos([raw], PAGE, PAGE)[0] == (VIDEO,)
 
 
 @pytest.mark.parametrize(
@@ -258,21 +223,6 @@ def test_a_video_with_a_wrong_value_where_one_is_required_is_left_out(name: str,
     assert reasons[0].startswith(f"videos[0].{name}: ")
     assert reason in reasons[0]
     assert reasons[1].startswith("videos[0]: is left out without ")
-
-
-def test_a_player_stands_in_for_a_file_that_cannot_be_used() -> None:
-    read, reasons = video(content_loc=PAGE, player_loc="/player")
-
-    assert read
-    assert (read.content_loc, read.player_loc) == (None, page("player"))
-    assert len(reasons) == 1
-
-
-def test_the_page_that_is_listed_counts_not_the_one_that_relative_urls_start_from() -> None:
-    videos, reasons = read_videos([REQUIRED | {"player_loc": "/listed"}], PAGE, page("listed"))
-
-    assert videos == (VIDEO,)
-    assert "the URL is that of the page itself" in reasons[0]
 
 
 @pytest.mark.parametrize(
@@ -352,29 +302,6 @@ def test_countries_are_those_of_iso_3166(value: object, relation: str) -> None:
     assert (video(restriction=value)[0] or VIDEO).restriction == relation
 
 
-def test_codes_that_are_not_known_are_named_and_the_others_stay() -> None:
-    read, reasons = video(platform={"allow": ["web", "radio", "TV", 7]})
-
-    assert read
-    assert read.platform == "allow web tv"
-    assert reasons == [
-        """videos[0].platform: 'radio', 7: left out, not known; give codes such as ["web", "mobile", "tv"]"""
-    ]
-
-
-def test_a_page_about_the_uploader_is_on_the_articles_host_and_stands_with_a_name() -> None:
-    elsewhere, reasons = video(uploader={"name": "Desk", "url": f"{CDN}/desk"})
-    nameless, reasons_2 = video(uploader_info="/desk")
-
-    assert elsewhere
-    assert (elsewhere.uploader, elsewhere.uploader_info) == ("Desk", None)
-    assert reasons == [
-        "videos[0].uploader_info: is on cdn.example.net: give a page on www.example.com, where the article is"
-    ]
-    assert nameless == VIDEO
-    assert reasons_2 == ["videos[0].uploader_info: is left out without an uploader: give the uploader's name"]
-
-
 @pytest.mark.parametrize(
     ("name", "characters_max", "value", "kept"),
     [
@@ -393,33 +320,34 @@ def test_a_long_text_is_cut_between_words(name: str, characters_max: int, value:
     assert (getattr(video(**{name: fits})[0], name), video(**{name: fits})[1]) == (fits, [])
 
 
-def test_tags_beyond_the_thirty_second_are_left_out() -> None:
-    read, reasons = video(tags=[str(number) for number in range(33)] + [7])
+@pytest.mark.parametrize(
+    ("raw", "read", "reasons"),
+    [
+        ([{"contentUrl": "/other"} | REQUIRED], [VIDEO], []),
+        ([REQUIRED | {"contentUrl": "/other"}], [VIDEO], []),
+        ([REQUIRED | {"content_loc": page("listed"), "player_loc": "/p"}], [replace(VIDEO, content_loc=None, player_loc=page("p"))],
+         ["videos[0].content_loc: "]),
+        ([REQUIRED | {"player_loc": "/listed"}], [VIDEO], ["videos[0].player_loc: the URL is that of the page itself"]),
+        ([REQUIRED | {"tags": [*map(str, range(33)), 7]}], [replace(VIDEO, tags=tuple(map(str, range(32))))], ["videos[0].tags"] * 2),
+        ([REQUIRED, REQUIRED, REQUIRED | {"title": "Other"}], [VIDEO],
+         ["videos[2]: is left out: a video before it has the same file or player"]),
+        ([REQUIRED | {"content_loc": f"/{number}.mp4"} for number in range(101)],
+         [replace(VIDEO, content_loc=page(f"{number}.mp4")) for number in range(100)], ["videos: a page takes 100; the last 1 were left out"]),
+        (["/v.mp4"], [], ["videos[0]: give an object"]),
+        ([REQUIRED | {"platform": {"allow": ["web", "radio", "TV", 7]}}], [replace(VIDEO, platform="allow web tv")],
+         ["""videos[0].platform: 'radio', 7: left out, not known; give codes such as ["web", "mobile", "tv"]"""]),
+        ([REQUIRED | {"uploader": {"name": "Desk", "url": f"{CDN}/desk"}}], [replace(VIDEO, uploader="Desk")],
+         ["videos[0].uploader_info: is on cdn.example.net: give a page on www.example.com, where the article is"]),
+        ([REQUIRED | {"uploader_info": "/desk"}], [VIDEO], ["videos[0].uploader_info: is left out without an uploader: give the uploader's name"]),
+        (None, [], []),
+    ],
+)  # fmt: skip
+def test_videos_are_read_and_what_is_left_out_is_named(raw: object, read: list[Video], reasons: list[str]) -> None:
+    videos, given = read_videos(raw, PAGE, page("listed"))
 
-    assert read
-    assert read.tags == tuple(str(number) for number in range(32))
-    assert len(reasons) == 2
-    assert video(tags=[str(number) for number in range(32)])[1] == []
-
-
-def test_a_video_stands_once() -> None:
-    videos, reasons = read_videos([REQUIRED, REQUIRED, REQUIRED | {"title": "Other"}], PAGE, PAGE)
-
-    assert videos == (VIDEO,)
-    assert reasons == ["videos[2]: is left out: a video before it has the same file or player"]
-
-
-def test_of_too_many_videos_the_first_stay() -> None:
-    videos, reasons = read_videos(
-        [REQUIRED | {"content_loc": f"/{number}.mp4"} for number in range(VIDEOS_MAX + 1)], PAGE, PAGE
-    )
-
-    assert (len(videos), videos[0].content_loc) == (100, page("0.mp4"))
-    assert reasons == ["videos: a page takes 100; the last 1 were left out"]
-
-
-def test_what_is_no_object_is_no_video() -> None:
-    assert read_videos(["/v.mp4"], PAGE, PAGE)[1][0].startswith("videos[0]: give an object")
+    assert list(videos) == read
+    assert len(given) == len(reasons)
+    assert all(reason.startswith(start) for reason, start in zip(given, reasons, strict=True))
 
 
 @pytest.mark.parametrize("whole", [VIDEO, WHOLE])
@@ -483,28 +411,23 @@ def test_versions_are_a_list_or_one_object() -> None:
     assert read_alternates({item["hreflang"]: item.get("url") or item["href"] for item in listed}, PAGE) == read
 
 
-def test_the_first_of_a_language_counts() -> None:
-    raw = [{"hreflang": "fr", "url": "/1"}, {"hreflang": "FR", "url": "/2"}, {"hreflang": "fr", "url": "/1#again"}]
-
-    assert read_alternates(raw, PAGE) == (
-        (Alternate("fr", page("1")),),
-        ["alternates[1]: fr was given before, for another URL: give each language once"],
-    )
-
-
 @pytest.mark.parametrize(
-    ("raw", "reason"),
+    ("raw", "read", "reasons"),
     [
-        (["/fr"], """alternates[0]: '/fr' is no alternate: give {"hreflang": "fr", "url": …}"""),
-        ([{"url": "/fr"}], "alternates[0]: None is no hreflang: give a text such as en, en-GB or x-default"),
-        ([{"hreflang": "fr"}], "alternates[0]: None is no URL: give one, as a text"),
-        ({"fr": 7}, "alternates['fr']: 7 is no URL: give one, as a text"),
-        ({"fr": "mailto:a"}, "alternates['fr']: 'mailto:a' is not an absolute http or https URL"),
-        (7, """alternates: 7 is no alternate: give {"hreflang": "fr", "url": …}"""),
+        (
+            [{"hreflang": "fr", "url": "/1"}, {"hreflang": "FR", "url": "/2"}, {"hreflang": "fr", "url": "/1#again"}],
+            [Alternate("fr", page("1"))], ["alternates[1]: fr was given before, for another URL: give each language once"],
+        ),
+        (["/fr"], [], ["""alternates[0]: '/fr' is no alternate: give {"hreflang": "fr", "url": …}"""]),
+        ([{"url": "/fr"}], [], ["alternates[0]: None is no hreflang: give a text such as en, en-GB or x-default"]),
+        ([{"hreflang": "fr"}], [], ["alternates[0]: None is no URL: give one, as a text"]),
+        ({"fr": "mailto:a"}, [], ["alternates['fr']: 'mailto:a' is not an absolute http or https URL"]),
+        (7, [], ["""alternates: 7 is no alternate: give {"hreflang": "fr", "url": …}"""]),
+        (None, [], []),
     ],
-)
-def test_a_broken_version_is_left_out_and_named(raw: object, reason: str) -> None:
-    assert read_alternates(raw, PAGE) == ((), [reason])
+)  # fmt: skip
+def test_versions_are_read_and_each_broken_one_is_named(raw: object, read: list[Alternate], reasons: list[str]) -> None:
+    assert read_alternates(raw, PAGE) == (tuple(read), reasons)
 
 
 def test_of_too_many_versions_the_first_stay(monkeypatch: pytest.MonkeyPatch) -> None:

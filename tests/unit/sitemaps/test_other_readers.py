@@ -13,7 +13,7 @@ from protego import Protego
 from usp.fetch_parse import SitemapFetcher
 from usp.web_client.abstract_client import AbstractWebClient, AbstractWebClientSuccessResponse
 
-from stoppress.sitemaps.gzip_text import compressed
+from stoppress.sitemaps.other_forms import compressed
 from tests.docs.test_tags import rendered
 from tests.support.beside import SHARED, needs_shared
 from tests.support.ledger import HOST, page

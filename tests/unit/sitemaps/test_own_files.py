@@ -12,7 +12,7 @@ from stoppress.http import client
 from stoppress.model.entries import GeneralEntry, Mark, NewsEntry
 from stoppress.model.site import Site
 from stoppress.poll import fetch as fetching
-from stoppress.sitemaps.atom import atom_feed
+from stoppress.sitemaps.other_forms import atom_feed
 from stoppress.sitemaps.own_files import is_own_file
 from stoppress.sitemaps.render import render_general, render_index, render_news, render_pages
 from tests.support import playing

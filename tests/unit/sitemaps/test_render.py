@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from lxml import etree
 
 from stoppress.model import limits
@@ -78,19 +78,6 @@ def test_what_is_counted_is_what_is_listed() -> None:
     assert (render_general(GENERAL, SITE).urls, render_general([], SITE).urls) == (4, 0)
     assert (render_news(FRESH, SITE, AT).urls, render_news([], SITE, AT).urls) == (4, 0)
     assert render_index(MARKS, SITE)[0].urls == 4
-
-
-@pytest.mark.parametrize("scheme", ["https", "http"])
-def test_the_lines_of_a_file_of_plain_pages_are_those_that_are_made_one_by_one(scheme: Any) -> None:
-    site = SITE.model_copy(update={"scheme": scheme})
-    entries = [
-        GeneralEntry(page(f"{number:03}{'?a&b' if number == 70 else ''}"), MORNING + number * timedelta(seconds=8_641))
-        for number in range(130)
-    ]
-    entries[60] = replace(entries[60], lastmod=None)
-    entries[61] = replace(entries[61], lastmod=datetime(1066, 10, 14, 9, tzinfo=UTC))
-
-    assert render_general(entries, site).body.decode().split("\n")[2:-2] == [general_line(one, site) for one in entries]
 
 
 def test_the_newest_instant_in_a_file_is_known() -> None:
@@ -211,30 +198,6 @@ TITLES = st.text(LEGAL, max_size=60).map(clean).filter(bool)
 LOCS = st.text(st.characters(min_codepoint=33, max_codepoint=126), max_size=30).map(page)
 WHEN = st.datetimes(datetime(2026, 11, 1), datetime(2026, 11, 30), timezones=st.just(UTC))  # noqa: DTZ001 - UTC comes beside
 NEWS_ENTRIES = st.builds(NewsEntry, LOCS, TITLES, WHEN, st.none() | WHEN, st.none() | TITLES, st.none() | st.just("fr"))
-
-
-@settings(max_examples=200)
-@given(st.lists(NEWS_ENTRIES, max_size=6, unique_by=lambda entry: entry.loc))
-def test_whatever_the_titles_say_the_file_is_well_formed_and_says_the_same(entries: list[NewsEntry]) -> None:
-    at = MORNING + 48 * HOUR
-    rendered = render_news(entries, SITE, at)
-    urls = _root(rendered).findall(f"{SITEMAP}url")
-
-    listed: set[tuple[str | None, ...]] = {
-        (
-            url.findtext(f"{SITEMAP}loc"),
-            url.findtext(f"{NEWS}news/{NEWS}title"),
-            url.findtext(f"{NEWS}news/{NEWS}publication/{NEWS}name"),
-            url.findtext(f"{NEWS}news/{NEWS}publication/{NEWS}language"),
-        )
-        for url in urls
-    }
-    current = [entry for entry in entries if entry.published > MORNING]
-    expected: set[tuple[str | None, ...]] = {
-        (entry.loc, entry.title, entry.publication or SITE.publication, entry.language or "en") for entry in current
-    }
-    assert listed == (expected or {(SITE.home, None, None, None)})
-    assert rendered.urls == len(current)
 
 
 @given(st.lists(st.builds(GeneralEntry, LOCS, st.none() | WHEN), max_size=8, unique_by=lambda entry: entry.loc))

@@ -1,15 +1,24 @@
-"""The Atom feed of a series of news sitemaps. Pure functions: equal content gives equal bytes."""
+"""The other forms of a sitemap: gzip, plain text, and the Atom feed of a news series. Equal content gives equal bytes."""
 
+import gzip
+import zlib
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import UTC, datetime
 
 from stoppress.model.entries import NewsEntry
+from stoppress.model.limits import BYTES_MAX, URLS_MAX, FileTooLarge
 from stoppress.model.namespaces import ATOM
 from stoppress.model.site import Site
 from stoppress.primitives.instants import iso
 from stoppress.primitives.text import escaped
 from stoppress.sitemaps.tags import language_of, publication_of, under_scheme
 
+# Each article repacks a file that a few crawlers fetch a day, so speed counts more than size. Measured for
+# 50,000 URLs, 6,865,099 bytes. Level 6: 933,499 bytes in 91 ms. Level 4: 950,533 in 44 ms. Level 1: 1,051,778 in 24 ms.
+_GZIP_LEVEL = 1
+_GZIP_SYSTEM_AT = 9
+_GZIP_SYSTEM_UNKNOWN = b"\xff"
 # The limit for a feed: a day of a newsroom that publishes or edits a page every 15 minutes, about 40 KB. Each reader
 # fetches all of it.
 FEED_ENTRIES_MAX = 100
@@ -18,26 +27,47 @@ FEED_ENTRIES_MAX = 100
 _BEFORE_ANY_ENTRY = datetime(2005, 12, 1, tzinfo=UTC)
 
 
-def atom_feed(
-    entries: Iterable[NewsEntry],
-    site: Site,
-    *,
-    file: str,
-    hub: str | None = None,
-    title: str | None = None,
-    entries_max: int = FEED_ENTRIES_MAX,
-) -> bytes:
-    """An Atom 1.0 feed (RFC 4287) of the articles that changed last. The title defaults to the publication's name.
+def compressed(body: bytes) -> bytes:
+    """Return a file as gzip, without time and name in the header.
+
+    All Python versions give equal bytes with the same zlib. Another zlib may pack differently; it unpacks to the same bytes.
+    """
+    packed = gzip.compress(body, _GZIP_LEVEL, mtime=0)
+    # Python 3.13 writes "unknown" as the operating system, 3.11 names it.
+    return packed[:_GZIP_SYSTEM_AT] + _GZIP_SYSTEM_UNKNOWN + packed[_GZIP_SYSTEM_AT + 1 :]
+
+
+def unpacked(name: str, body: bytes) -> bytes:
+    """Return a form's content, unpacked. Anything else, and what somebody else put under such a name, is returned as it is."""
+    with suppress(OSError, EOFError, zlib.error):
+        return gzip.decompress(body) if name.endswith(".gz") else body
+    return body
+
+
+def text_sitemap(locs: Iterable[str], site: Site) -> bytes:
+    """Return a plain-text sitemap: one URL a line (R1.14). Without pages it lists the home page, like a shard (R2.8).
+
+    Raises FileTooLarge.
+    """
+    listed = sorted({under_scheme(loc, site) for loc in locs}) or [site.home]
+    body = "".join(f"{loc}\n" for loc in listed).encode()
+    if len(listed) > URLS_MAX or len(body) > BYTES_MAX:
+        raise FileTooLarge(f"{len(listed)} URLs and {len(body)} bytes: give a text sitemap the pages of one shard")
+    return body
+
+
+def atom_feed(entries: Iterable[NewsEntry], site: Site, *, file: str, hub: str | None = None) -> bytes:
+    """Return an Atom 1.0 feed (RFC 4287) of the articles that changed last.
 
     Ids are https URLs whatever the site's scheme, so that they stay when the scheme changes. `hub` is a WebSub hub.
     """
-    newest = sorted(sorted(entries, key=lambda entry: entry.loc), key=_updated_at, reverse=True)[:entries_max]
+    newest = sorted(sorted(entries, key=lambda entry: entry.loc), key=_updated_at, reverse=True)[:FEED_ENTRIES_MAX]
     updated = _updated_at(newest[0]) if newest else _BEFORE_ANY_ENTRY
     head = [
         '<?xml version="1.0" encoding="UTF-8"?>',
         f'<feed xmlns="{ATOM}" xml:lang="{escaped(site.language)}">',
         f"<id>{escaped(f'https://{site.host}/{file}')}</id>",
-        f'<title type="text">{escaped(title or site.publication)}</title>',
+        f'<title type="text">{escaped(site.publication)}</title>',
         f"<updated>{iso(updated)}</updated>",
         _author(site.publication),
         f'<link rel="self" type="application/atom+xml" href="{escaped(f"{site.origin}/{file}")}"/>',

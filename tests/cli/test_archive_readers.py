@@ -12,7 +12,7 @@ import pytest
 
 from stoppress.http import client
 from stoppress.http.client import Response
-from stoppress.model.listed import Listed, ListingError, Page
+from stoppress.model.event import Listed, ListingError, Page
 from stoppress.model.site import Site
 from stoppress_cli.check import checker
 from stoppress_cli.check.findings import Findings

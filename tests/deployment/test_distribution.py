@@ -13,8 +13,7 @@ import pytest
 
 from stoppress.aws import bucket
 from stoppress.aws.clients import client
-from stoppress.model.file_headers import CACHE_FRESH, CACHE_SHARD, headers
-from stoppress.model.file_names import INDEX_FILE, NEWS_FILE, file_name
+from stoppress.model.file_names import CACHE_FRESH, CACHE_SHARD, INDEX_FILE, NEWS_FILE, file_name, headers
 from stoppress.poll import fetch
 from stoppress_cli.local import resources
 from stoppress_cli.local.permissions import Ask, Permissions

@@ -6,29 +6,20 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from stoppress.cms.contract import _Publication
-from stoppress.model import site
+from stoppress.cms.contract_fields import Publication
+from stoppress.model import site, site_outputs, site_sources
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.scenario.file import KINDS, Damage, Expectation, FaultSpec, Secret
 from tests.docs.pages import table_rows, text_of
 from tests.support import playing
 
 Models = tuple[type[BaseModel], ...]
-PARTS = (
-    "Feed",
-    "Source",
-    "SourceList",
-    "Shards",
-    "Rule",
-    "Edition",
-    "Page",
-    "Outputs",
-    "Crawlers",
-    "Engines",
-    "IndexNow",
-    "SearchConsole",
+SITE: Models = tuple(
+    model
+    for module in (site, site_sources, site_outputs)
+    for model in vars(module).values()
+    if isinstance(model, type) and issubclass(model, BaseModel)
 )
-SITE: Models = (site.Site, *(getattr(site, name) for name in PARTS))
 SCENARIO: Models = (*KINDS.values(), Expectation, FaultSpec, Damage, Secret)
 
 
@@ -37,7 +28,7 @@ SCENARIO: Models = (*KINDS.values(), Expectation, FaultSpec, Damage, Secret)
     [
         ("site.md", "\n", SITE),
         ("scenarios.md", "\n", SCENARIO),
-        ("webhook.md", "\n## Fields of data\n", (_Publication,)),
+        ("webhook.md", "\n## Fields of data\n", (Publication,)),
     ],
 )
 def test_the_page_has_each_key_and_no_other(page: str, heading: str, models: Models) -> None:

@@ -20,7 +20,8 @@ from stoppress.feeds.parse import read
 from stoppress.feeds.schedule import FeedState, after_failure, pace_of
 from stoppress.model.event import from_message, to_message
 from stoppress.model.http_request import Request
-from stoppress.model.site import BadConfiguration, Feed, Site, read_site
+from stoppress.model.site import BadConfiguration, Site, read_site
+from stoppress.model.site_sources import Feed
 from stoppress.signatures.verify import BadSecret, BadSignature, verify
 from stoppress_cli.scenario import file
 from stoppress_cli.scenario.file import ScenarioError

@@ -6,8 +6,7 @@ from datetime import UTC, datetime, timedelta
 from stoppress.audit.pages import Reader
 from stoppress.cms.listing import Query
 from stoppress.cms.mapping import load
-from stoppress.model.event import ArticleEvent
-from stoppress.model.listed import Page
+from stoppress.model.event import ArticleEvent, Page
 from stoppress.model.site import Site
 from stoppress.primitives.deadline import NEVER, Deadline
 from tests.support.apis import HOST, KEY, Api, Story

@@ -14,8 +14,8 @@ import typer
 
 from stoppress.aws import bucket, sites
 from stoppress.aws.inventory import all_files
+from stoppress.model.event import ListingError, Problem
 from stoppress.model.file_names import is_news, is_pages, is_shard
-from stoppress.model.listed import ListingError, Problem
 from stoppress.model.site import Site
 from stoppress.primitives.urls import identity, on_site
 from stoppress.show.question import Unclear, read_refused

@@ -21,7 +21,9 @@ from stoppress.http.errors import FetchError
 from stoppress.model.event import ArticleEvent
 from stoppress.model.exclude import excluded_because, is_embargo, not_news_because
 from stoppress.model.rules import excluding_rule
-from stoppress.model.site import Feed, Site, explain
+from stoppress.model.site import Site
+from stoppress.model.site_sources import Feed
+from stoppress.model.validation import explain
 from stoppress.poll import fetch
 from stoppress.show.feed import FeedStatus
 from stoppress.show.read_site import read_feeds

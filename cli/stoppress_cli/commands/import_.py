@@ -17,9 +17,8 @@ from typing import Annotated, Any
 import typer
 
 from stoppress.aws import queues, sites
-from stoppress.model.event import ArticleEvent
+from stoppress.model.event import ArticleEvent, ListingError, Problem, StaleCheckpoint
 from stoppress.model.exclude import excluded_because
-from stoppress.model.listed import ListingError, Problem, StaleCheckpoint
 from stoppress.model.site import Site
 from stoppress_cli.connect import BadRequest, queue_url
 from stoppress_cli.inputs.archive import Listing, listing_of

@@ -18,11 +18,11 @@ from stoppress.aws import sites
 from stoppress.aws.clients import client
 from stoppress.aws.secrets import split
 from stoppress.model.signature_schemes import NONE, PRESETS, Hmac, Scheme
-from stoppress.model.site import Site, secret_path
+from stoppress.model.site import Site
+from stoppress.model.site_sources import secret_path
 from stoppress.receive.webhook import scheme_of
 from stoppress.show.site import Access
-from stoppress.signatures.parametric import keys
-from stoppress.signatures.verify import BadSecret
+from stoppress.signatures.verify import BadSecret, keys
 from stoppress_cli.connect import BadRequest
 from stoppress_cli.options import WRITES, Commands, Json, Yes
 from stoppress_cli.output import ATTENTION, OK, confirmed, console, counted, print_answer, print_json, printer

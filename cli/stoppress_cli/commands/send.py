@@ -22,7 +22,8 @@ from stoppress.model.article import Article
 from stoppress.model.file_names import INDEX_FILE, index_part_name
 from stoppress.model.rules import NO_TRAITS, excluding_rule
 from stoppress.model.signature_schemes import Scheme
-from stoppress.model.site import Site, secret_path
+from stoppress.model.site import Site
+from stoppress.model.site_sources import secret_path
 from stoppress.primitives.instants import exact
 from stoppress.primitives.text import escaped
 from stoppress.receive.webhook import scheme_of

@@ -13,9 +13,9 @@ from stoppress.audit.pages import Reader
 from stoppress.aws import secrets
 from stoppress.cms.listing import Query
 from stoppress.cms.mapping import load
-from stoppress.model.event import ArticleEvent
-from stoppress.model.listed import Page
-from stoppress.model.site import Site, Source, secret_path
+from stoppress.model.event import ArticleEvent, Page
+from stoppress.model.site import Site
+from stoppress.model.site_sources import Source, secret_path
 from stoppress.primitives.instants import exact, parse
 from stoppress_cli.check.input import peek
 from stoppress_cli.check.robots import is_robots

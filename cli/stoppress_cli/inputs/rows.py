@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, cast
 from stoppress.cms.contract import BadArticle, read_article
 from stoppress.cms.listing import marked
 from stoppress.feeds.events import id_within_limit
-from stoppress.model.listed import Listed, ListingError, Page, Problem, StaleCheckpoint
+from stoppress.model.event import Listed, ListingError, Page, Problem, StaleCheckpoint
 from stoppress.model.news_window import is_current
 from stoppress.model.site import SITEMAP_SOURCE, Site
 from stoppress.primitives.text import clean

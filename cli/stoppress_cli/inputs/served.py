@@ -16,7 +16,7 @@ from stoppress.feeds.documents import FeedError
 from stoppress.http import client
 from stoppress.http.errors import FetchError
 from stoppress.model.file_names import INDEX_FILE, NEWS_FILE
-from stoppress.model.limits import BYTES_MAX
+from stoppress.model.places import BYTES_MAX
 from stoppress.model.site import Site
 from stoppress.notify.page import Expected
 from stoppress.primitives.urls import host_of

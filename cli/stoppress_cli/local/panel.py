@@ -18,7 +18,8 @@ from jinja2 import Environment, StrictUndefined
 
 from stoppress.aws import sites
 from stoppress.aws.items import claim_key
-from stoppress.model.site import BadConfiguration, Site, secret_path
+from stoppress.model.site import BadConfiguration, Site
+from stoppress.model.site_sources import secret_path
 from stoppress.primitives.instants import iso
 from stoppress.show.read_page import PAGE_SECRET, is_page_token, page_token
 from stoppress_cli.local.gateway import Answer, Request

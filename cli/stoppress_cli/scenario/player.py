@@ -15,7 +15,7 @@ from boto3.dynamodb.types import TypeSerializer
 from botocore.exceptions import BotoCoreError, ClientError
 
 from stoppress.aws.secrets import split
-from stoppress.model.site import secret_path
+from stoppress.model.site_sources import secret_path
 from stoppress.receive.webhook import scheme_of
 from stoppress_cli.local.gateway import Answer, Request
 from stoppress_cli.local.stack import Stack

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from stoppress.model.http_request import Request as Signed
 from stoppress.model.signature_schemes import PRESETS, Hmac, Scheme
-from stoppress.signatures import canonical, parametric
+from stoppress.signatures import canonical, verify
 from stoppress_cli.local.gateway import Request
 
 # Signs a request with a secret, a message id (for schemes that have one) and an instant. Existing headers are kept and signed.
@@ -36,8 +36,8 @@ def parametric_signer(scheme: Hmac) -> Signer:
             if name != scheme.header:
                 headers.setdefault(name, time if name == scheme.time_header else message_id)
         time = headers.get(scheme.time_header, time)
-        message = parametric.message(scheme, Signed(headers, request.body), time)
-        items = [scheme.prefix + parametric.sign(scheme, parametric.keys(scheme, [secret])[0], message)]
+        message = verify.message(scheme, Signed(headers, request.body), time)
+        items = [scheme.prefix + verify.sign(scheme, verify.keys(scheme, [secret])[0], message)]
         items += [scheme.time + time] if scheme.time else []
         headers.setdefault(scheme.header, (scheme.separator or ",").join(items))
         return replace(request, headers=headers)

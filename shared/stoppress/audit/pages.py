@@ -24,7 +24,7 @@ from stoppress.cms.listing import (
 )
 from stoppress.http import client
 from stoppress.http.errors import FetchError, Refused, TooLarge, TooManyRedirects
-from stoppress.model.listed import Listed, ListingError, Page, Problem
+from stoppress.model.event import Listed, ListingError, Page, Problem
 from stoppress.primitives.deadline import NEVER, Deadline
 
 # The waits between the attempts to get a page, in seconds. A `Retry-After` of the server overrides them.

@@ -16,10 +16,10 @@ from stoppress.aws.codec import from_item
 from stoppress.aws.inventory import news_entries, read_articles, read_claims
 from stoppress.cms.listing import Query
 from stoppress.cms.mapping import load
-from stoppress.model.event import ArticleEvent
-from stoppress.model.listed import Listed, ListingError, Page, Problem
+from stoppress.model.event import ArticleEvent, Listed, ListingError, Page, Problem
 from stoppress.model.news_window import NEWS_WINDOW
-from stoppress.model.site import Site, Source, secret_path
+from stoppress.model.site import Site
+from stoppress.model.site_sources import Source, secret_path
 from stoppress.primitives.deadline import NEVER, Deadline
 from stoppress.primitives.instants import exact
 

@@ -12,19 +12,19 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from itertools import pairwise
-from typing import Annotated, Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, get_args
 from urllib.parse import urljoin, urlsplit, urlunsplit
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 
+from stoppress.cms.contract_fields import PagePublication, Publication, Removal, read_instant
 from stoppress.model.alternates import read_alternates
-from stoppress.model.event import ID_BYTES_MAX, PREVIOUS_URLS_MAX, ArticleEvent, Verb
+from stoppress.model.event import PREVIOUS_URLS_MAX, ArticleEvent, Verb
 from stoppress.model.media import items_of, read_images, read_videos
 from stoppress.model.media_values import shown
-from stoppress.model.site import ChangeFreq, Site, explain, explain_each, priority_text
-from stoppress.primitives.instants import parse
-from stoppress.primitives.languages import language_code
-from stoppress.primitives.text import clean, publication_name
+from stoppress.model.site import Site
+from stoppress.model.validation import explain, explain_each
+from stoppress.primitives.text import clean
 from stoppress.primitives.urls import canonical, host_of, identity, on_site
 from stoppress.sitemaps.media_tags import fit
 
@@ -34,15 +34,14 @@ TYPES = PUBLISHES + REMOVES
 PAGE = "page."
 _VERBS: dict[str, Verb] = {verb: verb for verb in get_args(Verb)}
 
-KEYWORDS_MAX = 100
-FLAGS_MAX = 100
 # For images, videos and alternates together. A message of SQS holds 1 MiB, an item of DynamoDB 400 KB.
 MEDIA_BYTES_MAX = 100_000
 # Enough to show a misspelt name. An answer does not repeat a whole document.
 UNKNOWN_FIELDS_SHOWN = 20
 DROPPED_SHOWN = 20
-# Larger than any revision counter, and within the 38 digits of DynamoDB's numbers.
-VERSION_MAX = 2**63 - 1
+FLAGS_MAX = 100
+# The fields that `_usable` reads.
+_DROPPED_FROM = ("type", "flags", "images", "videos", "alternates")
 
 
 class BadArticle(ValueError):
@@ -58,7 +57,7 @@ class BadArticle(ValueError):
 
     @classmethod
     def of(cls, error: ValidationError) -> "BadArticle":
-        """The error for the faults that pydantic reports."""
+        """Return the error for the faults that pydantic reports."""
         bad = cls(explain(error))
         bad.errors = [(".".join(map(str, place)), reason) for place, _, reason in explain_each(error)]
         bad.field = bad.errors[0][0]
@@ -89,201 +88,16 @@ def _meant_type(kind: str) -> str | None:
 
 
 def unknown_type(kind: str) -> BadArticle | UnknownType:
-    """The error for an unknown type: BadArticle for a misspelt type, UnknownType for any other."""
+    """Return the error for an unknown type: BadArticle for a misspelt type, UnknownType for any other."""
     if meant := _meant_type(kind):
         return BadArticle(f"{kind[:100]!r} is not known: did you mean {meant}?", "type")
     return UnknownType(f"{kind[:100]!r} is not one of {', '.join(TYPES)}")
 
 
-def _id(value: object) -> object:
-    text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
-    if isinstance(text, str):
-        text = text.strip()
-        if not text:
-            raise ValueError("is empty: give the article's id in the CMS")
-        try:
-            size_bytes = len(text.encode())
-        except UnicodeEncodeError:
-            raise ValueError("has half a character in it (a lone surrogate)") from None
-        if size_bytes > ID_BYTES_MAX:
-            raise ValueError(f"is longer than {ID_BYTES_MAX} bytes")
-    return text
-
-
-def _instant(value: object) -> datetime | None:
-    if value is None:
-        return None
-    if not isinstance(value, str):
-        raise ValueError("give an ISO 8601 text such as 2026-11-20T08:00:00Z")
-    return parse(value)
-
-
-def _version(value: object) -> object:
-    if value is None:
-        return None
-    if isinstance(value, str) and not value.isascii():
-        raise ValueError("give an instant such as 2026-11-20T08:00:00Z, or a whole number")
-    if isinstance(value, int | str) and not isinstance(value, bool):
-        if isinstance(value, str) and not value.isdigit():
-            return parse(value)
-        if len(str(value)) <= len(str(VERSION_MAX)) and 0 <= int(value) <= VERSION_MAX:
-            return int(value)
-    raise ValueError(f"give an instant such as 2026-11-20T08:00:00Z, or a whole number from 0 to {VERSION_MAX}")
-
-
-def _title(value: object) -> object:
-    if not isinstance(value, str):
-        return value
-    plain = clean(value)
-    if not plain:
-        raise ValueError("is empty: give the headline as readers see it")
-    return plain
-
-
-def _plain_or_none(value: object) -> object:
-    return (clean(value) or None) if isinstance(value, str) else value
-
-
-def _plain_or_empty(value: object) -> object:
-    return clean(value) if isinstance(value, str) else value or ""
-
-
-def _publication(value: object) -> object:
-    return (publication_name(value) or None) if isinstance(value, str) else value
-
-
-def _language(value: object) -> object:
-    if not isinstance(value, str):
-        return value or None
-    if not value.strip():
-        return None
-    code = language_code(value)
-    if code is None:
-        raise ValueError(f"{value[:40]!r} is no language code: give one such as en, fr or zh-tw")
-    return code
-
-
-def _keywords(value: object) -> object:
-    words = value.split(",") if isinstance(value, str) else value
-    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-        return () if words is None else words
-    return tuple(dict.fromkeys(plain for word in words[:KEYWORDS_MAX] if (plain := clean(word, 200))))
-
-
-def _flags(value: object) -> tuple[tuple[str, ...], list[str]]:
-    """The flags of a text, a list of texts, or an object (its names with true); and the reasons for flags left out."""
-    if not isinstance(value, dict):
-        return _names("flags", value, FLAGS_MAX)
-    flags, reasons = _names("flags", [name for name, there in value.items() if there is True], FLAGS_MAX)
-    unclear = {name: there for name, there in value.items() if there is not None and not isinstance(there, bool)}
-    return flags, reasons + [
-        f"flags[{shown(name)}]: {shown(there)} is neither true nor false" for name, there in unclear.items()
-    ]
-
-
-def _type(value: object) -> tuple[str | None, list[str]]:
-    """The first text of a value, and the reasons for the texts that are left out."""
-    texts, reasons = _names("type", value, 1)
-    return next(iter(texts), None), reasons
-
-
-def _names(field: str, value: object, most: int) -> tuple[tuple[str, ...], list[str]]:
-    """The different texts of a list or of a single text, and the reasons for the values left out."""
-    reasons: list[str] = []
-    names: dict[str, None] = {}
-    for place, item in items_of(field, value, reasons):
-        if not isinstance(item, str):
-            reasons.append(f"{place}: {shown(item)} is no text: give it in quotation marks")
-        elif plain := clean(item, 200):
-            names[plain] = None
-    if len(names) > most:
-        reasons.append(f"{field}: an article takes {most}; the last {len(names) - most:,} were left out")
-    return tuple(names)[:most], reasons
-
-
-def _hint(value: object) -> object:
-    """Read a changefreq. A wrong one counts as none, because search engines ignore changefreq."""
-    text = value.strip().lower() if isinstance(value, str) else None
-    return text if text in get_args(ChangeFreq) else None
-
-
-def _priority(value: object) -> object:
-    try:
-        return priority_text(value)
-    except ValueError:
-        return None
-
-
-def _texts(value: object) -> object:
-    return tuple(text for text in value if isinstance(text, str)) if isinstance(value, list) else value or ()
-
-
-_Instant: TypeAlias = Annotated[datetime | None, BeforeValidator(_instant)]
-
-
-class _Removal(BaseModel):
-    # Built at first use: an event needs one of the four models.
-    model_config = ConfigDict(extra="allow", defer_build=True)
-
-    id: Annotated[str | None, BeforeValidator(_id)] = None
-    url: str | None = None
-    version: Annotated[int | datetime | None, BeforeValidator(_version)] = None
-    sequence: Annotated[int | None, Field(ge=0, le=VERSION_MAX)] = None
-    updated_at: _Instant = None
-
-
-class _Publication(_Removal):
-    id: Annotated[str, BeforeValidator(_id)]
-    url: Annotated[str, AfterValidator(canonical)]
-    title: Annotated[str, BeforeValidator(_title)]
-    published_at: _Instant = None
-    language: Annotated[str | None, BeforeValidator(_language)] = None
-    publication: Annotated[str | None, BeforeValidator(_publication)] = None
-    section: Annotated[str | None, BeforeValidator(_plain_or_none)] = None
-    keywords: Annotated[tuple[str, ...], BeforeValidator(_keywords)] = ()
-    access: Literal["public", "registration", "subscription", "protected"] | None = "public"
-    noindex: bool | None = False
-    news: bool | None = True
-    canonical_url: str | None = None
-    previous_urls: Annotated[tuple[str, ...], BeforeValidator(_texts)] = ()
-    changefreq: Annotated[ChangeFreq | None, BeforeValidator(_hint)] = None
-    priority: Annotated[str | None, BeforeValidator(_priority)] = None
-    # An article is not refused for a broken image: wrong values in these fields are dropped, each with its reason.
-    type: Any = None
-    flags: Any = None
-    images: Any = None
-    videos: Any = None
-    alternates: Any = None
-
-
-# The fields that `_usable` reads.
-_DROPPED_FROM = ("type", "flags", "images", "videos", "alternates")
-
-
-class _PagePublication(_Publication):
-    title: Annotated[str, BeforeValidator(_plain_or_empty)] = ""
-
-
-class _Alone(_Publication):
-    """A publication without required fields, so that a single field can be read."""
-
-    id: Annotated[str, BeforeValidator(_id)] = ""
-    url: Annotated[str, AfterValidator(canonical)] = ""
-    title: Annotated[str, BeforeValidator(_title)] = ""
-
-
-def read_field(name: str, value: object) -> object:
-    """The value of one field as an event keeps it. Fields that `_usable` reads stay as given. Raises ValueError."""
-    try:
-        return getattr(_Alone.model_validate({name: value}), name)
-    except ValidationError as error:
-        raise ValueError("; ".join(dict.fromkeys(reason for _, _, reason in explain_each(error)))) from None
-
-
 def read_delivery(
     document: object, site: Site, source: str, now: datetime, *, delivery: str | None = None
 ) -> tuple[ArticleEvent, list[str]]:
-    """The article event of a webhook's JSON that arrived at `now`, and the names of unknown fields.
+    """Return the article event of a webhook's JSON that arrived at `now`, and the names of unknown fields.
 
     `delivery` is the sender's id of the delivery. Raises BadArticle and UnknownType.
     """
@@ -295,7 +109,7 @@ def read_delivery(
     if kind not in TYPES:
         raise unknown_type(kind)
     try:
-        timestamp = _instant(document.get("timestamp"))
+        timestamp = read_instant(document.get("timestamp"))
     except ValueError as error:
         raise BadArticle(str(error), "timestamp") from None
     event, unknown = read_article(kind, document.get("data"), site, source, timestamp, now)
@@ -303,7 +117,7 @@ def read_delivery(
 
 
 def read_bus_event(envelope: Mapping[str, Any], site: Site, now: datetime) -> tuple[ArticleEvent, list[str]]:
-    """The article event of an event on the bus: `detail-type` is the type, `detail` is `data` with `site` added.
+    """Return the article event of an event on the bus: `detail-type` is the type, `detail` is `data` with `site` added.
 
     Also gives the names of unknown fields. Raises BadArticle and UnknownType.
     """
@@ -319,7 +133,7 @@ def read_bus_event(envelope: Mapping[str, Any], site: Site, now: datetime) -> tu
 def read_article(
     kind: str, data: object, site: Site, source: str, timestamp: datetime | None, now: datetime
 ) -> tuple[ArticleEvent, list[str]]:
-    """The article event of a known type and its `data`, and the names of unknown fields. Raises BadArticle."""
+    """Return the article event of a known type and its `data`, and the names of unknown fields. Raises BadArticle."""
     if not isinstance(data, dict):
         raise BadArticle('give the object that holds the article: {"id": …, "url": …, "title": …}', "data")
     try:
@@ -333,7 +147,7 @@ def read_article(
         values.setdefault("updated_at", timestamp)
     action: Literal["publish", "remove"] = "remove"
     unknown: list[str] = []
-    if isinstance(fields, _Publication):
+    if isinstance(fields, Publication):
         action = "publish"
         values |= _urls(fields, site)
         values |= _usable(fields, values["url"])
@@ -344,18 +158,18 @@ def read_article(
     return ArticleEvent(site=site.host, source=source, action=action, **values), unknown
 
 
-def _model(kind: str) -> type[_Removal]:
+def _model(kind: str) -> type[Removal]:
     if kind in REMOVES:
-        return _Removal
-    return _PagePublication if kind.startswith(PAGE) else _Publication
+        return Removal
+    return PagePublication if kind.startswith(PAGE) else Publication
 
 
-def _usable(publication: _Publication, url: str) -> dict[str, Any]:
+def _usable(publication: Publication, url: str) -> dict[str, Any]:
     """Type, flags, images, videos and alternates, as many as fit, and the reasons for the values dropped."""
     type_, bad_types = _type(publication.type)
     flags, bad_flags = _flags(publication.flags)
     images, bad_images = read_images(publication.images, url)
-    videos, bad_videos = read_videos(publication.videos, url, url)
+    videos, bad_videos = read_videos(publication.videos, url)
     alternates, bad_alternates = read_alternates(publication.alternates, url)
     images, videos, alternates, too_much = fit(images, videos, alternates, MEDIA_BYTES_MAX)
     dropped = [
@@ -373,7 +187,38 @@ def _usable(publication: _Publication, url: str) -> dict[str, Any]:
     }
 
 
-def _removal_fields(removal: _Removal, site: Site) -> dict[str, Any]:
+def _flags(value: object) -> tuple[tuple[str, ...], list[str]]:
+    """The flags of a text, a list of texts, or an object (its names with true); and the reasons for flags left out."""
+    if not isinstance(value, dict):
+        return _names("flags", value, FLAGS_MAX)
+    flags, reasons = _names("flags", [name for name, there in value.items() if there is True], FLAGS_MAX)
+    unclear = {name: there for name, there in value.items() if there is not None and not isinstance(there, bool)}
+    return flags, reasons + [
+        f"flags[{shown(name)}]: {shown(there)} is neither true nor false" for name, there in unclear.items()
+    ]
+
+
+def _type(value: object) -> tuple[str | None, list[str]]:
+    """Return the first text of a value, and the reasons for the texts that are left out."""
+    texts, reasons = _names("type", value, 1)
+    return next(iter(texts), None), reasons
+
+
+def _names(field: str, value: object, most: int) -> tuple[tuple[str, ...], list[str]]:
+    """Return the different texts of a list or of a single text, and the reasons for the values left out."""
+    reasons: list[str] = []
+    names: dict[str, None] = {}
+    for place, item in items_of(field, value, reasons):
+        if not isinstance(item, str):
+            reasons.append(f"{place}: {shown(item)} is no text: give it in quotation marks")
+        elif plain := clean(item, 200):
+            names[plain] = None
+    if len(names) > most:
+        reasons.append(f"{field}: an article takes {most}; the last {len(names) - most:,} were left out")
+    return tuple(names)[:most], reasons
+
+
+def _removal_fields(removal: Removal, site: Site) -> dict[str, Any]:
     """The id and the URL of a removal. Beside an id the URL is only a hint, and a bad one is left out. Raises BadArticle."""
     try:
         url = on_site(canonical(removal.url), site.host) if removal.url else None
@@ -390,7 +235,7 @@ def _removal_fields(removal: _Removal, site: Site) -> dict[str, Any]:
     return {"id": removal.id or "", "url": url}
 
 
-def _urls(publication: _Publication, site: Site) -> dict[str, Any]:
+def _urls(publication: Publication, site: Site) -> dict[str, Any]:
     """The URLs of a publication. If `url` and `canonical_url` differ by the last slash alone, the canonical one is listed."""
     try:
         url = on_site(publication.url, site.host)

@@ -69,7 +69,7 @@ def _read_one(
 
 
 def _items(mapping: MappingFile, root: Mapping[str, Any]) -> tuple[list[Any], str]:
-    """The items of a delivery, or the reason why they cannot be found. `[None]`: the whole body is the item."""
+    """Return the items of a delivery, or the reason why they cannot be found. `[None]`: the whole body is the item."""
     body = root["body"]
     if mapping.items is None:
         return (body if mapping.envelope == "cloudevents" and isinstance(body, list) else [None]), ""
@@ -84,7 +84,7 @@ def _left_over(items: list[Any]) -> Verdict:
 
 
 def settings_of(mapping: MappingFile, settings: Mapping[str, Any], site: Site | None) -> dict[str, Any]:
-    """The source's settings, completed by the mapping's defaults, then by the site's own URL and time zone."""
+    """Return the source's settings, completed by the mapping's defaults, then by the site's own URL and time zone."""
     of_site = {"base_url": site.home, "timezone": site.timezone} if site else {}
     if settings.get("site_urls"):
         of_site.pop("base_url", None)
@@ -107,7 +107,7 @@ def _zone(name: object) -> ZoneInfo | None:
 def _variables(
     mapping: MappingFile, root: Mapping[str, Any], common: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """The values of the mapping's variables, and the faults of those that failed, which are null.
+    """Return the values of the mapping's variables, and the faults of those that failed, which are null.
 
     Each variable sees those above it. `common` has values that are known already.
     """
@@ -124,12 +124,12 @@ def _variables(
 
 
 def _inherit(expression: str, faults: Mapping[str, str]) -> str:
-    """The fault of a failed variable that an expression reads; empty if there is none."""
+    """Return the fault of a failed variable that an expression reads; empty if there is none."""
     return next((faults[name] for name in root_names(expression) & faults.keys()), "")
 
 
 def _common(mapping: MappingFile, root: Mapping[str, Any]) -> dict[str, Any]:
-    """The variables that are the same for all items of a delivery, evaluated once."""
+    """Return the variables that are the same for all items of a delivery, evaluated once."""
     of_item = {"item"}
     for name, expression in mapping.variables.items():
         if of_item & names_in(expression):
@@ -155,7 +155,7 @@ def _verdict(
 def _apply_filter(
     mapping: MappingFile, root: Mapping[str, Any], faults: Mapping[str, str], item: Any
 ) -> Verdict | None:
-    """The verdict of a filter that applies or fails, else None."""
+    """Return the verdict of a filter that applies or fails, else None."""
     failed = ""
     for when in mapping.when:
         result, fault = search(when.condition, root)
@@ -170,7 +170,7 @@ def _apply_filter(
 
 
 def _action(mapping: MappingFile, root: Mapping[str, Any], faults: Mapping[str, str], item: Any) -> Action | Verdict:
-    """The action that an item demands, or the verdict on an item that demands none."""
+    """Return the action that an item demands, or the verdict on an item that demands none."""
     kind, fault = search(mapping.action.source, root)
     if fault := fault or _inherit(mapping.action.source, faults):
         return Verdict(disposition="incomplete", missing=("action",), reason=f"action: {fault}", item=item)
@@ -235,7 +235,7 @@ def _judge(mapping: MappingFile, action: Action, fields: Fields, item: Any, now:
 
 
 def _missing(mapping: MappingFile, action: Action, fields: Fields, *, page: bool) -> tuple[str, ...]:
-    """The fields that an item needs and that could not be read."""
+    """Return the fields that an item needs and that could not be read."""
     needed = ("id",) if action in REMOVALS else ("id", "url") if page else mapping.required
     missing = [name for name in needed if name not in fields.data]
     if HELD in fields.faults:
@@ -246,7 +246,7 @@ def _missing(mapping: MappingFile, action: Action, fields: Fields, *, page: bool
 
 
 def _hold_until(held: str | None, published: str | None, now: datetime) -> datetime | None:
-    """The instant before which the page must not be listed; None if it has passed, or if none is given."""
+    """Return the instant before which the page must not be listed; None if it has passed, or if none is given."""
     embargo, date = (parse(hour) if hour else now for hour in (held, published))
     hour = max(embargo, date)
     return hour if embargo > now or date > now + CLOCK_SKEW_MAX else None
@@ -260,7 +260,7 @@ def _reason(fields: Fields, missing: tuple[str, ...], hold_until: datetime | Non
 
 
 def _dropped_fields(fields: Fields, missing: tuple[str, ...]) -> tuple[str, ...]:
-    """The faults of fields that are not needed."""
+    """Return the faults of fields that are not needed."""
     good = {name for name in fields.data if name not in OF_DELIVERIES} - fields.misread
     # An incomplete delivery is not applied, so the faults of the fields about the delivery do not matter.
     unmentioned = {*good, *missing, *(OF_DELIVERIES if missing else ())}
@@ -268,7 +268,7 @@ def _dropped_fields(fields: Fields, missing: tuple[str, ...]) -> tuple[str, ...]
 
 
 def _sender_time(timestamp: str | None, data: Mapping[str, Any]) -> datetime | None:
-    """The sender's timestamp, else a version that is an instant.
+    """Return the sender's timestamp, else a version that is an instant.
 
     So a deletion that repeats the version of its publication has the same time. A removal wins a tie.
     """

@@ -22,12 +22,15 @@ class BadDelivery(ValueError):
 
 
 def document_of(request: Request, envelope: str) -> Any:
-    """The document: JSON, the fields of a form as an object, or a list of CloudEvents. Raises BadDelivery."""
+    """Return the document: JSON, the fields of a form as an object, or a list of CloudEvents. Raises BadDelivery.
+
+    `envelope` is that of a mapping file, or `standard` for strict JSON in our own contract.
+    """
     content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if envelope == "form" or (envelope == "auto" and content_type == "application/x-www-form-urlencoded"):
         return _form(request.body)
     try:
-        return _cloud_events(request, content_type) if envelope == "cloudevents" else _json(request.body)
+        return _cloud_events(request, content_type) if envelope == "cloudevents" else _json(request.body, envelope)
     except BadDelivery:
         # The body of a recorded delivery alone, as `adapters try` reads it, has no headers.
         if envelope == "auto" and not content_type and b"=" in request.body:
@@ -50,11 +53,11 @@ def _text(body: bytes) -> str:
         raise BadDelivery(str(error)) from None
 
 
-def _json(body: bytes) -> Any:
-    text = _strip_comments(_text(body))
+def _json(body: bytes, envelope: str = "json") -> Any:
+    text, strict = _text(body), envelope == "standard"
     try:
         # JSON-LD has line ends inside strings, which strict JSON forbids, at empireonline.com (web-auto-extractor, issue 19).
-        return json.loads(text, strict=False)
+        return json.loads(text if strict else _strip_comments(text), strict=strict)
     except RecursionError:
         raise BadDelivery("the body is nested too deeply") from None
     except json.JSONDecodeError as error:

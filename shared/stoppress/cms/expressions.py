@@ -14,7 +14,7 @@ from stoppress.primitives.text import clean
 
 
 def search(expression: str, root: Mapping[str, Any]) -> tuple[Any, str]:
-    """The value of an expression, or the reason why it has none."""
+    """Return the value of an expression, or the reason why it has none."""
     try:
         return _compile(expression).search(root, options=OPTIONS), ""
     except Exception as error:  # noqa: BLE001 - one field that fails on a payload must not stop the others
@@ -28,7 +28,7 @@ def _compile(expression: str) -> Any:
 
 @cache
 def names_in(expression: str) -> frozenset[str]:
-    """Every name in an expression, of variables and of fields; also `item` where `@` may refer to it."""
+    """Return every name in an expression, of variables and of fields; also `item` where `@` may refer to it."""
     names, nodes = set(), [_compile(expression).parsed]
     while nodes:
         node = nodes.pop()
@@ -54,7 +54,7 @@ _KINDS = {
 
 
 def _nodes(node: Mapping[str, Any], *, at_root: bool = True) -> Iterator[tuple[Mapping[str, Any], bool]]:
-    """Every node of an expression, and whether it reads the root."""
+    """Return every node of an expression, and whether it reads the root."""
     yield node, at_root
     for place, child in enumerate(node["children"]):
         if isinstance(child, dict):
@@ -64,13 +64,13 @@ def _nodes(node: Mapping[str, Any], *, at_root: bool = True) -> Iterator[tuple[M
 
 @cache
 def root_names(expression: str) -> frozenset[str]:
-    """The names that an expression reads from the root, such as `body` and variables."""
+    """Return the names that an expression reads from the root, such as `body` and variables."""
     nodes = _nodes(_compile(expression).parsed)
     return frozenset(node["value"] for node, at_root in nodes if at_root and node["type"] == "field")
 
 
 def members(expression: str, name: str) -> list[str]:
-    """The names that an expression reads below a root name: `locales` for `settings` in `settings.locales`."""
+    """Return the names that an expression reads below a root name: `locales` for `settings` in `settings.locales`."""
     return [
         node["children"][1]["value"]
         for node, at_root in _nodes(_compile(expression).parsed)
@@ -127,5 +127,5 @@ def _misfit(function: str, argument: Mapping[str, Any], kinds: list[str]) -> str
 
 
 def holds(value: object) -> bool:
-    """Whether JMESPath takes a value for true: 0 is true, an empty text is false."""
+    """Return True if JMESPath takes a value for true: 0 is true, an empty text is false."""
     return not (value is None or value is False or value in ("", [], {}))

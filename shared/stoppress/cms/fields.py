@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from stoppress.cms import values
-from stoppress.cms.contract import read_field
+from stoppress.cms.contract_fields import read_field
 from stoppress.cms.expressions import search
 from stoppress.cms.mapping import OF_ARTICLES, OF_DELIVERIES, OF_REMOVALS, REMOVALS, Action, MappingFile
 from stoppress.cms.verdicts import HELD, Reading
@@ -34,7 +34,7 @@ class Fields:
                     break
 
     def _read(self, name: str, expression: str) -> bool:
-        """Reads one expression of a field. True if the field's other expressions are not needed."""
+        """Read one expression of a field. True if the field's other expressions are not needed."""
         given, fault = search(expression, self._root)
         if not fault and (values.is_absent(name, given) or values.is_no_date(name, given)):
             self.readings.append(Reading(name, expression, given))
@@ -64,7 +64,7 @@ class Fields:
         return True
 
     def _good(self, name: str, given: Any) -> Any:
-        """The value as our contract takes it. Raises ValueError."""
+        """Return the value as our contract takes it. Raises ValueError."""
         # A strict mapping takes the fields of our own contract exactly as the contract does.
         own = self._mapping.strict and name not in self._mapping.fields
         value = given if own else values.read(name, given, self.where)

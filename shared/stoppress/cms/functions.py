@@ -25,7 +25,7 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 def _taking(*kinds: str) -> Callable[[_Method], _Method]:
-    """Declares a function's arguments. Values may be of any type; a constant must be of the named type."""
+    """Declare a function's arguments. Values may be of any type; a constant must be of the named type."""
     taken = [{"types": [], "constants": [kind] if kind else []} for kind in kinds]
     return cast("Callable[[_Method], _Method]", functions.signature(*taken))
 
@@ -40,7 +40,7 @@ class Functions(functions.Functions):  # type: ignore[misc]
 
     @_taking("object")
     def _func_entries(self, table: Any) -> list[dict[str, Any]]:
-        """An object as a list of {key, value}; an empty list for anything else, such as PHP's empty arrays."""
+        """Return an object as a list of {key, value}; an empty list for anything else, such as PHP's empty arrays."""
         return [{"key": key, "value": value} for key, value in table.items()] if isinstance(table, dict) else []
 
     @_taking("object", "array")
@@ -97,7 +97,7 @@ class Functions(functions.Functions):  # type: ignore[misc]
 
     @_taking("string", "string")
     def _func_split(self, text: Any, separator: Any) -> list[str]:
-        """The parts of a text between separators; an empty list for other values."""
+        """Return the parts of a text between separators; an empty list for other values."""
         both = isinstance(text, str) and isinstance(separator, str) and separator
         return [part.strip() for part in text[:TEXT_CHARACTERS_MAX].split(separator)] if both else []
 
@@ -110,12 +110,12 @@ class Functions(functions.Functions):  # type: ignore[misc]
 
     @_taking("string")
     def _func_utc(self, text: Any) -> Any:
-        """Adds Z to a date and time without a zone; other values stay as they are."""
+        """Add Z to a date and time without a zone; other values stay as they are."""
         return f"{text.strip()}Z" if isinstance(text, str) and _NAIVE.fullmatch(text.strip()) else text
 
     @_taking("string")
     def _func_lower(self, text: Any) -> str | None:
-        """A text in lower case."""
+        """Return a text in lower case."""
         return text.lower() if isinstance(text, str) else None
 
     @_taking("array", "array")
@@ -128,7 +128,7 @@ class Functions(functions.Functions):  # type: ignore[misc]
 
     @_taking("", "array")
     def _func_is_in(self, value: Any, values: Any) -> bool:
-        """Whether a list has the value; true if there is no list, because the setting was left out."""
+        """Return True if a list has the value; true if there is no list, because the setting was left out."""
         return not isinstance(values, list) or value in values
 
 
@@ -136,7 +136,7 @@ OPTIONS = Options(custom_functions=Functions())
 
 
 def _slug_letter(letter: str) -> str:
-    """A Latin letter or digit without accents, another script's letter as it is, or a dash for anything else."""
+    """Return a Latin letter or digit without accents, another script's letter as it is, or a dash for anything else."""
     bare = unicodedata.normalize("NFKD", letter)[:1]
     if bare.isascii() and bare.isalnum():
         return bare
@@ -144,7 +144,7 @@ def _slug_letter(letter: str) -> str:
 
 
 def _slug_of(value: Any) -> Any:
-    """The text that a URL has for an object such as a category: its `slug`, or the `current` of that."""
+    """Return the text that a URL has for an object such as a category: its `slug`, or the `current` of that."""
     for name in ("slug", "current"):
         if isinstance(value, dict) and name in value:
             value = value[name]

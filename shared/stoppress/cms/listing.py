@@ -22,10 +22,11 @@ from stoppress.cms.engine import read_delivery, settings_of, types_of
 from stoppress.cms.envelopes import BadDelivery
 from stoppress.cms.expressions import search
 from stoppress.cms.mapping import REMOVALS, Listing, MappingFile
-from stoppress.model.event import ArticleEvent, article_name, digest_of
+from stoppress.model.event import ArticleEvent, Listed, ListingError, Problem, StaleCheckpoint, article_name, digest_of
 from stoppress.model.http_request import Request
-from stoppress.model.listed import Listed, ListingError, Problem, StaleCheckpoint
-from stoppress.model.site import Site, Source, explain
+from stoppress.model.site import Site
+from stoppress.model.site_sources import Source
+from stoppress.model.validation import explain
 from stoppress.primitives.instants import exact
 from stoppress.primitives.text import clean, clean_html
 
@@ -52,12 +53,12 @@ class Position:
     total: int | None = None
 
     def text(self) -> str:
-        """The position as JSON, for a checkpoint."""
+        """Return the position as JSON, for a checkpoint."""
         return json.dumps({name: getattr(self, name) for name in self.__slots__ if getattr(self, name)})
 
 
 def position_of(text: str | None) -> Position:
-    """The position that `Position.text` wrote; the first page if there is no text. Raises ListingError."""
+    """Return the position that `Position.text` wrote; the first page if there is no text. Raises ListingError."""
     if not text:
         return Position()
     try:
@@ -123,14 +124,14 @@ class Query:
         return url._replace(query=urlencode(given + ours), fragment="").geturl(), headers
 
     def without_secrets(self, text: str) -> str:
-        """The text with `***` in place of the API's keys, which may be in a quoted URL."""
+        """Return the text with `***` in place of the API's keys, which may be in a quoted URL."""
         for secret in self.secrets:
             for written in {secret, quote(secret, safe=""), quote_plus(secret), quote(secret)}:
                 text = text.replace(written, "***")
         return text
 
     def check_server(self, url: str) -> None:
-        """Raises ListingError for a page on another server, which must not get the API's key."""
+        """Raise ListingError for a page on another server, which must not get the API's key."""
         assert self.source.list
         if _origin(url) != _origin(self.source.list.url):
             raise ListingError(
@@ -211,7 +212,7 @@ class Answer:
 
 
 def marked(event: ArticleEvent, asked_at: datetime, by: str) -> ArticleEvent:
-    """The event with `received_at`, `verb` and `delivery` of a listing.
+    """Return the event with `received_at`, `verb` and `delivery` of a listing.
 
     `received_at` is when the listing was requested, so what the source sends later is newer. The delivery id depends on the
     content alone, so an article that is listed twice is a repeat.
@@ -239,7 +240,7 @@ def next_position(query: Query, at: Position, answer: Answer) -> Position | None
 
 
 def after_failure(query: Query, at: Position) -> Position | None:
-    """The page after one that cannot be read; None if only that page could name it, or if it was the last."""
+    """Return the page after one that cannot be read; None if only that page could name it, or if it was the last."""
     if query.listing.next not in ("page", "offset"):
         return None
     offset = at.offset + (at.page_items or query.listing.size)
@@ -280,7 +281,7 @@ def _values(expressions: Mapping[str, str], root: Mapping[str, Any]) -> dict[str
 
 
 def _next_link(headers: Mapping[str, str]) -> str:
-    """The URL of the next page in a `Link` header; empty if there is none."""
+    """Return the URL of the next page in a `Link` header; empty if there is none."""
     for target, parameters in _LINK.findall(headers.get("link", "")):
         for parameter in parameters.rstrip(", ").split(";"):
             name, _, value = parameter.partition("=")

@@ -24,12 +24,12 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import jmespath
 from jmespath.exceptions import JMESPathError
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 
 from stoppress.cms.expressions import function_faults, members, root_names
 from stoppress.model import adapters
-from stoppress.model.signature_schemes import BadScheme, check as check_scheme
-from stoppress.model.site import explain_each
+from stoppress.model.signature_schemes import Signature
+from stoppress.model.validation import Part, explain_each
 
 Action: TypeAlias = Literal["publish", "update", "unpublish", "delete"]
 REMOVALS: tuple[Action, ...] = ("unpublish", "delete")
@@ -75,7 +75,7 @@ def _expression(text: str) -> str:
 
 
 def _negated_path(text: str) -> str:
-    """A part such as `!a.b`, the most frequent mistake: it is null whatever a.b is. Empty if there is none."""
+    """Return a part such as `!a.b`, the most frequent mistake: it is null whatever a.b is. Empty if there is none."""
     for part in text.split("!")[1:]:
         name = part.lstrip()
         path = name[: next((i for i, c in enumerate(name) if not (c.isalnum() or c in "._")), len(name))]
@@ -90,26 +90,14 @@ Expressions: TypeAlias = Annotated[
 ]
 
 
-def _scheme(signature: str | dict[str, str]) -> str | dict[str, str]:
-    try:
-        check_scheme(signature)
-    except BadScheme as error:
-        raise ValueError(error.reason) from None
-    return signature
-
-
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
-
-
-class When(_Part):
+class When(Part):
     """A filter: the condition under which an item is ignored, and the reason."""
 
     ignore: str
     condition: Expression = Field(alias="if")
 
 
-class Actions(_Part):
+class Actions(Part):
     """The text that says what happened, and the action for each text.
 
     With `suffix`, the text's last words are enough: `com.example.article.published`.
@@ -121,14 +109,14 @@ class Actions(_Part):
     otherwise: str = "is no event that changes an article's page"
 
 
-class Listing(_Part):
+class Listing(Part):
     """How to list the articles of a CMS by its API: `[list]` in a mapping file. `listing` says what the expressions see."""
 
     # What to give as `list.url` in the source's configuration.
     url: str
     # The query's parameters and the headers. One that is null is left out.
-    parameters: dict[str, Expression] = {}
-    headers: dict[str, Expression] = {}
+    parameters: dict[str, Expression] = Field(default={})
+    headers: dict[str, Expression] = Field(default={})
     # Where the items of an answer are, and how many there are in all.
     items: Expression
     total: Expression | None = None
@@ -139,7 +127,7 @@ class Listing(_Part):
     size: int = Field(ge=1)
     # The body and the headers of the webhook that the CMS would send for the item. The rest of the mapping file reads them.
     delivery: Expression
-    delivery_headers: dict[str, str] = {}
+    delivery_headers: dict[str, str] = Field(default={})
 
     @model_validator(mode="after")
     def _cursor_where_it_is_used(self) -> "Listing":
@@ -148,7 +136,7 @@ class Listing(_Part):
         return self
 
 
-class MappingFile(_Part):
+class MappingFile(Part):
     """A mapping: how to read the deliveries of one CMS."""
 
     name: str = Field(pattern=r"^[a-z][a-z0-9-]{0,40}$")
@@ -159,11 +147,11 @@ class MappingFile(_Part):
     # What the CMS does not send, and the consequence.
     lacks: str = ""
     # The signature's scheme: a name, or a table that describes a scheme.
-    signature: Annotated[str | dict[str, str], AfterValidator(_scheme)] = "standard"
+    signature: Signature = "standard"
     envelope: Literal["json", "form", "auto", "cloudevents"] = "json"
     # The adapter's settings, each with its purpose, and their default values.
-    settings: dict[str, str] = {}
-    defaults: dict[str, Any] = {}
+    settings: dict[str, str] = Field(default={})
+    defaults: dict[str, Any] = Field(default={})
     variables: dict[str, Expression] = Field(default={}, alias="vars")
     items: Expression | None = None
     without_items: str = "there is no item in it"
@@ -180,18 +168,18 @@ class MappingFile(_Part):
     # Whether any bad field makes the delivery incomplete, even one that is not needed. Our own contract is strict.
     strict: bool = False
     required: tuple[str, ...] = ("id", "url", "title", "published_at")
-    fields: dict[str, Expressions] = {}
+    fields: dict[str, Expressions] = Field(default={})
     listing: Listing | None = Field(default=None, alias="list")
 
     def expressions(self, field: str) -> tuple[str, ...]:
-        """The expressions of a field, the best first."""
+        """Return the expressions of a field, the best first."""
         if field in self.fields:
             return self.fields[field]
         return (f"({self.data}).{field}",) if self.data and field in OF_ARTICLES else ()
 
 
 def load(name: str) -> MappingFile:
-    """The mapping of a CMS, kept for the life of the process. Raises UnknownAdapter, BadMapping."""
+    """Return the mapping of a CMS, kept for the life of the process. Raises UnknownAdapter, BadMapping."""
     return _load(adapters.MAPPINGS, name)
 
 
@@ -203,7 +191,7 @@ def _load(folder: Path, name: str) -> MappingFile:
 
 
 def read_file(path: Path) -> MappingFile:
-    """The mapping that a file holds. Raises BadMapping."""
+    """Return the mapping that a file holds. Raises BadMapping."""
     try:
         text = path.read_text(encoding="utf-8")
         mapping = MappingFile.model_validate(tomllib.loads(text))
@@ -263,31 +251,10 @@ def _unknown_keys(mapping: MappingFile) -> Iterator[_Fault]:
 def _unknown_names(mapping: MappingFile) -> Iterator[_Fault]:
     """Names that no delivery can have. An expression that reads them is always null, so a filter would filter nothing."""
     settings = {*mapping.settings, *mapping.defaults}
-    known = {*ROOT, *(["types"] if settings & {*OF_TYPES} else [])}
-    for place, expression in _all_expressions(mapping):
-        for name in sorted(root_names(expression) - known - {NOTHING}):
-            yield place, expression, f"there is no {name}: give one of {', '.join(sorted(known))}"
-        yield from ((place, expression, fault) for fault in _unknown_members(expression, settings))
-        if place[0] == "vars":
-            known.add(str(place[1]))
-    for place, expression, names in _listing_expressions(mapping):
+    for place, expression, names in _expressions(mapping, settings):
         for name in sorted(root_names(expression) - {*names, NOTHING}):
             yield place, expression, f"there is no {name}: give one of {', '.join(names)}"
         yield from ((place, expression, fault) for fault in _unknown_members(expression, settings))
-
-
-def _listing_expressions(
-    mapping: MappingFile,
-) -> Iterator[tuple[tuple[int | str, ...], str, tuple[str, ...]]]:
-    """Every expression of `[list]`, its place, and the names it may read."""
-    listing = mapping.listing
-    if listing is None:
-        return
-    for part, expressions in (("parameters", listing.parameters), ("headers", listing.headers)):
-        yield from ((("list", part, name), expression, OF_LISTS) for name, expression in expressions.items())
-    for name in ("items", "total", "cursor", "delivery"):
-        if expression := getattr(listing, name):
-            yield ("list", name), expression, OF_LISTED
 
 
 def _unknown_members(expression: str, settings: set[str]) -> Iterator[str]:
@@ -300,13 +267,24 @@ def _unknown_members(expression: str, settings: set[str]) -> Iterator[str]:
             yield f"there is no headers.{name}: write headers.{spelled}"
 
 
-def _all_expressions(mapping: MappingFile) -> Iterator[tuple[tuple[int | str, ...], str]]:
-    """Every expression of a mapping and its place, the variables first and in their order."""
-    yield from ((("vars", name), expression) for name, expression in mapping.variables.items())
-    yield from ((("when", number, "if"), when.condition) for number, when in enumerate(mapping.when))
-    yield ("action", "from"), mapping.action.source
+def _expressions(
+    mapping: MappingFile, settings: set[str]
+) -> Iterator[tuple[tuple[int | str, ...], str, Iterable[str]]]:
+    """Every expression of a mapping, its place, and the names it may read; the variables first and in their order."""
+    names = sorted({*ROOT, *(["types"] if settings & {*OF_TYPES} else [])})
+    for name, expression in mapping.variables.items():
+        yield ("vars", name), expression, names
+        names = sorted({*names, name})
+    yield from ((("when", number, "if"), when.condition, names) for number, when in enumerate(mapping.when))
+    yield ("action", "from"), mapping.action.source, names
     for name in ("items", "data", "base"):
         if name in mapping.model_fields_set and (expression := getattr(mapping, name)):
-            yield (name,), expression
+            yield (name,), expression, names
     for name, expressions in mapping.fields.items():
-        yield from ((("fields", name, number), expression) for number, expression in enumerate(expressions))
+        yield from ((("fields", name, number), expression, names) for number, expression in enumerate(expressions))
+    if listing := mapping.listing:
+        for part, requested in (("parameters", listing.parameters), ("headers", listing.headers)):
+            yield from ((("list", part, name), expression, OF_LISTS) for name, expression in requested.items())
+        for name in ("items", "total", "cursor", "delivery"):
+            if expression := getattr(listing, name):
+                yield ("list", name), expression, OF_LISTED

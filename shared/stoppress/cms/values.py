@@ -73,7 +73,7 @@ def is_absent(field: str, value: object) -> bool:
 
 
 def date_of(value: object, where: Where) -> datetime:
-    """The instant of a text, or of a number of seconds or milliseconds since 1970. Raises ValueError."""
+    """Return the instant of a text, or of a number of seconds or milliseconds since 1970. Raises ValueError."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise ValueError(f"{shown(value)} is no date")
     text = value.strip() if isinstance(value, str) else ""
@@ -196,7 +196,7 @@ def _section(value: object, where: Where) -> object:
 
 
 def _name_of(value: object) -> object:
-    """The name of an object that has one; other values as they are."""
+    """Return the name of an object that has one; other values as they are."""
     if not isinstance(value, dict):
         return value
     return next((value[name] for name in _NAMES if isinstance(value.get(name), str) and value[name].strip()), value)
@@ -221,10 +221,6 @@ def _hidden(value: object, where: Where) -> bool:
     return _truth(value, where)
 
 
-def _plain(value: object, where: Where) -> object:
-    return value
-
-
 READERS: dict[str, Callable[[Any, Where], Any]] = {
     "id": _id,
     "title": _text,
@@ -247,8 +243,9 @@ READERS: dict[str, Callable[[Any, Where], Any]] = {
 
 
 def read(field: str, value: object, where: Where) -> object:
-    """The value of a field as the contract takes it. Raises ValueError."""
-    return READERS.get(field, _plain)(value, where)
+    """Return the value of a field as the contract takes it. Raises ValueError."""
+    reader = READERS.get(field)
+    return reader(value, where) if reader else value
 
 
 def is_no_date(field: str, value: object) -> bool:

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
-from stoppress.cms.contract import read_article, read_field
+from stoppress.cms.contract import read_article
+from stoppress.cms.contract_fields import read_field
 from stoppress.cms.mapping import REMOVALS, Action
 from stoppress.model.event import ArticleEvent, Verb, to_message
 from stoppress.model.site import Site
@@ -77,7 +78,7 @@ class Verdict:
         return replace(read_article(kind, data, site, source, self.timestamp, now)[0], verb=verb)
 
     def shown(self, now: datetime, site: Site | None = None) -> dict[str, Any]:
-        """The verdict as JSON, with the fields cleaned as they would be kept."""
+        """Return the verdict as JSON, with the fields cleaned as they would be kept."""
         plain: dict[str, Any] = {"disposition": self.disposition, "action": self.action}
         plain |= {"missing": list(self.missing), "reason": self.reason or None, "dropped": list(self.dropped)}
         if self.disposition in ("apply", "hold"):
@@ -91,7 +92,7 @@ class Verdict:
         return plain | {name: value for name, value in extra.items() if value}
 
     def kept(self) -> str:
-        """The item as JSON, cut to what quarantine keeps."""
+        """Return the item as JSON, cut to what quarantine keeps."""
         try:
             return json.dumps(self.item, default=str)[:ITEM_CHARACTERS_MAX]
         except (RecursionError, ValueError):  # nested too deeply
@@ -128,6 +129,6 @@ def field_origins(verdict: Verdict) -> Iterator[tuple[str, str, str]]:
 
 
 def shortly_value(value: object) -> str:
-    """A value on one line, for a terminal."""
+    """Return a value on one line, for a terminal."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     return clean(text, 120)

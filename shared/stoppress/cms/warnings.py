@@ -36,7 +36,7 @@ def warnings_of(event: ArticleEvent, site: Site, now: datetime, unknown: Mapping
 def _reasons_not_listed(
     event: ArticleEvent, url: str, site: Site, now: datetime, unknown: Mapping[str, object]
 ) -> list[str]:
-    """Why the page will be in no sitemap, not yet in one, or not in the news sitemap."""
+    """Return why the page will be in no sitemap, not yet in one, or not in the news sitemap."""
     if excluded := excluded_because(event, site):
         return [f"it will be in no sitemap: {excluded}"]
     not_yet = []

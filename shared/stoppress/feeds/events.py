@@ -6,7 +6,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from stoppress.cms.contract import DROPPED_SHOWN, KEYWORDS_MAX, MEDIA_BYTES_MAX
+from stoppress.cms.contract import DROPPED_SHOWN, MEDIA_BYTES_MAX
+from stoppress.cms.contract_fields import KEYWORDS_MAX
 from stoppress.feeds.entries import Entry, Reading
 from stoppress.model.alternates import read_alternates
 from stoppress.model.event import ID_BYTES_MAX, ArticleEvent
@@ -110,7 +111,7 @@ def to_events(
 
 def _event(entry: Entry, identity: str, url: str, site: Site, now: datetime) -> ArticleEvent:
     images, bad_images = read_images(list(entry.images), url)
-    videos, bad_videos = read_videos(list(entry.videos), url, url)
+    videos, bad_videos = read_videos(list(entry.videos), url)
     alternates, bad_alternates = read_alternates(list(entry.alternates), url)
     images, videos, alternates, too_much = fit(images, videos, alternates, MEDIA_BYTES_MAX)
     dropped = (clean(reason) for reason in (*bad_images, *bad_videos, *bad_alternates, *too_much))

@@ -13,7 +13,8 @@ from urllib.parse import urlsplit
 from stoppress.feeds.freshness import STALE_MAX, Freshness
 from stoppress.feeds.hints import Hints
 from stoppress.feeds.subscription import Subscription, fraction
-from stoppress.model.site import Feed, Site
+from stoppress.model.site import Site
+from stoppress.model.site_sources import Feed
 from stoppress.primitives import dates
 
 BACKOFF_MAX = timedelta(hours=1)

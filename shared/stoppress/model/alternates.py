@@ -33,13 +33,13 @@ class Alternate:
 
 
 def hreflang_of(language: str) -> str | None:
-    """The hreflang code for a code of news:language; None where there is none, as for `haw`."""
+    """Return the hreflang code for a code of news:language; None where there is none, as for `haw`."""
     code = _OF_NEWS.get(language, language)
     return code if code[:2] in LANGUAGES and (len(code) == 2 or "-" in code) else None
 
 
 def read_alternates(value: object, base: str) -> tuple[tuple[Alternate, ...], list[str]]:
-    """The versions of the page `base`, sorted by language, and the reasons for what is left out.
+    """Return the versions of the page `base`, sorted by language, and the reasons for what is left out.
 
     Takes a list of {"hreflang": …, "url": …} or an object {"fr": URL, …}. The first version of a language counts. The
     page itself belongs among its versions (R5.1), but is not added here.

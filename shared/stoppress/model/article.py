@@ -80,16 +80,16 @@ class Article:
 
     @property
     def has_entries(self) -> bool:
-        """Whether the article has an entry in a shard."""
+        """Return True if the article has an entry in a shard."""
         return self.state in ("listed", "hidden")
 
     @property
     def lastmod(self) -> datetime | None:
-        """When the page last changed, never before its publication; None if unknown."""
+        """Return when the page last changed, never before its publication; None if unknown."""
         return max((instant for instant in (self.changed_at, self.first_published) if instant), default=None)
 
     def is_in_news(self, now: datetime) -> bool:
-        """Whether the article has a news entry. After 48 hours `roll_window` removes the entry."""
+        """Return True if the article has a news entry. After 48 hours `roll_window` removes the entry."""
         return bool(self.news and self.first_published and is_current(self.first_published, now))
 
 
@@ -189,17 +189,17 @@ class Decision:
 
     @property
     def wants(self) -> list[Want]:
-        """The places that the decision asks for."""
+        """Return the places that the decision asks for."""
         return [want for want in (self.want_shard, self.want_news) if want]
 
     @property
     def departed(self) -> list[EntryKey]:
-        """The entries in shards of pages that no article has any longer."""
+        """Return the entries in shards of pages that no article has any longer."""
         live = {identity(claim.url) for claim in self.claims if claim.live}
         return [entry for entry in self.out if not (entry.published or entry.url in live)]
 
     def placed(self, shard: Place | None, news: Place | None) -> "Decision":
-        """The decision with the reserved places in its article."""
+        """Return the decision with the reserved places in its article."""
         assert self.article
         article = replace(self.article, shard=shard or self.article.shard, news=news or self.article.news)
         outgrown = self.want_shard.held if self.want_shard else None

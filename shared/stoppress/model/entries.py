@@ -6,7 +6,7 @@ from datetime import datetime
 from stoppress.model.alternates import Alternate
 from stoppress.model.media import Video
 from stoppress.model.rules import NO_TRAITS, Traits
-from stoppress.model.site import ChangeFreq
+from stoppress.model.validation import ChangeFreq
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +57,6 @@ class Mark:
 
     @property
     def served(self) -> str:
-        """The name that the index lists: the gzip form if there is one."""
+        """Return the name that the index lists: the gzip form if there is one."""
         packed = f"{self.file}.gz"
         return packed if packed in self.also else self.file

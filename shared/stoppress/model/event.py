@@ -1,4 +1,4 @@
-"""An article event: what a source reports about an article, and its message on the articles queue."""
+"""An article event: what a source reports about an article, its message on the articles queue, and listings of events."""
 
 import hashlib
 import json
@@ -13,7 +13,8 @@ from stoppress.model.alternates import Alternate
 from stoppress.model.media import Video, video_json
 from stoppress.model.order import Order, Removal, known_by
 from stoppress.model.rules import Traits
-from stoppress.model.site import FEED_SOURCE, SITEMAP_SOURCE, ChangeFreq, explain
+from stoppress.model.site import FEED_SOURCE, SITEMAP_SOURCE
+from stoppress.model.validation import ChangeFreq, explain
 from stoppress.primitives.instants import exact
 
 # If two sources have the same page, the one of higher rank owns it. A CMS knows more than the feed that it fills. A feed
@@ -88,8 +89,13 @@ class ArticleEvent:
 
     @property
     def traits(self) -> Traits:
-        """The properties that the site's rules can match."""
+        """Return the properties that the site's rules can match."""
         return Traits(self.section, self.keywords, self.type, self.flags)
+
+    @property
+    def named(self) -> dict[str, str]:
+        """`id` and `url`, as far as the event has them, to search the log for."""
+        return {name: text for name, text in (("id", self.id), ("url", self.url)) if text}
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +115,7 @@ class Incomplete:
     url: str | None = None
 
     def message(self) -> str:
-        """The message for the articles queue: JSON in ASCII."""
+        """Return the message for the articles queue: JSON in ASCII."""
         names = {"site": self.site, "source": self.source, "incomplete": list(self.missing), "adapter": self.adapter}
         return json.dumps(names | {"reason": self.reason, "id": self.id, "url": self.url, "item": self.item})
 
@@ -126,7 +132,7 @@ def split_name(name: str) -> tuple[str, str]:
 
 
 def order_of(event: ArticleEvent) -> Order:
-    """The event's place among the events of its article. `received_at` must not be None."""
+    """Return the event's place among the events of its article. `received_at` must not be None."""
     version = event.version
     assert event.received_at
     return Order(
@@ -152,7 +158,7 @@ def names_of(event: ArticleEvent) -> tuple[str, ...]:
 
 
 def digest_of(event: ArticleEvent) -> str:
-    """A hash of the event's content.
+    """Return a hash of the event's content.
 
     A change date equal to the timestamp is not content: each attempt of one delivery may have its own timestamp.
     """
@@ -168,12 +174,12 @@ def title_hash_of(event: ArticleEvent) -> str:
 
 
 def rank_of(source: str) -> int:
-    """The rank of a source: if two sources have the same page, the one of higher rank owns it."""
+    """Return the rank of a source: if two sources have the same page, the one of higher rank owns it."""
     return {SITEMAP_SOURCE: SITEMAP_RANK, FEED_SOURCE: FEED_RANK}.get(source, CMS_RANK)
 
 
 def to_message(event: ArticleEvent, *, in_ascii: bool = True) -> str:
-    """The event as JSON without fields at their defaults.
+    """Return the event as JSON without fields at their defaults.
 
     SQS refuses some characters, so messages are in ASCII. Items of the table are not: é takes two bytes there instead of six.
     """
@@ -208,7 +214,7 @@ def _messages() -> TypeAdapter[ArticleEvent]:
 
 
 def _plain(event: ArticleEvent) -> dict[str, Any]:
-    """The event's fields as JSON values, without those at their defaults."""
+    """Return the event's fields as JSON values, without those at their defaults."""
     values = {name: value for name, default in _DEFAULTS if (value := getattr(event, name)) != default}
     if event.videos:
         values["videos"] = tuple(video_json(video) for video in event.videos)
@@ -218,3 +224,48 @@ def _plain(event: ArticleEvent) -> dict[str, Any]:
 
 
 _DEFAULTS = tuple((field.name, field.default) for field in fields(ArticleEvent))
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """An item or a page of a listing that cannot be used. `place` says where it is: `page 3, item 17` or `line 204`.
+
+    `article` is the article's name if the item has an id. Such an article counts as listed.
+    """
+
+    place: str
+    reason: str
+    article: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """An item of a listing as an event. The event's `received_at` is when the listing was requested."""
+
+    place: str
+    event: ArticleEvent
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A part of a listing.
+
+    `problems` are items and pages that cannot be used, `ignored` are items that are no articles. `notes` are about items that
+    are used. `cursor` is where a later run continues; None: this page is the last. `total` is the number of items in the whole
+    listing, if known.
+    """
+
+    items: tuple[Listed, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    ignored: tuple[Problem, ...] = ()
+    cursor: str | None = None
+    total: int | None = None
+    notes: tuple[Problem, ...] = ()
+
+
+class ListingError(RuntimeError):
+    """A listing that cannot be read on. The text says where and why."""
+
+
+class StaleCheckpoint(ListingError):
+    """The listing cannot continue from its checkpoint. Only a new start helps."""

@@ -36,7 +36,7 @@ class Excluded:
 
 
 def excluded_because(event: ArticleEvent, site: Site) -> Excluded | None:
-    """The first reason that excludes a publication, or None."""
+    """Return the first reason that excludes a publication, or None."""
     assert event.url
     if host_of(event.url) != site.host:
         return Excluded("foreign host", f"{host_of(event.url)} is not {site.host}")
@@ -50,7 +50,7 @@ def excluded_because(event: ArticleEvent, site: Site) -> Excluded | None:
 
 
 def not_news_because(event: ArticleEvent, url: str, first_published: datetime | None, now: datetime) -> str:
-    """Why a publication has no news entry; empty if it has one. `url` is the page on the site."""
+    """Return why a publication has no news entry; empty if it has one. `url` is the page on the site."""
     if event.page:
         return PAGE
     if is_home(url):
@@ -65,7 +65,7 @@ def not_news_because(event: ArticleEvent, url: str, first_published: datetime | 
 
 
 def is_embargo(event: ArticleEvent, now: datetime) -> bool:
-    """Whether the event's date holds the article.
+    """Return True if the event's date holds the article.
 
     A date up to five minutes ahead of our clock holds only a CMS's article, and not if the sender's timestamp has reached the
     date: then the sender's clock is ahead. A feed's article is public already. An event that is recorded again at its
@@ -80,6 +80,6 @@ def is_embargo(event: ArticleEvent, now: datetime) -> bool:
 
 
 def is_home(url: str) -> bool:
-    """Whether a URL is the home page, which changes owners too often to count as an article's earlier URL."""
+    """Return True if a URL is the home page, which changes owners too often to count as an article's earlier URL."""
     parts = urlsplit(url)
     return parts.path == "/" and not parts.query

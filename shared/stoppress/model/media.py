@@ -1,6 +1,6 @@
 """Reads the images and videos of an article from what a CMS sends. An invalid one is left out, with a reason.
 
-`base` is the page's URL, the base of relative URLs. URLs become canonical but keep all parameters, because the URL of
+`page` is the page's URL, the base of relative URLs. URLs become canonical but keep all parameters, because the URL of
 an image or a video may be signed. Dates become the text that the sitemap shows, so that JSON, the table and the sitemap agree.
 """
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Any
 
-from stoppress.model.media_values import READERS, Page, media_url, read_date
+from stoppress.model.media_values import READERS, media_url, read_date
 
 # Google: at most 1,000 image:image in a url (R3.1).
 IMAGES_MAX = 1_000
@@ -56,8 +56,8 @@ class Video:
     tags: tuple[str, ...] = ()
 
 
-def read_images(value: object, base: str) -> tuple[tuple[str, ...], list[str]]:
-    """The different URLs of a page's images, oldest first by `published_at`, and the reasons for what is left out.
+def read_images(value: object, page: str) -> tuple[tuple[str, ...], list[str]]:
+    """Return the different URLs of a page's images, oldest first by `published_at`, and the reasons for what is left out.
 
     Images without a date come before those with a date, in the order of the list. Beyond IMAGES_MAX the
     oldest are left out.
@@ -66,7 +66,7 @@ def read_images(value: object, base: str) -> tuple[tuple[str, ...], list[str]]:
     dates: dict[str, str] = {}
     for place, item in items_of("images", value, reasons):
         try:
-            url, published = _image(item, Page(base, base))
+            url, published = _image(item, page)
         except ValueError as error:
             reasons.append(f"{place}: {error}")
             continue
@@ -82,15 +82,15 @@ def read_images(value: object, base: str) -> tuple[tuple[str, ...], list[str]]:
     return tuple(urls[-IMAGES_MAX:]), reasons
 
 
-def read_videos(value: object, base: str, loc: str) -> tuple[tuple[Video, ...], list[str]]:
-    """The different videos of the page `loc`, in their order, and the reasons for what is left out or cut."""
+def read_videos(value: object, page: str) -> tuple[tuple[Video, ...], list[str]]:
+    """Return the different videos of a page, in their order, and the reasons for what is left out or cut."""
     reasons: list[str] = []
     videos: dict[str | None, Video] = {}
     for place, item in items_of("videos", value, reasons):
         if not isinstance(item, dict):
             reasons.append(f"{place}: give an object: thumbnail_loc, title, description, content_loc or player_loc")
             continue
-        values = _values(item, Page(base, loc), place, reasons)
+        values = _values(item, page, place, reasons)
         missing = [name for name in ("thumbnail_loc", "title", "description") if name not in values]
         if "content_loc" not in values and "player_loc" not in values:
             missing.append("content_loc or player_loc")
@@ -107,7 +107,7 @@ def read_videos(value: object, base: str, loc: str) -> tuple[tuple[Video, ...], 
 
 
 def video_json(video: Video) -> dict[str, Any]:
-    """A video for JSON: texts, integers, booleans, a list. Absent values are left out."""
+    """Return a video for JSON: texts, integers, booleans, a list. Absent values are left out."""
     values = {field.name: getattr(video, field.name) for field in fields(video)}
     return {
         name: list(value) if isinstance(value, tuple) else value
@@ -117,7 +117,7 @@ def video_json(video: Video) -> dict[str, Any]:
 
 
 def items_of(name: str, value: object, reasons: list[str]) -> Iterator[tuple[str, Any]]:
-    """The items of a list, or a single item without a list, each with its place, such as `images[3]`."""
+    """Return the items of a list, or a single item without a list, each with its place, such as `images[3]`."""
     if not isinstance(value, list):
         yield from [] if value in (None, "", {}) else [(name, value)]
         return
@@ -127,16 +127,16 @@ def items_of(name: str, value: object, reasons: list[str]) -> Iterator[tuple[str
     yield from ((f"{name}[{start + number}]", item) for number, item in enumerate(value[start:]))
 
 
-def _image(item: object, page: Page) -> tuple[str, object]:
-    """The URL and the date of an image. Raises ValueError."""
+def _image(item: object, page: str) -> tuple[str, object]:
+    """Return the URL and the date of an image. Raises ValueError."""
     if isinstance(item, dict):
         named = next((item[name] for name in ("url", "loc", "src") if item.get(name) is not None), None)
         return media_url(named, page), item.get("published_at")
     return media_url(item, page), None
 
 
-def _values(item: dict[str, Any], page: Page, place: str, reasons: list[str]) -> dict[str, Any]:
-    """The readable fields of a video. Adds a reason for each other field."""
+def _values(item: dict[str, Any], page: str, place: str, reasons: list[str]) -> dict[str, Any]:
+    """Return the readable fields of a video. Adds a reason for each other field."""
     values: dict[str, Any] = {}
     for name, value in _by_tag(item).items():
         notes: list[str] = []

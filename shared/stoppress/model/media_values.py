@@ -1,12 +1,11 @@
 """Reads single values of images and videos. An error says what to give instead.
 
-A reader takes the value, its page, and a list of notes. Where it shortens a usable value, it adds a note. It raises
+A reader takes the value, the URL of its page, and a list of notes. Where it shortens a usable value, it adds a note. It raises
 ValueError for an unusable value.
 """
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import date
 from typing import Any, TypeAlias
 
@@ -43,50 +42,42 @@ PLATFORMS = {"web", "mobile", "tv"}
 _YES_NO = {"yes": True, "true": True, "no": False, "false": False}
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
-    """The page of the values: the base of relative URLs, and the URL that the sitemap lists."""
-
-    base: str
-    loc: str
-
-
-Reader: TypeAlias = Callable[[Any, Page, list[str]], Any]
+Reader: TypeAlias = Callable[[Any, str, list[str]], Any]
 
 
 def shown(value: object) -> str:
-    """A wrong value for a reason: shortened, on one line."""
+    """Return a wrong value for a reason: shortened, on one line."""
     if isinstance(value, list | dict):
         return "a list" if isinstance(value, list) else "an object"
     return repr(value[:SHOWN_CHARACTERS_MAX] if isinstance(value, str) else value)[: SHOWN_CHARACTERS_MAX + 2]
 
 
 def _same_page(url: str, loc: str) -> bool:
-    """Whether a URL is the page's, apart from the scheme and tracking parameters."""
+    """Return True if a URL is the page's, apart from the scheme and tracking parameters."""
     return canonical(url).partition(":")[2] == loc.partition(":")[2]
 
 
-def media_url(value: object, page: Page, notes: list[str] | None = None) -> str:
-    """The URL of an image, a file or a player, with all its parameters. Raises ValueError."""
+def media_url(value: object, page: str, notes: list[str] | None = None) -> str:
+    """Return the URL of an image, a file or a player, with all its parameters. Raises ValueError."""
     if not isinstance(value, str):
         raise ValueError(f"{shown(value)} is no URL: give one, as a text")
-    url = linked(value, page.base, keep_query=True)
-    if _same_page(url, page.loc):
+    url = linked(value, page, keep_query=True)
+    if _same_page(url, page):
         raise ValueError("the URL is that of the page itself: give that of the file")
     return url
 
 
-def _uploader_info(value: object, page: Page, notes: list[str]) -> str:
+def _uploader_info(value: object, page: str, notes: list[str]) -> str:
     if not isinstance(value, str):
         raise ValueError(f"{shown(value)} is no URL: give one, as a text")
-    url = linked(value, page.base)
-    if host_of(url) != host_of(page.loc):
-        raise ValueError(f"is on {host_of(url)}: give a page on {host_of(page.loc)}, where the article is")
+    url = linked(value, page)
+    if host_of(url) != host_of(page):
+        raise ValueError(f"is on {host_of(url)}: give a page on {host_of(page)}, where the article is")
     return url
 
 
 def _text(characters_max: int) -> Reader:
-    def read(value: object, page: Page, notes: list[str]) -> str:
+    def read(value: object, page: str, notes: list[str]) -> str:
         if not isinstance(value, str):
             raise ValueError(f"{shown(value)} is no text: give it in quotation marks")
         # `clean` cuts the text two characters after the limit, and removes a space there. So a text over the limit stays over it.
@@ -108,13 +99,13 @@ def _shorten(text: str, characters_max: int) -> str:
 
 
 def _number(value: object) -> float | None:
-    """The value of a number, or of a text with a number; else None."""
+    """Return the value of a number, or of a text with a number; else None."""
     if isinstance(value, str) and _NUMBER.fullmatch(value.strip()):
         return float(value) if "." in value else int(value)
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def _duration(value: object, page: Page, notes: list[str]) -> int:
+def _duration(value: object, page: str, notes: list[str]) -> int:
     parts = _ISO_DURATION.fullmatch(value.strip().upper()) if isinstance(value, str) else None
     if parts:
         seconds: float | None = sum(float(parts[unit] or 0) * length_s for unit, length_s in _UNITS_S.items())
@@ -127,22 +118,22 @@ def _duration(value: object, page: Page, notes: list[str]) -> int:
     return round(seconds)
 
 
-def _rating(value: object, page: Page, notes: list[str]) -> str:
+def _rating(value: object, page: str, notes: list[str]) -> str:
     number = _number(value)
     if number is None or not 0 <= number <= RATING_MAX:
         raise ValueError(f"{shown(value)} is no rating: give a number from 0.0 to {RATING_MAX}.0")
     return str(abs(round(float(number), 2)))
 
 
-def _view_count(value: object, page: Page, notes: list[str]) -> int:
+def _view_count(value: object, page: str, notes: list[str]) -> int:
     number = _number(value)
     if not isinstance(number, int) or not 0 <= number <= VIEW_COUNT_MAX:
         raise ValueError(f"{shown(value)} is no count: give a whole number from 0 on")
     return number
 
 
-def read_date(value: object, page: Page | None = None, notes: list[str] | None = None) -> str:
-    """A date for the sitemap: a day, or a day and a time in UTC. Such texts sort by time. Raises ValueError."""
+def read_date(value: object, page: str = "", notes: list[str] | None = None) -> str:
+    """Return a date for the sitemap: a day, or a day and a time in UTC. Such texts sort by time. Raises ValueError."""
     if not isinstance(value, str):
         raise ValueError(f"{shown(value)} is no date: give a text such as 2026-11-20T08:00:00Z")
     if not _DAY.fullmatch(value.strip()):
@@ -153,7 +144,7 @@ def read_date(value: object, page: Page | None = None, notes: list[str] | None =
         raise ValueError(f"{shown(value)} is not in the calendar") from None
 
 
-def _yes_or_no(value: object, page: Page, notes: list[str]) -> bool:
+def _yes_or_no(value: object, page: str, notes: list[str]) -> bool:
     answer = _YES_NO.get(value.strip().lower()) if isinstance(value, str) else value
     if not isinstance(answer, bool):
         raise ValueError(f"{shown(value)} is neither yes nor no: give one of them")
@@ -171,7 +162,7 @@ def _platform(code: str) -> str | None:
 
 
 def _relation(codes_name: str, example: str, spelled: Callable[[str], str | None]) -> Reader:
-    def read(value: object, page: Page, notes: list[str]) -> str:
+    def read(value: object, page: str, notes: list[str]) -> str:
         relationship, codes = _relationship(value, codes_name)
         if relationship is None:
             raise ValueError(f'give {{"relationship": "allow" or "deny", "{codes_name}": {example}}}')
@@ -203,7 +194,7 @@ def _relationship(value: object, codes_name: str) -> tuple[str | None, list[Any]
     return (relationship if relationship in ("allow", "deny") else None), words
 
 
-def _tags(value: object, page: Page, notes: list[str]) -> tuple[str, ...]:
+def _tags(value: object, page: str, notes: list[str]) -> tuple[str, ...]:
     words = value.split(",") if isinstance(value, str) else value
     if not isinstance(words, list):
         raise ValueError(f"{shown(value)} is no list: give texts, in square brackets")

@@ -53,7 +53,7 @@ class Order:
     removal: Removal = ""
 
     def is_before(self, other: "Order") -> bool:
-        """Whether `other` is newer. If both are equal, neither is newer."""
+        """Return True if `other` is newer. If both are equal, neither is newer."""
         return _compare(self, other) < 0
 
 
@@ -95,7 +95,7 @@ def _by_version(order: Order, other: Order) -> int:
 
 
 def _is_ahead(order: Order) -> bool:
-    """Whether the version is an instant that was ahead of our clock when received."""
+    """Return True if the version is an instant that was ahead of our clock when received."""
     return isinstance(order.version, str) and order.version > order.received
 
 
@@ -159,12 +159,12 @@ def is_repeat(names: Iterable[str], deliveries: Iterable[str]) -> bool:
 
 
 def dated_names(names: Iterable[str]) -> tuple[str, ...]:
-    """The hashes of a delivery, except that of a publication without a timestamp."""
+    """Return the hashes of a delivery, except that of a publication without a timestamp."""
     return tuple(name for name in names if not name.startswith(_UNDATED))
 
 
 def remembered(deliveries: Iterable[str], names: tuple[str, ...], *, removal: Removal) -> tuple[str, ...]:
-    """The hashes of deliveries to remember after one more delivery, newest first.
+    """Return the hashes of deliveries to remember after one more delivery, newest first.
 
     An unpublished article may be published again unchanged. So it forgets the hashes of publications without a timestamp.
     """

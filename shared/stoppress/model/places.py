@@ -1,4 +1,4 @@
-"""Places: room for entries in the files of a series, counted in entries and in bytes.
+"""Places: room for entries in the files of a series, counted in entries and in bytes, and the limits of a file.
 
 A series is the shards of one period (`2026-11`) or the news sitemaps (`news`). It counts the room reserved in each file.
 A place in a shard is for life, so a full shard stays closed. A news place is given back after 48 hours.
@@ -8,8 +8,20 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from stoppress.model.file_names import PAGES_SERIES, file_name, is_news_series
-from stoppress.model.limits import BYTES_MAX, FRAME_BYTES_MAX, NEWS_ENTRIES_MAX, URLS_MAX
 from stoppress.model.site import PAGES_MAX
+
+# sitemaps.org: at most 50,000 URLs and 50 MiB uncompressed in a sitemap (R1.10), 50,000 sitemaps in an index (R1.11).
+URLS_MAX = 50_000
+INDEX_ENTRIES_MAX = 50_000
+BYTES_MAX = 52_428_800
+# Google: at most 1,000 news:news in a sitemap (R2.4).
+NEWS_ENTRIES_MAX = 1_000
+# Upper bound for declaration, root element, namespaces, and one byte for each page if the site changes to https.
+FRAME_BYTES_MAX = 65_536
+
+
+class FileTooLarge(ValueError):
+    """A file would exceed a limit. Nothing is written; the last good file remains."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +54,11 @@ class Used:
     size_bytes: int = 0
 
     def with_room_for(self, size_bytes: int, entries: int = 1) -> "Used":
-        """The file with one more entry. With `entries=0` an entry grows by `size_bytes` instead."""
+        """Return the file with one more entry. With `entries=0` an entry grows by `size_bytes` instead."""
         return Used(self.entries + entries, self.size_bytes + size_bytes)
 
     def fits(self, entries_max: int) -> bool:
-        """Whether the file stays within its limits."""
+        """Return True if the file stays within its limits."""
         return self.entries <= entries_max and self.size_bytes <= BYTES_MAX - FRAME_BYTES_MAX
 
 
@@ -59,7 +71,7 @@ class Series:
     rev: int | None = None
 
     def reserve(self, wants: Iterable[Want], entries_max: int) -> tuple["Series", list[Place]]:
-        """The series after reserving, and a place for each want, in order.
+        """Return the series after reserving, and a place for each want, in order.
 
         An entry with a `held` place keeps its file if that has room for the larger entry. Otherwise a news entry goes into
         the first file with room, and a page into the last file, or into a new one if the last is full.
@@ -71,7 +83,7 @@ class Series:
         return series, places
 
     def give_back(self, places: Iterable[Place]) -> "Series":
-        """The series after places are given back."""
+        """Return the series after places are given back."""
         files = list(self.files)
         for place in places:
             if place.number <= len(files):

@@ -29,7 +29,7 @@ _RULE = "rule "
 
 
 def excluding_rule(rules: Iterable[Rule], target: Literal["general", "news"], url: str, traits: Traits) -> str:
-    """The rule that excludes a page from a sitemap, as a reason with the rule's number; empty if no rule does.
+    """Return the rule that excludes a page from a sitemap, as a reason with the rule's number; empty if no rule does.
 
     Among the rules for the sitemap, the first whose conditions all hold decides.
     """
@@ -40,7 +40,7 @@ def excluding_rule(rules: Iterable[Rule], target: Literal["general", "news"], ur
 
 
 def names_rule(reason: str) -> bool:
-    """Whether `excluding_rule` made this reason."""
+    """Return True if `excluding_rule` made this reason."""
     return reason.startswith(_RULE)
 
 
@@ -56,5 +56,5 @@ def _holds(rule: Rule, url: str, traits: Traits) -> bool:
 
 
 def _fits(path: str, pattern: str) -> bool:
-    """Whether a path matches the pattern, escaped (`/%C3%A9t%C3%A9`) or as people read it (`/été`)."""
+    """Return True if a path matches the pattern, escaped (`/%C3%A9t%C3%A9`) or as people read it (`/été`)."""
     return fnmatchcase(path, pattern) or ("%" in path and fnmatchcase(unquote(path), pattern))

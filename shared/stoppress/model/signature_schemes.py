@@ -5,8 +5,13 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any, TypeAlias
+from dataclasses import dataclass
+from functools import cache
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, get_args
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from stoppress.model.validation import explain, matching
 
 # The name of a scheme, or a table with the fields of `Hmac`.
 Scheme: TypeAlias = str | Mapping[str, Any]
@@ -14,10 +19,10 @@ Scheme: TypeAlias = str | Mapping[str, Any]
 # A day. Anyone who overhears a request can repeat it for as long as the tolerance lasts.
 TOLERANCE_S_MAX = 86_400
 
-DIGESTS = ("sha1", "sha256", "sha384", "sha512")
-ENCODINGS = ("hex", "base64", "base64url")
-UNITS = ("s", "ms")
-KEYS = ("text", "base64", "hex")
+Encoding: TypeAlias = Literal["hex", "base64", "base64url"]
+Key: TypeAlias = Literal["text", "base64", "hex"]
+ENCODINGS: tuple[Encoding, ...] = get_args(Encoding)
+KEYS: tuple[Key, ...] = get_args(Key)
 
 PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
 
@@ -25,11 +30,7 @@ _SAME = "give the sender the secret of this source, the very same characters"
 
 
 class BadScheme(ValueError):
-    """A signature setting that cannot be used: the configuration is at fault. `setting` is its name."""
-
-    def __init__(self, setting: str, reason: str) -> None:
-        super().__init__(f"{setting}: {reason}")
-        self.setting, self.reason = setting, reason
+    """A signature setting that cannot be used: the configuration is at fault."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,52 +45,50 @@ class Hmac:
     it: base64 has several spellings of one digest. `how` is the advice in errors.
     """
 
-    header: str
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
+    header: Annotated[str, Field(min_length=1)]
     signed: str = "{body}"
-    digest: str = "sha256"
-    encoding: str = "hex"
+    digest: Literal["sha1", "sha256", "sha384", "sha512"] = "sha256"
+    encoding: Encoding = "hex"
     prefix: str = ""
-    separator: str = ""
+    separator: Literal["", " ", ","] = ""
     time: str = ""
     time_header: str = ""
-    unit: str = "s"
-    key: str = "text"
+    unit: Literal["s", "ms"] = "s"
+    key: Key = "text"
     key_prefix: str = ""
     how: str = "give the sender the secret of this source, and have it sign the very bytes of the body"
 
     @classmethod
     def of(cls, table: Mapping[str, Any]) -> "Hmac":
-        """The scheme that a mapping file or a source's settings describe. Raises BadScheme."""
-        known = {field.name for field in fields(cls)}
-        if unknown := sorted(map(str, table.keys() - known)):
-            raise BadScheme("signature", f"{', '.join(unknown)} is not known; it takes {', '.join(sorted(known))}")
-        if wrong := sorted(name for name, value in table.items() if not isinstance(value, str)):
-            raise BadScheme("signature", f"{', '.join(wrong)} is no text: give it in quotation marks")
-        if not table.get("header"):
-            raise BadScheme("signature", "header is missing: give the name of the header that holds the signature")
-        names = {name: table[name].lower() for name in ("header", "time_header") if name in table}
-        if "signed" in table:
-            names["signed"] = PLACEHOLDER.sub(lambda place: place[0].lower(), table["signed"])
-        scheme = cls(**{**table, **names})
-        scheme._check()
+        """Return the scheme that a mapping file or a source's settings describe. Raises BadScheme."""
+        values = dict(table)
+        for name in ("header", "time_header"):
+            if isinstance(values.get(name), str):
+                values[name] = values[name].lower()
+        if isinstance(values.get("signed"), str):
+            values["signed"] = PLACEHOLDER.sub(lambda place: place[0].lower(), values["signed"])
+        try:
+            scheme = _tables().validate_python(values)
+        except ValidationError as error:
+            raise BadScheme(explain(error)) from None
+        if "{body}" not in scheme.signed:
+            raise BadScheme("signed: the template has no {body}, so that anything could be posted")
+        if "{t}" in scheme.signed and not (scheme.time or scheme.time_header):
+            raise BadScheme("signed: {t} needs a time or a time_header")
         return scheme
-
-    def _check(self) -> None:
-        for name, allowed in (("digest", DIGESTS), ("encoding", ENCODINGS), ("unit", UNITS), ("key", KEYS)):
-            if getattr(self, name) not in allowed:
-                raise BadScheme("signature", f"{name}: give one of {', '.join(allowed)}")
-        if self.separator not in ("", " ", ","):
-            raise BadScheme("signature", "separator: give a space, a comma, or leave it out")
-        if "{body}" not in self.signed:
-            raise BadScheme("signature", "signed: the template has no {body}, so that anything could be posted")
-        if "{t}" in self.signed and not (self.time or self.time_header):
-            raise BadScheme("signature", "signed: {t} needs a time or a time_header")
 
     @property
     def headers_needed(self) -> list[str]:
-        """The headers that a request must have, in the order in which they are checked."""
+        """Return the headers that a request must have, in the order in which they are checked."""
         places = [place for place in PLACEHOLDER.findall(self.signed) if place not in ("body", "t")]
         return list(dict.fromkeys(name for name in (*places, self.time_header, self.header) if name))
+
+
+@cache
+def _tables() -> TypeAdapter[Hmac]:
+    return TypeAdapter(Hmac)
 
 
 PRESETS = {
@@ -159,31 +158,43 @@ NONE = "none"
 
 
 def names() -> list[str]:
-    """Every scheme that a source may name."""
+    """Return every scheme that a source may name."""
     return sorted({*PRESETS, *NAMED, NONE})
 
 
-def check(scheme: object) -> None:
-    """Raises BadScheme for anything but the name of a scheme or a table that describes one."""
+def read_scheme(scheme: object) -> str | Hmac:
+    """Return the HMAC that a preset or a table describes, or the name of any other scheme. Raises BadScheme."""
     if isinstance(scheme, Mapping):
-        Hmac.of(scheme)
-    elif not isinstance(scheme, str):
-        raise BadScheme("signature", "give the name of a scheme, or a table that describes one")
-    elif scheme not in names():
-        raise BadScheme("signature", f"the signature {scheme[:80]!r} is not known: give one of {', '.join(names())}")
+        return Hmac.of(scheme)
+    if not isinstance(scheme, str):
+        raise BadScheme("give the name of a scheme, or a table that describes one")
+    if scheme not in names():
+        raise BadScheme(f"the signature {scheme[:80]!r} is not known: give one of {', '.join(names())}")
+    return scheme if scheme in NAMED or scheme == NONE else PRESETS[scheme]
+
+
+def _checked(scheme: Any) -> Any:
+    read_scheme(scheme)
+    return scheme
+
+
+# A scheme as it is written in a configuration.
+Signature: TypeAlias = Annotated[Any, AfterValidator(_checked)]
+
+
+class SignatureSettings(BaseModel):
+    """The settings of a source that concern its signature, whatever its adapter."""
+
+    model_config = ConfigDict(defer_build=True)
+
+    signature: Signature = "standard"
+    signed_path: Annotated[str, matching("/.*", "give the path that the sender posts to, beginning with /")] = "/"
+    tolerance_s: float = Field(default=1, strict=True, gt=0, le=TOLERANCE_S_MAX)
 
 
 def check_settings(settings: Mapping[str, Any]) -> None:
     """Check the settings of a source that concern its signature. Raises BadScheme."""
-    if "signature" in settings:
-        check(settings["signature"])
-    tolerance_s = settings.get("tolerance_s", 1)
-    if (
-        isinstance(tolerance_s, bool)
-        or not isinstance(tolerance_s, int | float)
-        or not 0 < tolerance_s <= TOLERANCE_S_MAX
-    ):
-        raise BadScheme("tolerance_s", f"give a number of seconds, at most {TOLERANCE_S_MAX}")
-    path = settings.get("signed_path", "/")
-    if not isinstance(path, str) or not path.startswith("/"):
-        raise BadScheme("signed_path", "give the path that the sender posts to, beginning with /")
+    try:
+        SignatureSettings.model_validate(settings)
+    except ValidationError as error:
+        raise BadScheme(explain(error)) from None

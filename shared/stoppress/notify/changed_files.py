@@ -15,8 +15,7 @@ from html import unescape
 from stoppress.aws import bucket, queues, table
 from stoppress.aws.bucket import Overtaken
 from stoppress.aws.inventory import read_claims
-from stoppress.model.file_headers import CONTENT_TYPES
-from stoppress.model.file_names import INDEX_FILE, ROBOTS_FILE
+from stoppress.model.file_names import CONTENT_TYPES, INDEX_FILE, ROBOTS_FILE
 from stoppress.model.news_window import is_current, window_start
 from stoppress.notify.state import (
     BEGAN,

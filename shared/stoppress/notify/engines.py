@@ -15,8 +15,7 @@ from stoppress.aws import bucket, items, queues, table
 from stoppress.aws.bucket import Overtaken
 from stoppress.http import client
 from stoppress.http.errors import FetchError, Refused
-from stoppress.model.file_headers import CACHE_FRESH, CONTENT_TYPES
-from stoppress.model.file_names import INDEX_FILE
+from stoppress.model.file_names import CACHE_FRESH, CONTENT_TYPES, INDEX_FILE
 from stoppress.model.news_window import NEWS_WINDOW
 from stoppress.model.site import Site
 from stoppress.notify import google, indexnow

@@ -14,7 +14,9 @@ from stoppress.aws.items import Item
 from stoppress.http import client
 from stoppress.http.errors import FetchError, Refused
 from stoppress.model.file_names import INDEX_FILE, is_news
-from stoppress.model.site import SearchConsole, Site, secret_path
+from stoppress.model.site import Site
+from stoppress.model.site_outputs import SearchConsole
+from stoppress.model.site_sources import secret_path
 from stoppress.notify import search_console, service_account
 from stoppress.notify.indexnow import WRONG_SECONDS, Meaning
 from stoppress.notify.search_console import INDEXED

@@ -7,7 +7,8 @@ from typing import Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from stoppress.feeds.schedule import FeedState, Pace, pace_of
-from stoppress.model.site import Feed, Site
+from stoppress.model.site import Site
+from stoppress.model.site_sources import Feed
 
 Result: TypeAlias = Literal["changed", "unchanged", "failed", "not reached", "waiting", "subscribing", "not subscribed"]
 

@@ -19,7 +19,8 @@ from stoppress.aws.codec import from_item
 from stoppress.aws.items import Item
 from stoppress.feeds.schedule import FeedState
 from stoppress.http import client
-from stoppress.model.site import Feed, Site
+from stoppress.model.site import Site
+from stoppress.model.site_sources import Feed
 from stoppress.poll import fetch, ingest, shares
 from stoppress.poll.due import DueFeed, PollOutcome
 from stoppress.poll.items import feed_key

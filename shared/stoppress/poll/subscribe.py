@@ -22,7 +22,8 @@ from stoppress.feeds.hubs import can_be_trusted
 from stoppress.feeds.schedule import FeedState
 from stoppress.feeds.subscription import LEASE_WANTED, Subscription
 from stoppress.http import client, errors
-from stoppress.model.site import HUBS_SECRET, Feed, Site
+from stoppress.model.site import Site
+from stoppress.model.site_sources import HUBS_SECRET, Feed
 from stoppress.poll.due import DueFeed, PollOutcome
 from stoppress.poll.items import subscription_item, subscription_key
 from stoppress.primitives.text import clean_html

@@ -22,7 +22,8 @@ from stoppress.feeds.events import to_events
 from stoppress.feeds.schedule import FeedState, Seen
 from stoppress.feeds.subscription import Subscription
 from stoppress.model.http_request import Request
-from stoppress.model.site import HUBS_SECRET, BadConfiguration, Feed, Site
+from stoppress.model.site import BadConfiguration, Site
+from stoppress.model.site_sources import HUBS_SECRET, Feed
 from stoppress.poll import items, subscribe
 from stoppress.primitives.text import clean
 from stoppress.primitives.urls import key_of
@@ -73,7 +74,7 @@ class _Refused(Exception):
 
 
 def confirm(request: Request, now: datetime) -> Answer:
-    """Answers a hub that verifies our request to subscribe, or that denies it (WebSub, 5.3 and 5.2)."""
+    """Answer a hub that verifies our request to subscribe, or that denies it (WebSub, 5.3 and 5.2)."""
     try:
         query = dict(parse_qsl(request.query, keep_blank_values=True, max_num_fields=QUERY_FIELDS_MAX))
     except ValueError:
@@ -86,7 +87,7 @@ def confirm(request: Request, now: datetime) -> Answer:
 
 
 def _confirm_subscription(request: Request, query: Mapping[str, str], now: datetime) -> Answer:
-    """The answer to a hub whose request is for one of our subscriptions. Raises _Refused."""
+    """Return the answer to a hub whose request is for one of our subscriptions. Raises _Refused."""
     mode = query.get("hub.mode", "")
     challenge = "" if mode == "denied" else _challenge(query)
     try:
@@ -194,7 +195,7 @@ def _find_subscription(request: Request) -> _Known:
 
 
 def _configurations(host: str) -> Iterator[Site]:
-    """The site's configurations in which to look for a feed. Raises like `sites.load`.
+    """Return the site's configurations in which to look for a feed. Raises like `sites.load`.
 
     The cached one comes first, then a fresh one, which may have a new feed.
     """

@@ -10,17 +10,16 @@ from typing import Any
 
 from stoppress.aws.refusals import SLOTS, Refusal, Report
 from stoppress.cms.contract import BadArticle
-from stoppress.cms.delivery_id import delivery_id
 from stoppress.cms.engine import read_delivery
 from stoppress.cms.mapping import load
 from stoppress.cms.verdicts import Verdict
 from stoppress.cms.warnings import warnings_of
 from stoppress.model.event import ArticleEvent, Incomplete
-from stoppress.model.http_request import Request
-from stoppress.model.site import BadConfiguration, Site, Source, secret_path
+from stoppress.model.http_request import Request, delivery_id
+from stoppress.model.site import BadConfiguration, Site
+from stoppress.model.site_sources import Source, secret_path
 from stoppress.primitives.instants import exact
 from stoppress.primitives.urls import host_of
-from stoppress.receive.log import names_of
 from stoppress.receive.refused import named_in
 
 # Other sites that one delivery may name. Each may cost a read of the table, and a sender waits two seconds.
@@ -56,7 +55,7 @@ def take_delivery(
 
 
 def report_of(site: Site, name: str, now: datetime, taken: Iterable[Taken]) -> Report | None:
-    """The report of a delivery's ignored items, or None if there are none.
+    """Return the report of a delivery's ignored items, or None if there are none.
 
     It has at most SLOTS items, so that it always fits in one message of SQS.
     """
@@ -78,31 +77,33 @@ def report_of(site: Site, name: str, now: datetime, taken: Iterable[Taken]) -> R
     return Report(site=site.host, source=name, at=now, refusals=refusals)
 
 
+@dataclass
 class Taker:
-    """Turns the verdicts of one delivery into messages. `headers` are those of the delivery, with names in lower case.
+    """Turns the verdicts of one delivery to the source `name` into messages.
 
-    `load_site` returns another site of the stack, or raises LookupError or BadConfiguration.
+    `headers` are those of the delivery, with names in lower case. `load_site` returns another site of the stack, or raises
+    LookupError or BadConfiguration.
     """
 
-    def __init__(
-        self, site: Site, name: str, now: datetime, load_site: Callable[[str], Site], headers: Mapping[str, str]
-    ) -> None:
-        self._site, self._name, self._now, self._load_site, self._headers = site, name, now, load_site, headers
-        self._source = site.sources[name]
-        self._others: dict[str, Site | None] = {}
+    site: Site
+    name: str
+    now: datetime
+    load_site: Callable[[str], Site]
+    headers: Mapping[str, str]
+    _others: dict[str, Site | None] = field(default_factory=dict)
 
     def take(self, verdicts: Iterable[Verdict]) -> list[Taken]:
-        """The result of each verdict. An event goes only to the site whose host its URL has."""
+        """Return the result of each verdict. An event goes only to the site whose host its URL has."""
         return [self._take_verdict(verdict) for verdict in verdicts]
 
     def _take_verdict(self, verdict: Verdict) -> Taken:
-        delivery = delivery_id(self._headers, verdict.item)
+        delivery = delivery_id(self.headers, verdict.item)
         if verdict.disposition == "ignore":
             return Taken(None, {"status": "ignored", "reason": verdict.reason}, named_in(verdict.item), delivery)
         if verdict.disposition == "incomplete":
             return self._take_incomplete(verdict, verdict.missing, verdict.reason)
         try:
-            event = verdict.event(self._site_of(verdict), self._name, self._now)
+            event = verdict.event(self._site_of(verdict), self.name, self.now)
         except _Foreign as error:
             return self._take_incomplete(verdict, ("url",), f"url: {error}")
         except BadArticle as error:
@@ -114,35 +115,35 @@ class Taker:
             answer["held_until"] = exact(verdict.hold_until)
         if dropped := [*verdict.dropped, *event.dropped][:DROPPED_SHOWN]:
             answer["dropped"] = dropped
-        if warnings := warnings_of(replace(event, dropped=tuple(dropped)), self._site_of(verdict), self._now, {}):
+        if warnings := warnings_of(replace(event, dropped=tuple(dropped)), self._site_of(verdict), self.now, {}):
             answer["warnings"] = warnings
-        return Taken(replace(event, delivery=delivery), answer, names_of(event))
+        return Taken(replace(event, delivery=delivery), answer, event.named)
 
     def _take_incomplete(self, verdict: Verdict, missing: tuple[str, ...], reason: str) -> Taken:
         known = {name: str(verdict.data[name]) for name in ("id", "url") if name in verdict.data}
         message = Incomplete(
-            self._site.host,
-            self._name,
-            self._source.adapter,
+            self.site.host,
+            self.name,
+            self.site.sources[self.name].adapter,
             missing,
             reason,
             verdict.kept(),
             known.get("id"),
             known.get("url"),
         )
-        answer: dict[str, Any] = {"status": "incomplete", "site": self._site.host, "source": self._name}
+        answer: dict[str, Any] = {"status": "incomplete", "site": self.site.host, "source": self.name}
         answer |= {"id": known["id"]} if "id" in known else {}
         return Taken(message, answer | {"missing": list(missing), "reason": reason}, known)
 
     def _site_of(self, verdict: Verdict) -> Site:
-        """The site of an article: that of its URL.
+        """Return the site of an article: that of its URL.
 
         A removal without a URL goes to the site that the source's settings give (`Verdict.host`), else to the one posted to.
         """
         url = verdict.data.get("url")
-        host = host_of(url) if url else verdict.host or self._site.host
-        if host == self._site.host:
-            return self._site
+        host = host_of(url) if url else verdict.host or self.site.host
+        if host == self.site.host:
+            return self.site
         if host not in self._others:
             if len(self._others) >= OTHER_SITES_MAX:
                 raise _Foreign(
@@ -152,21 +153,21 @@ class Taker:
         other = self._others[host]
         if other is None:
             raise _Foreign(
-                f"its host is {host}, not {self._site.host}: post it to its own site, or give that site the source"
-                f" {self._name} too, with the same adapter and shared secret"
+                f"its host is {host}, not {self.site.host}: post it to its own site, or give that site the source"
+                f" {self.name} too, with the same adapter and shared secret"
             )
         return other
 
     def _other(self, host: str) -> Site | None:
         """Another site, if it has the same source, adapter and shared secret. The sender could post to that site directly."""
         try:
-            other = self._load_site(host)
+            other = self.load_site(host)
         except (LookupError, BadConfiguration):
             return None
-        source = other.sources.get(self._name)
-        if not source or source.adapter != self._source.adapter:
+        source = other.sources.get(self.name)
+        if not source or source.adapter != self.site.sources[self.name].adapter:
             return None
-        return other if _secret_of(other, source) == _secret_of(self._site, self._source) else None
+        return other if _secret_of(other, source) == _secret_of(self.site, self.site.sources[self.name]) else None
 
 
 def _secret_of(site: Site, source: Source) -> str:

@@ -4,23 +4,21 @@ What is refused or ignored after the signature was verified is reported to recor
 (`aws/refusals.py`). Of requests with a wrong signature it keeps the number.
 """
 
-import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from stoppress.aws import queues, secrets, sites
 from stoppress.cms.contract import BadArticle, UnknownType, read_delivery
-from stoppress.cms.delivery_id import delivery_id
+from stoppress.cms.envelopes import BadDelivery, document_of
 from stoppress.cms.warnings import warnings_of
-from stoppress.model.http_request import Request
-from stoppress.model.signature_schemes import BadScheme, Scheme, check_settings
-from stoppress.model.site import BadConfiguration, Site, secret_path
-from stoppress.primitives.text import not_json, utf8
+from stoppress.model.http_request import Request, delivery_id
+from stoppress.model.signature_schemes import BadScheme, Scheme
+from stoppress.model.site import BadConfiguration, Site
+from stoppress.model.site_sources import secret_path
 from stoppress.primitives.urls import host_of
-from stoppress.receive.log import names_of
 from stoppress.signatures.verify import TOLERANCE, BadSecret, BadSignature, NotSigned, check_headers, verify
 
 if TYPE_CHECKING:
@@ -49,27 +47,20 @@ class Answer:
 
 
 class _Refused(Exception):
-    """A refused delivery. `errors` names its wrong fields, and `document` is its JSON, if it is verified and could be read."""
+    """A refused delivery: the answer to it, and its JSON, if it is verified and could be read."""
 
     def __init__(
-        self,
-        status: int,
-        error: str,
-        cause: str = "",
-        *,
-        errors: Sequence[tuple[str, str]] = (),
-        document: Any = None,
-        of_stranger: bool = False,
-        is_wrongly_signed: bool = False,
+        self, status: int, error: str, *, errors: Sequence[tuple[str, str]] = (), document: Any = None, **about: Any
     ) -> None:
         super().__init__(error)
-        self.status, self.cause = status, cause
-        self.of_stranger, self.is_wrongly_signed = of_stranger, is_wrongly_signed
-        self.errors, self.document = errors, document
+        body: dict[str, Any] = {"status": "failed" if status == OUR_FAULT else "refused", "error": error}
+        if errors:
+            body["errors"] = [{"field": field, "message": message} for field, message in errors]
+        self.answer, self.document = Answer(status, body, **about), document
 
 
 def receive(request: Request, now: datetime) -> Answer:
-    """Verifies, reads and queues a delivery to /webhooks/{site}/{source}. Raises the queue's errors.
+    """Verify, reads and queues a delivery to /webhooks/{site}/{source}. Raises the queue's errors.
 
     Costs one write to the queue, another one to report what was refused or ignored, and reads of a site and a secret if their cache
     entries expired.
@@ -78,15 +69,7 @@ def receive(request: Request, now: datetime) -> Answer:
         site, name = _site_and_source(request)
         _verify(request, site, name, now)
     except _Refused as refusal:
-        status = "failed" if refusal.status == OUR_FAULT else "refused"
-        body = {"status": status, "error": str(refusal)}
-        return Answer(
-            refusal.status,
-            body,
-            cause=refusal.cause,
-            of_stranger=refusal.of_stranger,
-            is_wrongly_signed=refusal.is_wrongly_signed,
-        )
+        return refusal.answer
     delivery = delivery_id(request.headers)
     try:
         if site.sources[name].adapter == "standard":
@@ -94,13 +77,11 @@ def receive(request: Request, now: datetime) -> Answer:
         return _receive_adapted(request, site, name, now)
     except _Refused as refusal:
         names = _report_refusal(site, name, now, delivery, "refused", str(refusal), refusal.document)
-        errors = [{"field": field, "message": message} for field, message in refusal.errors]
-        body = {"status": "refused", "error": str(refusal)}
-        return Answer(refusal.status, body | ({"errors": errors} if errors else {}), names)
+        return replace(refusal.answer, names=names)
 
 
 def _site_and_source(request: Request) -> tuple[Site, str]:
-    """The site in the path, and the name of the source. Raises _Refused."""
+    """Return the site in the path, and the name of the source. Raises _Refused."""
     host, name = (request.path_parameters.get(key, "") for key in ("site", "source"))
     if len(request.body) > BODY_BYTES_MAX:
         error = f"the body has {len(request.body)} bytes, at most {BODY_BYTES_MAX}: leave the article's text out"
@@ -115,20 +96,19 @@ def _site_and_source(request: Request) -> tuple[Site, str]:
         error = f"unknown site {host[:120]!r}: check the host in the path"
         raise _Refused(404, error, of_stranger=True) from None
     except BadConfiguration as error:
-        raise _Refused(OUR_FAULT, "this site cannot be served at the moment: send it again", str(error)) from None
+        raise _Refused(OUR_FAULT, "this site cannot be served at the moment: send it again", cause=str(error)) from None
     if name not in site.sources:
         raise _Refused(404, f"{site.host} has no source {name[:120]!r}: check the last part of the path")
     return site, name
 
 
 def _verify(request: Request, site: Site, name: str, now: datetime) -> None:
-    """Raises _Refused unless the request is signed as the source demands."""
+    """Raise _Refused unless the request is signed as the source demands."""
     source = site.sources[name]
     if not source.secret:
         raise _Refused(401, f"the source {name} has no secret, so nothing can be posted to it")
     settings = source.settings
     try:
-        check_settings(settings)
         scheme = scheme_of(source.adapter, settings)
         check_headers(scheme, request)  # before the secret is read, which AWS bills
         signed = Request(
@@ -148,11 +128,13 @@ def _verify(request: Request, site: Site, name: str, now: datetime) -> None:
             refused.count_unverified(site.host, name, now)
         raise _Refused(401, str(error), is_wrongly_signed=is_wrongly_signed) from None
     except (BadScheme, BadSecret, secrets.NoSecret) as error:
-        raise _Refused(OUR_FAULT, "this source cannot be verified at the moment: send it again", str(error)) from None
+        raise _Refused(
+            OUR_FAULT, "this source cannot be verified at the moment: send it again", cause=str(error)
+        ) from None
 
 
 def scheme_of(adapter: str, settings: Mapping[str, Any]) -> Scheme:
-    """How a source's deliveries are signed: as its settings say, else as its CMS does."""
+    """Return how a source's deliveries are signed: as its settings say, else as its CMS does."""
     if "signature" in settings:
         scheme: Scheme = settings["signature"]
         return scheme
@@ -160,12 +142,16 @@ def scheme_of(adapter: str, settings: Mapping[str, Any]) -> Scheme:
         return adapter
     from stoppress.cms.mapping import load
 
-    return load(adapter).signature
+    signature: Scheme = load(adapter).signature
+    return signature
 
 
 def _receive_standard(request: Request, site: Site, name: str, now: datetime, delivery: str | None) -> Answer:
-    """Reads and queues a delivery in our own contract. Raises _Refused."""
-    document = _read_json(request)
+    """Read and queues a delivery in our own contract. Raises _Refused."""
+    try:
+        document = document_of(request, "standard")
+    except BadDelivery as error:
+        raise _Refused(400, str(error)) from None
     try:
         event, unknown = read_delivery(document, site, name, now, delivery=delivery)
     except BadArticle as error:
@@ -182,13 +168,12 @@ def _receive_standard(request: Request, site: Site, name: str, now: datetime, de
     body |= {"action": event.action}
     body |= {"unknown_fields": unknown} if unknown else {}
     warnings = warnings_of(event, site, now, {field: document["data"].get(field) for field in unknown})
-    return Answer(200, body | ({"warnings": warnings} if warnings else {}), [names_of(event)])
+    return Answer(200, body | ({"warnings": warnings} if warnings else {}), [event.named])
 
 
 def _receive_adapted(request: Request, site: Site, name: str, now: datetime) -> Answer:
-    """Reads and queues a CMS's delivery by its mapping. Raises _Refused."""
-    from stoppress.cms.envelopes import BadDelivery  # a site with `standard` needs no engine
-    from stoppress.receive.queueing import report_of, take_delivery
+    """Read and queues a CMS's delivery by its mapping. Raises _Refused."""
+    from stoppress.receive.queueing import report_of, take_delivery  # a site with `standard` needs no engine
     from stoppress.receive.refused import send
 
     try:
@@ -212,7 +197,7 @@ def _receive_adapted(request: Request, site: Site, name: str, now: datetime) -> 
 def _report_refusal(
     site: Site, name: str, now: datetime, delivery: str | None, outcome: "Outcome", reason: str, document: Any
 ) -> list[dict[str, str]]:
-    """Reports a delivery that was refused or ignored. Returns the names of its article."""
+    """Report a delivery that was refused or ignored. Returns the names of its article."""
     from stoppress.aws.refusals import Refusal, Report  # only a refusal needs them
     from stoppress.receive.refused import named_in, send
 
@@ -224,20 +209,3 @@ def _report_refusal(
 
 def _refuse_article(error: BadArticle, document: Any) -> _Refused:
     return _Refused(400, str(error), errors=error.errors, document=document)
-
-
-def _read_json(request: Request) -> Any:
-    """The document of a delivery in our own contract. Raises _Refused."""
-    try:
-        text = utf8(request.body)
-    except ValueError as error:
-        raise _Refused(400, str(error)) from None
-    try:
-        return json.loads(text)
-    except RecursionError:
-        raise _Refused(400, "the body is nested too deeply") from None
-    except json.JSONDecodeError as error:
-        reason = not_json(request.headers.get("content-type", ""))
-        raise _Refused(400, reason or f"the body is not JSON: {error}") from None
-    except ValueError:  # Python converts no number of more than 4,300 digits
-        raise _Refused(400, "the body has a number of thousands of digits in it") from None

@@ -13,7 +13,7 @@ from stoppress.aws.items import file_pk, places_pk, read_news, read_series, seri
 from stoppress.aws.queues import RewriteRequest
 from stoppress.model import file_names
 from stoppress.model.entries import NewsEntry
-from stoppress.model.file_headers import headers
+from stoppress.model.file_names import headers
 from stoppress.model.news_window import select_news
 from stoppress.model.site import Site
 from stoppress.rewrite.attempt import Attempt

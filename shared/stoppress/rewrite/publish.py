@@ -12,8 +12,7 @@ from stoppress.aws import bucket, due, queues, table
 from stoppress.aws.bucket import Overtaken
 from stoppress.aws.items import mark_item
 from stoppress.model.entries import Mark
-from stoppress.model.file_headers import headers
-from stoppress.model.file_names import INDEX_FILE, ROBOTS_FILE, is_news, permanent_files
+from stoppress.model.file_names import INDEX_FILE, ROBOTS_FILE, headers, is_news, permanent_files
 from stoppress.model.news_window import window_end
 from stoppress.model.site import Site
 from stoppress.primitives.instants import exact

@@ -7,7 +7,8 @@ from typing import Any
 from stoppress.feeds.hubs import can_be_trusted
 from stoppress.feeds.schedule import WRITTEN_EVERY, FeedState, interval_of, pace_of
 from stoppress.feeds.subscription import Subscription
-from stoppress.model.site import Feed, Site
+from stoppress.model.site import Site
+from stoppress.model.site_sources import Feed
 
 # poll_feeds may leave the instant of the next poll unwritten for WRITTEN_EVERY. Five minutes more let some runs be late.
 OVERDUE_AFTER = WRITTEN_EVERY + timedelta(minutes=5)

@@ -19,7 +19,8 @@ from stoppress.feeds.schedule import FeedState
 from stoppress.feeds.subscription import Subscription
 from stoppress.model.entries import Mark, NewsEntry
 from stoppress.model.file_names import INDEX_FILE
-from stoppress.model.site import UNKNOWN_SITE, Site, secret_path
+from stoppress.model.site import UNKNOWN_SITE, Site
+from stoppress.model.site_sources import secret_path
 from stoppress.notify.state import (
     CONSOLE,
     ENGINE,

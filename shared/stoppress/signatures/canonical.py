@@ -11,8 +11,17 @@ from urllib.parse import quote, unquote
 
 from stoppress.model.http_request import Request
 from stoppress.model.signature_schemes import PRESETS
-from stoppress.signatures import parametric
-from stoppress.signatures.verify import BadSignature, Verifier, any_equal, check_time, header_bytes, header_of
+from stoppress.signatures.verify import (
+    BadSignature,
+    Verifier,
+    any_equal,
+    check_time,
+    header_bytes,
+    header_of,
+    keys,
+    read,
+    sign,
+)
 
 CONTENTFUL = "x-contentful-signature"
 CONTENTFUL_HEADERS = "x-contentful-signed-headers"
@@ -52,7 +61,7 @@ def contentful(request: Request, secrets: list[str], now: datetime, tolerance: t
 
 
 def contentful_messages(request: Request, names: Iterable[str]) -> list[bytes]:
-    """The texts that Contentful may have signed for a request, with the headers of these names.
+    """Return the texts that Contentful may have signed for a request, with the headers of these names.
 
     There are several because a gateway may have decoded the path that Contentful encoded, or the reverse.
     """
@@ -69,7 +78,7 @@ def contentful_messages(request: Request, names: Iterable[str]) -> list[bytes]:
 
 
 def _encode(path: str, query: str) -> bytes:
-    """Encodes the query, then path and query together, as Contentful does. A second ? ends the query."""
+    """Encode the query, then path and query together, as Contentful does. A second ? ends the query."""
     search = quote(query.partition("?")[0], safe=_URI_MARKS, errors="surrogatepass")
     whole = f"{path}?{search}" if search else path
     return quote(whole, safe=_URI_MARKS + _URI_RESERVED, errors="surrogatepass").encode()
@@ -89,12 +98,12 @@ def hygraph(request: Request, secrets: list[str], now: datetime, tolerance: time
 
 
 def hygraph_signature(secret: str, message: bytes) -> str:
-    """The signature in the form of Hygraph's header."""
+    """Return the signature in the form of Hygraph's header."""
     return base64.b64encode(hmac.new(header_bytes(secret), message, hashlib.sha256).digest()).decode()
 
 
 def hygraph_messages(body: bytes, environment: str, timestamp_ms: int) -> list[bytes]:
-    """The two texts that Hygraph may have signed: its own library also escapes &, < and >."""
+    """Return the two texts that Hygraph may have signed: its own library also escapes &, < and >."""
     text = body.decode(errors="replace")
     envelope = {"Body": text, "EnvironmentName": environment, "TimeStamp": timestamp_ms}
     plain = json.dumps(envelope, ensure_ascii=False, separators=(",", ":"))
@@ -105,10 +114,9 @@ def hygraph_messages(body: bytes, environment: str, timestamp_ms: int) -> list[b
 def kontent(request: Request, secrets: list[str], now: datetime, tolerance: timedelta) -> None:
     """Kontent.ai's scheme: it signs the body, with line ends as sent or as its library changes them. Raises BadSignature."""
     preset = PRESETS["kontent"]
-    body, given = parametric.read(preset, request, now, tolerance)
+    body, given = read(preset, request, now, tolerance)
     spellings = dict.fromkeys((body, _LINE_ENDS.sub(b"\r\n", body)))
-    keys = parametric.keys(preset, secrets)
-    expected = [parametric.sign(preset, key, spelling) for key in keys for spelling in spellings]
+    expected = [sign(preset, key, spelling) for key in keys(preset, secrets) for spelling in spellings]
     if not any_equal(expected, given):
         raise BadSignature(f"{preset.header} does not match: {preset.how}")
 

@@ -63,7 +63,7 @@ def _credentials(request: Request, scheme: str) -> list[str]:
 
 
 def _parameter(request: Request, name: str) -> list[str]:
-    """The value of a query parameter, decoded with + as itself and with + as a space.
+    """Return the value of a query parameter, decoded with + as itself and with + as a space.
 
     People paste a secret with a + into a URL without escaping it. The list is empty if the parameter is missing or
     repeated: nothing says which of two counts.

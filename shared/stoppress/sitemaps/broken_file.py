@@ -2,9 +2,8 @@
 
 from pyexpat import ErrorString, ExpatError, ParserCreate
 
-from stoppress.model.file_names import ROBOTS_FILE
-from stoppress.model.limits import BYTES_MAX, NEWS_ENTRIES_MAX, URLS_MAX
-from stoppress.model.namespaces import IMAGE, NEWS, SITEMAP, VIDEO, XHTML
+from stoppress.model.file_names import IMAGE, NEWS, ROBOTS_FILE, SITEMAP, VIDEO, XHTML
+from stoppress.model.places import BYTES_MAX, NEWS_ENTRIES_MAX, URLS_MAX
 from stoppress.sitemaps.render import Rendered
 
 SHOWN_CHARACTERS_MAX = 100

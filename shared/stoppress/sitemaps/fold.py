@@ -11,8 +11,8 @@ from operator import itemgetter
 
 from stoppress.model.entries import GeneralEntry, Mark, NewsEntry
 from stoppress.model.file_names import permanent_files
-from stoppress.model.limits import INDEX_ENTRIES_MAX, NEWS_ENTRIES_MAX, URLS_MAX
 from stoppress.model.news_window import lists_in_news, window_start
+from stoppress.model.places import INDEX_ENTRIES_MAX, NEWS_ENTRIES_MAX, URLS_MAX
 from stoppress.model.site import Site
 from stoppress.primitives.instants import iso
 from stoppress.primitives.urls import identity

@@ -7,8 +7,8 @@ from contextlib import suppress
 from datetime import UTC, datetime
 
 from stoppress.model.entries import NewsEntry
-from stoppress.model.limits import BYTES_MAX, URLS_MAX, FileTooLarge
-from stoppress.model.namespaces import ATOM
+from stoppress.model.file_names import ATOM
+from stoppress.model.places import BYTES_MAX, URLS_MAX, FileTooLarge
 from stoppress.model.site import Site
 from stoppress.primitives.instants import iso
 from stoppress.primitives.text import escaped

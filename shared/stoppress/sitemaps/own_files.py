@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from html import unescape
 from urllib.parse import urlsplit
 
-from stoppress.model.file_names import WRITTEN
-from stoppress.model.namespaces import ATOM
+from stoppress.model.file_names import ATOM, WRITTEN
 from stoppress.model.site import Site
 from stoppress.primitives.urls import host_of
 from stoppress.sitemaps import render

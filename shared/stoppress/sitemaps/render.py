@@ -12,10 +12,9 @@ from itertools import islice
 from operator import attrgetter
 
 from stoppress.model.entries import GeneralEntry, Mark, NewsEntry
-from stoppress.model.file_names import permanent_files
-from stoppress.model.limits import BYTES_MAX, INDEX_ENTRIES_MAX, NEWS_ENTRIES_MAX, URLS_MAX, FileTooLarge
-from stoppress.model.namespaces import IMAGE, NEWS, SITEMAP, VIDEO, XHTML
+from stoppress.model.file_names import IMAGE, NEWS, SITEMAP, VIDEO, XHTML, permanent_files
 from stoppress.model.news_window import select_news
+from stoppress.model.places import BYTES_MAX, INDEX_ENTRIES_MAX, NEWS_ENTRIES_MAX, URLS_MAX, FileTooLarge
 from stoppress.model.rules import excluding_rule
 from stoppress.model.site import Site
 from stoppress.primitives.urls import identity, key_of

@@ -14,7 +14,7 @@ from stoppress.cms.mapping import Listing
 from stoppress.http import client
 from stoppress.http.client import Response
 from stoppress.http.errors import Refused, TooLarge, TooSlow
-from stoppress.model.listed import ListingError, Page
+from stoppress.model.event import ListingError, Page
 from stoppress.primitives.deadline import Deadline
 from tests.support.apis import HOST, Api, Contentful, Ghost, Sanity, Strapi, WordPress, reply
 from tests.support.listings import DAY, pages, problems, query, slugs, stories

@@ -10,7 +10,7 @@ import pytest
 from stoppress.aws import refusals, site_versions, table
 from stoppress.model.event import ArticleEvent, from_message
 from stoppress.record import article as recording
-from stoppress.record.article import REPORT_KEPT, MessageOutcome, record
+from stoppress.record.article import MessageOutcome, record
 from stoppress.record.message import Message
 from stoppress_cli.local.gateway import Request
 from stoppress_cli.scenario import signing
@@ -126,33 +126,6 @@ def test_an_incomplete_one_is_answered_200_and_kept_in_quarantine_with_what_was_
     assert "ferry" in json.loads(json.loads(kept["event"])["item"])["post"]["current"]["slug"]
 
 
-def test_what_was_dropped_is_said_and_the_article_stands(behind: Doors) -> None:
-    status, reply = ghost(behind, CURRENT | {"feature_image": 7})
-    assert (status, reply["status"]) == (200, "queued")
-    assert reply["dropped"] == ["images: 7 is no URL: give one, as a text"]
-    [outcome] = recorded(behind)
-    assert outcome.outcome == "listed"
-
-
-def test_what_changes_no_page_is_ignored_with_its_reason_and_nothing_is_queued(behind: Doors) -> None:
-    assert post(behind, "ghost", "ghost", {"page": {"current": {}}}) == (
-        200,
-        {"status": "ignored", "reason": "a page, not a post"},
-    )
-    assert [outcome.outcome for outcome in recorded(behind)] == [REPORT_KEPT]
-    assert [refusal.reason for _, refusal in refusals.stored(HOST)] == ["a page, not a post"]
-
-
-def test_several_articles_of_a_delivery_are_one_answer_and_one_call_of_the_queue(behind: Doors) -> None:
-    unusable = {**KONTENT, "data": {"system": {**KONTENT["data"]["system"], "name": ""}}}
-    preview = {**KONTENT, "message": {"action": "created", "delivery_slot": "preview"}}
-    status, reply = post(behind, "kontent", "kontent", {"notifications": [KONTENT, unusable, preview]})
-
-    assert (status, reply["status"]) == (200, "queued")
-    assert [article["status"] for article in reply["articles"]] == ["queued", "incomplete", "ignored"]
-    assert [outcome.outcome for outcome in recorded(behind)] == ["listed", "quarantined", REPORT_KEPT]
-
-
 def test_an_article_of_another_host_of_the_stack_is_queued_for_that_site(behind: Doors) -> None:
     source = {"adapter": "ghost", "secret": "shared/cms"}
     behind.secret("webhooks/shared/cms", SECRET)
@@ -164,12 +137,6 @@ def test_an_article_of_another_host_of_the_stack_is_queued_for_that_site(behind:
     behind.site("blog.example.com", sources={"ghost": source | {"secret": "theirs"}})
     _, reply = ghost(behind, CURRENT | {"url": "https://blog.example.com/ferry/"})
     assert reply["status"] == "incomplete"
-
-
-def test_a_form_is_read_with_its_token_in_the_query(behind: Doors) -> None:
-    form = b"hook=publish_post&ID=42&post_title=Tram&post_status=publish&post_url=https%3A%2F%2Fwww.example.com%2Ftram%2F&post_date=2026-11-20+09%3A00%3A00"
-    status, reply = post(behind, "blog", "query-token", form, {"content-type": "application/x-www-form-urlencoded"})
-    assert (status, reply["status"], reply["id"]) == (200, "queued", "42")
 
 
 def test_another_sites_configuration_that_cannot_be_read_is_our_fault_and_comes_again(behind: Doors) -> None:

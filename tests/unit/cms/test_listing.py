@@ -13,9 +13,8 @@ from stoppress.cms.listing import Answer, Ignored, Position, Query, after_failur
 from stoppress.cms.mapping import Listing, load
 from stoppress.http import client
 from stoppress.model.adapters import names
-from stoppress.model.event import ArticleEvent, digest_of
+from stoppress.model.event import ArticleEvent, Listed, ListingError, Problem, digest_of
 from stoppress.model.http_request import Request
-from stoppress.model.listed import Listed, ListingError, Problem
 from tests.support.apis import APIS, KEY, Api, Contentful, Ghost, Sanity, Storyblok, Strapi, Strapi4, WordPress
 from tests.support.beside import needs_shared
 from tests.support.listings import DAY, events, pages, query, slugs, stories

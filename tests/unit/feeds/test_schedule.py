@@ -19,7 +19,8 @@ from stoppress.feeds.schedule import (
     pace_of,
     turned_over,
 )
-from stoppress.model.site import Feed, Site
+from stoppress.model.site import Site
+from stoppress.model.site_sources import Feed
 
 NOW = datetime(2026, 11, 20, 8, 0, 30, tzinfo=UTC)
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from stoppress.model import places
-from stoppress.model.limits import BYTES_MAX, FRAME_BYTES_MAX, URLS_MAX
-from stoppress.model.places import Place, Series, Used, Want, entries_max_of
+from stoppress.model.places import BYTES_MAX, FRAME_BYTES_MAX, URLS_MAX, Place, Series, Used, Want, entries_max_of
 from stoppress.model.site import PAGES_MAX
 
 ROOM_BYTES = BYTES_MAX - FRAME_BYTES_MAX

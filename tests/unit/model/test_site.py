@@ -8,7 +8,8 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given, strategies as st
 
-from stoppress.model.site import BadConfiguration, Feed, Shards, Site, read_site
+from stoppress.model.site import BadConfiguration, Shards, Site, read_site
+from stoppress.model.site_sources import Feed
 from stoppress.sitemaps.robots import robots_txt
 
 LEAST = {"host": "www.example.com", "publication": "Example News"}

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from stoppress.aws import queues, sites
-from stoppress.aws.clients import client
 from stoppress.aws.refusals import Refusal, Report, read_report
 from stoppress.model.event import ArticleEvent, from_message
 from stoppress.receive import refused as refusing
@@ -145,19 +144,6 @@ def test_headers_are_read_whatever_their_case(behind: Doors) -> None:
     assert answered(behind, event)[0] == 200
 
 
-@pytest.mark.parametrize("kind", ["article.unpublished", "article.deleted"])
-def test_a_removal_needs_its_id_alone(behind: Doors, kind: str) -> None:
-    status, reply = answered(behind, request({"type": kind, "data": {"id": 1042, "url": "nonsense", "title": 7}}))
-    assert (status, reply["action"], reply["id"]) == (200, "remove", "1042")
-    (event,) = queued(behind)
-    assert (event.url, event.title) == (None, "")
-
-
-def test_a_field_that_the_contract_does_not_know_is_named(behind: Doors) -> None:
-    status, reply = answered(behind, request(PUBLISHED | {"data": ARTICLE | {"ttile": "x", "Author": "y"}}))
-    assert (status, reply["unknown_fields"]) == (200, ["Author", "ttile"])
-
-
 def test_an_event_of_another_kind_is_no_error_and_nothing_is_queued(behind: Doors) -> None:
     before = behind.metrics["WebhooksIgnored"]
     status, reply = answered(behind, request({"type": "comment.created", "data": {}}))
@@ -176,11 +162,6 @@ def test_a_misspelt_type_is_refused_with_the_one_that_was_meant_and_leaves_its_t
     assert error == "type: 'article.publish' is not known: did you mean article.published?"
     assert behind.metrics["WebhooksRefused"] == before + 1
     assert (behind.log[-1]["level"], behind.log[-1]["answer"]["error"]) == ("WARNING", error)
-
-
-def test_a_url_under_the_other_scheme_is_listed_under_the_sites(behind: Doors) -> None:
-    answered(behind, request(PUBLISHED | {"data": ARTICLE | {"url": f"http://{HOST}:80/flood?utm_source=x#top"}}))
-    assert [event.url for event in queued(behind)] == [page("flood")]
 
 
 def test_a_wrong_signature_is_counted_for_a_known_source_alone(behind: Doors) -> None:
@@ -219,12 +200,6 @@ def test_half_a_character_in_a_delivery_does_not_lose_its_log_line(behind: Doors
     behind.call("receive_webhook", request({"type": "article.published", "data": ARTICLE | broken | {"title": ""}}))
 
     assert (behind.log[-1]["message"], behind.log[-1]["http_status"]) == ("delivery", 400)
-
-
-def test_every_wrong_field_is_an_error_of_its_own(behind: Doors) -> None:
-    _, reply = answered(behind, request({"type": "article.published", "data": {"id": "", "title": "Flood"}}))
-    assert [error["field"] for error in reply["errors"]] == ["id", "url"]
-    assert reply["error"] == "\n".join(f"{error['field']}: {error['message']}" for error in reply["errors"])
 
 
 def test_a_body_that_is_no_json_is_reported_without_names_and_has_no_errors(behind: Doors) -> None:
@@ -467,18 +442,9 @@ def test_values_from_outside_are_cut_in_the_log(behind: Doors) -> None:
         (None, "the body is not a JSON object"),
         ({}, "type: is missing; give one of article.published"),
         ({"type": 7, "data": {}}, "type: is missing"),
-        ({"type": "article.published", "data": []}, "data: give the object"),
-        ({"type": "article.deleted", "data": {}}, "id: is missing; give the article's id"),
-        (PUBLISHED | {"timestamp": "today"}, "timestamp: 'today' is not an ISO 8601 instant"),
         (PUBLISHED | {"data": {}}, "id: is missing: it has to be given\nurl: is missing: it has to be given\ntitle: is missing: it has to be given"),
-        (PUBLISHED | {"data": ARTICLE | {"id": " "}}, "id: is empty: give the article's id in the CMS"),
-        (PUBLISHED | {"data": ARTICLE | {"url": "/flood"}}, "url: '/flood' is not an absolute http or https URL"),
         (PUBLISHED | {"data": ARTICLE | {"url": "https://other.example.com/a"}}, "url: its host is other.example.com, not www"),
         (PUBLISHED | {"data": ARTICLE | {"url": f"https://{HOST}:8443/a"}}, "url: its host is www.example.com:8443, not"),
-        (PUBLISHED | {"data": ARTICLE | {"published_at": "2026-11-20T07:58:00"}}, "published_at: "),
-        (PUBLISHED | {"data": ARTICLE | {"access": "members"}}, "access: give one of these: 'public'"),
-        (PUBLISHED | {"data": ARTICLE | {"version": -1}}, "version: give an instant"),
-        (PUBLISHED | {"data": ARTICLE | {"canonical_url": "javascript:x"}}, "canonical_url: "),
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_a_body_is_400_with_what_to_change(behind: Doors, body: Any, error: str) -> None:
@@ -487,11 +453,6 @@ def test_what_is_wrong_with_a_body_is_400_with_what_to_change(behind: Doors, bod
 
 def test_a_byte_order_mark_before_the_body_does_no_harm(behind: Doors) -> None:
     assert answered(behind, request(b"\xef\xbb\xbf" + json.dumps(PUBLISHED).encode()))[0] == 200
-
-
-def test_a_body_that_is_not_utf_8_is_400_with_the_byte(behind: Doors) -> None:
-    error = refused(behind, request('{"title": "é"}'.encode("latin-1"), encoded=True), 400)
-    assert error == "the body is not UTF-8: invalid continuation byte at byte 11"
 
 
 @pytest.mark.parametrize("adapter", ["standard", "cloudevents"])
@@ -615,12 +576,6 @@ def test_a_delivery_after_a_call_that_failed_once_is_taken(behind: Doors) -> Non
 def test_a_secret_that_cannot_be_used_is_our_own_fault(behind: Doors, value: str) -> None:
     behind.secret(f"webhooks/{HOST}/cms", value)
     behind.forget_secrets()
-    assert refused(behind, request(), 503) == "this source cannot be verified at the moment: send it again"
-
-
-def test_a_secret_that_was_stored_as_bytes_is_our_own_fault(behind: Doors) -> None:
-    client("secretsmanager").create_secret(Name=f"stoppress/test/webhooks/{HOST}/bytes", SecretBinary=SECRET.encode())
-    behind.site(sources={"cms": {"secret": "bytes"}})
     assert refused(behind, request(), 503) == "this source cannot be verified at the moment: send it again"
 
 

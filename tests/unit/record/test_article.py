@@ -24,7 +24,7 @@ from stoppress.aws.items import (
 )
 from stoppress.aws.refusals import Refusal, Report
 from stoppress.aws.table import Check, Conflict, Delete, Put
-from stoppress.cms.contract import KEYWORDS_MAX
+from stoppress.cms.contract_fields import KEYWORDS_MAX
 from stoppress.model.article import Article
 from stoppress.model.event import ID_BYTES_MAX, ArticleEvent, to_message
 from stoppress.model.news_window import NEWS_WINDOW

@@ -10,7 +10,7 @@ from stoppress.aws.bucket import Overtaken
 from stoppress.aws.clients import client
 from stoppress.aws.items import file_pk
 from stoppress.aws.queues import RewriteRequest, read_rewrite
-from stoppress.model.file_headers import content_type
+from stoppress.model.file_names import content_type
 from stoppress.primitives.instants import exact
 from stoppress.rewrite.sitemaps import rewrite, rewrite_all
 from tests.support import doors

@@ -11,7 +11,7 @@ from stoppress.aws.clients import client
 from stoppress.aws.items import general_item
 from stoppress.aws.queues import RewriteRequest
 from stoppress.model.entries import GeneralEntry
-from stoppress.model.file_headers import headers
+from stoppress.model.file_names import headers
 from stoppress.primitives.urls import key_of
 from stoppress.rewrite import render
 from stoppress.rewrite.batch import changed_entry

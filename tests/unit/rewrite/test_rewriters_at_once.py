@@ -21,7 +21,8 @@ from stoppress.aws.queues import RewriteRequest
 from stoppress.aws.table import Busy, Conflict
 from stoppress.model.entries import GeneralEntry
 from stoppress.model.file_names import INDEX_FILE
-from stoppress.model.site import Outputs, Site
+from stoppress.model.site import Site
+from stoppress.model.site_outputs import Outputs
 from stoppress.rewrite import attempt, output_formats, publish, render, retire, sitemaps
 from stoppress.rewrite.sitemaps import rewrite_all
 from stoppress.sitemaps.other_forms import compressed, text_sitemap

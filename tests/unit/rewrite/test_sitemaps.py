@@ -9,8 +9,7 @@ from stoppress.aws.clients import client
 from stoppress.aws.items import general_item, news_item, read_mark
 from stoppress.aws.queues import RewriteRequest, read_rewrite
 from stoppress.model.entries import GeneralEntry, NewsEntry
-from stoppress.model.limits import FileTooLarge
-from stoppress.model.places import Place
+from stoppress.model.places import FileTooLarge, Place
 from stoppress.primitives.instants import exact
 from stoppress.rewrite.sitemaps import hand_over, rewrite, rewrite_all
 from stoppress.sitemaps import render

@@ -10,7 +10,8 @@ import pytest
 from stoppress.aws.sites import BadSite
 from stoppress.feeds.schedule import FeedState
 from stoppress.model.entries import Mark, NewsEntry
-from stoppress.model.site import Feed, Site
+from stoppress.model.site import Site
+from stoppress.model.site_sources import Feed
 from stoppress.notify.state import SubmittedSitemap
 from stoppress.show.feed import OVERDUE_AFTER, FeedStatus
 from stoppress.show.read_site import Alarm, Quarantine, Queue, SiteFacts, StackFacts, Unknown

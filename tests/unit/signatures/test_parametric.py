@@ -65,21 +65,21 @@ def test_a_key_in_hex_is_the_bytes_that_it_encodes() -> None:
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({"header": ""}, "header is missing"),
-        ({"headers": "x"}, "headers is not known; it takes digest, encoding, "),
-        ({"digest": "md5"}, "digest: give one of sha1, sha256"),
-        ({"encoding": "hexadecimal"}, "encoding: give one of hex, base64, base64url"),
-        ({"unit": "minutes"}, "unit: give one of s, ms"),
-        ({"key": "base32"}, "key: give one of text, base64, hex"),
-        ({"separator": ";"}, "separator: give a space, a comma"),
+        ({"header": ""}, "header: is empty: give it"),
+        ({"headers": "x"}, "headers: is not known here"),
+        ({"digest": "md5"}, "digest: give one of these: 'sha1'"),
+        ({"encoding": "hexadecimal"}, "encoding: give one of these: 'hex'"),
+        ({"unit": "minutes"}, "unit: give one of these: 's'"),
+        ({"key": "base32"}, "key: give one of these: 'text'"),
+        ({"separator": ";"}, "separator: give one of these"),
         ({"signed": "{x-nonce}"}, r"the template has no \{body\}"),
         ({"signed": "{t}{body}"}, r"\{t\} needs a time"),
-        ({"prefix": 7}, "prefix is no text"),
-        ({"header": None}, "header is no text"),
+        ({"prefix": 7}, "prefix: give it as a text"),
+        ({"header": None}, "header: give it as a text"),
     ],
 )
 def test_a_table_that_cannot_be_used_lets_nobody_in_and_says_why(changed: dict[str, Any], words: str) -> None:
-    with pytest.raises(BadScheme, match=f"signature: .*{words}"):
+    with pytest.raises(BadScheme, match=words):
         verify(OURS | changed, newsroom(), [SECRET], MORNING)
 
 
@@ -189,21 +189,13 @@ def test_a_source_of_our_own_contract_loads_no_other_scheme() -> None:
     code = (
         "import sys; from datetime import datetime, UTC; from stoppress.signatures.verify import *\n"
         "try: verify('standard', Request({}, b''), ['whsec_AAAA'], datetime.now(UTC))\n"
-        "except BadSignature: print(*(name for name in sys.modules if name.startswith('stoppress')))"
+        "except BadSignature: print(*sys.modules)"
     )
     loaded = subprocess.run(  # noqa: S603 - this interpreter, and what stands above
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT / "shared"
     ).stdout.split()
 
-    assert sorted(loaded) == [
-        "stoppress",
-        "stoppress.model",
-        "stoppress.model.http_request",
-        "stoppress.model.signature_schemes",
-        "stoppress.signatures",
-        "stoppress.signatures.parametric",
-        "stoppress.signatures.verify",
-    ]
+    assert not {"stoppress.signatures.canonical", "stoppress.signatures.tokens"} & set(loaded)
 
 
 def test_a_mapping_file_may_describe_how_its_cms_signs(tmp_path: Path) -> None:

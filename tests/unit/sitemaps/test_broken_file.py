@@ -6,8 +6,8 @@ import pytest
 
 from stoppress.model.alternates import Alternate
 from stoppress.model.entries import GeneralEntry, Mark, NewsEntry
-from stoppress.model.limits import BYTES_MAX
 from stoppress.model.media import Video
+from stoppress.model.places import BYTES_MAX
 from stoppress.sitemaps.broken_file import BrokenFile, assert_valid
 from stoppress.sitemaps.fold import fold_general
 from stoppress.sitemaps.render import Rendered, render_general, render_index, render_news

@@ -15,7 +15,7 @@ from hypothesis import given, settings, strategies as st
 from lxml import etree
 
 from stoppress.model.entries import GeneralEntry, NewsEntry
-from stoppress.model.limits import FileTooLarge
+from stoppress.model.places import FileTooLarge
 from stoppress.model.site import Edition, Site
 from stoppress.primitives.instants import iso
 from stoppress.primitives.text import clean

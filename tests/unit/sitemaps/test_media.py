@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 from lxml import etree
 from pydantic import TypeAdapter
 
-from stoppress.model import alternates as alternates_module, media_values, namespaces
+from stoppress.model import alternates as alternates_module, file_names, media_values
 from stoppress.model.alternates import ALTERNATES_MAX, Alternate, hreflang, read_alternates
 from stoppress.model.media import Video, read_images, read_videos, video_json
 from stoppress.primitives.languages import COUNTRIES
@@ -52,13 +52,13 @@ WHOLE = Video(
 
 def video(**raw: Any) -> tuple[Video | None, list[str]]:
     """The video that REQUIRED makes with these values, and the reasons."""
-    videos, reasons = read_videos([REQUIRED | raw], PAGE, PAGE)
+    videos, reasons = read_videos([REQUIRED | raw], PAGE)
     return (videos[0] if videos else None), reasons
 
 
 def root(tags: str) -> Any:
     """The tags, parsed."""
-    declared = f'xmlns:image="{namespaces.IMAGE}" xmlns:video="{namespaces.VIDEO}" xmlns:xhtml="{namespaces.XHTML}"'
+    declared = f'xmlns:image="{file_names.IMAGE}" xmlns:video="{file_names.VIDEO}" xmlns:xhtml="{file_names.XHTML}"'
     sitemap = "http://www.sitemaps.org/schemas/sitemap/0.9"
     return etree.fromstring(f'<urlset xmlns="{sitemap}" {declared}><url><loc>{PAGE}</loc>{tags}</url></urlset>')
 
@@ -156,7 +156,7 @@ def test_images_are_read_and_each_broken_one_is_named(raw: object, urls: list[st
 
 def test_a_single_one_needs_no_list() -> None:
     assert read_images("/1.jpg", PAGE) == read_images({"url": "/1.jpg"}, PAGE) == ((page("1.jpg"),), [])
-    assert read_videos(REQUIRED, PAGE, PAGE) == ((VIDEO,), [])
+    assert read_videos(REQUIRED, PAGE) == ((VIDEO,), [])
     assert read_alternates({"hreflang": "fr", "href": "/fr"}, PAGE) == ((Alternate("fr", page("fr")),), [])
 
 
@@ -186,7 +186,7 @@ def test_a_whole_video_is_read_in_the_words_of_the_tags() -> None:
         "allow_embed": "yes",
     }
 
-    assert read_videos([raw], PAGE, PAGE) == ((WHOLE,), [])
+    assert read_videos([raw], PAGE) == ((WHOLE,), [])
 
 
 @pytest.mark.parametrize(
@@ -343,7 +343,7 @@ def test_a_long_text_is_cut_between_words(name: str, characters_max: int, value:
     ],
 )  # fmt: skip
 def test_videos_are_read_and_what_is_left_out_is_named(raw: object, read: list[Video], reasons: list[str]) -> None:
-    videos, given = read_videos(raw, PAGE, page("listed"))
+    videos, given = read_videos(raw, page("listed"))
 
     assert list(videos) == read
     assert len(given) == len(reasons)
@@ -537,7 +537,7 @@ VIDEOS = st.fixed_dictionaries(
 @given(ANY_JSON | st.lists(VIDEOS, max_size=3), st.integers(0, 3_000))
 def test_whatever_is_sent_nothing_breaks_and_what_is_kept_is_good(raw: Any, size_bytes_max: int) -> None:
     images, bad_images = read_images(raw, PAGE)
-    videos, bad_videos = read_videos(raw, PAGE, PAGE)
+    videos, bad_videos = read_videos(raw, PAGE)
     versions, bad_versions = read_alternates(raw, PAGE)
     kept_images, kept_videos, kept_versions, too_much = fit(images, videos, versions, size_bytes_max)
     tags = alternate_tags(kept_versions) + image_tags(kept_images) + video_tags(kept_videos)
@@ -558,4 +558,4 @@ def test_whatever_is_sent_nothing_breaks_and_what_is_kept_is_good(raw: Any, size
 @given(VIDEOS)
 def test_whatever_is_said_of_a_video_its_tags_are_valid_by_the_official_schema(raw: Any) -> None:
     schema = etree.XMLSchema(etree.parse(SHARED / "schemas/all.xsd"))
-    assert schema.validate(root(video_tags(read_videos([raw], PAGE, PAGE)[0]))), schema.error_log
+    assert schema.validate(root(video_tags(read_videos([raw], PAGE)[0]))), schema.error_log

@@ -16,7 +16,8 @@ from stoppress.model.event import ArticleEvent, from_message, to_message
 from stoppress.model.file_names import NEWS_FILE
 from stoppress.model.media_values import DESCRIPTION_MAX, DURATION_S_MAX, TITLE_MAX, UPLOADER_MAX
 from stoppress.model.places import Place
-from stoppress.model.site import Site, Source as SiteSource
+from stoppress.model.site import Site
+from stoppress.model.site_sources import Source as SiteSource
 from stoppress.sitemaps.broken_file import assert_valid
 from stoppress.sitemaps.render import Rendered, render_general, render_news
 from stoppress_cli.check import checker

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, strategies as st
 from lxml import etree
 
-from stoppress.model import limits
+from stoppress.model import places as limits
 from stoppress.model.alternates import Alternate
 from stoppress.model.entries import GeneralEntry, Mark, NewsEntry
-from stoppress.model.file_names import NEWS_FILE, file_name
-from stoppress.model.limits import FileTooLarge
+from stoppress.model.file_names import NEWS_FILE, file_name, shard_series
 from stoppress.model.news_window import NEWS_WINDOW
-from stoppress.model.shards import shard_series
-from stoppress.model.site import Outputs, Page, Shards, Site
+from stoppress.model.places import FileTooLarge
+from stoppress.model.site import Page, Shards, Site
+from stoppress.model.site_outputs import Outputs
 from stoppress.primitives.text import clean
 from stoppress.sitemaps import render
 from stoppress.sitemaps.render import (

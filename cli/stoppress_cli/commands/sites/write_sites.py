@@ -15,8 +15,9 @@ from botocore.exceptions import BotoCoreError, ClientError
 from stoppress.aws import bucket, site_versions, sites
 from stoppress.aws.clients import client
 from stoppress.aws.site_versions import Replaced, Version, same_document
-from stoppress.model.limits import FileTooLarge
-from stoppress.model.site import HOST, SHARED_SECRETS, BadConfiguration, Site, secret_path
+from stoppress.model.places import FileTooLarge
+from stoppress.model.site import HOST, BadConfiguration, Site
+from stoppress.model.site_sources import SHARED_SECRETS, secret_path
 from stoppress.rewrite.predict import FileChange, predict
 from stoppress.sitemaps.broken_file import BrokenFile
 from stoppress_cli.commands.secrets import full_name

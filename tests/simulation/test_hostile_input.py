@@ -18,6 +18,7 @@ from stoppress.feeds.documents import FeedError, read_document
 from stoppress.feeds.events import to_events
 from stoppress.feeds.parse import read
 from stoppress.feeds.schedule import FeedState, after_failure, pace_of
+from stoppress.http.client import retry_after
 from stoppress.model.event import from_message, to_message
 from stoppress.model.http_request import Request
 from stoppress.model.site import BadConfiguration, Site, read_site
@@ -91,9 +92,10 @@ def test_a_feed_is_read_or_is_a_feed_error_and_what_is_read_can_be_sent(body: by
 
 
 @given(st.integers(200, 599), ANY_TEXT)
-def test_whatever_a_server_asks_for_its_feed_is_asked_again_within_a_day(status: int, retry_after: str) -> None:
+def test_whatever_a_server_asks_for_its_feed_is_asked_again_within_a_day(status: int, header: str) -> None:
     pace = pace_of(Feed(url=f"https://{HOST}/rss.xml"), SITE)
-    after = after_failure(FeedState(), MORNING, pace, str(status), retry_after=retry_after)
+    pause = retry_after({"retry-after": header}, MORNING)
+    after = after_failure(FeedState(), MORNING, pace, str(status), pause=pause)
 
     assert after.next_poll_at
     assert after.next_poll_at <= MORNING + timedelta(days=1)

@@ -76,7 +76,8 @@ def fetch_patiently(
             reason = str(error)
         else:
             reason = f"the server answers {response.status}"
-            server_s = client.retry_after_s(response.headers.get("retry-after", ""), datetime.now(UTC))
+            server_wait = client.retry_after(response.headers, datetime.now(UTC))
+            server_s = server_wait.total_seconds() if server_wait is not None else None
             if server_s is not None and server_s > RETRY_AFTER_MAX_S:
                 raise ListingError(f"{reason} and asks to wait {server_s:,.0f} seconds: list again after that")
             wait_s = server_s if planned_s and server_s is not None else planned_s

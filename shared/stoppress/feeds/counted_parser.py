@@ -17,6 +17,8 @@ from stoppress.feeds.documents import FeedError
 # most steps takes 18,483.
 STEPS_MAX = 20_000_000
 
+_OF_AN_ITEM = {"title", "link", "guid", "pubdate"}
+
 
 class _Counted:
     """A feedparser class that counts its steps."""
@@ -46,6 +48,26 @@ class _Counted:
 
 
 class _Strict(_Counted, StrictFeedParser):  # type: ignore[misc]
+    """The parser of well-formed feeds. It ignores titles, links, guids and dates that are not direct children of their item.
+
+    They belong to an image, a related story or an author, and feedparser would take them for the item's own. aktuality.sk has
+    an `<image>` with a title and a link in each item.
+    """
+
+    level = 0  # of the next element below its item: 1 for a direct child, 0 outside items
+
+    def unknown_starttag(self, tag: str, attrs: list[tuple[str, str]]) -> None:
+        super().unknown_starttag(self._own_name(tag), attrs)
+        if self.level or tag == "item":
+            self.level += 1
+
+    def unknown_endtag(self, tag: str) -> None:
+        self.level = max(self.level - 1, 0)
+        super().unknown_endtag(self._own_name(tag))
+
+    def _own_name(self, tag: str) -> str:
+        return "nested" if self.level > 1 and tag in _OF_AN_ITEM else tag
+
     def startElementNS(self, name: Any, qname: Any, attrs: Any) -> None:  # noqa: N802 - SAX
         # The value of each attribute is searched among all of the tag.
         self.count(len(attrs) ** 2)

@@ -13,8 +13,6 @@ from html import escape
 from html.entities import html5
 from itertools import accumulate, pairwise
 
-from stoppress.feeds.nested import without_nested
-
 # How far into the text the root element may begin. The warnings of a server before it are short.
 PROLOG_CHARACTERS_MAX = 65_536
 
@@ -58,6 +56,9 @@ _FEED_ITEMS = "(?:item|entry)"
 SITEMAPS = {"urlset", "sitemapindex"}
 _ITEM_END = re.compile(r"</(?:[\w.-]+:)?(?:item|entry|url|sitemap)\s*>", re.IGNORECASE)
 _ONLY_ENDS = re.compile(r"\s*(?:</[^<>]*>\s*)*")
+
+_CDATA = re.compile(r"(<!\[CDATA\[(?s:.*?)\]\]>)")
+_COMMENT_OR_CDATA = re.compile(r"(<!--(?s:.*?)(?:-->|\Z)|<!\[CDATA\[(?s:.*?)(?:\]\]>|\Z))")
 
 # Characters that XML 1.0 (production Char) forbids, directly and as references. Mends control characters in texts
 # (infinitediaries.net in miniflux's issue 52, Stack Overflow in FeedReader's pull request 26).
@@ -165,11 +166,8 @@ def _as_far_as_complete(text: str, tag: str, name: str) -> Document:
 
 def has_items(document: Document) -> bool:
     """Whether the document has the end of an item or entry outside comments and CDATA."""
-    text = document.text
-    for start, end in (("<!--", "-->"), ("<![CDATA[", "]]>")):
-        before, *pieces = text.split(start)
-        text = before + "".join(piece.partition(end)[2] for piece in pieces)
-    return re.search(rf"</(?:[\w.-]+:)?{_FEED_ITEMS}\s*>", text, re.IGNORECASE) is not None
+    marked_up = "".join(_COMMENT_OR_CDATA.split(document.text)[::2])
+    return re.search(rf"</(?:[\w.-]+:)?{_FEED_ITEMS}\s*>", marked_up, re.IGNORECASE) is not None
 
 
 def _root(text: str) -> re.Match[str] | None:
@@ -196,11 +194,14 @@ def _fitting(text: str, items: list[int]) -> int:
 
 def _tags(text: str) -> int:
     """The number of tags outside CDATA. A start and an end count as two."""
-    count, position = 0, 0
-    while (start := text.find("<![CDATA[", position)) >= 0 and (end := text.find("]]>", start)) >= 0:
-        count += text.count("<", position, start)
-        position = end
-    return count + text.count("<", position)
+    return sum(piece.count("<") for piece in _split_at_cdata(text)[::2])
+
+
+def _split_at_cdata(text: str) -> list[str]:
+    """Split a text into pieces outside CDATA (even numbers) and sections of CDATA. A section without an end is no section."""
+    last_end = text.rfind("]]>") + 3  # up to here each section has an end, so that the search for it is short
+    pieces = _CDATA.split(text[:last_end])
+    return [*pieces[:-1], pieces[-1] + text[last_end:]]
 
 
 def _closed(text: str, root: str) -> str:
@@ -257,7 +258,6 @@ def _mended(text: str) -> str:
     text = _TAG_OF_A_LINK_WITH_TEXT.sub("<link>", _EMPTY_LINK.sub("", text))
     text = _ROOT_WITH_NAMESPACE.sub(r"\1\2", _TRUE_PERMALINK.sub(r"\1true", text), count=1)
     text = _EMPTY_ITEM.sub("", text)
-    text = without_nested(text)
     if text.count("&") > REFERENCES_MAX:
         raise FeedError(f"the feed has more than {REFERENCES_MAX:,} ampersands")
     return with_references(text)
@@ -265,11 +265,8 @@ def _mended(text: str) -> str:
 
 def with_references(text: str) -> str:
     """Escape bare ampersands outside CDATA, and replace the entities of HTML that XML does not know."""
-    pieces, position = [], 0
-    while (start := text.find("<![CDATA[", position)) >= 0 and (end := text.find("]]>", start)) >= 0:
-        pieces += [_AMPERSAND.sub(_reference, text[position:start]), text[start : end + 3]]
-        position = end + 3
-    pieces.append(_AMPERSAND.sub(_reference, text[position:]))
+    pieces = _split_at_cdata(text)
+    pieces[::2] = [_AMPERSAND.sub(_reference, piece) for piece in pieces[::2]]
     return "".join(pieces)
 
 

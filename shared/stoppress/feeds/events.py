@@ -38,14 +38,16 @@ def judged(reading: Reading, site: Site, now: datetime, shared: Collection[str] 
     the first counts, because feeds list the newest entry first. A tombstone counts if it is newer than its entry, or if
     the entry has no date (RFC 6721, 3).
     """
-    verdicts = [_placed(entry, site, feed) for entry in reading.entries]
-    shared = {*shared, *_shared(verdicts)}
+    verdicts = [_place_entry(entry, site, feed) for entry in reading.entries]
+    shared = {*shared, *_hash_shared(verdicts)}
     deleted_at = {_id_of(deletion.guid, feed): deletion.at for deletion in reading.deleted}
     newest: dict[str, int] = {}
     for number, (entry, url) in enumerate((verdict.entry, verdict.url) for verdict in verdicts):
         if url is None:
             continue
-        identity = _id_of(entry.guid, feed) if entry.guid and _short(entry.guid) not in shared else id_within_limit(url)
+        identity = (
+            _id_of(entry.guid, feed) if entry.guid and _guid_hash(entry.guid) not in shared else id_within_limit(url)
+        )
         event = _event(entry, identity, url, site, now)
         gone_at = deleted_at.get(identity) if entry.source == FEED_SOURCE else None
         if gone_at and _changed_at(entry) <= min(gone_at, now).timestamp():
@@ -61,7 +63,7 @@ def judged(reading: Reading, site: Site, now: datetime, shared: Collection[str] 
     return verdicts
 
 
-def _placed(entry: Entry, site: Site, feed: str) -> Judged:
+def _place_entry(entry: Entry, site: Site, feed: str) -> Judged:
     """The entry with its canonical URL, or with the reason why it has none."""
     identity = _id_of(entry.guid, feed) if entry.guid else None
     if entry.url is None:
@@ -75,15 +77,15 @@ def _placed(entry: Entry, site: Site, feed: str) -> Judged:
 def shared_guids(reading: Reading, site: Site) -> tuple[str, ...]:
     """Short hashes of the guids that several pages of a feed share."""
     times = Counter(entry.guid for entry in reading.entries)
-    return _shared([_placed(entry, site, "") for entry in reading.entries if times[entry.guid] > 1])
+    return _hash_shared([_place_entry(entry, site, "") for entry in reading.entries if times[entry.guid] > 1])
 
 
-def _shared(verdicts: list[Judged]) -> tuple[str, ...]:
+def _hash_shared(verdicts: list[Judged]) -> tuple[str, ...]:
     pages_of: dict[str, set[str]] = {}
     for verdict in verdicts:
         if verdict.entry.guid and verdict.url:
             pages_of.setdefault(verdict.entry.guid, set()).add(verdict.url)
-    return tuple(_short(guid) for guid, pages in pages_of.items() if len(pages) > 1)
+    return tuple(_guid_hash(guid) for guid, pages in pages_of.items() if len(pages) > 1)
 
 
 def to_events(
@@ -156,5 +158,5 @@ def id_within_limit(identity: str) -> str:
     return identity if len(encoded) <= ID_BYTES_MAX else f"sha256:{hashlib.sha256(encoded).hexdigest()}"
 
 
-def _short(guid: str) -> str:
+def _guid_hash(guid: str) -> str:
     return hashlib.sha256(guid.encode()).hexdigest()[:16]

@@ -10,12 +10,10 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from urllib.parse import urlsplit
 
-from stoppress.feeds.freshness import STALE_MAX, Freshness
-from stoppress.feeds.hints import Hints
 from stoppress.feeds.subscription import Subscription, fraction
+from stoppress.feeds.timing import STALE_MAX, Freshness, Hints
 from stoppress.model.site import Site
 from stoppress.model.site_sources import Feed
-from stoppress.primitives import dates
 
 BACKOFF_MAX = timedelta(hours=1)
 # The longest wait that a server or a feed can ask for.
@@ -210,12 +208,12 @@ def after_failure(
     reason: str,
     *,
     url: str = "",
-    retry_after: str | None = None,
+    pause: timedelta | None = None,
     gone_by: int | None = None,
 ) -> FeedState:
-    """The state after a failed poll. The wait doubles each time, up to an hour; a longer `Retry-After` has priority.
+    """The state after a failed poll. The wait doubles each time, up to an hour; a longer `pause` has priority.
 
-    `retry_after` is that header's value, seconds or a date. `gone_by` is the configuration's version after a 410. A feed that
+    `pause` is the wait that the server asks for. `gone_by` is the configuration's version after a 410. A feed that
     had moved is polled at its configured URL next, so that a wrong redirect cannot keep it failing.
     """
     failures = state.failures + 1
@@ -223,10 +221,9 @@ def after_failure(
     wait = max(pace.floor, full * (1 - JITTER_MAX * fraction(f"{url}#{failures}")))
     if not pace.own:
         wait = max(wait, min(state.hints.least, PAUSE_MAX))
-    pause = min(_pause(retry_after, now), PAUSE_MAX)
     return replace(
         state,
-        next_poll_at=max(_minute(now) + wait, now + pause),
+        next_poll_at=max(_minute(now) + wait, now + min(pause or timedelta(), PAUSE_MAX)),
         failures=failures,
         failing_since=state.failing_since or now,
         last_error=reason[:500],
@@ -244,14 +241,6 @@ def moved(state: FeedState, requested: str, permanent_url: str | None, configure
     # MOVE_TRUSTED counts from the last time that the configured URL itself redirected.
     is_renewed = requested == configured or target != state.moved_to
     return replace(state, moved_to=target, moved_at=now if is_renewed else state.moved_at)
-
-
-def _pause(retry_after: str | None, now: datetime) -> timedelta:
-    text = (retry_after or "").strip()
-    if text.isascii() and text.isdigit():
-        return timedelta(seconds=min(int(text[:9]), 10**9))
-    until = dates.instant(text, dates.UTC_ZONE)
-    return max(until - now, timedelta()) if until else timedelta()
 
 
 def _whole_minutes(time: timedelta) -> timedelta:

@@ -6,12 +6,11 @@ Time, size and redirects are limited. Only public addresses are requested.
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from http.client import HTTPException
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode, urljoin, urlsplit
@@ -22,6 +21,7 @@ from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionErro
 from stoppress.http import address
 from stoppress.http.body import CHUNK_BYTES, read_body
 from stoppress.http.errors import Refused, TooManyRedirects, TooSlow, Unreachable, reason_of
+from stoppress.primitives import dates
 
 USER_AGENT = "Stoppress/1"
 
@@ -62,17 +62,6 @@ def user_agent(home: str) -> str:
     return f"{USER_AGENT} (sitemap updater; +{home})"
 
 
-def retry_after_s(text: str, now: datetime) -> float | None:
-    """Return the seconds of a Retry-After header, which has a number or a date; None for any other text."""
-    if text.strip().isdecimal():
-        return float(text)
-    try:
-        at = parsedate_to_datetime(text)
-    except ValueError:
-        return None
-    return max(0.0, ((at if at.tzinfo else at.replace(tzinfo=UTC)) - now).total_seconds())
-
-
 def fetch(
     url: str,
     headers: Mapping[str, str] | None = None,
@@ -91,19 +80,11 @@ def fetch(
     A body that the server cut off is returned as far as it came: its text shows whether it is complete.
     """
     deadline = time.monotonic() + (FETCH_SECONDS_MAX if seconds_max is None else seconds_max)
-    permanent_url: str | None = None
-    for hop in range(REDIRECTS_MAX + 1):
-        answer = _send("GET", url, headers or {}, deadline, bytes_max=bytes_max, server=server)
-        location = answer.headers.get("location")
-        if answer.status not in _REDIRECTS or not location or not redirects:
-            return Response(answer.status, answer.headers, answer.body, url, permanent_url)
-        previous, url = url, _target(url, location)
-        if urlsplit(previous).scheme == "https" and urlsplit(url).scheme != "https":
-            raise Refused(f"{previous} redirects from https to {url}")
-        headers = _without_secret(headers or {}, previous, url)
-        if answer.status in _PERMANENT and (hop == 0 or permanent_url == previous):
-            permanent_url = url
-    raise TooManyRedirects(f"more than {REDIRECTS_MAX} redirects, the last one to {url}")
+
+    def send(target: str, allowed: Mapping[str, str]) -> Response:
+        return _send("GET", target, allowed, deadline, bytes_max=bytes_max, server=server)
+
+    return _follow(url, headers or {}, send, _REDIRECTS if redirects else set())
 
 
 def post(url: str, form: Mapping[str, str], headers: Mapping[str, str] | None = None) -> Response:
@@ -124,24 +105,43 @@ def post_body(
     """
     deadline = time.monotonic() + POST_SECONDS_MAX
     of_body = {"Content-Type": content_type} if content_type else {}
-    post_headers: Mapping[str, str] = {**of_body, "Accept": "*/*", **(headers or {})}
-    for _ in range(REDIRECTS_MAX + 1):
-        if urlsplit(url).scheme != "https":
-            raise Refused(f"{url[:200]} is not https, and the request has a secret in it")
-        answer = _send(method, url, post_headers, deadline, body)
+
+    def send(target: str, allowed: Mapping[str, str]) -> Response:
+        if urlsplit(target).scheme != "https":
+            raise Refused(f"{target[:200]} is not https, and the request has a secret in it")
+        return _send(method, target, allowed, deadline, body)
+
+    return _follow(url, {**of_body, "Accept": "*/*", **(headers or {})}, send, _REDIRECTS_OF_POST)
+
+
+def retry_after(headers: Mapping[str, str], now: datetime) -> timedelta | None:
+    """Return the wait that an answer's header `Retry-After` asks for, in seconds or as a date; None without a readable one."""
+    text = headers.get("retry-after", "").strip()
+    if text.isascii() and text.isdigit():
+        return timedelta(seconds=int(text[:9]))
+    until = dates.instant(text, dates.UTC_ZONE)
+    return max(until - now, timedelta()) if until else None
+
+
+def _follow(
+    url: str, headers: Mapping[str, str], send: Callable[[str, Mapping[str, str]], Response], statuses: Collection[int]
+) -> Response:
+    """Send a request, and send it again where redirects with these statuses lead, but never from https to http."""
+    permanent_url: str | None = None
+    for hop in range(REDIRECTS_MAX + 1):
+        answer = send(url, headers)
         location = answer.headers.get("location")
-        if answer.status not in _REDIRECTS_OF_POST or not location:
-            return answer
+        if answer.status not in statuses or not location:
+            return replace(answer, permanent_url=permanent_url)
         previous, url = url, _target(url, location)
-        post_headers = _without_secret(post_headers, previous, url)
+        before, after = urlsplit(previous), urlsplit(url)
+        if before.scheme == "https" and after.scheme != "https":
+            raise Refused(f"{previous} redirects from https to {url}, which is not https")
+        if before[:2] != after[:2]:  # another server
+            headers = {name: value for name, value in headers.items() if name.lower() != "authorization"}
+        if answer.status in _PERMANENT and (hop == 0 or permanent_url == previous):
+            permanent_url = url
     raise TooManyRedirects(f"more than {REDIRECTS_MAX} redirects, the last one to {url}")
-
-
-def _without_secret(headers: Mapping[str, str], previous: str, url: str) -> Mapping[str, str]:
-    """The headers for a redirected request. Another server does not get the header Authorization."""
-    if urlsplit(previous)[:2] == urlsplit(url)[:2]:
-        return headers
-    return {name: value for name, value in headers.items() if name.lower() != "authorization"}
 
 
 def _target(url: str, location: str) -> str:

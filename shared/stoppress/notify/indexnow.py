@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from stoppress.http.client import retry_after_s
+from stoppress.http import client
 
 # indexnow.org/documentation: at most 10,000 URLs in a request. A batch of the queue is far smaller.
 URLS_MAX = 10_000
@@ -56,7 +56,7 @@ def meaning(status: int, headers: Mapping[str, str], body: bytes, now: datetime)
     if status in (200, 202):  # 202: the engine takes the URLs, and checks the key later
         return Meaning("accepted")
     if status in (429, 503):
-        return Meaning("later", answered, retry_after(headers.get("retry-after", ""), now), is_certain=True)
+        return Meaning("later", answered, retry_after(headers, now), is_certain=True)
     if status == 403 and "SiteVerificationNotCompleted" in detail:  # Bing has not read the key file yet
         return Meaning("later", answered, is_certain=True)
     if status >= 500:
@@ -72,9 +72,10 @@ _FIXES = {
 _OTHER_FIX = "correct `engines.indexnow.url`"
 
 
-def retry_after(value: str, now: datetime) -> int:
-    """Return the seconds of a Retry-After header, within limits. Without a readable one, LATER_SECONDS."""
-    seconds = retry_after_s(value, now)
-    if seconds is None:
+def retry_after(headers: Mapping[str, str], now: datetime) -> int:
+    """Return the seconds that an answer asks to wait, within limits. Without a readable Retry-After, LATER_SECONDS."""
+    wait = client.retry_after(headers, now)
+    if wait is None:
         return LATER_SECONDS
-    return int(max(RETRY_AFTER_MIN_SECONDS, min(seconds, RETRY_AFTER_MAX_SECONDS)))
+    seconds = int(wait.total_seconds())
+    return max(RETRY_AFTER_MIN_SECONDS, min(seconds, RETRY_AFTER_MAX_SECONDS))

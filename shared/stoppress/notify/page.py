@@ -15,7 +15,7 @@ from html.parser import HTMLParser
 from typing import Any
 from urllib.parse import urljoin
 
-from stoppress.feeds.hubs import linked_in_headers
+from stoppress.feeds.websub import linked_in_headers
 from stoppress.http.client import Response
 from stoppress.primitives.instants import iso, parse
 from stoppress.primitives.urls import identity, linked

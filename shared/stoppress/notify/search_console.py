@@ -76,7 +76,7 @@ def meaning(status: int, headers: Mapping[str, str], body: bytes, now: datetime)
     text = body.decode(errors="replace")
     is_quota = status == 403 and any(word in text for word in _QUOTA)
     if is_quota or status in (408, 429) or status >= 500:
-        seconds = retry_after(headers.get("retry-after", ""), now)
+        seconds = retry_after(headers, now)
         return Meaning("later", answered, seconds, is_certain=True)
     fix = _FIXES.get(status, _OTHER_FIX)
     if status == 403 and any(word in text for word in _DISABLED):

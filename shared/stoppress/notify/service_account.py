@@ -146,7 +146,7 @@ def read_answer(answer: client.Response, now: datetime) -> tuple[str, float]:
     detail = ": ".join(word for word in words if isinstance(word, str))[:300]
     reason = f"gives no token: it answers {answer.status}" + (f", {detail}" if detail else "")
     if answer.status == 429 or answer.status >= 500:
-        seconds = retry_after(answer.headers.get("retry-after", ""), now)
+        seconds = retry_after(answer.headers, now)
         raise Unanswered(Meaning("later", reason, seconds, is_certain=True))
     raise _wrong(f"{reason}: store a new key of the service account in the secret")
 

@@ -22,8 +22,7 @@ from stoppress.http import client
 from stoppress.model.site import Site
 from stoppress.model.site_sources import Feed
 from stoppress.poll import fetch, ingest, shares
-from stoppress.poll.due import DueFeed, PollOutcome
-from stoppress.poll.items import feed_key
+from stoppress.poll.items import DueFeed, PollOutcome, feed_key
 from stoppress.poll.shares import Share
 from stoppress.poll.subscribe import Hubs
 from stoppress.primitives.deadline import NEVER, Deadline

@@ -8,28 +8,27 @@ polled less often (`feeds.subscription`).
 """
 
 import re
+from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
 from stoppress.aws import queues, table
 from stoppress.aws.codec import from_item
-from stoppress.feeds import freshness, hints, subscription
-from stoppress.feeds.documents import ENTRIES_MAX, Document, FeedError
-from stoppress.feeds.entries import Reading
+from stoppress.feeds import subscription, timing
+from stoppress.feeds.documents import ENTRIES_MAX, FeedError
 from stoppress.feeds.events import shared_guids, to_events
-from stoppress.feeds.freshness import Freshness
-from stoppress.feeds.hubs import hub_of, topic_of
 from stoppress.feeds.schedule import FeedState, Seen, after_failure, after_success, moved, must_be_written, turned_over
 from stoppress.feeds.subscription import Subscription
+from stoppress.feeds.timing import Freshness
+from stoppress.feeds.websub import hub_of, topic_of
 from stoppress.http import client, errors
 from stoppress.model.event import ArticleEvent, digest_of
 from stoppress.poll import fetch, subscribe
-from stoppress.poll.due import DueFeed, PollOutcome
-from stoppress.poll.items import feed_entries_item, feed_entries_key, feed_item
+from stoppress.poll.items import DueFeed, PollOutcome, feed_entries_item, feed_entries_key, feed_item
 from stoppress.poll.subscribe import Hubs
 
 VALIDATOR_CHARACTERS_MAX = 1_000
@@ -48,77 +47,209 @@ def ingest(feed: DueFeed, future: Future[fetch.Fetched], hubs: Hubs) -> PollOutc
 
     Raises the errors of the queue and the table. After such an error the feed stays due.
     """
-    subscribed: Subscription | None = None
-    rev = feed.rev
+    poll = _Ingestion(feed)
     try:
-        fetched = future.result()
-        if fetched.answer.status == HTTPStatus.NOT_MODIFIED and feed.conditions:
-            outcome, state, subscribed = _not_modified(feed, fetched.answer)
-        elif fetched.answer.status == HTTPStatus.OK:
-            polled = _same_body(feed, fetched)
-            if polled is None:
-                state = after_failure(feed.state, feed.now, feed.pace, UNFINISHED, url=feed.feed.url)
-                rev = _write(feed, state, rev)
-                polled = _read(feed, fetched)
-            outcome, state, subscribed = polled
-        else:
-            outcome, state = _refused(feed, fetched.answer)
+        outcome, state = poll.read_answer(future.result())
     except (errors.FetchError, FeedError, MemoryError) as error:
-        outcome, state = _failed(feed, feed.state, str(error) or UNFINISHED)
+        outcome, state = poll.fail(feed.state, str(error) or UNFINISHED)
     except Exception as error:
-        if rev != feed.rev:  # the queue or the table failed, not the document: the feed stays due
+        if poll.rev != feed.rev:  # the queue or the table failed, not the document: the feed stays due
             with suppress(Exception):
-                _write(feed, feed.state, rev)
+                poll.write(feed.state)
         elif isinstance(error, table.Conflict):
             return feed.outcome("waiting", reason=_OVERTAKEN)
         raise
     version = feed.site.version
+    is_gone, is_failed = state.is_gone(version), outcome.result == "failed"
     outcome = replace(
         outcome,
         needs_somebody=state.needs_somebody(feed.now, version),
         # A feed that is gone is not polled again. So this is the first answer with a 410.
-        new_trouble=state.is_gone(version) or state.has_just_failed_long(feed.now, version),
+        new_trouble=is_gone or state.has_just_failed_long(feed.now, version),
     )
+    is_pushed = subscribe.may_be_pushed(feed.feed, state)
     try:
-        is_pushed = subscribe.may_be_pushed(feed.feed, state)
         if (
-            rev != feed.rev
+            poll.rev != feed.rev
             or outcome.result != "unchanged"
             or must_be_written(feed.state, state, feed.now, is_pushed=is_pushed)
         ):
-            _write(feed, state, rev)
+            poll.write(state)
     except table.Conflict:
         return replace(outcome, reason=outcome.reason or _OVERTAKEN)
-    went_well = outcome.result in {"changed", "unchanged"}
-    if not went_well and not state.is_gone(feed.site.version):
+    if is_failed and not is_gone:
         # Renew the subscription of a failing feed too: the hub may be the only way that still works.
-        subscribed = subscribed or _subscription(feed, state)
-    if went_well or subscribed:
-        hubs.want(feed, state, subscribed)
+        poll.load_subscription(state)
+    if poll.subscription or not is_failed:
+        hubs.want(feed, state, poll.subscription)
     return outcome
 
 
-def _write(feed: DueFeed, state: FeedState, rev: int | None) -> int:
-    """Write a feed's state, and return the new revision of its item. Raises Conflict."""
-    table.put(feed_item(feed.site.host, feed.feed.url, state), rev)
-    return (rev or 0) + 1
+class _Ingestion:
+    """The work on one answer of a feed. `rev` is the present revision of the feed's item, `subscription` the one at its hub."""
 
+    def __init__(self, feed: DueFeed) -> None:
+        self.feed = feed
+        self.rev = feed.rev
+        self.subscription: Subscription | None = None
 
-def _failed(
-    feed: DueFeed, state: FeedState, reason: str, *, retry_after: str | None = None, gone: bool = False
-) -> tuple[PollOutcome, FeedState]:
-    gone_by = feed.site.version if gone else None
-    after = after_failure(
-        state, feed.now, feed.pace, reason, url=feed.feed.url, retry_after=retry_after, gone_by=gone_by
-    )
-    return feed.outcome("failed", reason=reason), after
+    def write(self, state: FeedState) -> None:
+        """Write the feed's state. Raises Conflict."""
+        table.put(feed_item(self.feed.site.host, self.feed.feed.url, state), self.rev)
+        self.rev = (self.rev or 0) + 1
 
+    def load_subscription(self, state: FeedState) -> None:
+        """Load the subscription of a feed with this state, if the stack may have one."""
+        feed = self.feed
+        allowed = subscribe.may_be_pushed(feed.feed, state)
+        self.subscription = subscribe.load(feed.site.host, feed.feed.url) if allowed else None
 
-def _refused(feed: DueFeed, answer: client.Response) -> tuple[PollOutcome, FeedState]:
-    """An answer that is neither 200 nor a valid 304."""
-    retry_after = answer.headers.get("retry-after") if answer.status in _ASKING_TO_WAIT else None
-    reason = f"the server answered {answer.status}"
-    return _failed(feed, feed.state, reason, retry_after=retry_after, gone=_is_gone(feed, answer))
+    def fail(
+        self, state: FeedState, reason: str, answer: client.Response | None = None
+    ) -> tuple[PollOutcome, FeedState]:
+        """Return the outcome and the state of a failed poll. `answer` has a status other than 200 and 304."""
+        feed = self.feed
+        is_gone = answer is not None and _is_gone(feed, answer)
+        asks_to_wait = answer is not None and answer.status in _ASKING_TO_WAIT
+        after = after_failure(
+            state,
+            feed.now,
+            feed.pace,
+            reason,
+            url=feed.feed.url,
+            pause=client.retry_after(answer.headers, feed.now) if answer and asks_to_wait else None,
+            gone_by=feed.site.version if is_gone else None,
+        )
+        return feed.outcome("failed", reason=reason), after
+
+    def read_answer(self, fetched: fetch.Fetched) -> tuple[PollOutcome, FeedState]:
+        """Send the entries of an answer that are new; return the outcome and the feed's state. Raises FeedError."""
+        feed, answer = self.feed, fetched.answer
+        if answer.status == HTTPStatus.NOT_MODIFIED and feed.conditions:
+            return self._confirm(answer)
+        if answer.status != HTTPStatus.OK:
+            return self.fail(feed.state, f"the server answered {answer.status}", answer)
+        state = _validated(self._answered(answer), answer)
+        if fetched.is_index:  # an index's validators do not cover its sitemaps
+            state = replace(state, etag=None, last_modified=None)
+        newest = timing.merge_freshness(feed.state.newest, self._freshness(fetched))
+        state = replace(state, body_digest=fetched.body_digest, config_version=feed.site.version, newest=newest)
+        if fetched.body_digest == feed.state.body_digest and feed.has_this_configuration:
+            self._note_poll(state)
+            if not (self.subscription and self.subscription.pushed):  # a body may undo an edit that a push brought
+                return self._keep(state)
+        self.write(after_failure(feed.state, feed.now, feed.pace, UNFINISHED, url=feed.feed.url))
+        return self._read_body(fetched, state)
+
+    def _keep(self, state: FeedState, reason: str | None = None) -> tuple[PollOutcome, FeedState]:
+        feed = self.feed
+        return feed.outcome("unchanged", reason=reason), after_success(state, feed.now, feed.pace, self.subscription)
+
+    def _confirm(self, answer: client.Response) -> tuple[PollOutcome, FeedState]:
+        """Handle a 304, which may have new validators (RFC 9110, 15.4.5)."""
+        feed = self.feed
+        self._note_poll(feed.state)
+        state = self._answered(answer)
+        if self.subscription and self.subscription.pushed:
+            # The hub pushed entries that the feed's server does not show yet. Without validators, the next poll reads the whole
+            # feed, and it does not wait for the hub.
+            state = _without_validators(state)
+            return feed.outcome("unchanged"), after_success(state, feed.now, feed.pace)
+        if _place(answer.url) != _place(feed.state.answered_by or answer.url):
+            # The validators came from another server than this 304. The next poll sends none.
+            return self._keep(_without_validators(state))
+        return self._keep(_validated(state, answer, keep=True))
+
+    def _answered(self, answer: client.Response) -> FeedState:
+        """Return the state after any good answer: where the feed is now, and how long its headers ask us to wait."""
+        feed = self.feed
+        hints = timing.add_answer_hints(feed.state.hints, answer.headers, feed.now)
+        state = replace(feed.state, hints=hints, stale_since=None)
+        return moved(state, feed.url, answer.permanent_url, feed.feed.url, feed.now)
+
+    def _freshness(self, fetched: fetch.Fetched, head: str = "") -> Freshness:
+        if fetched.is_index:  # the age of an index is not the age of its sitemaps
+            return Freshness()
+        feed = self.feed
+        return timing.read_freshness(fetched.answer.headers, feed.now + feed.waited, head, feed.site.zone)
+
+    def _read_body(self, fetched: fetch.Fetched, state: FeedState) -> tuple[PollOutcome, FeedState]:
+        """Send the entries that neither the last poll nor a push brought; under a new configuration, all. Raises FeedError."""
+        feed, answer = self.feed, fetched.answer
+        document, reading = fetch.read(fetched, feed.site, feed.feed.take)
+        head = timing.without_entries(document.text)
+        freshness = self._freshness(fetched, head)
+        stale = timing.find_staleness(freshness, feed.state.newest)
+        if stale and feed.state.skips_stale(feed.now):
+            # Nothing of a stale copy is kept, not even its validators.
+            self._note_poll(feed.state)
+            return self._keep(replace(feed.state, stale_since=feed.state.stale_since or feed.now), stale)
+        hub = hub_of(head, answer.headers, answer.url)
+        state = replace(
+            state,
+            newest=freshness if stale else timing.merge_freshness(feed.state.newest, freshness),
+            hub=hub,
+            topic=(topic_of(head, answer.headers, answer.url) or feed.url) if hub else None,
+        )
+        key = feed_entries_key(feed.site.host, feed.feed.url)
+        before = from_item(Seen, table.get_many([key]).get(key, {}))
+        shared = tuple(dict.fromkeys(shared_guids(reading, feed.site) + before.shared))[:SHARED_MAX]
+        # The time of the request, not of the run, so that the poll is later than each push before it.
+        events, skipped = to_events(reading, feed.site, feed.now + feed.waited, shared, feed=feed.feed.url)
+        entries = [(event, digest_of(event)) for event in events]
+        digests, received = tuple(digest for _, digest in entries), set(before.digests)
+        self.load_subscription(state)
+        hubs = self.subscription
+        new = [
+            event for event, digest in entries if (hubs.has_news(event, received) if hubs else digest not in received)
+        ]
+        # Under a new configuration an entry may mean something else; record_article recognises duplicates.
+        sent = new if feed.has_this_configuration else events
+        queues.send_articles(sent)
+        last_new = _newest(new, feed, first=not before.digests) or feed.state.last_new
+        self._note_events(new, digests)
+        if reading.incomplete:
+            # At 16 characters each, digests take 40 KB of the 400 KB of an item.
+            self._remember(Seen(tuple(dict.fromkeys(digests + before.digests))[:ENTRIES_MAX], shared), before)
+            # Drop the validators: a 304 would make the loss permanent.
+            cut = replace(_without_validators(feed.state), last_new=last_new, newest=state.newest, stale_since=None)
+            outcome, state = self.fail(cut, reading.incomplete)
+            return replace(outcome, sent=len(sent), skipped=tuple(skipped)), state
+        # An entry is not remembered if a push brought a newer version. If the feed still has that entry when the push is
+        # forgotten, the entry is sent. If a feed is empty for a moment, the digests stay. Otherwise all entries would be sent
+        # again.
+        hubs = self.subscription
+        current = tuple(digest for event, digest in entries if not (hubs and hubs.has_overtaken(event)))
+        self._remember(Seen(current if digests else before.digests, shared), before)
+        document_hints = replace(timing.read_hints(document.text), answer_s=state.hints.answer_s)
+        state = replace(state, last_new=last_new, hints=document_hints)
+        if feed.has_this_configuration:
+            state = turned_over(state, len(digests), sum(digest not in received for digest in digests), feed.now)
+        outcome = feed.outcome("changed", sent=len(sent), skipped=tuple(skipped))
+        return outcome, after_success(state, feed.now, feed.pace, self.subscription)
+
+    def _remember(self, seen: Seen, before: Seen) -> None:
+        """Store the digests of a poll's entries: these are not sent again."""
+        if seen != before:
+            table.put_if(feed_entries_item(self.feed.site.host, self.feed.feed.url, seen))
+
+    def _note_poll(self, state: FeedState) -> None:
+        """Load the subscription, and note in it a poll that found nothing new."""
+        self.load_subscription(state)
+        self._note_events((), ())
+
+    def _note_events(self, new: Sequence[ArticleEvent], digests: Sequence[str]) -> None:
+        """Write the result of a poll to the subscription: the trust in the hub depends on it."""
+        feed, before = self.feed, self.subscription
+
+        def note(state: Subscription) -> Subscription:
+            # Under a new configuration entries may mean something else, which is no fault of the hub.
+            return subscription.polled(state, new, digests, feed.now, blamed=feed.has_this_configuration)
+
+        if before and note(before) != before:
+            self.subscription = subscribe.change(
+                feed.site.host, feed.feed.url, lambda state: note(state) if state else None
+            )
 
 
 def _is_gone(feed: DueFeed, answer: client.Response) -> bool:
@@ -130,186 +261,12 @@ def _is_gone(feed: DueFeed, answer: client.Response) -> bool:
     )
 
 
-def _not_modified(feed: DueFeed, answer: client.Response) -> tuple[PollOutcome, FeedState, Subscription | None]:
-    """Handle a 304, which may have new validators (RFC 9110, 15.4.5)."""
-    subscribed = _polled(feed, feed.state)
-    state = _answered(feed, answer)
-    if subscribed and subscribed.pushed:
-        # The hub pushed entries that the feed's server does not show yet. Without validators, the next poll reads the whole feed.
-        state, subscribed = _without_validators(state), None
-    elif _place(answer.url) != _place(feed.state.answered_by or answer.url):
-        # The validators came from another server than this 304. The next poll sends none.
-        state = _without_validators(state)
-    else:
-        state = _validated(state, answer, keep=True)
-    return feed.outcome("unchanged"), after_success(state, feed.now, feed.pace, subscribed), subscribed
-
-
-def _answered(feed: DueFeed, answer: client.Response) -> FeedState:
-    """The state after any good answer: where the feed is now, and how long its headers ask us to wait."""
-    with_hints = replace(
-        feed.state, hints=hints.with_answer(feed.state.hints, answer.headers, feed.now), stale_since=None
-    )
-    return moved(with_hints, feed.url, answer.permanent_url, feed.feed.url, feed.now)
-
-
-@dataclass(frozen=True, slots=True)
-class _Entries:
-    """The entries of a body as events, their digests, the reasons for skipped entries, and the guids that several pages share."""
-
-    events: list[ArticleEvent]
-    digests: tuple[str, ...]
-    skipped: tuple[str, ...]
-    shared: tuple[str, ...]
-
-    def new(self, received: set[str], subscribed: Subscription | None) -> list[ArticleEvent]:
-        """The events that neither the last poll (its digests are `received`) nor a push brought."""
-        each = zip(self.events, self.digests, strict=True)
-        return [
-            event
-            for event, digest in each
-            if (subscribed.has_news(event, received) if subscribed else digest not in received)
-        ]
-
-    def not_overtaken(self, subscribed: Subscription | None) -> tuple[str, ...]:
-        """The digests, without the entries for which a push brought a newer version."""
-        each = zip(self.events, self.digests, strict=True)
-        return tuple(digest for event, digest in each if subscribed is None or not subscribed.has_overtaken(event))
-
-
-def _same_body(feed: DueFeed, fetched: fetch.Fetched) -> tuple[PollOutcome, FeedState, Subscription | None] | None:
-    """Handle a body that the last poll read already. None for any other body."""
-    if fetched.body_digest != feed.state.body_digest or not feed.has_this_configuration:
-        return None
-    state = _of_body(feed, fetched)
-    subscribed = _polled(feed, state)
-    if subscribed and subscribed.pushed:  # this body may undo an edit that a push brought
-        return None
-    return feed.outcome("unchanged"), after_success(state, feed.now, feed.pace, subscribed), subscribed
-
-
-def _read(feed: DueFeed, fetched: fetch.Fetched) -> tuple[PollOutcome, FeedState, Subscription | None]:
-    """Send the entries that neither the last poll nor a push brought; under a new configuration, all. Raises FeedError."""
-    state = _of_body(feed, fetched)
-    document, reading = fetch.read(fetched, feed.site, feed.feed.take)
-    answered = _freshness(feed, fetched, hints.without_entries(document.text))
-    stale = freshness.staleness(answered, feed.state.newest)
-    if stale and feed.state.skips_stale(feed.now):
-        return _skipped(feed, stale)
-    state = replace(state, newest=answered if stale else freshness.newest_of(feed.state.newest, answered))
-    known = _known(feed)
-    entries = _entries(feed, reading, known)
-    state = _with_hub(feed, state, document, fetched.answer)
-    subscribed = _subscription(feed, state)
-    received = set(known.digests)
-    new = entries.new(received, subscribed)
-    # Under a new configuration an entry may mean something else; record_article recognises duplicates.
-    sent = new if feed.has_this_configuration else entries.events
-    queues.send_articles(sent)
-    last_new = _newest(new, feed, first=not known.digests) or feed.state.last_new
-    subscribed = _noted(feed, subscribed, new, entries.digests)
-    if reading.incomplete:
-        _remember(feed, Seen(_joined(entries.digests, known.digests), entries.shared), known)
-        # Drop the validators: a 304 would make the loss permanent.
-        cut = replace(_without_validators(feed.state), last_new=last_new, newest=state.newest, stale_since=None)
-        outcome, state = _failed(feed, cut, reading.incomplete)
-        return replace(outcome, sent=len(sent), skipped=entries.skipped), state, None
-    # An entry is not remembered if a push brought a newer version. If the feed still has that entry when the push is forgotten,
-    # the entry is sent. If a feed is empty for a moment, the digests stay. Otherwise all entries would be sent again.
-    remembered = entries.not_overtaken(subscribed)
-    _remember(feed, Seen(remembered if entries.digests else known.digests, entries.shared), known)
-    document_hints = replace(hints.of_document(document.text), answer_s=state.hints.answer_s)
-    state = replace(state, last_new=last_new, hints=document_hints)
-    if feed.has_this_configuration:
-        state = turned_over(
-            state, len(entries.digests), sum(digest not in received for digest in entries.digests), feed.now
-        )
-    outcome = feed.outcome("changed", sent=len(sent), skipped=entries.skipped)
-    return outcome, after_success(state, feed.now, feed.pace, subscribed), subscribed
-
-
-def _freshness(feed: DueFeed, fetched: fetch.Fetched, head: str = "") -> Freshness:
-    if fetched.is_index:  # the age of an index is not the age of its sitemaps
-        return Freshness()
-    return freshness.of_answer(fetched.answer.headers, feed.now + feed.waited, head, feed.site.zone)
-
-
-def _skipped(feed: DueFeed, reason: str) -> tuple[PollOutcome, FeedState, Subscription | None]:
-    """Keep nothing of a stale copy, not even its validators."""
-    subscribed = _polled(feed, feed.state)
-    state = replace(feed.state, stale_since=feed.state.stale_since or feed.now)
-    return feed.outcome("unchanged", reason=reason), after_success(state, feed.now, feed.pace, subscribed), subscribed
-
-
-def _of_body(feed: DueFeed, fetched: fetch.Fetched) -> FeedState:
-    """The state after an answer with a body, before the body is read."""
-    state = _validated(_answered(feed, fetched.answer), fetched.answer)
-    if fetched.is_index:  # an index's validators do not cover its sitemaps
-        state = replace(state, etag=None, last_modified=None)
-    newest = freshness.newest_of(feed.state.newest, _freshness(feed, fetched))
-    return replace(state, body_digest=fetched.body_digest, config_version=feed.site.version, newest=newest)
-
-
-def _entries(feed: DueFeed, reading: Reading, known: Seen) -> _Entries:
-    shared = tuple(dict.fromkeys(shared_guids(reading, feed.site) + known.shared))[:SHARED_MAX]
-    # The time of the request, not of the run, so that the poll is later than each push before it.
-    events, skipped = to_events(reading, feed.site, feed.now + feed.waited, shared, feed=feed.feed.url)
-    return _Entries(events, tuple(digest_of(event) for event in events), tuple(skipped), shared)
-
-
-def _with_hub(feed: DueFeed, state: FeedState, document: Document, answer: client.Response) -> FeedState:
-    """The state with the hub that a feed names, and the topic to subscribe to."""
-    head = hints.without_entries(document.text)
-    hub = hub_of(head, answer.headers, answer.url)
-    topic = (topic_of(head, answer.headers, answer.url) or feed.url) if hub else None
-    return replace(state, hub=hub, topic=topic)
-
-
-def _polled(feed: DueFeed, state: FeedState) -> Subscription | None:
-    """The feed's subscription after a poll that found nothing new."""
-    return _noted(feed, _subscription(feed, state), [], ())
-
-
-def _subscription(feed: DueFeed, state: FeedState) -> Subscription | None:
-    return subscribe.load(feed.site.host, feed.feed.url) if subscribe.may_be_pushed(feed.feed, state) else None
-
-
-def _noted(
-    feed: DueFeed, subscribed: Subscription | None, new: list[ArticleEvent], seen: tuple[str, ...]
-) -> Subscription | None:
-    """Write the result of a poll to the subscription: the trust in the hub depends on it."""
-
-    def noted(known: Subscription) -> Subscription:
-        # Under a new configuration entries may mean something else, which is no fault of the hub.
-        return subscription.polled(known, new, seen, feed.now, blamed=feed.has_this_configuration)
-
-    if subscribed is None or noted(subscribed) == subscribed:
-        return subscribed
-    return subscribe.change(feed.site.host, feed.feed.url, lambda known: noted(known) if known else None)
-
-
-def _newest(new: list[ArticleEvent], feed: DueFeed, *, first: bool) -> datetime | None:
+def _newest(new: Sequence[ArticleEvent], feed: DueFeed, *, first: bool) -> datetime | None:
     """When the last new story came: now. In a feed's first poll: when its newest story was published."""
     if not new:
         return None
     dated = [event.published_at for event in new if event.published_at and event.published_at <= feed.now]
     return max(dated, default=feed.now) if first else feed.now
-
-
-def _known(feed: DueFeed) -> Seen:
-    """What the last poll stored: entries with these digests are not sent again."""
-    key = feed_entries_key(feed.site.host, feed.feed.url)
-    return from_item(Seen, table.get_many([key]).get(key, {}))
-
-
-def _remember(feed: DueFeed, seen: Seen, known: Seen) -> None:
-    if seen != known:
-        table.put_if(feed_entries_item(feed.site.host, feed.feed.url, seen))
-
-
-def _joined(digests: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ...]:
-    # At 16 characters each, digests take 40 KB of the 400 KB of an item.
-    return tuple(dict.fromkeys(digests + known))[:ENTRIES_MAX]
 
 
 def _validated(state: FeedState, answer: client.Response, *, keep: bool = False) -> FeedState:

@@ -10,22 +10,18 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import datetime
 from http import HTTPStatus
 from typing import Any
 
 from stoppress.aws import secrets, table
 from stoppress.aws.codec import from_item
 from stoppress.feeds import subscription
-from stoppress.feeds.callbacks import callback_path, hub_secret
-from stoppress.feeds.hubs import can_be_trusted
 from stoppress.feeds.schedule import FeedState
 from stoppress.feeds.subscription import LEASE_WANTED, Subscription
+from stoppress.feeds.websub import callback_path, can_be_trusted, hub_secret
 from stoppress.http import client, errors
-from stoppress.model.site import Site
 from stoppress.model.site_sources import HUBS_SECRET, Feed
-from stoppress.poll.due import DueFeed, PollOutcome
-from stoppress.poll.items import subscription_item, subscription_key
+from stoppress.poll.items import DueFeed, PollOutcome, Result, subscription_item, subscription_key
 from stoppress.primitives.text import clean_html
 from stoppress.primitives.urls import key_of
 
@@ -35,16 +31,11 @@ HUBS_AT_ONCE = 4
 _ATTEMPTS_MAX = 5
 
 
-class NotSubscribed(Exception):
-    """The hub was not asked; the text is the reason."""
-
-
 @dataclass(frozen=True, slots=True)
-class Ask:
-    """A request to a hub: the site, the URL of its feed, the state with the request noted, and the form to post."""
+class HubRequest:
+    """A request to the hub of a feed: the state with the request noted, and the form to post."""
 
-    site: Site
-    feed: str
+    feed: DueFeed
     state: Subscription
     form: dict[str, str]
 
@@ -79,24 +70,25 @@ def change(site: str, feed: str, decide: Callable[[Subscription | None], Subscri
     raise AssertionError
 
 
-def prepared(site: Site, feed: str, hub: str, topic: str, now: datetime) -> Ask | None:
+def prepare_request(feed: DueFeed, hub: str, topic: str) -> HubRequest | None:
     """Note in the subscription's item that the hub is about to be asked, and return the request.
 
-    None if no request is due, for example because another run has just sent it. Raises NotSubscribed, and as `change`.
+    None if no request is due, for example because another run has just sent it. Raises NoSecret, and as `change`.
     """
 
-    def to_ask(known: Subscription | None) -> Subscription | None:
-        is_to_ask = known is None or known.is_to_ask(hub, topic, now)
-        return subscription.requested(known, hub, topic, now) if is_to_ask else None
+    def note_request(before: Subscription | None) -> Subscription | None:
+        is_due = before is None or before.is_to_ask(hub, topic, feed.now)
+        return subscription.requested(before, hub, topic, feed.now) if is_due else None
 
-    state = change(site.host, feed, to_ask)
+    state = change(feed.site.host, feed.feed.url, note_request)
     if state is None:
         return None
     try:
         [master, *_] = secrets.load(HUBS_SECRET)
     except secrets.NoSecret as error:
-        raise NotSubscribed(_noted(site, feed, state, str(error))) from None
-    names = (master, site.host, key_of(feed), state.id)
+        note_failure(feed, state, str(error))
+        raise
+    names = (master, feed.site.host, key_of(feed.feed.url), state.id)
     form = {
         "hub.mode": "subscribe",
         "hub.topic": topic,
@@ -104,13 +96,14 @@ def prepared(site: Site, feed: str, hub: str, topic: str, now: datetime) -> Ask 
         "hub.secret": hub_secret(*names),
         "hub.lease_seconds": str(int(LEASE_WANTED.total_seconds())),
     }
-    return Ask(site, feed, state, form)
+    return HubRequest(feed, state, form)
 
 
-def send(ask: Ask) -> str | None:
+def send(request: HubRequest) -> str | None:
     """Send the request. Returns the reason if the hub does not accept it. Calls no AWS service, so it may run in a thread."""
+    agent = client.user_agent(request.feed.site.home)
     try:
-        answer = client.post(ask.state.hub, ask.form, {"User-Agent": client.user_agent(ask.site.home)})
+        answer = client.post(request.state.hub, request.form, {"User-Agent": agent})
     except errors.FetchError as error:
         return str(error)
     if HTTPStatus.OK <= answer.status < HTTPStatus.MULTIPLE_CHOICES:
@@ -119,17 +112,13 @@ def send(ask: Ask) -> str | None:
     return f"the hub answered {answer.status}" + (f": {text}" if text else "")
 
 
-def note_failure(ask: Ask, reason: str) -> None:
-    """Note why a request failed. The time of the next one is in the item already."""
-    _noted(ask.site, ask.feed, ask.state, reason)
+def note_failure(feed: DueFeed, requested: Subscription, reason: str) -> None:
+    """Note why a request failed, unless the hub verified it. The time of the next one is in the item already."""
 
+    def note(before: Subscription | None) -> Subscription | None:
+        return subscription.failed(before, requested.asked_at, reason) if before and requested.asked_at else None
 
-def _noted(site: Site, feed: str, state: Subscription, reason: str) -> str:
-    def failed(known: Subscription | None) -> Subscription | None:
-        return subscription.failed(known, state.asked_at, reason) if known and state.asked_at else None
-
-    change(site.host, feed, failed)
-    return reason
+    change(feed.site.host, feed.feed.url, note)
 
 
 class Hubs:
@@ -141,19 +130,19 @@ class Hubs:
 
     def __init__(self) -> None:
         self._wanted: deque[tuple[DueFeed, str, str]] = deque()
-        self._executor: ThreadPoolExecutor | None = None
-        self.waiting: dict[Future[str | None], tuple[DueFeed, Ask]] = {}
+        self._executor = ThreadPoolExecutor(HUBS_AT_ONCE, thread_name_prefix="hub")
+        self.waiting: dict[Future[str | None], HubRequest] = {}
 
     @property
     def busy(self) -> bool:
         """Whether a hub is waiting to be asked, or has not answered yet."""
         return bool(self._wanted or self.waiting)
 
-    def want(self, feed: DueFeed, state: FeedState, known: Subscription | None) -> None:
+    def want(self, feed: DueFeed, state: FeedState, subscribed: Subscription | None) -> None:
         """Queue a request to the feed's hub, if one is due."""
         if not (may_be_pushed(feed.feed, state) and state.hub and state.topic and can_be_trusted(state.hub)):
             return
-        if known is None or known.is_to_ask(state.hub, state.topic, feed.now):
+        if subscribed is None or subscribed.is_to_ask(state.hub, state.topic, feed.now):
             self._wanted.append((feed, state.hub, state.topic))
 
     def ask(self) -> Iterator[PollOutcome]:
@@ -161,33 +150,31 @@ class Hubs:
         while self._wanted and len(self.waiting) < HUBS_AT_ONCE:
             feed, hub, topic = self._wanted.popleft()
             try:
-                ask = prepared(feed.site, feed.feed.url, hub, topic, feed.now)
-            except NotSubscribed as error:
-                yield feed.outcome("not subscribed", reason=f"{hub}: {error}")
-                continue
+                request = prepare_request(feed, hub, topic)
             except Exception as error:  # noqa: BLE001 - the next poll tries again; the others go on
-                yield feed.outcome("not subscribed", reason=f"{hub}: {type(error).__name__}: {error!s:.300}")
+                yield feed.outcome("not subscribed", reason=f"{hub}: {_reason_of(error)}")
                 continue
-            if ask:
-                self._executor = self._executor or ThreadPoolExecutor(HUBS_AT_ONCE, thread_name_prefix="hub")
-                self.waiting[self._executor.submit(send, ask)] = (feed, ask)
+            if request:
+                self.waiting[self._executor.submit(send, request)] = request
 
     def settle(self, done: Iterable[Future[Any]]) -> Iterator[PollOutcome]:
         """Yield the outcomes of the requests that are done."""
         for answered in [future for future in done if future in self.waiting]:
-            feed, ask = self.waiting.pop(answered)
+            request = self.waiting.pop(answered)
             try:
                 reason = answered.result()
                 if reason:
-                    note_failure(ask, reason)
+                    note_failure(request.feed, request.state, reason)
             except Exception as error:  # noqa: BLE001 - the hub is asked again later; the others go on
-                reason = f"{type(error).__name__}: {error!s:.300}"
-            if reason:
-                yield feed.outcome("not subscribed", reason=f"{ask.state.hub}: {reason}")
-            else:
-                yield feed.outcome("subscribing", reason=ask.state.hub)
+                reason = _reason_of(error)
+            hub = request.state.hub
+            result: Result = "not subscribed" if reason else "subscribing"
+            yield request.feed.outcome(result, reason=f"{hub}: {reason}" if reason else hub)
 
     def leave(self) -> None:
         """Stop waiting. Requests under way end by their own deadline."""
-        if self._executor:
-            self._executor.shutdown(wait=False, cancel_futures=True)
+        self._executor.shutdown(wait=False, cancel_futures=True)
+
+
+def _reason_of(error: Exception) -> str:
+    return str(error) if isinstance(error, secrets.NoSecret) else f"{type(error).__name__}: {error!s:.300}"

@@ -16,11 +16,11 @@ from urllib.parse import parse_qsl
 from stoppress.aws import queues, secrets, sites, table
 from stoppress.aws.codec import from_item
 from stoppress.feeds import parse, subscription
-from stoppress.feeds.callbacks import hub_secret, is_signed, is_token, subscription_of
 from stoppress.feeds.documents import FeedError, read_document
 from stoppress.feeds.events import to_events
 from stoppress.feeds.schedule import FeedState, Seen
 from stoppress.feeds.subscription import Subscription
+from stoppress.feeds.websub import hub_secret, is_signed, is_token, subscription_of
 from stoppress.model.http_request import Request
 from stoppress.model.site import BadConfiguration, Site
 from stoppress.model.site_sources import HUBS_SECRET, Feed

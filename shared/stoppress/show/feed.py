@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from stoppress.feeds.hubs import can_be_trusted
 from stoppress.feeds.schedule import WRITTEN_EVERY, FeedState, interval_of, pace_of
 from stoppress.feeds.subscription import Subscription
+from stoppress.feeds.websub import can_be_trusted
 from stoppress.model.site import Site
 from stoppress.model.site_sources import Feed
 

@@ -11,10 +11,9 @@ import pytest
 from stoppress.audit.state import AuditState, state_item
 from stoppress.aws import items, table
 from stoppress.aws.codec import from_item
-from stoppress.feeds.freshness import Freshness
-from stoppress.feeds.hints import Hints
 from stoppress.feeds.schedule import FeedState, Seen
 from stoppress.feeds.subscription import Subscription
+from stoppress.feeds.timing import Freshness, Hints
 from stoppress.model.alternates import Alternate
 from stoppress.model.article import Article, Claim
 from stoppress.model.entries import GeneralEntry, Mark, NewsEntry

@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 
-from stoppress.feeds.freshness import Freshness
-from stoppress.feeds.hints import Hints
 from stoppress.feeds.schedule import (
     MOVE_TRUSTED,
     FeedState,
@@ -19,6 +17,7 @@ from stoppress.feeds.schedule import (
     pace_of,
     turned_over,
 )
+from stoppress.feeds.timing import Freshness, Hints
 from stoppress.model.site import Site
 from stoppress.model.site_sources import Feed
 
@@ -208,26 +207,9 @@ def test_a_feed_of_others_that_fails_is_asked_no_sooner_than_it_asks_for() -> No
     assert state.next_poll_at == NOW.replace(second=0) + 4 * HOUR
 
 
-@pytest.mark.parametrize(
-    ("retry_after", "waited"),
-    [
-        ("3600", timedelta(hours=1)),
-        ("Fri, 20 Nov 2026 10:00:30 GMT", timedelta(hours=2)),
-        ("999999999999999", timedelta(days=1)),
-        ("Fri, 20 Nov 2099 10:00:30 GMT", timedelta(days=1)),
-    ],
-)
-def test_a_server_is_left_alone_as_long_as_it_asks_but_not_longer_than_a_day(
-    retry_after: str, waited: timedelta
-) -> None:
-    assert after_failure(FeedState(), NOW, EACH_MINUTE, "busy", retry_after=retry_after).next_poll_at == NOW + waited
-
-
-@pytest.mark.parametrize("retry_after", ["", "soon", "-5", "Fri, 20 Nov 2020 10:00:30 GMT", "²"])
-def test_a_wish_that_cannot_be_read_changes_nothing(retry_after: str) -> None:
-    asked = after_failure(FeedState(), NOW, EACH_MINUTE, "busy", retry_after=retry_after)
-
-    assert asked == after_failure(FeedState(), NOW, EACH_MINUTE, "busy")
+@pytest.mark.parametrize(("pause", "waited"), [(HOUR, HOUR), (9 * DAY, DAY)])
+def test_a_server_may_ask_for_a_pause_of_a_day_at_most(pause: timedelta, waited: timedelta) -> None:
+    assert after_failure(FeedState(), NOW, EACH_MINUTE, "busy", pause=pause).next_poll_at == NOW + waited
 
 
 def test_a_feed_that_is_gone_is_not_asked_again_until_the_configuration_is_put_again() -> None:

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from stoppress.http import address, client, errors
-from stoppress.http.body import BODY_BYTES_MAX, read_body
+from stoppress.http.body import BODY_BYTES_MAX
 
 HOST = "http://www.example.com"
 
@@ -137,6 +137,22 @@ def test_a_user_may_name_the_address_of_the_server_even_a_private_one() -> None:
     assert client.fetch("http://www.example.com/page", server=("127.0.0.1", server.port)).body == b"staging"
     assert "\r\nHost: www.example.com\r\n" in server.requests[0]
     server.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("600", 600),
+        (" Fri, 20 Nov 2026 10:00:30 GMT", 7_200),
+        ("Fri, 20 Nov 2020 10:00:30 GMT", 0),
+        ("999999999999999", 999_999_999),
+        *((text, None) for text in ("", "soon", "-5", "²")),
+    ],
+)
+def test_a_server_asks_to_wait_for_seconds_or_until_a_date(text: str, seconds: int | None) -> None:
+    wait = client.retry_after({"retry-after": text}, datetime(2026, 11, 20, 8, 0, 30, tzinfo=UTC))
+
+    assert wait == (None if seconds is None else timedelta(seconds=seconds))
 
 
 # ── a form for a hub ──
@@ -283,15 +299,6 @@ def test_gzip_is_decompressed_by_what_the_bytes_are(origin: Origin) -> None:
 
     for path in ("/as-told", "/not-told", "/told-wrongly", "/with-a-greeting", "/in-two-parts"):
         assert client.fetch(HOST + path).body == b"<rss/>"
-
-
-@pytest.mark.parametrize("size", [1, 2, len(gzip.compress(b"<r")), len(gzip.compress(b"<r")) + 1])
-def test_gzip_in_several_parts_is_whole_wherever_its_pieces_end(size: int) -> None:
-    body = gzip.compress(b"<r") + gzip.compress(b"ss/>") + b"<!-- cached -->"
-
-    pieces = [body[start : start + size] for start in range(0, len(body), size)]
-
-    assert read_body(pieces) == b"<rss/>"
 
 
 def test_an_encoding_that_was_not_asked_for_is_named(origin: Origin) -> None:

@@ -20,8 +20,8 @@ from stoppress.feeds import documents
 from stoppress.http import client, errors
 from stoppress.model.site import Site
 from stoppress.poll import feeds, fetch, ingest, shares
-from stoppress.poll.due import DueFeed, PollOutcome
 from stoppress.poll.feeds import poll_site_feeds
+from stoppress.poll.items import DueFeed, PollOutcome
 from stoppress.poll.shares import Share
 from stoppress.poll.subscribe import Hubs
 from stoppress.primitives.deadline import Deadline
@@ -326,7 +326,7 @@ def test_a_crash_between_sending_and_remembering_sends_again_rather_than_never(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(ingest, "_remember", crash)
+        patch.setattr(ingest._Ingestion, "_remember", crash)
         with pytest.raises(KeyboardInterrupt):
             poll()
 

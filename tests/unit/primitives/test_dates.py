@@ -108,13 +108,3 @@ def test_a_date_is_read_as_it_is_meant(text: str) -> None:
 @pytest.mark.parametrize("text", NO_DATES)
 def test_what_is_no_date_or_could_be_two_is_none(text: str) -> None:
     assert instant(text, PARIS) is None
-
-
-@pytest.mark.parametrize("zone", ["GMT", "-0330", "+1400", "+1430", "-1359", "+1560", "CET", "Z"])
-@pytest.mark.parametrize(
-    "day_and_time", ["Fri, 20 Nov 2026 08:00:00", "Mar, 31 Apr 2026 08:00:00", "Sun, 1 Jan 1970 23:59:60",
-                     "Thu, 31 Dec 9999 24:00:00"]
-)  # fmt: skip
-def test_the_usual_spelling_means_what_it_means_among_all_others(day_and_time: str, zone: str) -> None:
-    # Two spaces are not usual.
-    assert instant(f"{day_and_time} {zone}", PARIS) == instant(f"{day_and_time}  {zone}", PARIS)

@@ -15,13 +15,13 @@ from urllib.parse import urlencode, urlsplit
 import pytest
 
 from stoppress.aws import secrets, site_versions, sites, table
+from stoppress.feeds.schedule import FeedState
 from stoppress.feeds.subscription import RETRY_FIRST, Subscription
 from stoppress.http import client, errors
 from stoppress.model.event import ArticleEvent, from_message, order_of
 from stoppress.model.site import Site
 from stoppress.poll import feeds as polling, subscribe
-from stoppress.poll.due import PollOutcome
-from stoppress.poll.items import feed_key, subscription_item, subscription_key
+from stoppress.poll.items import DueFeed, PollOutcome, feed_key, subscription_item, subscription_key
 from stoppress.primitives.deadline import Deadline
 from stoppress.receive import push
 from tests.support.doors import Doors, counted, failing, once_before, opened, put_site
@@ -268,11 +268,12 @@ def test_a_hub_that_asks_back_and_then_breaks_off_is_subscribed_to(internet: Int
 
 def test_of_two_pollers_one_asks(internet: Internet) -> None:
     requests = []
-    with once_before(table, "put", lambda: requests.append(subscribe.prepared(site(), FEED, HUB, FEED, NOW))):
-        late = subscribe.prepared(site(), FEED, HUB, FEED, NOW)
+    feed = DueFeed(site(), site().feeds[0], FeedState(), None, NOW)
+    with once_before(table, "put", lambda: requests.append(subscribe.prepare_request(feed, HUB, FEED))):
+        late = subscribe.prepare_request(feed, HUB, FEED)
 
     assert (requests[0] is not None, late) == (True, None)
-    assert subscribe.prepared(site(), FEED, HUB, FEED, NOW) is None
+    assert subscribe.prepare_request(feed, HUB, FEED) is None
     assert state().asks == 1
 
 

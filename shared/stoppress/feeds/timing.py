@@ -1,10 +1,18 @@
-"""The wishes of a feed to its pollers: how long to wait, and which hours and days to skip."""
+"""The instants and waits in an answer: which waits the feed asks for, and whether the answer is a stale copy. Pure functions.
+
+Of two answers, the one fetched later counts as newer, so a stale copy from a cache would undo edits. Three instants reveal
+it: when the answer was made, when it changed by the server's headers, and the build date in the feed.
+"""
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
-from email.utils import parsedate_to_datetime
+from zoneinfo import ZoneInfo
+
+from stoppress.model.event import CLOCK_SKEW_MAX
+from stoppress.primitives import dates
+from stoppress.primitives.instants import iso
 
 # The hours of each `sy:updatePeriod` (RSS 1.0, module syndication). Without `sy:updateFrequency`, one update a period.
 _PERIODS = {"hourly": 1, "daily": 24, "weekly": 7 * 24, "monthly": 30 * 24, "yearly": 365 * 24}
@@ -25,6 +33,17 @@ _SKIPPED_DAYS = re.compile(r"<skipDays[\s>].{0,2000}?</skipDays", re.IGNORECASE 
 _HOUR = re.compile(r"<hour[^<>]*>\s*(\d{1,2})\s*<", re.IGNORECASE)
 _DAY = re.compile(r"<day[^<>]*>\s*(\w{1,20})\s*<", re.IGNORECASE)
 _MAX_AGE = re.compile(r"(?:^|[\s,])(?:max-age|s-maxage)\s*=\s*\"?(\d{1,9})", re.IGNORECASE)
+
+# Several servers may answer for one URL, and their clocks differ by seconds.
+CLOCKS_APART_MAX = timedelta(seconds=60)
+# An instant may go back for good reasons: the newest entry was removed, a backup restored, a time zone corrected. So after an
+# hour of stale copies the answers count as new. Few caches keep a feed for longer.
+STALE_MAX = timedelta(hours=1)
+
+_AGE = re.compile(r"\s*(\d{1,9})\s*", re.ASCII)
+_BUILT = re.compile(
+    r"<(?:[\w.-]+:)?(?:lastBuildDate|updated)(?:\s[^<>]*)?>\s*(?:<!\[CDATA\[)?([^<>\]]{1,200})", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +73,7 @@ class Hints:
         return due
 
 
-def of_document(text: str) -> Hints:
+def read_hints(text: str) -> Hints:
     """The hints among a feed's own elements, not its entries': `ttl`, `sy:*`, `skipHours`, `skipDays`."""
     text = without_entries(text)
     wishes = [timedelta(minutes=int(ttl[1])) for ttl in _TTL.finditer(text)]
@@ -77,23 +96,64 @@ def without_entries(text: str) -> str:
     return text[: first.start()][:HEAD_CHARACTERS_MAX] + (text[ends[-1] :][:HEAD_CHARACTERS_MAX] if ends else "")
 
 
-def with_answer(hints: Hints, headers: Mapping[str, str], now: datetime) -> Hints:
+def add_answer_hints(hints: Hints, headers: Mapping[str, str], now: datetime) -> Hints:
     """The hints with `answer_s` from an answer's headers: `Cache-Control: max-age`, else `Expires`. A 304 has them too."""
     control = headers.get("cache-control", "")
     if ages := [int(age) for age in _MAX_AGE.findall(control)]:
         return replace(hints, answer_s=_seconds(timedelta(seconds=max(ages))))
     # `no-cache` overrides `Expires` (RFC 9111, 5.3).
-    expires = None if "no-cache" in control.lower() else _date(headers.get("expires"))
+    expires = None if "no-cache" in control.lower() else dates.instant(headers.get("expires"), dates.UTC_ZONE)
     return replace(hints, answer_s=_seconds(expires - now) if expires else 0)
-
-
-def _date(text: str | None) -> datetime | None:
-    try:
-        date = parsedate_to_datetime(text) if text else None
-    except (ValueError, OverflowError):
-        return None
-    return date and (date if date.tzinfo else date.replace(tzinfo=UTC))
 
 
 def _seconds(wish: timedelta) -> int:
     return int(min(max(wish, timedelta()), WISH_MAX).total_seconds())
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """When an answer was made (`Date`, `Age`), changed (`Last-Modified`) and built (`lastBuildDate`, `updated`)."""
+
+    made_at: datetime | None = None
+    modified_at: datetime | None = None
+    built_at: datetime | None = None
+
+
+def read_freshness(
+    headers: Mapping[str, str], now: datetime, head: str = "", zone: ZoneInfo = dates.UTC_ZONE
+) -> Freshness:
+    """The instants of an answer that came at `now`; `head` is its document without the entries. Malformed values count as absent.
+
+    No instant is later than `now`. Otherwise, once a clock that was ahead is corrected, the next answers would look stale.
+    """
+    date, modified_at = (dates.instant(headers.get(name), dates.UTC_ZONE) for name in ("date", "last-modified"))
+    age = _AGE.fullmatch(headers.get("age", ""))
+    # Most caches keep `Date` and count `Age` from it (RFC 9111, 4.2.3). Some write a new `Date` beside the `Age`.
+    ends = [end for end in (date, now - timedelta(seconds=int(age[1])) if age else None) if end]
+    built = _BUILT.search(head)
+    built_at = dates.instant(built[1].strip(), zone) if built else None
+    return Freshness(min([*ends, now]) if ends else None, _until(modified_at, now), _until(built_at, now))
+
+
+def _until(instant: datetime | None, now: datetime) -> datetime | None:
+    """An instant, at most `now`. None if it is far ahead: then its time zone is wrong, so the real instant is unknown."""
+    return None if instant is None or instant - now > CLOCK_SKEW_MAX else min(instant, now)
+
+
+def find_staleness(answer: Freshness, newest: Freshness) -> str | None:
+    """Why an answer is a stale copy, for the log; None unless an instant is before that of `newest`."""
+    for name, label, tolerance in (
+        ("made_at", "Date less Age", CLOCKS_APART_MAX),
+        ("modified_at", "Last-Modified", timedelta()),
+        ("built_at", "the feed's build date", timedelta()),
+    ):
+        instant, latest = getattr(answer, name), getattr(newest, name)
+        if instant and latest and instant < latest - tolerance:
+            return f"a stale copy from a cache: {label} went back from {iso(latest)} to {iso(instant)}"
+    return None
+
+
+def merge_freshness(newest: Freshness, answer: Freshness) -> Freshness:
+    """The later of each pair of instants. The newest is kept, so that small steps back do not add up."""
+    pairs = ((getattr(newest, field.name), getattr(answer, field.name)) for field in fields(Freshness))
+    return Freshness(*(max((instant for instant in pair if instant), default=None) for pair in pairs))

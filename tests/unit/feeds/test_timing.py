@@ -1,4 +1,4 @@
-"""Which answers of a feed are stale copies from a cache."""
+"""The waits that a feed asks for, and which answers are stale copies from a cache."""
 
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
@@ -7,15 +7,93 @@ from zoneinfo import ZoneInfo
 import pytest
 from boto3.dynamodb.types import TypeSerializer
 
-from stoppress.feeds.freshness import STALE_MAX, Freshness, newest_of, of_answer, staleness
-from stoppress.feeds.hints import Hints
 from stoppress.feeds.schedule import FeedState
+from stoppress.feeds.timing import (
+    STALE_MAX,
+    WISH_MAX,
+    Freshness,
+    Hints,
+    add_answer_hints,
+    find_staleness,
+    merge_freshness,
+    read_freshness,
+    read_hints,
+)
 from stoppress.poll.items import feed_item
 from stoppress_cli.local.meter import item_bytes, write_units
 
 NOW = datetime(2026, 11, 20, 8, 10, tzinfo=UTC)
 SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
 PARIS = ZoneInfo("Europe/Paris")
+
+ASKED_AT = datetime(2026, 11, 20, 8, 0, 30, tzinfo=UTC)
+ITEM = "<item><title>&lt;ttl&gt;</title><ttl>9999</ttl></item>"
+SY = 'xmlns:sy="http://purl.org/rss/1.0/modules/syndication/"'
+
+
+def channel(wishes: str) -> str:
+    return f'<rss version="2.0" {SY}><channel><title>News</title>{wishes}{ITEM}{ITEM}</channel></rss>'
+
+
+@pytest.mark.parametrize(
+    ("wishes", "least"),
+    [
+        ("", timedelta()),
+        ("<ttl>60</ttl>", timedelta(hours=1)),
+        ("<ttl> 5 </ttl>", timedelta(minutes=5)),
+        ("<ttl>-5</ttl>", timedelta()),
+        ("<ttl>999999</ttl>", WISH_MAX),
+        ("<sy:updatePeriod>hourly</sy:updatePeriod><sy:updateFrequency>4</sy:updateFrequency>", timedelta(minutes=15)),
+        ("<sy:updatePeriod>\n\t\thourly\t</sy:updatePeriod>", timedelta(hours=1)),
+        ("<sy:updatePeriod>daily</sy:updatePeriod><sy:updateFrequency>0</sy:updateFrequency>", timedelta(days=1)),
+        ("<sy:updatePeriod>now and then</sy:updatePeriod>", timedelta()),
+        ("<ttl>10</ttl><sy:updatePeriod>hourly</sy:updatePeriod>", timedelta(hours=1)),
+    ],
+)
+def test_a_feed_says_how_long_to_wait_and_its_entries_have_no_say(wishes: str, least: timedelta) -> None:
+    assert read_hints(channel(wishes)).least == least
+    assert read_hints(f"<rss><channel>{ITEM}{wishes}</channel></rss>").least == least
+
+
+def test_hours_and_days_to_stay_away_are_read_whatever_their_form() -> None:
+    hours = "<skipHours><hour>24</hour><hour>3</hour> <hour> 23 </hour><hour>noon</hour></skipHours>"
+    days = "<skipDays><day>Sunday</day><day>monday</day><day>Someday</day></skipDays>"
+
+    hints = read_hints(channel(hours + days + "<cloud><hour>7</hour></cloud>"))
+
+    assert (hints.skip_hours, hints.skip_days) == ((0, 3, 23), (0, 6))
+
+
+@pytest.mark.parametrize(
+    ("headers", "least"),
+    [
+        ({}, timedelta()),
+        ({"cache-control": "max-age=300"}, timedelta(minutes=5)),
+        ({"cache-control": "public, Max-Age=300, s-maxage=600"}, timedelta(minutes=10)),
+        ({"cache-control": "no-store, max-age=0"}, timedelta()),
+        ({"cache-control": "max-age=0", "expires": "Fri, 20 Nov 2026 09:00:30 GMT"}, timedelta()),
+        ({"cache-control": "no-cache", "expires": "Fri, 20 Nov 2026 09:00:30 GMT"}, timedelta()),
+        ({"expires": "Fri, 20 Nov 2026 09:00:30 GMT"}, timedelta(hours=1)),
+        ({"expires": "Thu, 01 Jan 1970 00:00:00 GMT"}, timedelta()),
+        ({"expires": "Fri, 20 Nov 2026 09:00:30 -0000"}, timedelta(hours=1)),
+        ({"cache-control": "max-age=999999999"}, WISH_MAX),
+    ],
+)
+def test_an_answers_headers_say_how_long_it_stays_fresh(headers: dict[str, str], least: timedelta) -> None:
+    assert add_answer_hints(Hints(), headers, ASKED_AT).least == least
+
+
+def test_the_longest_of_all_wishes_counts_and_each_answer_speaks_anew() -> None:
+    hints = Hints(document_s=600, answer_s=9_000)
+
+    assert add_answer_hints(hints, {"cache-control": "max-age=3600"}, ASKED_AT).least == timedelta(hours=1)
+    assert add_answer_hints(hints, {}, ASKED_AT).least == timedelta(minutes=10)
+
+
+def test_a_feed_of_nothing_but_beginnings_takes_no_time() -> None:
+    text = "<rss><channel>" + "<item><skipHours>" * 200_000
+
+    assert read_hints(text) == Hints()
 
 
 def http(instant: datetime) -> str:
@@ -40,7 +118,7 @@ def http(instant: datetime) -> str:
 def test_an_answer_was_made_at_its_date_or_before_by_its_age_whichever_way_a_cache_writes_them(
     headers: dict[str, str], made_at: datetime | None
 ) -> None:
-    assert of_answer(headers, NOW).made_at == made_at
+    assert read_freshness(headers, NOW).made_at == made_at
 
 
 @pytest.mark.parametrize(
@@ -58,13 +136,13 @@ def test_an_answer_was_made_at_its_date_or_before_by_its_age_whichever_way_a_cac
     ],
 )
 def test_a_feed_says_when_it_was_built_and_never_later_than_it_was_seen(head: str, built_at: datetime | None) -> None:
-    assert of_answer({}, NOW, head, PARIS).built_at == built_at
+    assert read_freshness({}, NOW, head, PARIS).built_at == built_at
 
 
 def test_a_server_says_when_the_feed_has_changed() -> None:
-    assert of_answer({"last-modified": http(NOW - HOUR)}, NOW).modified_at == NOW - HOUR
-    assert of_answer({"last-modified": http(NOW + 3 * MINUTE)}, NOW).modified_at == NOW
-    assert of_answer({"last-modified": "yesterday, more or less"}, NOW).modified_at is None
+    assert read_freshness({"last-modified": http(NOW - HOUR)}, NOW).modified_at == NOW - HOUR
+    assert read_freshness({"last-modified": http(NOW + 3 * MINUTE)}, NOW).modified_at == NOW
+    assert read_freshness({"last-modified": "yesterday, more or less"}, NOW).modified_at is None
 
 
 NEWEST = Freshness(NOW, NOW, NOW)
@@ -81,7 +159,7 @@ NEWEST = Freshness(NOW, NOW, NOW)
 def test_an_answer_is_stale_where_any_of_its_instants_went_back_and_the_reason_says_which(
     answer: Freshness, label: str
 ) -> None:
-    assert label in (staleness(answer, NEWEST) or "")
+    assert label in (find_staleness(answer, NEWEST) or "")
 
 
 @pytest.mark.parametrize(
@@ -96,18 +174,14 @@ def test_an_answer_is_stale_where_any_of_its_instants_went_back_and_the_reason_s
 def test_an_answer_is_taken_where_nothing_went_back_nothing_is_said_or_only_by_what_clocks_differ(
     answer: Freshness,
 ) -> None:
-    assert staleness(answer, NEWEST) is None
-
-
-def test_where_nothing_is_remembered_every_answer_is_taken() -> None:
-    assert staleness(Freshness(NOW, NOW, NOW), Freshness()) is None
+    assert find_staleness(answer, NEWEST) is None
 
 
 def test_the_later_of_each_instant_is_remembered() -> None:
     known = Freshness(made_at=NOW, modified_at=NOW - HOUR)
     answer = Freshness(made_at=NOW - 30 * SECOND, modified_at=NOW, built_at=NOW)
 
-    assert newest_of(known, answer) == NEWEST
+    assert merge_freshness(known, answer) == NEWEST
 
 
 def test_a_stale_copy_is_skipped_for_an_hour_after_the_first() -> None:

@@ -4,6 +4,7 @@ A module is imported when its command is used, so that one command does not load
 """
 
 import functools
+import pkgutil
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from importlib.metadata import version
@@ -12,33 +13,29 @@ from typing import Annotated, Any
 import typer
 import typer.main
 
+from stoppress_cli import commands
 from stoppress_cli.options import Commands, Group
 
-NAMES = (
-    "adapters", "check", "compare", "demo", "doctor", "explain", "feeds", "forget", "import", "listen", "play", "preflight",
-    "quarantine", "rebuild", "reconcile", "redrive", "restore", "secrets", "send", "sites", "status", "up",
-)  # fmt: skip
+# The module of each command. The name of a module that is a word of Python ends with an underscore.
+MODULES = {module.name.rstrip("_"): module.name for module in pkgutil.iter_modules(commands.__path__)}
 
 
 class _Modules(Mapping[str, Any]):
     """The commands by name. Each module of `commands/` has its command, or its group, as `app`."""
 
     def __getitem__(self, name: str) -> Any:
-        if name not in NAMES:
-            raise KeyError(name)
-        return _load(name)
+        return _load(MODULES[name])
 
     def __iter__(self) -> Iterator[str]:
-        return iter(NAMES)
+        return iter(MODULES)
 
     def __len__(self) -> int:
-        return len(NAMES)
+        return len(MODULES)
 
 
 @functools.cache
-def _load(name: str) -> Any:
-    module = import_module(f"stoppress_cli.commands.{'import_' if name == 'import' else name}")
-    return typer.main.get_command(module.app)
+def _load(module: str) -> Any:
+    return typer.main.get_command(import_module(f"{commands.__name__}.{module}").app)
 
 
 class _Root(Group):

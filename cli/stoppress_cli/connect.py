@@ -11,11 +11,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import boto3
 import typer
 import urllib3
-from botocore import exceptions
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import BotoCoreError, ClientError, EndpointConnectionError
 from botocore.utils import is_valid_endpoint_url
 from urllib3.exceptions import HTTPError
 
@@ -27,13 +25,14 @@ from stoppress.model.site import BadConfiguration
 from stoppress.show.question import Unclear
 from stoppress_cli.local import resources
 from stoppress_cli.local.functions import environment, no_aws_settings
-from stoppress_cli.local.template import WITH_ALL, TemplateError, find, load
+from stoppress_cli.local.template import STACK_NAME, WITH_ALL, TemplateError, find, load
 from stoppress_cli.output import FAILED, OK, counted, errors, fail
 
-# Environment variables that `stoppress.aws` reads, each with the output of a deployed stack that has its value.
-_OUTPUTS = {"TABLE_NAME": "TableName", "BUCKET_NAME": "BucketName", "SECRETS_PATH": "SecretsPath"}
-# Variables of the queues, each with the output of a deployed stack and the logical name in the template.
-_QUEUES = {
+# Environment variables that `stoppress.aws` reads, each with the output of a deployed stack that has its value, and the logical name
+# in the template of the resource.
+RESOURCES = {
+    "TABLE_NAME": ("TableName", "Table"),
+    "BUCKET_NAME": ("BucketName", "Bucket"),
     "ARTICLES_QUEUE_URL": ("ArticlesQueueUrl", "ArticlesQueue"),
     "IMPORTS_QUEUE_URL": ("ImportsQueueUrl", "ImportsQueue"),
     "REWRITES_QUEUE_URL": ("RewritesQueueUrl", "RewritesQueue"),
@@ -46,8 +45,9 @@ CLOCK_DIFFERENCE_MIN = timedelta(minutes=1)
 # moto accepts any credentials, but requires some.
 _CREDENTIALS = {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local"}
 
-# What to do about AWS's error codes. {call} is the operation, {message} the message of AWS.
-_IN_WORDS = {
+# What to do about error codes of AWS, and about the errors that botocore raises before AWS answers, by the names of their classes. In
+# braces: for a code the {call}, the {code} and the {message} of AWS, for a class the error's fields.
+_ADVICE = {
     ("ExpiredToken", "ExpiredTokenException", "RequestExpired"): "the AWS credentials have expired: sign in again",
     ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation"): (
         "these AWS credentials may not call {call}: use others, or get the permission. {message}"
@@ -61,44 +61,49 @@ _IN_WORDS = {
     ("ThrottlingException", "Throttling", "ProvisionedThroughputExceededException", "RequestLimitExceeded"): (
         "AWS had too many requests: run the command again in a minute"
     ),
-}
-# Texts for errors that botocore raises before AWS answers. The names in braces are the error's fields.
-_BEFORE_AWS: dict[tuple[type[BotoCoreError], ...], str] = {
-    (exceptions.ProfileNotFound,): (
+    ("ProfileNotFound",): (
         "there is no AWS profile {profile!r}: give another with --profile or AWS_PROFILE; `aws configure list-profiles` lists"
         " them"
     ),
-    (exceptions.InvalidRegionError,): "{region_name!r} is no AWS region: give one such as eu-west-1",
-    (exceptions.NoRegionError,): "no AWS region is set: give one with --region or AWS_REGION",
-    (exceptions.NoCredentialsError, exceptions.PartialCredentialsError): (
+    ("InvalidRegionError",): "{region_name!r} is no AWS region: give one such as eu-west-1",
+    ("NoRegionError",): "no AWS region is set: give one with --region or AWS_REGION",
+    ("NoCredentialsError", "PartialCredentialsError"): (
         "there are no AWS credentials: sign in, or name a profile that has some with --profile or AWS_PROFILE"
     ),
-    (exceptions.SSOError, exceptions.TokenRetrievalError): (
-        "the AWS sign-in has expired: run `aws sso login`, with --profile if you use one"
-    ),
-    (exceptions.LoginError,): "the AWS sign-in has expired: run `aws login`, with --profile if you use one",
-    (exceptions.ConfigParseError,): (
-        "the AWS configuration {path} cannot be read: correct it, or name another with AWS_CONFIG_FILE"
-    ),
-    (exceptions.EndpointConnectionError, exceptions.ConnectTimeoutError): (
+    (
+        "SSOError",
+        "TokenRetrievalError",
+    ): "the AWS sign-in has expired: run `aws sso login`, with --profile if you use one",
+    ("LoginError",): "the AWS sign-in has expired: run `aws login`, with --profile if you use one",
+    (
+        "ConfigParseError",
+    ): "the AWS configuration {path} cannot be read: correct it, or name another with AWS_CONFIG_FILE",
+    ("EndpointConnectionError", "ConnectTimeoutError"): (
         "nobody answers at {endpoint_url}: check the region (--region) and the network"
     ),
 }
 
 
 def in_words(error: ClientError | BotoCoreError) -> str:
-    """An AWS error in words for an operator, with what to do about it."""
-    if not isinstance(error, ClientError):
-        text = next((text for types, text in _BEFORE_AWS.items() if isinstance(error, types)), None)
-        return text.format(**error.kwargs) if text else " ".join(str(error).split())
-    code, message = error.response["Error"].get("Code", ""), error.response["Error"].get("Message", "")
-    unknown = "AWS could not do {call} ({code}): {message}"
-    words = next((words for codes, words in _IN_WORDS.items() if code in codes), unknown)
-    return words.format(call=error.operation_name, code=code, message=message).strip()
+    """Return an AWS error in words for an operator, with what to do about it."""
+    if isinstance(error, ClientError):
+        code, message = error.response["Error"].get("Code", ""), error.response["Error"].get("Message", "")
+        names = [code]
+        fields: Mapping[str, Any] = {"call": error.operation_name, "code": code, "message": message}
+        unknown = f"AWS could not do {error.operation_name} ({code}): {message}"
+    else:
+        names, fields = [kind.__name__ for kind in type(error).__mro__], error.kwargs
+        unknown = " ".join(str(error).split())
+    advice = next((advice for codes, advice in _ADVICE.items() if not set(codes).isdisjoint(names)), None)
+    return (advice.format(**fields) if advice else unknown).strip()
 
 
 class BadRequest(ValueError):
     """A command asks for what the stack does not have or must not do; the text says what to give instead."""
+
+
+# Errors whose text is the reason why a command cannot do its work.
+_REASONS = (BadRequest, Unclear, TemplateError, UnknownSite, BadConfiguration, SendError, Conflict, TimeoutError)
 
 
 @contextmanager
@@ -121,19 +126,10 @@ def exit_on_error(stack: str | None, endpoint: str) -> Iterator[None]:
     """Print an error of the stack or of AWS in the block, and exit with FAILED."""
     try:
         yield
-    except (
-        BadRequest,
-        Unclear,
-        TemplateError,
-        UnknownSite,
-        BadConfiguration,
-        SendError,
-        Conflict,
-        TimeoutError,
-    ) as error:
+    except _REASONS as error:
         fail(error)
     except (ClientError, BotoCoreError) as error:
-        is_local = stack is None and isinstance(error, exceptions.EndpointConnectionError)
+        is_local = stack is None and isinstance(error, EndpointConnectionError)
         advice = f"nobody answers at {endpoint}; start `stoppress up`, or name a deployed stack with --stack"
         fail(advice if is_local else in_words(error))
 
@@ -167,23 +163,19 @@ def print_unreadable(unusable: Sequence[tuple[str, str]]) -> None:
 
 @contextmanager
 def local(template: Path, endpoint: str) -> Iterator[None]:
-    """Connects to the stack that `stoppress up` or `make demo` serves at this endpoint."""
-    here = no_aws_settings() | _CREDENTIALS | {"AWS_ENDPOINT_URL": endpoint}
-    resolved = resources.resolve(load(template, defaults=WITH_ALL))
-    queues = {queue.logical: queue.ref for queue in resources.of_type(resolved, "AWS::SQS::Queue")}
-    functions = [function.properties for function in resources.of_type(resolved, "AWS::Lambda::Function")]
-    variables = {name: value for each in functions for name, value in each["Environment"]["Variables"].items()}
-    named = {name: str(variables[name]) for name in (*_OUTPUTS, "SECRETS_PATH")}
-    named |= {name: queues[logical] for name, (_, logical) in _QUEUES.items() if logical in queues}
+    """Connect to the stack that `stoppress up` or `make demo` serves at this endpoint."""
+    refs = {resource.logical: resource.ref for resource in resources.resolve(load(template, defaults=WITH_ALL))}
+    variables = {name: refs[logical] for name, (_, logical) in RESOURCES.items() if logical in refs}
     start = endpoint.rstrip("/")
-    named |= {"WEBHOOKS_URL": start, "PAGES_URL": f"{start}/sites"}
-    with _connected(named | here), _clock_of(endpoint):
+    variables |= {"SECRETS_PATH": f"stoppress/{STACK_NAME}", "WEBHOOKS_URL": start, "PAGES_URL": f"{start}/sites"}
+    here = no_aws_settings() | _CREDENTIALS | {"AWS_ENDPOINT_URL": endpoint}
+    with _connected(variables | here), _clock_of(endpoint):
         yield
 
 
 @contextmanager
 def _clock_of(endpoint: str) -> Iterator[None]:
-    """Runs the block at the time of a local stack, whose pages can move its clock."""
+    """Run the block at the time of a local stack, whose pages can move its clock."""
     try:
         date = urllib3.request("HEAD", endpoint, timeout=CLOCK_SECONDS_MAX, retries=False).headers.get("date", "")
         ahead = parsedate_to_datetime(date) - datetime.now(UTC)
@@ -207,60 +199,60 @@ def _clock_of(endpoint: str) -> Iterator[None]:
 
 @contextmanager
 def deployed(stack: str) -> Iterator[None]:
-    """Connects to a stack of this version, with the credentials in the environment. Raises BadRequest."""
-    region = region_set()
-    outputs = {output["OutputKey"]: output["OutputValue"] for output in described(stack).get("Outputs", [])}
-    if missing := sorted({*_OUTPUTS.values(), "Version"} - outputs.keys()):
+    """Connect to a stack of this version, with the credentials in the environment. Raises BadRequest."""
+    description = describe(stack)
+    if description is None:
+        region = clients.client("cloudformation").meta.region_name
+        advice = "give another name, region (--region) or profile (--profile)"
+        raise BadRequest(f"there is no stack {stack!r} in {region}: {advice}")
+    outputs = {output["OutputKey"]: output["OutputValue"] for output in description.get("Outputs", [])}
+    if missing := sorted({"TableName", "BucketName", "SecretsPath", "Version"} - outputs.keys()):
         raise BadRequest(f"{stack} is no stack of Stoppress: it has no output {missing[0]}")
     own, its = version("stoppress"), outputs["Version"]
     if its != own:
         raise BadRequest(
             f"the stack {stack} has version {its}, this command has {own}: check out v{its}, or deploy {own}"
         )
-    named = {name: outputs[output] for name, output in _OUTPUTS.items()}
-    named |= {name: outputs[output] for name, (output, _) in _QUEUES.items() if output in outputs}
+    variables = {name: outputs[output] for name, (output, _) in RESOURCES.items() if output in outputs}
     if pages := outputs.get("PagesUrl"):  # the stack has pages
-        named["PAGES_URL"] = pages
+        variables["PAGES_URL"] = pages
     # The output has the address of the first site: <api>/webhooks/<host>/cms.
-    named["WEBHOOKS_URL"] = outputs.get("WebhookUrl", "").partition("/webhooks/")[0]
-    with _connected(named | ({"AWS_DEFAULT_REGION": region} if region else {})):
+    variables["WEBHOOKS_URL"] = outputs.get("WebhookUrl", "").partition("/webhooks/")[0]
+    with _connected(variables | {"SECRETS_PATH": outputs["SecretsPath"]}):
         yield
 
 
 @contextmanager
-def account() -> Iterator[None]:
-    """Connects to the account and region that the environment sets. The stack need not exist."""
-    region = region_set()
-    with _connected({"AWS_DEFAULT_REGION": region} if region else {}):
+def account(profile: str | None, region: str | None) -> Iterator[None]:
+    """Use an AWS profile and region instead of those of the environment, if given, while the block runs."""
+    variables: dict[str, str | None] = {}
+    if profile is not None:
+        # As in the AWS CLI, --profile overrides credentials in the environment.
+        variables = dict.fromkeys(["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"])
+        variables["AWS_PROFILE"] = profile
+    # The AWS CLI prefers AWS_REGION; boto3 reads AWS_DEFAULT_REGION only.
+    if region := region or os.environ.get("AWS_REGION"):
+        variables |= {"AWS_REGION": region, "AWS_DEFAULT_REGION": region}
+    with _connected(variables):
         yield
 
 
-def region_set() -> str | None:
-    """The region that AWS_REGION names. The AWS CLI prefers this variable; boto3 reads AWS_DEFAULT_REGION only."""
-    return os.environ.get("AWS_REGION") or None
-
-
-def described(stack: str) -> dict[str, Any]:
-    """A stack, as DescribeStacks returns it. Raises BadRequest."""
+def describe(stack: str) -> dict[str, Any] | None:
+    """Return a stack as DescribeStacks does; None for a stack that does not exist. Raises BadRequest, and the errors of AWS."""
     # CloudFormation's own error for an invalid name quotes a regular expression.
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9-]*|arn:.+", stack):
         raise BadRequest(f"{stack!r} is no name of a stack: give letters, digits and hyphens, or the ARN of a stack")
     try:
-        cloudformation = boto3.client("cloudformation", region_name=region_set())
-        [answer] = cloudformation.describe_stacks(StackName=stack)["Stacks"]
-    except (ClientError, BotoCoreError) as error:
+        return dict(clients.client("cloudformation").describe_stacks(StackName=stack)["Stacks"][0])
+    except ClientError as error:
         # CloudFormation has no error code of its own for a missing stack.
-        if isinstance(error, ClientError) and "does not exist" in str(error):
-            raise BadRequest(
-                f"there is no stack {stack!r} in {cloudformation.meta.region_name}: give another name, region (--region)"
-                " or profile (--profile)"
-            ) from error
-        raise BadRequest(in_words(error)) from error
-    return dict(answer)
+        if "does not exist" in str(error):
+            return None
+        raise
 
 
 def queue_url(variable: str) -> str:
-    """The URL of a queue of the connected stack. Raises BadRequest if its parameters leave the queue out."""
+    """Return the URL of a queue of the connected stack. Raises BadRequest if its parameters leave the queue out."""
     url = os.environ.get(variable)
     if url is None:
         assert variable == "IMPORTS_QUEUE_URL", variable
@@ -279,7 +271,7 @@ def _is_url(endpoint: str) -> bool:
 
 @contextmanager
 def _connected(variables: Mapping[str, str | None]) -> Iterator[None]:
-    """Sets the variables, and has `stoppress.aws` make new clients, while the block runs."""
+    """Set the variables, and have `stoppress.aws` make new clients, while the block runs."""
     with environment(variables):
         clients.client.cache_clear()
         try:

@@ -68,12 +68,6 @@ def test_every_command_on_a_stack_takes_a_profile_and_a_region() -> None:
     assert on_a_stack == set(commands_with("profile", root)) == set(commands_with("region", root))
 
 
-def test_a_profile_that_does_not_exist_is_named() -> None:
-    assert reason(run("rebuild", "--stack", "news", "--profile", "nobody")) == (
-        "there is no AWS profile 'nobody': give another with --profile or AWS_PROFILE; `aws configure list-profiles` lists them"
-    )
-
-
 def test_a_region_is_asked_for_where_none_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
         monkeypatch.delenv(name)
@@ -117,51 +111,58 @@ def test_a_profile_that_is_named_overrides_the_credentials_of_the_environment(
     assert calls == [("DescribeStacks", "us-east-2", "OF-THE-DESK")]
 
 
-def test_without_credentials_it_says_how_to_give_some(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
-        monkeypatch.delenv(name)
+KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+SSO = """[profile desk]
+sso_session = desk
+sso_account_id = 123456789012
+sso_role_name = editor
+[sso-session desk]
+sso_start_url = https://example.com/start
+sso_region = eu-west-1
+"""
+# By case: options, variables of the environment (None: not set), the text of the AWS configuration, and the sentence.
+UNUSABLE: dict[str, tuple[list[str], dict[str, str | None], str, str]] = {
+    "a profile that does not exist": (
+        ["--profile", "nobody"], {}, "",
+        "there is no AWS profile 'nobody': give another with --profile or AWS_PROFILE; `aws configure list-profiles` lists them",
+    ),
+    "no credentials": (
+        [], dict.fromkeys(KEYS), "",
+        "there are no AWS credentials: sign in, or name a profile that has some with --profile or AWS_PROFILE",
+    ),
+    "a sign-in that has expired": (
+        ["--profile", "desk"], {}, SSO, "the AWS sign-in has expired: run `aws sso login`, with --profile if you use one",
+    ),
+    "a configuration that cannot be read": (
+        [], {}, "region = eu-west-1\n[default\n",
+        "the AWS configuration {config} cannot be read: correct it, or name another with AWS_CONFIG_FILE",
+    ),
+    "no region": (
+        ["--region", "west of here"], {}, "", "'west of here' is no AWS region: give one such as eu-west-1",
+    ),
+    "a region where nobody answers": (
+        [], {"AWS_ENDPOINT_URL": "http://127.0.0.1:9"}, "",
+        "nobody answers at http://127.0.0.1:9/: check the region (--region) and the network",
+    ),
+    "no name of a stack": (
+        ["--stack", "no such name"], {}, "",
+        "'no such name' is no name of a stack: give letters, digits and hyphens, or the ARN of a stack",
+    ),
+    "an empty name of a stack": (
+        ["--stack", ""], {}, "", "'' is no name of a stack: give letters, digits and hyphens, or the ARN of a stack",
+    ),
+}  # fmt: skip
 
-    assert reason(run("rebuild", "--stack", "news")) == (
-        "there are no AWS credentials: sign in, or name a profile that has some with --profile or AWS_PROFILE"
-    )
 
-
-def test_a_profile_whose_sign_in_has_ended_says_how_to_sign_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("case", UNUSABLE)
+def test_settings_that_cannot_work_are_one_sentence(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options, variables, text, sentence = UNUSABLE[case]
     config = tmp_path / "config"
-    config.write_text(
-        "[profile desk]\nsso_session = desk\nsso_account_id = 123456789012\nsso_role_name = editor\n"
-        "[sso-session desk]\nsso_start_url = https://example.com/start\nsso_region = eu-west-1\n"
-    )
-    monkeypatch.setenv("AWS_CONFIG_FILE", str(config))
-    monkeypatch.setenv("HOME", str(tmp_path))
+    config.write_text(text)
+    for name, value in ({"HOME": str(tmp_path), "AWS_CONFIG_FILE": str(config)} | variables).items():
+        monkeypatch.setenv(name, value) if value else monkeypatch.delenv(name)
 
-    assert reason(run("rebuild", "--stack", "news", "--profile", "desk")) == (
-        "the AWS sign-in has expired: run `aws sso login`, with --profile if you use one"
-    )
-
-
-def test_a_configuration_of_aws_that_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    config = tmp_path / "config"
-    config.write_text("region = eu-west-1\n[default\n")
-    monkeypatch.setenv("AWS_CONFIG_FILE", str(config))
-
-    assert reason(run("rebuild", "--stack", "news")) == (
-        f"the AWS configuration {config} cannot be read: correct it, or name another with AWS_CONFIG_FILE"
-    )
-
-
-def test_a_word_that_is_no_region_is_named() -> None:
-    assert reason(run("rebuild", "--stack", "news", "--region", "west of here")) == (
-        "'west of here' is no AWS region: give one such as eu-west-1"
-    )
-
-
-def test_a_region_where_nobody_answers_is_not_taken_for_the_local_stack(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
-
-    assert reason(run("rebuild", "--stack", "news")) == (
-        "nobody answers at http://127.0.0.1:9/: check the region (--region) and the network"
-    )
+    assert reason(run("rebuild", "--stack", "news", *options)) == sentence.format(config=config)
 
 
 @pytest.mark.parametrize(
@@ -170,15 +171,19 @@ def test_a_region_where_nobody_answers_is_not_taken_for_the_local_stack(monkeypa
         ("ExpiredToken", "No.", "the AWS credentials have expired: sign in again"),
         ("AccessDenied", "No.", "these AWS credentials may not call DescribeStacks: use others, or get the permission. No."),
         ("InvalidClientTokenId", "No.", "AWS does not know these credentials: give others with --profile or AWS_PROFILE"),
+        ("ThrottlingException", "No.", "AWS had too many requests: run the command again in a minute"),
+        (
+            "ResourceNotFoundException", "No.",
+            "DescribeStacks names something that is not there: check the stack and the region, and deploy what was deleted. No.",
+        ),
+        ("InternalServerError", "No.", "AWS could not do DescribeStacks (InternalServerError): No."),
         (
             "ValidationError", "Stack with id news does not exist",
             "there is no stack 'news' in eu-west-1: give another name, region (--region) or profile (--profile)",
         ),
     ],
 )  # fmt: skip
-def test_what_cloudformation_refuses_is_one_sentence(
-    code: str, message: str, text: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_aws_refuses_is_one_sentence(code: str, message: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_: BaseClient, operation: str, __: Any) -> Any:
         raise ClientError({"Error": {"Code": code, "Message": message}}, operation)
 
@@ -194,13 +199,6 @@ def test_a_permission_that_is_missing_later_is_named(monkeypatch: pytest.MonkeyP
         "these AWS credentials may not call Query: use others, or get the permission. User me is not authorized."
     )
     clients.client.cache_clear()
-
-
-@pytest.mark.parametrize("name", ["", "no such name"])
-def test_a_name_that_no_stack_can_have_is_one_sentence(name: str) -> None:
-    assert reason(run("rebuild", "--stack", name)) == (
-        f"{name!r} is no name of a stack: give letters, digits and hyphens, or the ARN of a stack"
-    )
 
 
 def test_a_stack_of_another_version_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -269,21 +269,25 @@ class TestNginx:
         assert "2 more findings: stoppress check https://www.example.com/robots.txt shows them" in notes
         assert [note for note in notes if note.startswith("sitemaps on https://www.example.org are not fetched (1)")]
 
-    def test_a_home_page_without_a_name_is_noted(self, web: Web, newsroom: Newsroom, tmp_path: Path) -> None:
-        web.change("/", "WebSite", "WebPage")
-        [note] = [check for check in examined(web, newsroom.now, tmp_path) if check.outcome != "ok"]
-
-        assert (note.check, note.outcome) == ("name", "note")
-        assert note.text.startswith("the home page gives no name")
-
-    def test_a_crawler_of_an_ai_search_engine_may_be_kept_out_on_purpose(
-        self, web: Web, newsroom: Newsroom, tmp_path: Path
+    @pytest.mark.parametrize(
+        ("path", "old", "new", "note"),
+        [
+            ("/", "WebSite", "WebPage", "name: the home page gives no name"),
+            (
+                "/robots.txt", "User-agent: *", "User-agent: PerplexityBot\nDisallow: /\n\nUser-agent: *",
+                "crawlers: robots.txt keeps out search engines that answer with AI: PerplexityBot",
+            ),
+        ],
+        ids=["no name", "no crawler of AI"],
+    )  # fmt: skip
+    def test_what_may_be_on_purpose_is_noted(
+        self, web: Web, newsroom: Newsroom, tmp_path: Path, path: str, old: str, new: str, note: str
     ) -> None:
-        web.change("/robots.txt", "User-agent: *", "User-agent: PerplexityBot\nDisallow: /\n\nUser-agent: *")
-        notes = [check for check in examined(web, newsroom.now, tmp_path) if check.outcome != "ok"]
+        web.change(path, old, new)
+        [check] = [check for check in examined(web, newsroom.now, tmp_path) if check.outcome != "ok"]
 
-        text = "robots.txt keeps out search engines that answer with AI: PerplexityBot"
-        assert notes == [Check("crawlers", "note", text)]
+        assert check.outcome == "note"
+        assert f"{check.check}: {check.text}".startswith(note)
 
     @pytest.mark.parametrize("status", [200, 404])
     def test_a_webhook_has_to_refuse_an_unsigned_request(
@@ -312,13 +316,20 @@ class TestNginx:
 
 
 @pytest.mark.parametrize(
-    "server", ["", "example.com", "127.0.0.1", "127.0.0.1:", "127.0.0.1:x", "a@b:1", "h:1/x", "[::1:1"]
+    ("arguments", "reason"),
+    [
+        *(
+            ([HOST, "--connect", server], f"--connect {server!r}: give an address and a port, such as 127.0.0.1:8443")
+            for server in ("", "example.com", "127.0.0.1", "127.0.0.1:", "127.0.0.1:x", "a@b:1", "h:1/x", "[::1:1")
+        ),
+        (["https://www.example.com/"], "'https://www.example.com/' is not a host"),
+    ],
 )
-def test_connect_needs_an_address_and_a_port(server: str) -> None:
-    result = CliRunner().invoke(app, ["doctor", HOST, "--connect", server])
+def test_it_needs_a_host_and_a_server_an_address_and_a_port(arguments: list[str], reason: str) -> None:
+    result = CliRunner().invoke(app, ["doctor", *arguments])
 
     assert result.exit_code == 2
-    assert f"--connect {server!r}: give an address and a port, such as 127.0.0.1:8443" in result.stderr
+    assert reason in result.stderr
 
 
 def test_a_server_without_http_2_is_a_fault() -> None:
@@ -343,18 +354,3 @@ def test_a_host_with_a_private_address_needs_its_server_named() -> None:
 
     assert (check.outcome, check.fix) == ("fault", "if this is the right server, give its address with --connect")
     assert "which is not public" in check.text
-
-
-def test_a_url_is_no_host() -> None:
-    result = CliRunner().invoke(app, ["doctor", "https://www.example.com/"])
-
-    assert result.exit_code == 2
-    assert "'https://www.example.com/' is not a host" in result.stderr
-
-
-def test_a_server_that_cannot_be_reached_is_a_fault_and_ends_the_checks() -> None:
-    result = CliRunner().invoke(app, ["doctor", HOST, "--connect", "127.0.0.1:1", "--json"])
-
-    assert result.exit_code == 1
-    [row] = json.loads(result.stdout)
-    assert (row["check"], row["outcome"]) == ("certificate", "fault")

@@ -212,11 +212,6 @@ def test_what_is_about_a_page_is_found_wherever_it_stands(where: str | None) -> 
 
 
 CASES: dict[str, tuple[list[Step], str, list[str]]] = {
-    "a rule keeps it out of the news": (
-        [event(1, "1", "stars", section="horoscope")],
-        "stars",
-        ["In the general sitemap: yes", "In the news sitemap: no, because rule 1 of the site: "],
-    ),
     "a rule keeps it out of all": (
         [event(1, "1", "sponsored/boats")],
         "sponsored/boats",

@@ -108,7 +108,3 @@ def test_the_health_of_feeds_is_told_for_people_and_for_programs(tmp_path: Path)
         "  polled every 60 min, between 15 min and 60 min, or as seldom as the feed asks for; next 2026-11-20 09:01:00 UTC",
     ):
         assert line in printed.splitlines()
-
-
-def test_nobody_to_ask_is_told() -> None:
-    assert feeds_show("http://127.0.0.1:1")[0] == 2

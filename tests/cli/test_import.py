@@ -127,27 +127,26 @@ def test_each_row_counts_once_and_each_reason_is_apart(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("keeps", [True, False])
-def test_an_interrupted_command_says_whether_it_can_continue(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keeps: bool
-) -> None:
-    kept = checkpoint(tmp_path)
-    if keeps:
-        kept.write("{}", archive.Tally())
-    result = command(tmp_path, monkeypatch, KeyboardInterrupt())
-    assert result.exit_code == FAILED
-    assert "interrupted" in result.stderr
-    assert ("again to continue" in result.stderr) == keeps
+@pytest.mark.parametrize(
+    ("ending", "has_checkpoint", "reason", "continues"),
+    [
+        (KeyboardInterrupt(), True, "interrupted", True),
+        (KeyboardInterrupt(), False, "interrupted", False),
+        (ListingError("the server answers 503"), True, "the server answers 503", True),
+        (StaleCheckpoint("has changed"), True, "has changed", False),
+    ],
+    ids=["interrupted", "interrupted early", "not listed", "stale"],
+)
+def test_a_command_that_ended_early_says_whether_it_can_continue(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    ending: BaseException, has_checkpoint: bool, reason: str, continues: bool,
+) -> None:  # fmt: skip
+    if has_checkpoint:
+        checkpoint(tmp_path).write("{}", archive.Tally())
+    result = command(tmp_path, monkeypatch, ending)
 
-
-def test_only_a_listing_that_can_continue_asks_for_the_same_command_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    checkpoint(tmp_path).write("{}", archive.Tally())
-    for error, continues in ((ListingError("the server answers 503"), True), (StaleCheckpoint("has changed"), False)):
-        result = command(tmp_path, monkeypatch, error)
-        assert (result.exit_code, str(error) in result.stderr) == (FAILED, True)
-        assert ("again to continue" in result.stderr) == continues
+    assert (result.exit_code, reason in result.stderr) == (FAILED, True)
+    assert ("again to continue" in result.stderr) == continues
 
 
 def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends_with: BaseException) -> Result:

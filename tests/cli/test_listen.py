@@ -21,7 +21,7 @@ from stoppress.model.http_request import Request
 from stoppress.model.signature_schemes import NAMED
 from stoppress.signatures.verify import verify
 from stoppress_cli.app import app
-from stoppress_cli.inputs.recorded import REPLACED, record_of, recorded_in, without_secrets
+from stoppress_cli.inputs.delivery import REPLACED, record_of, recorded_in, without_secrets
 from stoppress_cli.scenario import signing
 from tests.cli.test_commands_as_typed import BARE_ENVIRONMENT, STARTED_S_MAX
 from tests.support.signature_senders import MORNING, SENDERS, Sender

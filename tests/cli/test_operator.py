@@ -35,7 +35,7 @@ def stack(shared: Stack) -> Iterator[Stack]:
     """The same, a minute on; whatever a test has left is taken away."""
     later(shared, 1)
     yield shared
-    quarantine.delete(quarantine.kept())
+    quarantine.delete(quarantine.find_events())
     for name in ("ArticlesQueue", "ArticlesDeadLetters", "RewritesQueue", "Failures"):
         queues.queue(arn(shared, name))._messages.clear()
 
@@ -53,20 +53,19 @@ def test_an_item_stays_in_quarantine_where_its_event_could_not_be_sent(
     table.put_if(quarantine_item(HOST, "m1", "of another day", body, NOON))
     monkeypatch.setattr(doors_queues, "_send", refused)
     with pytest.raises(SendError):
-        quarantine.send_again(quarantine.kept(), NOON, dry_run=False)
-    assert [one.id for one in quarantine.kept()] == ["m1"]
+        quarantine.send_again(quarantine.find_events(), dry_run=False)
+    assert [one.id for one in quarantine.find_events()] == ["m1"]
 
 
 def test_an_event_that_is_too_long_to_keep_is_not_sent_again_in_part(stack: Stack) -> None:
     detail = {"site": HOST, "id": "7", "text": "x" * QUARANTINED_CHARACTERS_MAX}
     body = json.dumps({"source": "bus", "detail-type": "article.published", "detail": detail})
     table.put_if(quarantine_item(HOST, "m1", "url: is missing", body, NOON))
-    [(one, why)] = quarantine.send_again(quarantine.kept(), NOON, dry_run=False)
-    assert not one.whole
+    [(_, why)] = quarantine.send_again(quarantine.find_events(), dry_run=False)
     assert "only its first 50,000 of 50," in why
     assert "have its source send it again" in why
     assert on_queue(stack, "ArticlesQueue") == []
-    assert len(quarantine.kept()) == 1
+    assert len(quarantine.find_events()) == 1
 
 
 # ── dead letters ──
@@ -79,15 +78,13 @@ def test_events_that_were_given_up_are_told_and_recorded_once_they_are_redriven(
     )  # fmt: skip
     queues.send(arn(stack, "ArticlesDeadLetters"), body)
     before = everything(stack)
-    [dead] = redrive.send_back("articles", dry_run=True, show=lambda _: None)
+    [dead] = redrive.send_back("articles", dry_run=True)
     assert dead.what == f"publish bus#1 of {HOST}, {url('ferry')}"
     assert "the log of record_article has the reason" in dead.why
     assert everything(stack) == before
 
     later(stack, 1)
-    said: list[str] = []
-    redrive.send_back("articles", dry_run=False, show=lambda one: said.append(one.what))
-    assert said == [dead.what]
+    assert [letter.what for letter in redrive.send_back("articles", dry_run=False)] == [dead.what]
     assert on_queue(stack, "ArticlesDeadLetters") == []
     stack.rest()
     assert url("ferry").encode() in objects(stack)[f"{HOST}/sitemap-news.xml"]
@@ -98,7 +95,7 @@ def test_a_dead_letter_that_would_fail_again_stays(stack: Stack) -> None:
     queues.send(arn(stack, "ArticlesDeadLetters"), body)
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setattr(redrive, "read", Mock(side_effect=ValueError("no configuration")))
-        [dead] = redrive.send_back("articles", dry_run=False, show=lambda _: None)
+        [dead] = redrive.send_back("articles", dry_run=False)
     assert dead.goes == ""
     assert "correct this first: no configuration" in dead.why
     assert len(on_queue(stack, "ArticlesDeadLetters")) == 1
@@ -126,7 +123,7 @@ FAILURES = {
 def test_each_kind_of_failure_is_told_and_what_it_left_undone_is_done(kind: str, stack: Stack) -> None:
     body, (what, goes) = FAILURES[kind]
     queues.send(arn(stack, "Failures"), json.dumps(body))
-    [dead] = redrive.send_back("failures", dry_run=False, show=lambda _: None)
+    [dead] = redrive.send_back("failures", dry_run=False)
     assert (dead.what, dead.goes) == (what, goes)
     assert len(on_queue(stack, "Failures")) == (0 if goes else 1)
     assert on_queue(stack, "RewritesQueue") == []

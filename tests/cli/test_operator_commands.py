@@ -10,7 +10,6 @@ from types import SimpleNamespace
 from typing import Protocol
 
 import pytest
-from botocore.exceptions import ClientError
 from typer.testing import CliRunner, Result
 
 from stoppress.aws import bucket, queues as aws_queues, refusals, sites, table
@@ -19,8 +18,7 @@ from stoppress.reconcile.look import Look
 from stoppress.reconcile.sites import reconcile
 from stoppress_cli.app import app
 from stoppress_cli.commands import forget as erasure, quarantine, rebuild, restore
-from stoppress_cli.commands.forget.traces import gather
-from stoppress_cli.connect import in_words
+from stoppress_cli.commands.forget import gather
 from stoppress_cli.local import queues
 from stoppress_cli.local.stack import Stack
 from tests.support.event_files import items, objects, on_queue
@@ -52,37 +50,37 @@ LOST: Step = on_the_bus(
 
 def test_quarantine_lists_every_site_and_what_names_none_and_drops_what_it_is_told_to(tmp_path: Path) -> None:
     with operated([BAD, LOST], tmp_path):
-        kept = quarantine.kept()
+        kept = quarantine.find_events()
         kept.sort(key=lambda one: one.site, reverse=True)
         assert [one.site for one in kept] == [HOST, "unknown"]
         assert "title" in kept[0].reason
-        assert [one.id for one in quarantine.kept(reason="UNKNOWN SITE")] == [kept[1].id]
-        assert [one.id for one in quarantine.kept(HOST)] == [kept[0].id]
-        assert [one.id for one in quarantine.kept(ids=[kept[1].id[:12]])] == [kept[1].id]
+        assert [one.id for one in quarantine.find_events(reason="UNKNOWN SITE")] == [kept[1].id]
+        assert [one.id for one in quarantine.find_events(HOST)] == [kept[0].id]
+        assert [one.id for one in quarantine.find_events(ids=[kept[1].id[:12]])] == [kept[1].id]
         with pytest.raises(
             ValueError, match=r"^no id in quarantine begins with 'zzz': `stoppress quarantine list` has the"
         ):
-            quarantine.kept(ids=["zzz"])
+            quarantine.find_events(ids=["zzz"])
         with pytest.raises(ValueError, match=r"^2 ids in quarantine begin with '': give more of the id"):
-            quarantine.kept(ids=[""])
+            quarantine.find_events(ids=[""])
 
         assert quarantine.delete([kept[0]]) == 1
-        assert quarantine.kept() == [kept[1]]
+        assert quarantine.find_events() == [kept[1]]
 
 
 def test_what_was_of_an_unknown_site_is_applied_once_the_site_is_there(tmp_path: Path) -> None:
     with operated([LOST], tmp_path) as stack:
-        [(one, why)] = quarantine.send_again(quarantine.kept(), NOON, dry_run=False)
+        [(one, why)] = quarantine.send_again(quarantine.find_events(), dry_run=False)
         assert "it would come back: unknown site" in why
         assert on_queue(stack, "ArticlesQueue") == []
 
         stack.put_site(UNKNOWN, json.dumps({**SITE, "host": UNKNOWN}))
         later(stack, 1)
         before = everything(stack)
-        assert quarantine.send_again(quarantine.kept(), NOON, dry_run=True) == [(one, "")]
+        assert quarantine.send_again(quarantine.find_events(), dry_run=True) == [(one, "")]
         assert everything(stack) == before
-        assert quarantine.send_again(quarantine.kept(), NOON, dry_run=False) == [(one, "")]
-        assert quarantine.kept() == []
+        assert quarantine.send_again(quarantine.find_events(), dry_run=False) == [(one, "")]
+        assert quarantine.find_events() == []
         stack.rest()
         assert f"https://{UNKNOWN}/a".encode() in objects(stack)[f"{UNKNOWN}/sitemap-news.xml"]
 
@@ -319,7 +317,7 @@ def test_exit_codes_report_what_commands_did_and_dry_runs_change_nothing(tmp_pat
 
 def test_watching_ends_with_the_exit_code_of_the_last_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def wait(_seconds: float) -> None:
-        if quarantine.delete(quarantine.kept()) == 0:
+        if quarantine.delete(quarantine.find_events()) == 0:
             raise KeyboardInterrupt
 
     with operated([event(1, "1", "flood"), BAD], tmp_path) as stack, typing(stack) as run:
@@ -347,7 +345,7 @@ def test_watching_ends_with_the_exit_code_of_the_last_look(tmp_path: Path, monke
     ids=" ".join,
 )
 def test_a_command_over_all_sites_lists_those_that_cannot_be_read_and_fails(broken: Run, words: list[str]) -> None:
-    [kept] = quarantine.kept(HOST)
+    [kept] = quarantine.find_events(HOST)
     done = broken(*(word.format(id=kept.id) for word in words))
     assert done.exit_code == (1 if "status" in words else 2)
     assert done.stderr.startswith("stoppress: cannot read 3 sites: ")
@@ -375,16 +373,3 @@ def test_a_table_that_is_not_there_is_told_in_words(broken: Run) -> None:
         "stoppress: there is no table 'foo' here: name the one that point-in-time recovery has"
     )
     assert "Exception" not in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("code", "reason"),
-    [
-        ("UnrecognizedClientException", "AWS does not know these credentials: "),
-        ("ResourceNotFoundException", "BatchGetItem names something that is not there"),
-        ("ThrottlingException", "AWS had too many requests: run the command again in a minute"),
-        ("InternalServerError", "AWS could not do BatchGetItem (InternalServerError): No."),
-    ],
-)
-def test_what_aws_refuses_is_told_in_words(code: str, reason: str) -> None:
-    assert in_words(ClientError({"Error": {"Code": code, "Message": "No."}}, "BatchGetItem")).startswith(reason)

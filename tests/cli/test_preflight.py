@@ -1,7 +1,6 @@
 """`stoppress preflight` against accounts in which something stands in the way of the first deployment."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import boto3
@@ -11,12 +10,8 @@ from botocore.exceptions import ClientError
 from typer.testing import CliRunner, Result
 
 from stoppress_cli.app import app
-from stoppress_cli.commands.preflight import concurrency
-from stoppress_cli.local import resources, template
 
 pytestmark = pytest.mark.deployed
-
-ROOT = Path(__file__).parents[2]
 
 Answers = dict[str, Callable[[dict[str, Any]], dict[str, Any]]]
 
@@ -147,29 +142,3 @@ def test_without_credentials_nothing_else_is_asked(flight: Callable[..., Result]
 
     assert done.exit_code == 2
     assert done.stdout == "unknown  credentials: the AWS credentials have expired: sign in again\n"
-
-
-@pytest.mark.parametrize(
-    ("words", "text"),
-    [
-        (["--profile", "nobody"], "there is no AWS profile 'nobody'"),
-        ([], "no AWS region is set: give one with --region or AWS_REGION"),
-    ],
-    ids=["profile", "region"],
-)
-def test_settings_that_cannot_work_are_named(words: list[str], text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
-    for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
-        monkeypatch.delenv(name)
-
-    done = CliRunner().invoke(app, ["preflight", *words])
-
-    assert done.exit_code == 2
-    [line] = done.stdout.splitlines()
-    assert line.startswith(f"unknown  credentials: {text}")
-
-
-def test_the_concurrency_that_is_needed_is_read_from_the_template() -> None:
-    needed = concurrency(resources.resolve(template.load(ROOT / "template.yaml"), "news"))
-
-    assert needed == {"queues": 10, "stream": 4, "clocks": 3, "webhooks": 3}

@@ -1,9 +1,8 @@
 """`stoppress sites` and `stoppress secrets` on a stack: what they show, ask, change and refuse."""
 
 import json
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +10,6 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from stoppress.aws import secrets as functions_secrets
-from stoppress.aws.clients import client
-from stoppress.rewrite import predict
-from stoppress.rewrite.publish import plan_of
 from stoppress_cli.app import app
 from stoppress_cli.commands import secrets as stored_secrets
 from stoppress_cli.local.functions import environment
@@ -266,23 +262,6 @@ def test_a_rollback_puts_an_earlier_version_again(run: Operator, number: int | N
     assert written in objects(run.stack)[f"{HOST}/sitemap-news.xml"]
 
 
-def test_put_reads_files_at_the_same_time(run: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
-    two = threading.Barrier(2)
-    met: list[str] = []
-
-    def planned(attempt: Any, rendered: Any) -> Any:
-        if not met:
-            with suppress(threading.BrokenBarrierError):
-                two.wait(timeout=5)
-                met.append(attempt.file)
-        return plan_of(attempt, rendered)
-
-    monkeypatch.setattr(predict, "plan_of", planned)
-    done = run("sites", "put", run.file({**SITE, "publication": "Another"}), "--dry-run")
-    assert done.exit_code == 0
-    assert len(met) == 2
-
-
 # ── remove ──
 
 
@@ -375,6 +354,8 @@ def test_a_value_or_source_that_cannot_be_used_is_refused(run: Operator) -> None
         done = run("secrets", "put", *words, typed=value)
         assert (words, done.exit_code, reason in done.stderr) == (words, 2, True), done.output
         assert not value or value not in done.output
+    done = run("secrets", "rotate", HOST, "wire")
+    assert (done.exit_code, f"`stoppress secrets put {HOST} wire` makes it" in done.stderr) == (2, True)
 
 
 def test_both_secrets_are_valid_until_the_rotation_ends(run: Operator) -> None:
@@ -409,12 +390,3 @@ def test_a_rotation_that_meets_another_one_says_so(
     done = run("secrets", "rotate", HOST, "cms", *words)
     assert done.exit_code == 2
     assert f"somebody else wrote the secret {name} in the same moment" in done.stderr
-
-
-def test_a_secret_that_is_not_there_cannot_be_rotated(run: Operator) -> None:
-    client("secretsmanager").delete_secret(
-        SecretId=f"{run.stack.variable('SECRETS_PATH')}/webhooks/{HOST}/newsroom", ForceDeleteWithoutRecovery=True
-    )
-    done = run("secrets", "rotate", HOST, "cms")
-    assert done.exit_code == 2
-    assert f"`stoppress secrets put {HOST} cms` makes it" in done.stderr

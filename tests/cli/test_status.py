@@ -70,7 +70,6 @@ CASES = [
         "sam logs --stack-name news --name RollWindow",
         minutes=16,
     ),
-    Case("`roll_window` crashes", "roll_window does not run", "sam logs --stack-name news --name RollWindow", 16),
     Case(
         "the schedule of `poll_feeds` is off",
         f"poll_feeds does not poll the feed {FEED}",

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from stoppress_cli.app import app
-from stoppress_cli.inputs import signed_requests
+from stoppress_cli.inputs.delivery import invalid_because
 from tests.support.beside import SHARED, needs_shared
 from tests.support.signature_senders import BODY, MORNING, PATH, SENDERS, Sender
 
@@ -39,7 +39,7 @@ def vector(kind: str = "ghost", /, **changed: Any) -> dict[str, Any]:
 
 
 def verdict(**recorded: Any) -> bool:
-    return signed_requests.verdict_of(recorded, "#1").valid
+    return not invalid_because(recorded)
 
 
 def printed(tmp_path: Path, document: object, *, as_json: bool = True) -> tuple[int, str]:
@@ -87,10 +87,9 @@ def test_without_json_each_has_a_line_and_what_to_change(tmp_path: Path) -> None
         {"secrets": ["another", sender_of("ghost").secret]},
         {"secrets": None, "secret": sender_of("ghost").secret},
         {"headers": {name.upper(): value for name, value in sender_of("ghost").request().headers.items()}},
-        {"headers": [[name, value] for name, value in sender_of("ghost").request().headers.items()]},
         {"headers": {name: [value] for name, value in sender_of("ghost").request().headers.items()}},
         {"body": None, "body_base64": base64.b64encode(BODY).decode()},
-        {"body": base64.b64encode(BODY).decode(), "isBase64Encoded": True},
+        {"body": base64.b64encode(BODY).decode(), "body_encoding": "base64"},
         {"body": json.loads(BODY)},
         {"now_ms": None, "now": MORNING.isoformat()},
         {"now_ms": NOW_MS + 300_000},
@@ -109,16 +108,12 @@ def test_a_recorded_request_may_be_written_in_several_ways(changed: dict[str, An
     "changed",
     [
         {"secrets": []},
-        {"secrets": [""]},
         {"secrets": None},
-        {"secrets": [None]},
         {"secrets": 7},
         {"headers": {}},
-        {"headers": None},
         {"headers": "x-ghost-signature"},
         {"headers": {"x-ghost-signature": None}},
         {"scheme": "unreceived-of"},
-        {"scheme": "none"},
         {"scheme": None},
         {"scheme": {"signed": "{body}"}},
         {"body": ""},

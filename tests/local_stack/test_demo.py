@@ -4,7 +4,6 @@ import pytest
 from typer.testing import CliRunner
 
 from stoppress_cli.app import app
-from stoppress_cli.commands import demo
 
 pytestmark = pytest.mark.moto
 
@@ -24,8 +23,3 @@ def test_the_demo_shows_what_became_of_each_article(tmp_path: Path) -> None:
         "council-passes-the-budget": True,
         "ferry-sails-again": True,
     }
-
-
-def test_the_request_to_paste_carries_the_secret_of_the_demo() -> None:
-    assert demo.SECRET in demo.snippet("http://127.0.0.1:8000/")
-    assert demo.SECRET in demo.SCENARIO.read_text()

@@ -58,9 +58,8 @@ def on_the_bus(kind: str = "article.published", site: str = HOST, source: str = 
 @contextmanager
 def doors(stack: Stack) -> Iterator[None]:
     """Connect this process to the stack, as commands connect to a deployed one."""
-    queues = {one.logical: one.ref for one in stack.resources.values() if one.type == "AWS::SQS::Queue"}
-    named = {name: stack.variable(name) for name in (*connect._OUTPUTS, "SECRETS_PATH")}
-    with connect._connected(named | {name: queues[logical] for name, (_, logical) in connect._QUEUES.items()}):
+    variables = {name: stack.resources[logical].ref for name, (_, logical) in connect.RESOURCES.items()}
+    with connect._connected(variables | {"SECRETS_PATH": stack.variable("SECRETS_PATH")}):
         yield
 
 

@@ -11,7 +11,7 @@ from stoppress.cms.mapping import load
 from stoppress.cms.verdicts import Verdict
 from stoppress.model.site import Site
 from stoppress.primitives.instants import parse
-from stoppress_cli.inputs.recorded import Recorded, recorded_in
+from stoppress_cli.inputs.delivery import Recorded, recorded_in
 from tests.support.beside import SHARED
 
 OWN = Path(__file__).parents[2] / "tests/fixtures/deliveries"

@@ -4,10 +4,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stoppress_cli.options import READS_URLS, Commands, Json
-from stoppress_cli.output import ATTENTION, OK, counted, errors, fail, print_json, text_console
+from stoppress_cli.options import READS_URLS, Commands
+from stoppress_cli.output import ATTENTION, OK, counted, errors, fail, print_answer
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import RenderableType
+
     from stoppress_cli.check.checker import Checked
     from stoppress_cli.check.findings import Finding, Findings
 
@@ -22,18 +26,11 @@ def check(
         str, typer.Argument(help="Folder of sitemaps, one file, or the URL of an index, a sitemap or a robots.txt.")
     ],
     base_url: Annotated[
-        str | None,
-        typer.Option(
-            help="URL of the folder in which the files are published.",
-            metavar="URL",
-            show_default=False,
-        ),
+        str | None, typer.Option(help="URL of the folder in which the files are published.", metavar="URL")
     ] = None,
     now: Annotated[
-        str | None,
-        typer.Option(help="The instant to judge by, ISO 8601; default: this machine's clock.", show_default=False),
+        str | None, typer.Option(help="The instant to judge by, ISO 8601; default: this machine's clock.")
     ] = None,
-    as_json: Json = False,
     each_max: Annotated[int, typer.Option("--max", help="Findings shown of each kind in each file.", min=1)] = 20,
     errors_only: Annotated[bool, typer.Option("--errors-only", help="Leave warnings out.")] = False,
 ) -> None:
@@ -62,11 +59,8 @@ def check(
         fail(error)
     for note in notes:
         errors.print(f"stoppress: {note}")
-    if as_json:
-        omitted = {"omitted": dict(findings.omitted)} if findings.omitted else {}
-        print_json({"findings": [_row(finding) for finding in findings], **omitted})
-    else:
-        _print(findings, checked)
+    omitted = {"omitted": dict(findings.omitted)} if findings.omitted else {}
+    print_answer({"findings": [_row(finding) for finding in findings], **omitted}, _lines(findings, checked))
     raise typer.Exit(ATTENTION if findings else OK)
 
 
@@ -94,20 +88,20 @@ def _row(finding: "Finding") -> dict[str, object]:
     }
 
 
-def _print(findings: "Findings", checked: "Checked") -> None:
-    console = text_console()
+def _lines(findings: "Findings", checked: "Checked") -> "Iterator[RenderableType]":
+    from rich.text import Text
+
     for finding in findings:
         where = f"{finding.file}:{finding.line}" if finding.line else finding.file
-        console.print(f"{where}: ", end="")
-        console.print(finding.rule.severity, end="", style=_STYLES[finding.rule.severity])
-        console.print(f" {finding.rule.id} {finding.message}")
+        severity = (finding.rule.severity, _STYLES[finding.rule.severity])
+        yield Text.assemble(f"{where}: ", severity, f" {finding.rule.id} {finding.message}")
     counts = findings.counts()
     if counts:
-        console.print()
+        yield ""
     for rule, count in counts.items():
-        console.print(f"{count:>7,}  {rule.id:<6} {rule.name:<24} {rule.text} ({rule.source})")
+        yield f"{count:>7,}  {rule.id:<6} {rule.name:<24} {rule.text} ({rule.source})"
     if left := sum(findings.omitted.values()):
-        console.print(f"{left:,} more of the same are not shown; --max shows more")
+        yield f"{left:,} more of the same are not shown; --max shows more"
     total = sum(counts.values())
     sizes = f"{counted(len(checked.files), 'file')}, {counted(checked.urls, 'URL')}"
-    console.print(f"{sizes}, {counted(total, 'finding') if total else 'no findings'}")
+    yield f"{sizes}, {counted(total, 'finding') if total else 'no findings'}"

@@ -2,7 +2,7 @@
 
 import re
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -21,7 +21,7 @@ from stoppress.primitives.urls import identity, on_site
 from stoppress.show.question import Unclear, read_refused
 from stoppress.show.story import Story, story_of
 from stoppress_cli.inputs.sitemap_pages import Sitemaps
-from stoppress_cli.options import READS, Commands, Json
+from stoppress_cli.options import READS, Commands
 from stoppress_cli.output import ATTENTION, OK, counted, fail, print_answer
 
 app = Commands()
@@ -39,7 +39,6 @@ _LOC = re.compile(rb"<url><loc>([^<]*)</loc>")
 def compare(
     old: Annotated[str, typer.Argument(help="URL or file of the old sitemap, index or robots.txt.")],
     site: Annotated[str, typer.Option("--site", help="Host of the site.")],
-    as_json: Json = False,
 ) -> None:
     """Compare an old sitemap with a site's files: show which pages only one side lists, and why.
 
@@ -51,7 +50,7 @@ def compare(
         result = compare_pages(Sitemaps(old, target), target, datetime.now(UTC))
     except ListingError as error:
         fail(error)
-    print_answer(asdict(result), result.lines(), as_json=as_json)
+    print_answer(asdict(result), result.lines())
     raise typer.Exit(OK if result.is_equal else ATTENTION)
 
 
@@ -128,12 +127,6 @@ def _here(site: Site) -> Iterator[str]:
 
 def _reason(story: Story, *, is_here: bool) -> str:
     if not is_here:
-        return _joined(reason.text for reason in story.general.reasons) or "it is listed now"
-    return (
-        _joined(f"article {article.name}, {article.state}" for article in story.articles)
-        or "a page of the configuration"
-    )
-
-
-def _joined(texts: Iterable[str]) -> str:
-    return "; ".join(texts)
+        return "; ".join(reason.text for reason in story.general.reasons) or "it is listed now"
+    articles = (f"article {article.name}, {article.state}" for article in story.articles)
+    return "; ".join(articles) or "a page of the configuration"

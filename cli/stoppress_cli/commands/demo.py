@@ -3,14 +3,13 @@
 import re
 import time
 from collections.abc import Mapping
-from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stoppress_cli.commands.play import on_this_machine, open_log, print_failures, print_report
+from stoppress_cli.commands.play import open_player, print_failures, print_report
 from stoppress_cli.options import HERE, Commands, Host, Log, Port, Template
 from stoppress_cli.output import ATTENTION, OK, console
 
@@ -23,7 +22,6 @@ app = Commands()
 
 SCENARIO = Path(__file__).parents[1] / "demo.jsonl"
 HOST = "www.example.com"
-SECRET = "c3RvcHByZXNzLWRlbW8tc2VjcmV0LTI0Yg=="
 
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 # What happened to each article, by the last part of its URL.
@@ -36,7 +34,7 @@ _STORIES = {
 }
 
 
-@app.command(effect=HERE, example="stoppress demo --once")
+@app.command(effect=HERE, has_json=False, example="stoppress demo --once")
 def demo(
     once: Annotated[bool, typer.Option("--once", help="Print the table and exit instead of serving.")] = False,
     port: Port = 8000,
@@ -48,24 +46,17 @@ def demo(
 
     Exit code of --once: 0 if the files are as expected, 1 if not; 2: the stack cannot be started.
     """
-    with on_this_machine(), ExitStack() as opening:
+    with open_player(SCENARIO, log, template, read_lines=_read_moved) as (player, lines):
         from stoppress_cli.local.server import Server
-        from stoppress_cli.local.stack import Stack
-        from stoppress_cli.local.template import find
-        from stoppress_cli.scenario.player import playing
 
-        lines = _lines(datetime.now(UTC))
-        file = opening.enter_context(open_log(log))
-        stack = opening.enter_context(Stack(find(template), log=file, start=lines[0].at))
         # The port is taken first, so that a port in use is reported before the run.
-        server = None if once else Server(stack, host, port)
-        player = opening.enter_context(playing(stack, SCENARIO, Path("out"), lambda line, text: None))
+        server = None if once else Server(player.stack, host, port)
         console.print("Playing two days of a newsroom on this machine, on a clock of its own …\n")
         began = time.perf_counter()
         took_ms = _play(player, lines)
         seconds = time.perf_counter() - began
-        _print_table(stack, took_ms)
-        print_report(stack, player.report, seconds)
+        _print_table(player.stack, took_ms)
+        print_report(player.stack, player.report, seconds)
         print_failures(player.report)
         if server is not None:
             _print_invitation(server.url, server.pages())
@@ -73,22 +64,21 @@ def demo(
     raise typer.Exit(ATTENTION if player.report.failures else OK)
 
 
-def _lines(now: datetime) -> "list[Line]":
-    """The scenario's lines, with every instant moved so that the last one is `now`."""
+def _read_moved(scenario: Path) -> "list[Line]":
+    """Return the scenario's lines, with every instant moved so that the last one is now."""
     from stoppress_cli.scenario.file import parse
 
-    text = SCENARIO.read_text(encoding="utf-8")
-    last = max(map(datetime.fromisoformat, _INSTANT.findall(text)))
-    shift = now.replace(microsecond=0) - last
+    text = scenario.read_text(encoding="utf-8")
+    shift = datetime.now(UTC).replace(microsecond=0) - max(map(datetime.fromisoformat, _INSTANT.findall(text)))
 
     def moved(match: re.Match[str]) -> str:
         return (datetime.fromisoformat(match[0]) + shift).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
-    return parse(_INSTANT.sub(moved, text).split("\n"), SCENARIO)
+    return parse(_INSTANT.sub(moved, text).split("\n"), scenario)
 
 
 def _play(player: "Player", lines: "list[Line]") -> dict[str, float]:
-    """Plays every line. Returns the milliseconds from each article's last event to its file, by the slug of its URL."""
+    """Play every line. Return the milliseconds from each article's last event to its file, by the slug of its URL."""
     took_ms: dict[str, float] = {}
     slugs: dict[str, str] = {}  # by article id
     for line in lines:
@@ -108,7 +98,7 @@ def _play(player: "Player", lines: "list[Line]") -> dict[str, float]:
 
 
 def _slug(line: "Line", slugs: dict[str, str]) -> str | None:
-    """The last part of the URL of the article that a line is about."""
+    """Return the last part of the URL of the article that a line is about."""
     if line.kind == "feed":
         return "ferry-sails-again"
     if line.kind not in ("post", "event"):
@@ -147,22 +137,5 @@ Serving until Ctrl-C. Look at
   {url}sitemap-news.xml
   {" ".join(pages)}  (publish, edit, unpublish, and move the clock)
 
-Publish something yourself (paste into another terminal), and look again:
-""")
-    console.print(snippet(url))
-
-
-def snippet(url: str) -> str:
-    """A shell command that signs an article and publishes it through the webhook."""
-    return f"""python3 - <<'END'
-import base64, hashlib, hmac, json, time, urllib.request
-now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-body = json.dumps({{"type": "article.published", "timestamp": now, "data": {{
-    "id": "hello", "url": "https://{HOST}/news/hello", "title": "Hello from the terminal", "published_at": now}}}}).encode()
-head = f"msg_{{time.time_ns()}}.{{int(time.time())}}"
-key = base64.b64decode("{SECRET}")
-signature = base64.b64encode(hmac.new(key, head.encode() + b"." + body, hashlib.sha256).digest()).decode()
-print(urllib.request.urlopen(urllib.request.Request("{url}webhooks/{HOST}/cms", body, {{
-    "content-type": "application/json", "webhook-id": head.split(".")[0], "webhook-timestamp": head.split(".")[1],
-    "webhook-signature": "v1," + signature}})).read().decode())
-END"""
+Send a signed webhook yourself (in another terminal), and look again:
+  .venv/bin/stoppress send {HOST} cms --keep --local {url}""")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from html import unescape
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
@@ -28,7 +29,7 @@ from stoppress.primitives.instants import iso, parse
 from stoppress.show.site import Access
 from stoppress_cli.check.rulebook import FRESH_AGE_SECONDS_MAX
 from stoppress_cli.inputs.served import Served, Server, known
-from stoppress_cli.options import READS, Commands, Json
+from stoppress_cli.options import READS, Commands
 from stoppress_cli.output import ATTENTION, OK, Check, counted, fail, print_checks
 
 app = Commands()
@@ -60,18 +61,12 @@ def doctor(
     connect: Annotated[
         str | None,
         typer.Option(
-            help="Server to connect to instead of the host's, such as 127.0.0.1:8443.",
-            metavar="ADDRESS:PORT",
-            show_default=False,
+            help="Server to connect to instead of the host's, such as 127.0.0.1:8443.", metavar="ADDRESS:PORT"
         ),
     ] = None,
     webhook: Annotated[
-        str | None,
-        typer.Option(
-            help="URL of a webhook of the site; default: with a stack, one of its webhooks.", show_default=False
-        ),
+        str | None, typer.Option(help="URL of a webhook of the site; default: with a stack, one of its webhooks.")
     ] = None,
-    as_json: Json = False,
 ) -> None:
     """Check from outside what a host serves to search engines: robots.txt, sitemaps, listed pages, certificate, webhook.
 
@@ -83,7 +78,7 @@ def doctor(
     server = _server(connect)
     facts = known(host) if access else None
     webhook = webhook or (facts.webhook if facts else None)
-    outcomes = print_checks(Doctor(Served(host, datetime.now(UTC), facts, server), webhook).checks(), as_json=as_json)
+    outcomes = print_checks(Doctor(Served(host, datetime.now(UTC), facts, server), webhook).checks())
     raise typer.Exit(ATTENTION if "fault" in outcomes else OK)
 
 
@@ -127,10 +122,11 @@ class Doctor:
             ("name", self._name),
         ):
             yield from self._check(name, check)
-        if self._indexnow_key:
-            yield from self._check("IndexNow", self._indexnow)
+        engines = self.served.known.site.engines if self.served.known else None
+        if engines and engines.indexnow:
+            yield from self._check("IndexNow", partial(self._indexnow, engines.indexnow.key))
         if self.webhook:
-            yield from self._check("webhook", self._unsigned)
+            yield from self._check("webhook", partial(self._unsigned, self.webhook))
 
     def _check(self, name: str, check: Callable[[], str]) -> Iterator[Check]:
         """Yield the faults and notes of a check, or its text if there are none."""
@@ -284,28 +280,21 @@ class Doctor:
         bodies = (answer.body.decode("utf-8", "replace") for answer in self.served.files.values())
         return {unescape(name).strip() for body in bodies for name in _NAME.findall(body)}
 
-    @property
-    def _indexnow_key(self) -> str | None:
-        engines = self.served.known.site.engines if self.served.known else None
-        return engines.indexnow.key if engines and engines.indexnow else None
-
-    def _indexnow(self) -> str:
-        assert self._indexnow_key
-        url = self.served.url(key_file(self._indexnow_key))
+    def _indexnow(self, key: str) -> str:
+        url = self.served.url(key_file(key))
         answer = self.served.get(url)
         if answer.status != 200:
             self._fault(f"the key file {url} answers {answer.status}", "let the CDN serve it as it serves the sitemaps")
-        elif answer.body.decode("utf-8", "replace").strip() != self._indexnow_key:
+        elif answer.body.decode("utf-8", "replace").strip() != key:
             self._fault(f"{url} does not contain the key", "let the CDN serve the file of the bucket")
         return "the key file is served"
 
-    def _unsigned(self) -> str:
-        assert self.webhook
-        if urlsplit(self.webhook).scheme != "https":
-            self._note(f"{self.webhook} is not https and was not checked")
+    def _unsigned(self, webhook: str) -> str:
+        if urlsplit(webhook).scheme != "https":
+            self._note(f"{webhook} is not https and was not checked")
             return ""
-        status = client.post(self.webhook, {}).status
+        status = client.post(webhook, {}).status
         if status != 401:
             fix = "give the URL and source of the site" if status == 404 else "give the source a secret"
-            self._fault(f"{self.webhook} answers {status} to an unsigned request, not 401", fix)
+            self._fault(f"{webhook} answers {status} to an unsigned request, not 401", fix)
         return "answers 401 to an unsigned request"

@@ -12,7 +12,7 @@ from stoppress.primitives.instants import iso
 from stoppress.show.read_story import Received, local_time
 from stoppress.show.story import Answer, ArticleState, Story, story_of
 from stoppress.show.timeline import Stop
-from stoppress_cli.options import READS, Commands, Json
+from stoppress_cli.options import READS, Commands
 from stoppress_cli.output import ATTENTION, OK, print_answer
 
 app = Commands()
@@ -22,11 +22,9 @@ app = Commands()
 def explain(
     what: Annotated[str, typer.Argument(help="URL of the page, an article as source#id, or a part of the URL's path.")],
     site: Annotated[
-        str | None,
-        typer.Option("--site", help="Host of the site; default: the URL's, or the only site.", show_default=False),
+        str | None, typer.Option("--site", help="Host of the site; default: the URL's, or the only site.")
     ] = None,
     news: Annotated[bool, typer.Option("--news", help="Set the exit code by the news sitemap alone.")] = False,
-    as_json: Json = False,
 ) -> None:
     """Show whether a page is in the news sitemap and in the general sitemap, until when, or why not.
 
@@ -34,7 +32,7 @@ def explain(
     reached, or the page or site cannot be found.
     """
     story = story_of(what, site, datetime.now(UTC))
-    print_answer(story, as_lines(story), as_json=as_json)
+    print_answer(story, as_lines(story))
     raise typer.Exit(OK if (story.news.listed if news else story.is_listed) else ATTENTION)
 
 

@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal
 import typer
 from pydantic import ValidationError
 
-from stoppress.aws import sites
 from stoppress.feeds.documents import FeedError
 from stoppress.feeds.events import Judged, judged, to_events
 from stoppress.feeds.parse import children_of
@@ -27,8 +26,9 @@ from stoppress.model.validation import explain
 from stoppress.poll import fetch
 from stoppress.show.feed import FeedStatus
 from stoppress.show.read_site import read_feeds
+from stoppress_cli.commands.rebuild import chosen_sites
 from stoppress_cli.connect import BadRequest
-from stoppress_cli.options import READS, READS_URLS, Commands, Json
+from stoppress_cli.options import READS, READS_URLS, Commands
 from stoppress_cli.output import ATTENTION, OK, ago, at, counted, fail, iso_or_none, print_answer
 
 app = Commands(help="Feeds: the state of a stack's feeds (show), and which articles a feed would give (try).")
@@ -36,8 +36,7 @@ app = Commands(help="Feeds: the state of a stack's feeds (show), and which artic
 
 @app.command("show", effect=READS, example="stoppress feeds show www.example.com --stack stoppress", is_over_sites=True)
 def show(
-    host: Annotated[str | None, typer.Argument(help="Host of a site; default: all sites.", show_default=False)] = None,
-    as_json: Json = False,
+    host: Annotated[str | None, typer.Argument(help="Host of a site; default: all sites.")] = None,
 ) -> None:
     """Show the state of each feed: last success, last new story, interval, failures, hub, next poll.
 
@@ -45,8 +44,8 @@ def show(
     read.
     """
     now = datetime.now(UTC)
-    states = states_of(host)
-    print_answer({"feeds": [state.report(now) for state in states]}, as_lines(states, now), as_json=as_json)
+    states = read_feeds(chosen_sites(host))
+    print_answer({"feeds": [state.report(now) for state in states]}, as_lines(states, now))
     raise typer.Exit(ATTENTION if any(state.condition in {"failing", "gone"} for state in states) else OK)
 
 
@@ -54,22 +53,18 @@ def show(
 def try_feed(
     target: Annotated[str, typer.Argument(help="URL of a feed or an old sitemap, or a file that holds one.")],
     url: Annotated[
-        str | None,
-        typer.Option("--url", help="URL of the file, against which relative links are resolved.", show_default=False),
+        str | None, typer.Option("--url", help="URL of the file, against which relative links are resolved.")
     ] = None,
     site: Annotated[
-        str | None,
-        typer.Option("--site", help="Host of the site; entries of other hosts are then left out.", show_default=False),
+        str | None, typer.Option("--site", help="Host of the site; entries of other hosts are then left out.")
     ] = None,
     timezone: Annotated[str, typer.Option(help="Zone of dates that have none.")] = "UTC",
     take: Annotated[
         list[str] | None,
         typer.Option(
-            help="What to read besides page, title and dates, as `take` in the site's `feeds`: images, videos, …",
-            show_default=False,
+            help="What to read besides page, title and dates, as `take` in the site's `feeds`: images, videos, …"
         ),
     ] = None,
-    as_json: Json = False,
 ) -> None:
     """Show which article each entry of a feed would give, or why the entry is left out.
 
@@ -77,20 +72,12 @@ def try_feed(
     """
     now = datetime.now(UTC)
     try:
-        configured = _configuration(target, url, site, timezone, take or [])
-        trial = _read(target, url, *configured, now)
+        of_site, feed = _configuration(target, url, site, timezone, take or [])
+        trial = _read(target, url, of_site, feed, now)
     except BadRequest as error:
         fail(error)
-    print_answer(trial_report(trial), trial_lines(trial, configured[0], now), as_json=as_json)
+    print_answer(trial.report(), trial_lines(trial, of_site, now))
     raise typer.Exit(ATTENTION if trial.outcome == "reject" else OK)
-
-
-def states_of(host: str | None) -> list[FeedStatus]:
-    """Return the feeds of a site, or of all sites of the stack. Raises UnknownSite, BadConfiguration, and the table's errors."""
-    chosen = [site for site in sites.load_all()[0] if host in (None, site.host)]
-    if host and not chosen:
-        chosen = [sites.load(host)]
-    return read_feeds(chosen)
 
 
 def as_lines(feeds: Sequence[FeedStatus], now: datetime) -> Iterator[str]:
@@ -148,43 +135,50 @@ class Trial:
     removed: Sequence[ArticleEvent] = ()
     left_out: Sequence[str] = ()
 
+    def report(self) -> dict[str, Any]:
+        """Return the trial for programs."""
+        entries = [
+            {
+                "id": item.id,
+                "url": item.url,
+                "title": item.entry.title,
+                "published_at": iso_or_none(item.entry.published_at),
+                "updated_at": iso_or_none(item.entry.updated_at),
+            }
+            for item in self.entries
+        ]
+        return {"outcome": self.outcome, "reason": self.reason, "entries": entries}
+
 
 def _is_remote(target: str) -> bool:
     return target.lower().startswith(("http://", "https://"))
 
 
-def _advice(target: str) -> str:
-    """What to give for a target that is no URL, where --url is missing."""
-    path = Path(target)
-    if path.is_dir():
-        return f"{target} is a folder: name a file in it"
-    if not path.exists():
-        return f"there is no file {target}; of a feed on the web give the whole URL, with https://"
-    return f"{target} is a file: say with --url where it is served, such as {_EXAMPLE}; relative links are resolved against it"
-
-
 def _configuration(
     target: str, url: str | None, host: str | None, timezone: str, take: Sequence[str]
 ) -> tuple[Site, Feed]:
-    """The site and the feed that the options describe. Raises BadRequest."""
+    """Return the site and the feed that the options describe. Raises BadRequest."""
     if url is None and not _is_remote(target):
-        raise BadRequest(_advice(target))
+        if Path(target).is_dir():
+            raise BadRequest(f"{target} is a folder: name a file in it")
+        if not Path(target).exists():
+            raise BadRequest(f"there is no file {target}; of a feed on the web give the whole URL, with https://")
+        raise BadRequest(
+            f"{target} is a file: say with --url where it is served, such as {_EXAMPLE}; relative links are resolved against it"
+        )
     words = [word for text in take for word in text.replace(",", " ").split()]
     try:
         feed = Feed.model_validate({"url": target if url is None else url, "take": words})
-    except ValidationError as error:
-        if any(finding["type"] == "string_pattern_mismatch" for finding in error.errors()):
-            option = repr(target) if url is None else f"--url {url!r}"
-            raise BadRequest(f"{option} is no whole URL such as {_EXAMPLE}") from None
-        raise BadRequest(explain(error)) from None
-    try:
         return Site(host=host or NO_SITE, publication="as configured", timezone=timezone), feed
     except ValidationError as error:
+        if any(finding["type"] == "string_pattern_mismatch" for finding in error.errors() if "url" in finding["loc"]):
+            option = repr(target) if url is None else f"--url {url!r}"
+            raise BadRequest(f"{option} is no whole URL such as {_EXAMPLE}") from None
         raise BadRequest(explain(error)) from None
 
 
 def _read(target: str, url: str | None, site: Site, feed: Feed, now: datetime) -> Trial:
-    """Reads the URL or the file `target`. Raises BadRequest for a file that cannot be opened."""
+    """Read the URL or the file `target`. Raises BadRequest for a file that cannot be opened."""
     try:
         if _is_remote(target):
             headers = {} if site.host == NO_SITE else {"User-Agent": client.user_agent(site.home)}
@@ -210,7 +204,7 @@ def _read(target: str, url: str | None, site: Site, feed: Feed, now: datetime) -
 
 
 def _file(path: Path) -> bytes:
-    """A file's bytes, gunzipped and limited like a fetched body. Raises FetchError, and BadRequest if it cannot be opened."""
+    """Return a file's bytes, gunzipped and limited like a fetched body. Raises FetchError, and BadRequest if it cannot be opened."""
     try:
         with path.open("rb") as file:
             return read_body(iter(lambda: file.read(CHUNK_BYTES), b""))
@@ -218,26 +212,8 @@ def _file(path: Path) -> bytes:
         raise BadRequest(f"{path} cannot be read: {error.strerror or error}") from None
 
 
-def trial_report(trial: Trial) -> dict[str, Any]:
-    """The trial for programs."""
-    return {
-        "outcome": trial.outcome,
-        "reason": trial.reason,
-        "entries": [
-            {
-                "id": item.id,
-                "url": item.url,
-                "title": item.entry.title,
-                "published_at": iso_or_none(item.entry.published_at),
-                "updated_at": iso_or_none(item.entry.updated_at),
-            }
-            for item in trial.entries
-        ],
-    }
-
-
 def trial_lines(trial: Trial, site: Site, now: datetime) -> Iterator[str]:
-    """The trial for people: entries, deletions, counts, then what was left out."""
+    """Yield the trial for people: entries, deletions, counts, then what was left out."""
     if trial.outcome == "reject":
         yield f"A poll would fail, and change nothing: {trial.reason}"
         return
@@ -257,7 +233,7 @@ def trial_lines(trial: Trial, site: Site, now: datetime) -> Iterator[str]:
 
 
 def _fate(item: Judged, site: Site, now: datetime) -> list[str]:
-    """What would become of an entry: its dates and other data, its sitemaps, or why it is left out."""
+    """Return what would become of an entry: its dates and other data, its sitemaps, or why it is left out."""
     event = item.event
     if event is None:
         return [f"left out: {item.reason}"]
@@ -276,7 +252,7 @@ def _fate(item: Judged, site: Site, now: datetime) -> list[str]:
 
 
 def _place(event: ArticleEvent, site: Site, now: datetime) -> str:
-    """The sitemaps that would list the event's page, if nothing else is known of the page."""
+    """Return the sitemaps that would list the event's page, if nothing else is known of the page."""
     assert event.url
     if is_embargo(event, now):
         return f"held until {iso_or_none(event.published_at)}"

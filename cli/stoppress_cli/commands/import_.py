@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from stoppress.aws import queues, sites
 from stoppress.model.event import ArticleEvent, ListingError, Problem, StaleCheckpoint
@@ -22,7 +23,7 @@ from stoppress.model.exclude import excluded_because
 from stoppress.model.site import Site
 from stoppress_cli.connect import BadRequest, queue_url
 from stoppress_cli.inputs.archive import Listing, listing_of
-from stoppress_cli.options import WRITES, Commands, DryRun, Json
+from stoppress_cli.options import WRITES, Commands, DryRun
 from stoppress_cli.output import ATTENTION, OK, counted, errors, fail, print_answer
 
 app = Commands()
@@ -31,8 +32,6 @@ EXAMPLES_KEPT = 3
 # Further reasons are counted together.
 REASONS_MAX = 200
 OTHER_REASONS = "other reasons"
-# Seconds between two lines of progress.
-_EACH_S = 5.0
 
 
 @app.command(
@@ -54,12 +53,10 @@ def import_(
             "--as",
             metavar="NAME",
             help="Source of the site whose ids the CSV or JSON Lines file has; default: read each row as a page of a sitemap.",
-            show_default=False,
         ),
     ] = None,
     rate: Annotated[float, typer.Option("--rate", help="Upper limit of articles sent a second.", min=0.1)] = 50,
     dry_run: DryRun = False,
-    as_json: Json = False,
 ) -> None:
     """Import the archive of a site. After an interruption, run the same command again: it continues from its checkpoint.
 
@@ -68,44 +65,27 @@ def import_(
     """
     target = sites.load(site.lower())
     listing = listing_of(source, target, belongs_to)
-    kept = None if dry_run else checkpoint_of(target.host, source, belongs_to)
-    if kept and kept.path.exists():
-        errors.print(f"stoppress: continuing from the checkpoint {kept.path}")
+    checkpoint = None if dry_run else checkpoint_of(target.host, source, belongs_to)
+    if checkpoint and checkpoint.path.exists():
+        errors.print(f"stoppress: continuing from the checkpoint {checkpoint.path}")
+    columns = (TextColumn("{task.completed:,.0f} items"), BarColumn(), TimeRemainingColumn())
     try:
-        tally = run(listing, target, kept, rate=rate, show=_Progress())
+        with Progress(*columns, console=errors, disable=not errors.is_terminal) as progress:
+            items = progress.add_task("", total=None)
+            tally = run(
+                listing,
+                target,
+                checkpoint,
+                rate=rate,
+                show=lambda tally, total: progress.update(items, completed=tally.handled, total=total),
+            )
     except (ListingError, KeyboardInterrupt) as error:
-        continues = kept and kept.path.exists() and not isinstance(error, StaleCheckpoint)
-        advice = f"; run the command again to continue from {kept.path}" if kept and continues else ""
+        continues = checkpoint and checkpoint.path.exists() and not isinstance(error, StaleCheckpoint)
+        advice = f"; run the command again to continue from {checkpoint.path}" if checkpoint and continues else ""
         fail(f"{str(error) or 'interrupted'}{advice}")
     report = tally.report()
-    print_answer({"dry_run": dry_run, **report}, _lines(report, dry_run=dry_run), as_json=as_json)
+    print_answer({"dry_run": dry_run, **report}, _lines(report, dry_run=dry_run))
     raise typer.Exit(ATTENTION if tally.refused else OK)
-
-
-class _Progress:
-    """Print a line to standard error every few seconds: items, rate, and if the total is known the time left."""
-
-    def __init__(self) -> None:
-        self._began = self._shown = time.monotonic()
-        self._before: int | None = None
-
-    def __call__(self, tally: "Tally", total: int | None) -> None:
-        now = time.monotonic()
-        if self._before is None:
-            self._began, self._before = now, tally.handled
-        if now - self._shown < _EACH_S:
-            return
-        self._shown = now
-        rate = (tally.handled - self._before) / max(now - self._began, 0.001)
-        left = ""
-        if total and rate and total > tally.handled:
-            seconds = (total - tally.handled) / rate
-            left = (
-                f" of about {total:,}, {seconds / 60:,.0f} min left"
-                if seconds >= 90
-                else f" of about {total:,}, {seconds:.0f} s left"
-            )
-        errors.print(f"{tally.handled:,} items{left}, {rate:,.0f} a second")
 
 
 def _lines(report: dict[str, Any], *, dry_run: bool) -> Iterator[str]:
@@ -145,7 +125,7 @@ class Tally:
         return self.listed + self.refused + self.ignored
 
     def report(self) -> dict[str, Any]:
-        """The tally for programs, the most frequent reasons first."""
+        """Return the tally for programs, the most frequent reasons first."""
         rows = sorted(self.reasons.values(), key=lambda row: -row["number"])
         return {"listed": self.listed, "refused": self.refused, "ignored": self.ignored, "reasons": rows}
 
@@ -200,7 +180,7 @@ def run(
     cursor, tally = checkpoint.read() if checkpoint else (None, Tally())
     if checkpoint:
         queue_url("IMPORTS_QUEUE_URL")  # raises BadRequest before the source is read
-    pace = _Pace(rate)
+    next_at = 0.0  # so that on average at most `rate` articles a second are sent
     for page in listing.pages(cursor):
         events: list[ArticleEvent] = []
         for item in page.items:
@@ -218,7 +198,8 @@ def run(
         if checkpoint:
             for start in range(0, len(events), queues.BATCH_MESSAGES_MAX):
                 batch = events[start : start + queues.BATCH_MESSAGES_MAX]
-                pace.wait(len(batch))
+                time.sleep(max(0.0, next_at - time.monotonic()))
+                next_at = max(time.monotonic(), next_at) + len(batch) / rate
                 queues.send_imports(batch)
             if page.cursor:
                 checkpoint.write(page.cursor, tally)
@@ -228,20 +209,6 @@ def run(
     return tally
 
 
-@dataclass
-class _Pace:
-    """Waits so that on average at most `rate` articles a second are sent."""
-
-    rate: float
-    next_at: float = 0.0
-
-    def wait(self, number: int) -> None:
-        now = time.monotonic()
-        if self.next_at > now:
-            time.sleep(self.next_at - now)
-        self.next_at = max(now, self.next_at) + number / self.rate
-
-
 def _group(reason: str) -> str:
-    """A reason without the parts that differ from article to article: quotations, URLs and numbers."""
+    """Return a reason without the parts that differ from article to article: quotations, URLs and numbers."""
     return re.sub(r"'[^']*'|\"[^\"]*\"|https?://\S+|\d[\d,.]*", "…", reason)[:200]

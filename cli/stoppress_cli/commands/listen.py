@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,11 +12,10 @@ import typer
 
 from stoppress.aws.secrets import split
 from stoppress.model.http_request import Request
-from stoppress_cli.commands.adapters import print_verdicts
-from stoppress_cli.inputs.delivery import UNUSABLE, Reader, reader_of
-from stoppress_cli.inputs.recorded import record_of, without_secrets
+from stoppress_cli.commands.adapters import verdict_lines
+from stoppress_cli.inputs.delivery import UNUSABLE, Reader, reader_of, record_of, without_secrets
 from stoppress_cli.options import HERE, Commands, Port, Settings, SiteConfig
-from stoppress_cli.output import console, fail
+from stoppress_cli.output import console, fail, print_answer
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse
@@ -31,25 +30,17 @@ _OF_TRANSPORT = {
 _ANSWER = b'{"status": "printed"}'
 
 
-@app.command(effect=HERE, example="stoppress listen --adapter ghost --out deliveries")
+@app.command(effect=HERE, example="stoppress listen --adapter ghost --out deliveries", has_json=False)
 def listen(
     port: Port = 8001,
-    out: Annotated[
-        Path | None, typer.Option("--out", help="Folder to save each delivery in, as a file.", show_default=False)
-    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder to save each delivery in, as a file.")] = None,
     adapter: Annotated[
-        str | None,
-        typer.Option(
-            "--adapter", help="Adapter, or mapping file of your own, to read deliveries with.", show_default=False
-        ),
+        str | None, typer.Option(help="Adapter, or mapping file of your own, to read deliveries with.")
     ] = None,
     settings: Settings = None,
     site_config: SiteConfig = None,
     secret_env: Annotated[
-        str | None,
-        typer.Option(
-            "--secret-env", help="Environment variable with the secret, to check signatures.", show_default=False
-        ),
+        str | None, typer.Option(help="Environment variable with the secret, to check signatures.")
     ] = None,
 ) -> None:
     """Print webhook deliveries as they arrive on this machine, and save them for `stoppress adapters try`, until Ctrl-C.
@@ -73,14 +64,8 @@ def listen(
     except UNUSABLE as error:
         fail(error)
 
-    def take(request: Request) -> None:
-        now = datetime.now(UTC)
-        _print(request, reader, now)
-        if out is not None and request.body:
-            _save(request, reader, now, out)
-
     # One delivery at a time, so that what is printed of two does not mix.
-    server = make_server("127.0.0.1", listener.getsockname()[1], _application(take), request_handler=QuietHandler,
+    server = make_server("127.0.0.1", listener.getsockname()[1], _application(reader, out), request_handler=QuietHandler,
                          fd=listener.fileno())  # fmt: skip
     console.print(f"listening on {url} (any path); Ctrl-C ends it")
     try:
@@ -91,12 +76,15 @@ def listen(
         listener.close()
 
 
-def _application(take: Callable[[Request], None]) -> WSGIApplication:
+def _application(reader: Reader, out: Path | None) -> WSGIApplication:
     from stoppress_cli.serving import request_of
 
     def application(environ: WSGIEnvironment, start_response: "StartResponse") -> Iterable[bytes]:
-        arrived = request_of(environ)
-        take(Request(arrived.headers, arrived.body, arrived.method, arrived.path, arrived.query))
+        arrived, now = request_of(environ), datetime.now(UTC)
+        request = Request(arrived.headers, arrived.body, arrived.method, arrived.path, arrived.query)
+        _print(request, reader, now)
+        if out is not None and request.body:
+            _save(request, reader, now, out)
         headers = [("content-type", "application/json"), ("content-length", str(len(_ANSWER)))]
         start_response("200 OK", headers)
         return [] if arrived.method == "HEAD" else [_ANSWER]
@@ -119,7 +107,7 @@ def _print(request: Request, reader: Reader, now: datetime) -> None:
         return
     if reader.secrets:
         console.print(f"  signature {reader.signature(request, source, now)}")
-    print_verdicts(reader.verdicts(clean, source, now), now, reader.site, "  ")
+    print_answer(None, verdict_lines(reader.verdicts(clean, source, now), now, reader.site, "  "))
 
 
 def _save(request: Request, reader: Reader, now: datetime, out: Path) -> None:

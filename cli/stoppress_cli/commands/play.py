@@ -2,9 +2,9 @@
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TextIO
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,12 +15,13 @@ from stoppress_cli.output import ATTENTION, OK, console, errors, fail
 if TYPE_CHECKING:
     from stoppress_cli.local.stack import Stack
     from stoppress_cli.scenario.file import Line
+    from stoppress_cli.scenario.player import Player
     from stoppress_cli.scenario.report import Report
 
 app = Commands()
 
 
-@app.command(effect=HERE, example="stoppress play tests/scenarios/publish.jsonl")
+@app.command(effect=HERE, has_json=False, example="stoppress play tests/scenarios/publish.jsonl")
 def play(
     scenario: Annotated[Path, typer.Argument(help="Scenario file: JSON Lines, one step a line.")],
     out: Annotated[Path, typer.Option(file_okay=False, help="Folder that `save` steps write into.")] = Path("out"),
@@ -33,49 +34,53 @@ def play(
     scenario cannot be read, or a step cannot be done.
     """
     began = time.perf_counter()
-    with on_this_machine():
-        from stoppress_cli.local.stack import Stack
-        from stoppress_cli.local.template import find
-        from stoppress_cli.scenario.file import read
-        from stoppress_cli.scenario.player import playing
-
-        try:
-            lines = read(scenario)
-            with (
-                open_log(log) as file,
-                Stack(find(template), log=file, start=lines[0].at) as stack,
-                playing(stack, scenario, out, print_step) as player,
-            ):
-                player.play(lines)
-                print_report(stack, player.report, time.perf_counter() - began)
-        except OSError as error:
-            fail(f"{error}; name another place with --log or --out")
+    try:
+        with open_player(scenario, log, template, out) as (player, lines):
+            player.play(lines)
+            print_report(player.stack, player.report, time.perf_counter() - began)
+    except OSError as error:
+        fail(f"{error}; name another place with --log or --out")
     print_failures(player.report)
     raise typer.Exit(ATTENTION if player.report.failures else OK)
 
 
 @contextlib.contextmanager
-def on_this_machine() -> Iterator[None]:
-    """Hide the user's AWS settings, which moto reads when it is imported. Print an error of the local stack, and exit with FAILED."""
+def open_player(
+    scenario: Path | None,
+    log: Path | None,
+    template: Path | None,
+    out: Path = Path("out"),
+    read_lines: "Callable[[Path], list[Line]] | None" = None,
+) -> "Iterator[tuple[Player, list[Line]]]":
+    """Start a local stack. Yield its player, and the scenario's lines; without a scenario, the stack has the template's first site.
+
+    The user's AWS settings, which moto reads when it is imported, are hidden meanwhile. An error of the local stack is printed, and
+    the command exits with FAILED.
+    """
     with environment(no_aws_settings()):
         from stoppress_cli.local.sources import EndlessLoopError
-        from stoppress_cli.local.template import TemplateError
-        from stoppress_cli.scenario.file import ScenarioError
+        from stoppress_cli.local.stack import Stack
+        from stoppress_cli.local.template import TemplateError, find
+        from stoppress_cli.scenario.file import ScenarioError, read
+        from stoppress_cli.scenario.player import playing
         from stoppress_cli.serving import PortInUse
 
+        show = _print_step if read_lines is None else lambda line, text: None
         try:
-            yield
+            lines = (read_lines or read)(scenario) if scenario else []
+            with (
+                contextlib.nullcontext() if log is None else log.open("w", encoding="utf-8") as file,
+                Stack(
+                    find(template), first_site=scenario is None, log=file, start=lines[0].at if lines else None
+                ) as stack,
+                playing(stack, scenario or Path.cwd(), out, show) as player,
+            ):
+                yield player, lines
         except (ScenarioError, TemplateError, EndlessLoopError, PortInUse) as error:
             fail(error)
 
 
-def open_log(log: Path | None) -> contextlib.AbstractContextManager[TextIO | None]:
-    """Open the file of --log for writing; None without the option."""
-    return contextlib.nullcontext() if log is None else log.open("w", encoding="utf-8")
-
-
-def print_step(line: "Line", text: str) -> None:
-    """Print a step of a scenario on one line."""
+def _print_step(line: "Line", text: str) -> None:
     console.print(f"{line.number:>5}  {line.at:%Y-%m-%d %H:%M:%S}  {line.kind:<6}  {text}")
 
 

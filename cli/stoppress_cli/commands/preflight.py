@@ -9,11 +9,11 @@ import typer
 from botocore.exceptions import BotoCoreError, ClientError
 
 from stoppress.aws.clients import client
-from stoppress_cli.connect import account, in_words
+from stoppress_cli.connect import BadRequest, describe, in_words
 from stoppress_cli.local import resources
 from stoppress_cli.local.resources import Resource
 from stoppress_cli.local.template import TemplateError, find, load
-from stoppress_cli.options import READS_ACCOUNT, Commands, Json, Template
+from stoppress_cli.options import READS_ACCOUNT, Commands, Template
 from stoppress_cli.output import ATTENTION, FAILED, OK, Check, fail, print_checks
 
 app = Commands()
@@ -28,7 +28,6 @@ _WEBHOOKS = 3
 def preflight(
     stack: Annotated[str, typer.Option("--stack", help="Name of the future stack.")] = "stoppress",
     template: Template = None,
-    as_json: Json = False,
 ) -> None:
     """Check an AWS account before the first deployment: credentials, quotas, and whether the stack's names are free.
 
@@ -36,8 +35,7 @@ def preflight(
     checked.
     """
     try:
-        with account():
-            outcomes = print_checks(checks(stack, find(template)), as_json=as_json)
+        outcomes = print_checks(checks(stack, find(template)))
     except TemplateError as error:
         fail(error)
     raise typer.Exit(ATTENTION if "fault" in outcomes else FAILED if "unknown" in outcomes else OK)
@@ -63,6 +61,8 @@ def _run(subject: str, check: Callable[[], tuple[str, str]]) -> Check:
     """Run a check, which returns its text and for a fault the fix."""
     try:
         text, fix = check()
+    except BadRequest as error:
+        return Check(subject, "unknown", str(error))
     except (ClientError, BotoCoreError) as error:
         return Check(subject, "unknown", in_words(error))
     return Check(subject, "fault" if fix else "ok", text, fix)
@@ -102,15 +102,10 @@ def _concurrency(resolved: Iterable[Resource]) -> tuple[str, str]:
 
 
 def _stack(stack: str) -> tuple[str, str]:
-    cloudformation = client("cloudformation")
-    try:
-        [described] = cloudformation.describe_stacks(StackName=stack)["Stacks"]
-    except ClientError as error:
-        # CloudFormation has no error code of its own for a missing stack.
-        if "does not exist" in str(error):
-            return f"there is no stack {stack!r} yet", ""
-        raise
-    status = described["StackStatus"]
+    description = describe(stack)
+    if description is None:
+        return f"there is no stack {stack!r} yet", ""
+    status = description["StackStatus"]
     if status in {"ROLLBACK_COMPLETE", "ROLLBACK_FAILED"}:
         remedy = f"delete what the failed deployment left: aws cloudformation delete-stack --stack-name {stack}"
     else:
@@ -120,35 +115,22 @@ def _stack(stack: str) -> tuple[str, str]:
 
 def _name(resource: Resource) -> tuple[str, str]:
     name = str(resource.properties["Name"])
-    service, call, argument, remedy = _TAKEN[resource.type]
+    service, call, argument, deletion = _TAKEN[resource.type]
     try:
         getattr(client(service), call)(**{argument: name})
     except ClientError as error:
         if error.response["Error"]["Code"] == "ResourceNotFoundException":
             return f"{name} is free", ""
         raise
-    return f"{name} exists already", remedy.format(name=name)
+    return f"{name} exists already", f"delete it (aws {service} {deletion} {name}), or use another --stack"
 
 
-# Resource types with a name fixed in the template. Each has a service, the call that describes a resource, its argument, and the remedy.
+# Resource types with a name fixed in the template: the service, the call that describes a resource, its argument, and the command that
+# deletes it. DescribeSecret also finds a secret that is scheduled for deletion: its name is not free yet.
 _TAKEN = {
-    "AWS::Events::EventBus": (
-        "events",
-        "describe_event_bus",
-        "Name",
-        "delete it (aws events delete-event-bus --name {name}), or use another --stack",
-    ),
-    "AWS::Scheduler::Schedule": (
-        "scheduler",
-        "get_schedule",
-        "Name",
-        "delete it (aws scheduler delete-schedule --name {name}), or use another --stack",
-    ),
-    # DescribeSecret also finds a secret that is scheduled for deletion: its name is not free yet.
+    "AWS::Events::EventBus": ("events", "describe_event_bus", "Name", "delete-event-bus --name"),
+    "AWS::Scheduler::Schedule": ("scheduler", "get_schedule", "Name", "delete-schedule --name"),
     "AWS::SecretsManager::Secret": (
-        "secretsmanager",
-        "describe_secret",
-        "SecretId",
-        "delete it (aws secretsmanager delete-secret --secret-id {name} --force-delete-without-recovery), or use another --stack",
+        "secretsmanager", "describe_secret", "SecretId", "delete-secret --force-delete-without-recovery --secret-id",
     ),
-}
+}  # fmt: skip

@@ -14,58 +14,50 @@ from stoppress.model.site import UNKNOWN_SITE, BadConfiguration
 from stoppress.primitives.instants import parse
 from stoppress.record.message import Content, Message, Unusable, read
 from stoppress_cli.connect import BadRequest, queue_url
-from stoppress_cli.options import READS, WRITES, Commands, DryRun, Json, SiteOption, Yes
-from stoppress_cli.output import ATTENTION, OK, confirmed, fail, print_answer, print_json, printer
+from stoppress_cli.options import READS, WRITES, Commands, DryRun, SiteOption, Yes
+from stoppress_cli.output import ATTENTION, OK, agrees, fail, print_answer, print_change, show
 
-_Reason = Annotated[
-    str, typer.Option("--reason", help="Only events with this text in their reason.", show_default=False)
-]
-_Ids = Annotated[
-    list[str] | None, typer.Argument(help="Ids as `list` prints them, or their beginnings.", show_default=False)
-]
+_Reason = Annotated[str, typer.Option("--reason", help="Only events with this text in their reason.")]
+_Ids = Annotated[list[str] | None, typer.Argument(help="Ids as `list` prints them, or their beginnings.")]
 _All = Annotated[bool, typer.Option("--all", help="All events.")]
 
 app = Commands(help="Events that could not be applied: show them, send them again, drop them.")
 
 
 @app.command("list", effect=READS, example="stoppress quarantine list --stack stoppress", is_over_sites=True)
-def list_items(site: SiteOption = None, reason: _Reason = "", as_json: Json = False) -> None:
+def list_items(site: SiteOption = None, reason: _Reason = "") -> None:
     """List the events in quarantine, oldest first, and count the reasons.
 
     Exit code 0: quarantine is empty; 1: it is not; 2: the stack cannot be reached, or a site's configuration cannot be read.
     """
-    items = kept(site, reason)
+    items = find_events(site, reason)
     lines = [item.line for item in items] or ["nothing is in quarantine"]
     counts = Counter((item.site, item.reason) for item in items).most_common()
     lines += ["", *(f"{number:>7,}  {host}  {why}" for (host, why), number in counts)] if items else []
-    print_answer([item.report() for item in items], lines, as_json=as_json)
+    print_answer([item.report() for item in items], lines)
     raise typer.Exit(ATTENTION if items else OK)
 
 
 @app.command("show", effect=READS, example="stoppress quarantine show 01J9 --stack stoppress", is_over_sites=True)
-def show(ids: _Ids = None, site: SiteOption = None, as_json: Json = False) -> None:
+def show_items(ids: _Ids = None, site: SiteOption = None) -> None:
     """Show events with their whole content, and whether each can be applied now.
 
     Exit code 0: shown; 2: there is no such event, the stack cannot be reached, or a site's configuration cannot be
     read.
     """
     _require_choice(ids, every=False)
-    now = datetime.now(UTC)
-    items = [(item, hindrance(item, now)) for item in kept(site, "", ids or ())]
+    items = [(item, find_hindrance(item)) for item in find_events(site, "", ids or ())]
     lines = (
         line
         for item, why in items
         for line in (item.line, f"  {why or 'it can be applied now: stoppress quarantine retry'}", item.event)
     )
-    print_answer(
-        [item.report() | {"event": item.event, "hindrance": why} for item, why in items], lines, as_json=as_json
-    )
+    print_answer([item.report() | {"event": item.event, "hindrance": why} for item, why in items], lines)
 
 
 @app.command("retry", effect=WRITES, example="stoppress quarantine retry --all --stack stoppress", is_over_sites=True)
 def retry(
     ids: _Ids = None, every: _All = False, site: SiteOption = None, reason: _Reason = "", dry_run: DryRun = False,
-    as_json: Json = False,
 ) -> None:  # fmt: skip
     """Send events back to the articles queue, if they can be applied now. The others stay; for each, show what it needs.
 
@@ -73,20 +65,20 @@ def retry(
     cannot be read.
     """
     _require_choice(ids, every=every)
-    items = send_again(kept(site, reason, ids or ()), datetime.now(UTC), dry_run=dry_run)
+    items = send_again(find_events(site, reason, ids or ()), dry_run=dry_run)
     stay = sum(bool(why) for _, why in items)
     would_be = "would be " if dry_run else ""
     lines = [f"{item.id}  {why or f'{would_be}sent'}" for item, why in items]
     lines.append(f"{len(items) - stay} {would_be}sent to the articles queue, {stay} stay")
     events = [item.report() | {"hindrance": why} for item, why in items]
-    print_answer({"events": events, "done": not dry_run}, lines, as_json=as_json)
+    print_answer({"events": events, "done": not dry_run}, lines)
     raise typer.Exit(ATTENTION if stay else OK)
 
 
 @app.command("drop", effect=WRITES, example="stoppress quarantine drop 01J9 --stack stoppress", is_over_sites=True)
 def drop(
     ids: _Ids = None, every: _All = False, site: SiteOption = None, reason: _Reason = "", dry_run: DryRun = False,
-    yes: Yes = False, as_json: Json = False,
+    yes: Yes = False,
 ) -> None:  # fmt: skip
     """Delete events from quarantine for good.
 
@@ -94,20 +86,18 @@ def drop(
     configuration cannot be read.
     """
     _require_choice(ids, every=every)
-    items = kept(site, reason, ids or ())
-    show = printer(as_json=as_json)
+    items = find_events(site, reason, ids or ())
     for item in items:
         show(item.line)
     is_for_show = dry_run or not items
     if is_for_show:
         show(f"{len(items)} would be dropped")
-    is_agreed = not is_for_show and confirmed(f"Drop these {len(items)} for good?", yes=yes, as_json=as_json)
+    is_agreed = not is_for_show and agrees(f"Drop these {len(items)} for good?", yes=yes)
     if is_agreed:
         delete(items)
         show(f"{len(items)} dropped")
-    if as_json:
-        print_json({"events": [item.report() for item in items], "done": is_agreed})
-    raise typer.Exit(OK if is_for_show or is_agreed else ATTENTION)
+    report = {"events": [item.report() for item in items]}
+    print_change(report, is_done=is_agreed, is_ok=is_for_show or is_agreed)
 
 
 def _require_choice(ids: Sequence[str] | None, *, every: bool) -> None:
@@ -116,7 +106,7 @@ def _require_choice(ids: Sequence[str] | None, *, every: bool) -> None:
 
 
 @dataclass(frozen=True)
-class Kept:
+class Quarantined:
     """An item: its site and id, when its event was sent, why it could not be applied, and the stored part of the event.
 
     `characters` is the length of the whole event.
@@ -131,11 +121,6 @@ class Kept:
     stored: Item
 
     @property
-    def whole(self) -> bool:
-        """Whether the whole event was stored."""
-        return self.characters == len(self.event)
-
-    @property
     def line(self) -> str:
         """The item for people."""
         return f"{self.id}  {self.at:%Y-%m-%d %H:%M:%S}  {self.site}  {self.reason}"
@@ -146,7 +131,7 @@ class Kept:
         return fields | {"characters": self.characters}
 
 
-def kept(site: str | None = None, reason: str = "", ids: Sequence[str] = ()) -> list[Kept]:
+def find_events(site: str | None = None, reason: str = "", ids: Sequence[str] = ()) -> list[Quarantined]:
     """Return the items of a site or of all sites, oldest first, whose reason contains `reason`; with `ids` only those.
 
     Raises BadRequest for an id that fits no item or several.
@@ -160,29 +145,29 @@ def kept(site: str | None = None, reason: str = "", ids: Sequence[str] = ()) -> 
         if reason.lower() in item.reason.lower() and int(item.stored.get("ttl", 0) or 2**40) > now.timestamp()
     ]
     items.sort(key=lambda item: (item.at, item.id))
-    return [_named(items, text) for text in dict.fromkeys(ids)] if ids else items
+    return [_find_one(items, text) for text in dict.fromkeys(ids)] if ids else items
 
 
-def _read(item: Item) -> Kept:
+def _read(item: Item) -> Quarantined:
     at, _, identity = item["sk"].partition("#")
     event = str(item["event"])
     length = int(item.get("characters", len(event)))
     site = item["pk"].partition("#")[2]
-    return Kept(site, identity, parse(at), item["reason"], event, length, item)
+    return Quarantined(site, identity, parse(at), item["reason"], event, length, item)
 
 
-def _named(items: Iterable[Kept], text: str) -> Kept:
-    named = [item for item in items if item.id.startswith(text)]
-    if not named:
+def _find_one(items: Iterable[Quarantined], text: str) -> Quarantined:
+    matching = [item for item in items if item.id.startswith(text)]
+    if not matching:
         raise BadRequest(f"no id in quarantine begins with {text!r}: `stoppress quarantine list` has the ids")
-    if len(named) > 1:
-        raise BadRequest(f"{len(named)} ids in quarantine begin with {text!r}: give more of the id")
-    return named[0]
+    if len(matching) > 1:
+        raise BadRequest(f"{len(matching)} ids in quarantine begin with {text!r}: give more of the id")
+    return matching[0]
 
 
-def hindrance(item: Kept, now: datetime) -> str:
+def find_hindrance(item: Quarantined) -> str:
     """Return why the item still cannot be applied, and what to do; empty if it could be applied now."""
-    if not item.whole:
+    if item.characters > len(item.event):
         return (
             f"only its first {len(item.event):,} of {item.characters:,} characters were kept: have its source send it again,"
             " without the article's text, then drop it"
@@ -197,14 +182,14 @@ def hindrance(item: Kept, now: datetime) -> str:
     return ""
 
 
-def send_again(chosen: Iterable[Kept], now: datetime, *, dry_run: bool) -> list[tuple[Kept, str]]:
+def send_again(chosen: Iterable[Quarantined], *, dry_run: bool) -> list[tuple[Quarantined, str]]:
     """Send the events that could be applied now to the articles queue. Return each item with the reason why it stays, if any.
 
     An item is deleted only after its event was sent. A crash in between sends the event twice, which does no harm.
     """
     done = []
     for item in chosen:
-        why = hindrance(item, now)
+        why = find_hindrance(item)
         if not why and not dry_run:
             queues.send_again(queue_url("ARTICLES_QUEUE_URL"), [item.event])
             delete([item])
@@ -212,6 +197,6 @@ def send_again(chosen: Iterable[Kept], now: datetime, *, dry_run: bool) -> list[
     return done
 
 
-def delete(chosen: Iterable[Kept]) -> int:
+def delete(chosen: Iterable[Quarantined]) -> int:
     """Delete items; return how many were still there."""
     return sum(table.delete(item.stored["pk"], item.stored["sk"]) is not None for item in chosen)

@@ -10,7 +10,7 @@ from stoppress.aws.items import file_pk
 from stoppress.aws.queues import RewriteRequest, send_rewrites
 from stoppress.model.site import Site
 from stoppress_cli.connect import BadRequest
-from stoppress_cli.options import WRITES, Commands, DryRun, Json, SiteOption
+from stoppress_cli.options import WRITES, Commands, DryRun, SiteOption
 from stoppress_cli.output import counted, print_answer
 
 app = Commands()
@@ -22,12 +22,9 @@ app = Commands()
     is_over_sites=True,
 )
 def rebuild(
-    file: Annotated[
-        str | None, typer.Argument(help="Name of a file; default: all files of a site.", show_default=False)
-    ] = None,
+    file: Annotated[str | None, typer.Argument(help="Name of a file; default: all files of a site.")] = None,
     site: SiteOption = None,
     dry_run: DryRun = False,
-    as_json: Json = False,
 ) -> None:
     """Have files rendered again from the table. Their names go to the rewrites queue; a file whose bytes are equal is not written.
 
@@ -39,7 +36,7 @@ def rebuild(
         send_rewrites(files)
     total = f"{counted(len(files), 'file')} {'would be ' if dry_run else ''}sent to the rewrites queue"
     report = {"files": [{"site": request.site, "file": request.file} for request in files], "done": not dry_run}
-    print_answer(report, [*(f"{request.site}/{request.file}" for request in files), total], as_json=as_json)
+    print_answer(report, [*(f"{request.site}/{request.file}" for request in files), total])
 
 
 def chosen_sites(host: str | None) -> list[Site]:

@@ -11,7 +11,7 @@ from stoppress.reconcile.findings import Report
 from stoppress.reconcile.look import Look
 from stoppress.reconcile.sites import LOOKS_APART, reconcile as compare
 from stoppress_cli.commands.rebuild import chosen_sites
-from stoppress_cli.options import WRITES, Commands, DryRun, Json, SiteOption
+from stoppress_cli.options import WRITES, Commands, DryRun, SiteOption
 from stoppress_cli.output import ATTENTION, FAILED, OK, print_answer
 
 app = Commands()
@@ -28,7 +28,6 @@ def reconcile(
     site: SiteOption = None,
     dry_run: DryRun = False,
     wait: Annotated[bool, typer.Option("--wait", help="Compare again after two minutes.")] = False,
-    as_json: Json = False,
 ) -> None:
     """Compare table, index and bucket, as reconcile_sites does each night, and repair differences.
 
@@ -37,13 +36,13 @@ def reconcile(
     Exit code 0: no difference; 1: some differences; 2: the stack cannot be reached, or something of a site cannot be read.
     """
     chosen = chosen_sites(site)
-    looks = ((each.host, Look(each)) for each in chosen)
+    looks = ((of_site.host, Look(of_site)) for of_site in chosen)
     reports = [(host, compare(look, sorted(look.units), dry_run=dry_run)) for host, look in looks]
     if wait and not dry_run and any(report.suspected for _, report in reports):
         time.sleep(LOOKS_APART.total_seconds() + 1)
         # The second look repairs what the first one suspected, or no longer sees it.
         repaired = [(host, replace(report, suspected=[])) for host, report in reports if report.repaired]
-        looks = ((each.host, Look(each)) for each in chosen)
+        looks = ((of_site.host, Look(of_site)) for of_site in chosen)
         reports = repaired + [(host, compare(look, sorted(look.suspects))) for host, look in looks]
     rows = [
         {
@@ -54,7 +53,7 @@ def reconcile(
         }
         for host, report in reports
     ]
-    print_answer(rows, _lines(reports, dry_run=dry_run), as_json=as_json)
+    print_answer(rows, _lines(reports, dry_run=dry_run))
     if any(report.failed for _, report in reports):
         raise typer.Exit(FAILED)
     raise typer.Exit(ATTENTION if any(report.repaired or report.suspected for _, report in reports) else OK)

@@ -4,8 +4,8 @@ SQS's own redrive (StartMessageMoveTask) shows nothing, and also moves messages 
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
@@ -18,8 +18,8 @@ from stoppress.aws.refusals import Report
 from stoppress.poll import shares
 from stoppress.record.message import Message, Unusable, read
 from stoppress_cli.connect import queue_url
-from stoppress_cli.options import WRITES, Commands, DryRun, Json
-from stoppress_cli.output import ATTENTION, OK, console, print_json
+from stoppress_cli.options import WRITES, Commands, DryRun
+from stoppress_cli.output import ATTENTION, OK, print_answer, show
 
 Name = Literal["articles", "failures"]
 NAMES: tuple[Name, ...] = ("articles", "failures")
@@ -40,32 +40,24 @@ app = Commands()
 
 @app.command(effect=WRITES, example="stoppress redrive articles --dry-run --stack stoppress", is_over_sites=True)
 def redrive(
-    queue: Annotated[
-        Name | None,
-        typer.Argument(help="One queue: articles or failures; default: both.", show_default=False),
-    ] = None,
+    queue: Annotated[Name | None, typer.Argument(help="One queue: articles or failures; default: both.")] = None,
     dry_run: DryRun = False,
-    as_json: Json = False,
 ) -> None:
     """Show the dead letters with their reasons, and send back those that would not fail again.
 
     Exit code 0: no dead letter is left; 1: some stay (with --dry-run: there are some); 2: the stack cannot be reached, or a site's
     configuration cannot be read.
     """
-
-    def show(letter: Dead) -> None:
-        if not as_json:
-            console.print(f"{letter.queue}  {letter.sent_at:%Y-%m-%d %H:%M:%S}  {letter.what}")
-            console.print(f"  {letter.why}")
-            console.print(f"  {'would be: ' if dry_run else ''}{_ACTIONS[letter.goes]}")
-
-    names = [queue] if queue else NAMES
-    letters = [letter for name in names for letter in send_back(name, dry_run=dry_run, show=show)]
+    letters = []
+    for name in [queue] if queue else NAMES:
+        for letter in send_back(name, dry_run=dry_run):
+            letters.append(letter)
+            show(f"{letter.queue}  {letter.sent_at:%Y-%m-%d %H:%M:%S}  {letter.what}")
+            show(f"  {letter.why}")
+            show(f"  {'would be: ' if dry_run else ''}{_ACTIONS[letter.goes]}")
     stay = sum(dry_run or not letter.goes for letter in letters)
-    if as_json:
-        print_json([{**asdict(letter), "sent_at": letter.sent_at.isoformat()} for letter in letters])
-    else:
-        console.print(f"{len(letters) - stay} dealt with, {stay} {'there' if dry_run else 'stay'}")
+    total = f"{len(letters) - stay} dealt with, {stay} {'there' if dry_run else 'stay'}"
+    print_answer([{**asdict(letter), "sent_at": letter.sent_at.isoformat()} for letter in letters], [total])
     raise typer.Exit(ATTENTION if stay else OK)
 
 
@@ -87,14 +79,12 @@ class Dead:
     goes: Literal["articles", "nowhere", ""]
 
 
-@contextmanager
-def messages(queue: Name) -> Iterator[Iterator[dict[str, Any]]]:
-    """Yield every message of a dead-letter queue, once. Messages that are not deleted become visible again when the block ends."""
+def messages(queue: Name) -> Iterator[dict[str, Any]]:
+    """Yield every message of a dead-letter queue, once. Those that are not deleted become visible again at the end."""
     url = queue_url(_URLS[queue])
-    seen: dict[str, str] = {}
-
-    def received() -> Iterator[dict[str, Any]]:
-        empty = 0
+    receipts: dict[str, str] = {}
+    empty = 0
+    try:
         while empty < _EMPTY_RECEIVES_MAX:
             answer = client("sqs").receive_message(
                 QueueUrl=url,
@@ -103,20 +93,15 @@ def messages(queue: Name) -> Iterator[Iterator[dict[str, Any]]]:
                 MessageSystemAttributeNames=["All"],
                 MessageAttributeNames=["All"],
             )
-            new = [message for message in answer.get("Messages", []) if message["MessageId"] not in seen]
+            new = [message for message in answer.get("Messages", []) if message["MessageId"] not in receipts]
             empty = 0 if new else empty + 1
             for message in new:
-                seen[message["MessageId"]] = message["ReceiptHandle"]
+                receipts[message["MessageId"]] = message["ReceiptHandle"]
                 yield message
-
-    try:
-        yield received()
     finally:
-        for receipt in seen.values():
-            try:
+        for receipt in receipts.values():
+            with suppress(client("sqs").exceptions.ClientError):  # deleted meanwhile
                 client("sqs").change_message_visibility(QueueUrl=url, ReceiptHandle=receipt, VisibilityTimeout=0)
-            except client("sqs").exceptions.ClientError:  # deleted in the block
-                continue
 
 
 def delete(queue: Name, receipt: str) -> None:
@@ -124,23 +109,18 @@ def delete(queue: Name, receipt: str) -> None:
     client("sqs").delete_message(QueueUrl=queue_url(_URLS[queue]), ReceiptHandle=receipt)
 
 
-def send_back(queue: Name, *, dry_run: bool, show: Callable[[Dead], None]) -> list[Dead]:
-    """Send back the dead letters that can be sent. `show` gets each letter first.
+def send_back(queue: Name, *, dry_run: bool) -> Iterator[Dead]:
+    """Yield each dead letter, then send it back if it can be sent.
 
     A letter is deleted only after its work was sent: a crash repeats work and loses none. Raises as `queue_url`.
     """
-    letters = []
-    with messages(queue) as received:
-        for message in received:
-            letter = _read(queue, message)
-            letters.append(letter)
-            show(letter)
-            if dry_run or not letter.goes:
-                continue
-            if letter.goes == "articles":
-                queues.send_again(queue_url("ARTICLES_QUEUE_URL"), [letter.body])
+    for message in messages(queue):
+        letter = _read(queue, message)
+        yield letter
+        if letter.goes == "articles" and not dry_run:
+            queues.send_again(queue_url("ARTICLES_QUEUE_URL"), [letter.body])
+        if letter.goes and not dry_run:
             delete(queue, letter.receipt)
-    return letters
 
 
 def _read(queue: Name, message: Mapping[str, Any]) -> Dead:

@@ -14,9 +14,8 @@ from typing import Annotated
 
 import typer
 
-from stoppress.aws import sites
+from stoppress.aws import secrets as stored_secrets, sites
 from stoppress.aws.clients import client
-from stoppress.aws.secrets import split
 from stoppress.model.signature_schemes import NONE, PRESETS, Hmac, Scheme
 from stoppress.model.site import Site
 from stoppress.model.site_sources import secret_path
@@ -24,8 +23,8 @@ from stoppress.receive.webhook import scheme_of
 from stoppress.show.site import Access
 from stoppress.signatures.verify import BadSecret, keys
 from stoppress_cli.connect import BadRequest
-from stoppress_cli.options import WRITES, Commands, Json, Yes
-from stoppress_cli.output import ATTENTION, OK, confirmed, console, counted, print_answer, print_json, printer
+from stoppress_cli.options import WRITES, Commands, Yes
+from stoppress_cli.output import agrees, counted, print_answer, print_change, show
 
 _GENERATED_BYTES = 32
 # How a sender sends a secret that signs nothing. docs/reference/webhook.md has the same list.
@@ -46,15 +45,21 @@ app = Commands(help="Secrets with which sources sign their webhooks: create one,
 
 
 @app.command("put", effect=WRITES, example="stoppress secrets put www.example.com cms --stack stoppress")
-def put(site: _Site, source: _Source, stdin: _Stdin = False, as_json: Json = False) -> None:
+def put(site: _Site, source: _Source, stdin: _Stdin = False) -> None:
     """Create a source's secret, and show what to set in the CMS. A generated value is shown only now.
 
     Exit code 0: done; 2: the secret exists, there is no such site or source, or the stack cannot be reached.
     """
-    secret = of_source(site, source)
+    secret = secret_of(site, source)
     value = _value(secret, stdin=stdin)
-    create(secret, value)
-    _print_settings(secret, f"created {secret.name}", None if stdin else value, as_json=as_json)
+    secret.check(value)
+    manager = client("secretsmanager")
+    try:
+        manager.create_secret(Name=secret.name, SecretString=_text([value]))
+    except manager.exceptions.ResourceExistsException:
+        advice = f"`stoppress secrets rotate {site} {source}` gives it a new value"
+        raise BadRequest(f"the secret {secret.name} exists: {advice}") from None
+    _print_settings(secret, None if stdin else value, f"created {secret.name}")
 
 
 @app.command("rotate", effect=WRITES, example="stoppress secrets rotate www.example.com cms --stack stoppress")
@@ -67,30 +72,28 @@ def rotate(
         bool, typer.Option("--finish", help="End the rotation: only the newest value stays valid.")
     ] = False,
     yes: Yes = False,
-    as_json: Json = False,
 ) -> None:
     """Give a source a new secret beside the old one. Both are valid until --finish takes the old one out.
 
     Exit code 0: done; 1: you said no; 2: there is no such secret, site or source, or the stack cannot be reached.
     """
-    secret = of_source(site, source)
-    if not finish:
-        value = _value(secret, stdin=stdin)
-        add(secret, value)
-        done = f"{secret.name} has a new value; the old one stays valid"
-        _print_settings(secret, done, None if stdin else value, as_json=as_json)
-        if not as_json:
-            console.print(
-                f"When the CMS uses the new value: {access.command(f'secrets rotate {site} {source} --finish')}"
-            )
-        return
-    is_agreed = confirmed(f"Does {source} of {site} sign with the new secret?", yes=yes, as_json=as_json)
-    removed = keep_newest(secret) if is_agreed else 0
-    if is_agreed:
-        printer(as_json=as_json)(f"{counted(removed, 'old value')} taken out of {secret.name}; one value is valid")
-    if as_json:
-        print_json({"secret": secret.name, "removed": removed, "done": is_agreed})
-    raise typer.Exit(OK if is_agreed else ATTENTION)
+    secret = secret_of(site, source)
+    if finish:
+        is_agreed = agrees(f"Does {source} of {site} sign with the new secret?", yes=yes)
+        older: list[str] = []
+        if is_agreed:
+            (newest, *older), version = _stored(secret)
+            if older:
+                _put(secret, [newest], version)
+            show(f"{counted(len(older), 'old value')} taken out of {secret.name}; one value is valid")
+        print_change({"secret": secret.name, "removed": len(older)}, is_done=is_agreed, is_ok=is_agreed)
+    value = _value(secret, stdin=stdin)
+    secret.check(value)
+    values, version = _stored(secret)
+    _put(secret, [value, *values], version)  # all of them verify webhooks
+    later = f"When the CMS uses the new value: {access.command(f'secrets rotate {site} {source} --finish')}"
+    done = f"{secret.name} has a new value; the old one stays valid"
+    _print_settings(secret, None if stdin else value, done, later)
 
 
 def _value(secret: "SourceSecret", *, stdin: bool) -> str:
@@ -101,18 +104,13 @@ def _value(secret: "SourceSecret", *, stdin: bool) -> str:
     return str(text).strip()
 
 
-def _print_settings(secret: "SourceSecret", done: str, generated: str | None, *, as_json: bool) -> None:
+def _print_settings(secret: "SourceSecret", generated: str | None, done: str, *later: str) -> None:
     """Print what to set in the CMS. `generated` is shown; a value that the operator gave is not."""
     address = f"{os.environ['WEBHOOKS_URL']}/webhooks/{secret.host}/{secret.source}"
     report = {"secret": secret.name, "address": address, "value": generated, "sent_as": secret.how()}
-    lines = [
-        done,
-        "Set in the CMS:",
-        f"  address  {address}",
-        f"  secret   {generated or 'the value that you gave'}",
-        f"  sent as  {secret.how()}",
-    ]
-    print_answer(report, lines, as_json=as_json)
+    shown = generated or "the value that you gave"
+    lines = ["Set in the CMS:", f"  address  {address}", f"  secret   {shown}", f"  sent as  {secret.how()}"]
+    print_answer(report, [done, *lines, *later])
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +123,7 @@ class SourceSecret:
     scheme: Scheme
 
     def how(self) -> str:
-        """What the CMS sends, for the person who sets it up."""
+        """Return what the CMS sends, for the person who sets it up."""
         if isinstance(self.scheme, str) and self.scheme in _TOKENS:
             return _TOKENS[self.scheme]
         if self._hmac is None:
@@ -133,7 +131,7 @@ class SourceSecret:
         return f"{', '.join(self._hmac.headers_needed)}: {self._hmac.how}"
 
     def generate(self) -> str:
-        """A new secret in the form that the scheme needs."""
+        """Return a new secret in the form that the scheme needs."""
         if self.scheme == "basic":
             return f"stoppress:{chance.token_urlsafe(_GENERATED_BYTES)}"
         prefix = self._hmac.key_prefix if self._hmac else ""
@@ -142,7 +140,7 @@ class SourceSecret:
         return prefix + chance.token_hex(_GENERATED_BYTES)
 
     def check(self, value: str) -> None:
-        """Raises BadRequest for a value that the scheme cannot use."""
+        """Raise BadRequest for a value that the scheme cannot use."""
         if self.scheme == "basic" and ":" not in value:
             raise BadRequest("the secret is not of the form user:password")
         try:
@@ -157,12 +155,12 @@ class SourceSecret:
 
 
 def full_name(path: str) -> str:
-    """The name in Secrets Manager of a secret at this path."""
+    """Return the name in Secrets Manager of a secret at this path."""
     return f"{os.environ['SECRETS_PATH']}/{path}"
 
 
-def of_source(host: str, name: str) -> SourceSecret:
-    """The secret of a source. Raises UnknownSite, BadConfiguration and BadRequest."""
+def secret_of(host: str, name: str) -> SourceSecret:
+    """Return the secret of a source. Raises UnknownSite, BadConfiguration and BadRequest."""
     site = sites.load(host, age_max=timedelta())
     source = site.sources.get(name)
     if source is None:
@@ -173,57 +171,18 @@ def of_source(host: str, name: str) -> SourceSecret:
     return SourceSecret(host, name, full_name(path), scheme_of(source.adapter, source.settings))
 
 
-def missing(site: Site) -> list[tuple[str, str]]:
-    """Each source of a site whose secret does not exist, with the secret's full name."""
-    sources = site.sources.items()
-    named = [
-        (name, full_name(secret_path("webhooks", site.host, source.secret)))
-        for name, source in sources
+def missing_secrets(site: Site) -> list[tuple[str, str]]:
+    """Return each source of a site whose secret does not exist, with the secret's full name."""
+    paths = {
+        name: secret_path("webhooks", site.host, source.secret)
+        for name, source in site.sources.items()
         if source.secret
-    ]
-    return [(name, secret) for name, secret in named if not _exists(secret)]
-
-
-def _exists(name: str) -> bool:
-    manager = client("secretsmanager")
-    try:
-        return "DeletedDate" not in manager.describe_secret(SecretId=name)
-    except manager.exceptions.ResourceNotFoundException:
-        return False
-
-
-def create(secret: SourceSecret, value: str) -> None:
-    """Create a source's secret with this value. Raises BadRequest if it exists, or if the source cannot use the value."""
-    secret.check(value)
-    manager = client("secretsmanager")
-    try:
-        manager.create_secret(Name=secret.name, SecretString=_text([value]))
-    except manager.exceptions.ResourceExistsException:
-        raise BadRequest(
-            f"the secret {secret.name} exists: `stoppress secrets rotate {secret.host} {secret.source}` gives it a new value"
-        ) from None
-
-
-def add(secret: SourceSecret, value: str) -> None:
-    """Put a new value before those that are valid. All of them verify webhooks until `keep_newest`.
-
-    Raises BadRequest if the secret does not exist, or if the source cannot use the value.
-    """
-    secret.check(value)
-    values, version = _stored(secret)
-    _put(secret, [value, *values], version)
-
-
-def keep_newest(secret: SourceSecret) -> int:
-    """Leave only the newest value valid. Returns how many were taken out. Raises BadRequest if the secret does not exist."""
-    (newest, *older), version = _stored(secret)
-    if older:
-        _put(secret, [newest], version)
-    return len(older)
+    }
+    return [(name, full_name(path)) for name, path in paths.items() if not stored_secrets.is_there(path)]
 
 
 def _stored(secret: SourceSecret) -> tuple[list[str], str]:
-    """The valid values, and the id of the secret's version that holds them. Raises BadRequest."""
+    """Return the valid values, and the id of the secret's version that has them. Raises BadRequest."""
     manager = client("secretsmanager")
     try:
         answer = manager.get_secret_value(SecretId=secret.name)
@@ -232,7 +191,7 @@ def _stored(secret: SourceSecret) -> tuple[list[str], str]:
             f"there is no secret {secret.name}: `stoppress secrets put {secret.host} {secret.source}` makes it"
         ) from None
     try:
-        return split(answer.get("SecretString", "")), answer["VersionId"]
+        return stored_secrets.split(answer.get("SecretString", "")), answer["VersionId"]
     except ValueError as error:
         raise BadRequest(f"the secret {secret.name} {error}") from None
 
@@ -256,11 +215,11 @@ def _put(secret: SourceSecret, values: list[str], read_version: str) -> None:
 
 
 def _text(values: list[str]) -> str:
-    """The text of a secret with these values: separated by spaces, else a JSON list. Raises BadRequest."""
+    """Return the text of a secret with these values: separated by spaces, else a JSON list. Raises BadRequest."""
     is_plain = not any(value.split() != [value] or value.startswith("[") for value in values)
     text = " ".join(values) if is_plain else json.dumps(values)
     try:
-        if split(text) == values:
+        if stored_secrets.split(text) == values:
             return text
         reason = "cannot be kept as it is"
     except ValueError as error:

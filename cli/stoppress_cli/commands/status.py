@@ -13,7 +13,7 @@ from stoppress.show.read_site import read_stack
 from stoppress.show.site import Access, StackStatus, stack_status
 from stoppress.show.timeline import Delays
 from stoppress_cli.connect import exit_on_error, print_unreadable
-from stoppress_cli.options import LOCAL, READS, Commands, Json
+from stoppress_cli.options import LOCAL, READS, Commands
 from stoppress_cli.output import ATTENTION, FAILED, OK, age, ago, at, console, counted, print_answer
 
 app = Commands()
@@ -26,15 +26,14 @@ FILES_SHOWN = 10
 @app.command(effect=READS, example="stoppress status --stack stoppress")
 def status(
     access: Access,
-    host: Annotated[str | None, typer.Argument(help="Host of a site; default: all sites.", show_default=False)] = None,
+    host: Annotated[str | None, typer.Argument(help="Host of a site; default: all sites.")] = None,
     watch: Annotated[bool, typer.Option("--watch", help=f"Look again every {WATCH_S} seconds, until Ctrl-C.")] = False,
-    as_json: Json = False,
 ) -> None:
     """Report the stack's health: sites, feeds, files, queues and alarms, and for each problem the command that helps.
 
     Exit code 0: healthy; 1: there are problems; 2: the stack cannot be reached, or a part of it cannot be read.
     """
-    code = _look(host, access, as_json=as_json)
+    code = _look(host, access)
     try:
         while watch:
             time.sleep(WATCH_S)
@@ -42,7 +41,7 @@ def status(
                 console.clear()
             try:
                 with exit_on_error(access.stack, access.endpoint or LOCAL):
-                    code = _look(host, access, as_json=as_json)
+                    code = _look(host, access)
             except typer.Exit as failed:  # AWS may answer the next time
                 code = failed.exit_code
     except KeyboardInterrupt:
@@ -50,20 +49,22 @@ def status(
     raise typer.Exit(code)
 
 
-def _look(host: str | None, access: Access, *, as_json: bool) -> int:
+def _look(host: str | None, access: Access) -> int:
     """Read and print the status once. Return the exit code."""
     now = datetime.now(UTC)
     facts = read_stack(host, now, access.stack)
     print_unreadable([(site.host, site.reason) for site in facts.unreadable])
     answer = stack_status(facts, now, access)
-    print_answer(answer, as_lines(answer, in_detail=host is not None), as_json=as_json)
+    print_answer(answer, as_lines(answer, in_detail=host is not None))
     return {"well": OK, "attention": ATTENTION, "unknown": FAILED}[answer.verdict]
 
 
 def as_lines(answer: StackStatus, *, in_detail: bool) -> Iterator[str]:
     """Yield the answer for people: the verdict, the problems with their commands, the sites, the stack."""
     now = answer.at
-    yield from _verdict(answer)
+    problems = counted(len(answer.problems), "problem")
+    unknown_text = "no problem is known, but not everything could be read"
+    yield {"well": "healthy", "attention": problems, "unknown": unknown_text}[answer.verdict]
     for problem in answer.problems:
         yield ""
         yield f"{problem.site}: {problem.what}" if problem.site else problem.what
@@ -82,13 +83,6 @@ def as_lines(answer: StackStatus, *, in_detail: bool) -> Iterator[str]:
             yield from (f"  {line}" for line in _details(site, now))
     yield ""
     yield from _stack(answer)
-
-
-def _verdict(answer: StackStatus) -> Iterator[str]:
-    if answer.verdict == "attention":
-        yield counted(len(answer.problems), "problem")
-    else:
-        yield "healthy" if answer.verdict == "well" else "no problem is known, but not everything could be read"
 
 
 def _summary(site: Mapping[str, Any], now: datetime) -> str:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stoppress_cli.commands.play import on_this_machine, open_log, print_failures, print_step
+from stoppress_cli.commands.play import open_player, print_failures
 from stoppress_cli.options import HERE, Commands, Host, Log, Port, Template
 from stoppress_cli.output import console
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 app = Commands()
 
 
-@app.command(effect=HERE, example="stoppress up tests/scenarios/publish.jsonl")
+@app.command(effect=HERE, has_json=False, example="stoppress up tests/scenarios/publish.jsonl")
 def up(
-    scenario: Annotated[Path | None, typer.Argument(help="Scenario to play first.", show_default=False)] = None,
+    scenario: Annotated[Path | None, typer.Argument(help="Scenario to play first.")] = None,
     port: Port = 8000,
     host: Host = "127.0.0.1",
     log: Log = None,
@@ -28,29 +28,19 @@ def up(
     A scenario is played first, on its own clock; after that the clock is this machine's. Without a scenario the stack has
     the template's first site, with a new secret.
     """
-    with on_this_machine():
+    with open_player(scenario, log, template) as (player, lines):
         from stoppress_cli.local.server import Server
-        from stoppress_cli.local.stack import Stack
-        from stoppress_cli.local.template import find
-        from stoppress_cli.scenario.file import read
-        from stoppress_cli.scenario.player import playing
 
-        lines = read(scenario) if scenario is not None else []
-        start = lines[0].at if lines else None
-        with (
-            open_log(log) as file,
-            Stack(find(template), first_site=scenario is None, log=file, start=start) as stack,
-            playing(stack, scenario or Path.cwd(), Path("out"), print_step) as player,
-        ):
-            server = Server(stack, host, port)
-            print_failures(player.play(lines))
-            if scenario is None:
-                stack.come_due(every_schedule=True)  # the first run of roll_window adds the first site
-                console.print(_first_secret(stack))
-            for page in server.pages():
-                console.print(f"page for editors: {page}")
-            console.print(f"serving on {server.url} (files, webhook, AWS endpoint); Ctrl-C ends it")
-            server.serve()
+        stack = player.stack
+        server = Server(stack, host, port)
+        print_failures(player.play(lines))
+        if scenario is None:
+            stack.come_due(every_schedule=True)  # the first run of roll_window adds the first site
+            console.print(_first_secret(stack))
+        for page in server.pages():
+            console.print(f"page for editors: {page}")
+        console.print(f"serving on {server.url} (files, webhook, AWS endpoint); Ctrl-C ends it")
+        server.serve()
 
 
 def _first_secret(stack: "Stack") -> str:

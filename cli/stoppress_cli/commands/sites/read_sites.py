@@ -3,10 +3,8 @@
 import json
 import os
 import sys
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -16,10 +14,10 @@ from stoppress.model.site import HOST, BadConfiguration, read_site, schema as si
 from stoppress.show.read_page import PAGE_SECRET, page_token
 from stoppress.show.site import Access
 from stoppress.sitemaps.robots import named_in_robots, robots_lines
-from stoppress_cli.commands.secrets import missing as missing_secrets
+from stoppress_cli.commands.secrets import missing_secrets
 from stoppress_cli.connect import BadRequest
-from stoppress_cli.options import HERE, READS, Commands, Json
-from stoppress_cli.output import ATTENTION, OK, console, counted, fail, print_answer, print_json, print_rows
+from stoppress_cli.options import HERE, READS, Commands
+from stoppress_cli.output import ATTENTION, OK, console, counted, fail, json_of, print_answer, table_of
 
 app = Commands()
 
@@ -30,37 +28,31 @@ File = Annotated[
 APPLIED, WAITING, UNREADABLE = "applied", "not yet applied", "unreadable"
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
-    """A site in the list. Version, sources and feeds are those in force, None where no version can be read."""
-
-    host: str
-    state: str
-    version: int | None = None
-    sources: tuple[str, ...] | None = None
-    feeds: int | None = None
-
-
 @app.command("list", effect=READS, example="stoppress sites list --stack stoppress", is_over_sites=True)
-def list_sites(as_json: Json = False) -> None:
+def list_sites() -> None:
     """List the sites, and whether each configuration is applied to the files.
 
     Exit code 0: all are applied; 1: one is not yet applied; 2: the stack cannot be reached, or the newest version of a site cannot be
     read.
     """
-    rows = listing()
-    if as_json:
-        print_json([asdict(row) for row in rows])
-    else:
-        headings = ("host", "state", "version", "feeds", "sources")
-        print_rows(
-            headings, [(row.host, row.state, row.version, row.feeds, ", ".join(row.sources or ())) for row in rows]
-        )
-    raise typer.Exit(OK if all(row.state == APPLIED for row in rows) else ATTENTION)
+    good, bad = sites.load_all()
+    states = dict.fromkeys(_waiting(), WAITING) | {site.host: UNREADABLE for site in bad}
+    unknown: dict[str, Any] = dict.fromkeys(("version", "sources", "feeds"))
+    rows = {site.host: {"host": site.host, "state": UNREADABLE, **unknown} for site in bad}
+    for site in good:  # the version in force
+        row = {"host": site.host, "state": states.get(site.host, APPLIED), "version": site.version}
+        rows[site.host] = {**row, "sources": sorted(site.sources), "feeds": len(site.feeds)}
+    listed = [rows[host] for host in sorted(rows)]
+    cells = [
+        (*(row[name] for name in ("host", "state", "version", "feeds")), ", ".join(row["sources"] or ()))
+        for row in listed
+    ]
+    print_answer(listed, [table_of(("host", "state", "version", "feeds", "sources"), cells)])
+    raise typer.Exit(OK if all(row["state"] == APPLIED for row in listed) else ATTENTION)
 
 
 @app.command("show", effect=READS, example="stoppress sites show www.example.com --stack stoppress")
-def show(host: Host, as_json: Json = False) -> None:
+def show(host: Host) -> None:
     """Print the newest configuration of a site, as `put` reads it; with --json also its version and state.
 
     Exit code 0: printed; 2: the site is unknown, its newest version cannot be read, or the stack cannot be reached. A version that
@@ -73,16 +65,13 @@ def show(host: Host, as_json: Json = False) -> None:
         console.print(version.document)
         raise
     document = json.loads(str(version.document))
-    if not as_json:
-        print_json(document)
-        return
-    [state] = [row.state for row in listing() if row.host == host]
+    state = WAITING if host in _waiting() else APPLIED
     report = {"host": host, "state": state, "version": version.number, "at": version.at.isoformat()}
-    print_json(report | {"author": version.author, "configuration": document})
+    print_answer(report | {"author": version.author, "configuration": document}, [json_of(document)])
 
 
 @app.command("history", effect=READS, example="stoppress sites history www.example.com --stack stoppress")
-def history(host: Host, as_json: Json = False) -> None:
+def history(host: Host) -> None:
     """List all versions of a site, the newest first: when each was written, and by whom.
 
     Exit code 0: listed; 1: the site has no version; 2: the stack cannot be reached.
@@ -96,16 +85,13 @@ def history(host: Host, as_json: Json = False) -> None:
         }
         for version in site_versions.history(host)
     ]
-    if as_json:
-        print_json(rows)
-    else:
-        cells = [(row["version"], row["at"], row["author"], "removed" if row["is_removal"] else "") for row in rows]
-        print_rows(("version", "at", "author", ""), cells)
+    cells = [(row["version"], row["at"], row["author"], "removed" if row["is_removal"] else "") for row in rows]
+    print_answer(rows, [table_of(("version", "at", "author", ""), cells)])
     raise typer.Exit(OK if rows else ATTENTION)
 
 
 @app.command("check", effect=READS, example="stoppress sites check site.json --stack stoppress", may_lack_stack=True)
-def check(access: Access | None, file: File, as_json: Json = False) -> None:
+def check(access: Access | None, file: File) -> None:
     """Check a site's document as the functions read it. With a stack, also look for the secrets of its sources.
 
     Exit code 0: the document can be put; 1: it has errors, or a secret does not exist; 2: there is no such file, or the stack cannot be
@@ -124,32 +110,32 @@ def check(access: Access | None, file: File, as_json: Json = False) -> None:
             for source, secret in missing
         ]
     rows = [{"source": source, "secret": secret} for source, secret in missing]
-    print_answer({"errors": faults, "missing_secrets": rows}, lines, as_json=as_json)
+    print_answer({"errors": faults, "missing_secrets": rows}, lines)
     raise typer.Exit(ATTENTION if faults or missing else OK)
 
 
-@app.command("schema", effect=HERE, example="stoppress sites schema > site.schema.json")
+@app.command("schema", effect=HERE, example="stoppress sites schema > site.schema.json", has_json=False)
 def schema() -> None:
     """Print the JSON Schema of a site's document, for editors of JSON.
 
     Exit code 0.
     """
-    print_json(site_schema())
+    console.print(json_of(site_schema()))
 
 
 @app.command("robots", effect=READS, example="stoppress sites robots www.example.com --stack stoppress")
-def robots(host: Host, as_json: Json = False) -> None:
+def robots(host: Host) -> None:
     """Print the `Sitemap:` lines for a site's robots.txt.
 
     Exit code 0: printed; 2: the site is unknown, or the stack cannot be reached.
     """
     site = sites.load(host)
     lines = list(robots_lines(site, named_in_robots(site)))
-    print_answer({"site": host, "lines": lines}, lines, as_json=as_json)
+    print_answer({"site": host, "lines": lines}, lines)
 
 
 @app.command("page", effect=READS, example="stoppress sites page www.example.com --stack stoppress")
-def page(host: Host, as_json: Json = False) -> None:
+def page(host: Host) -> None:
     """Print the address of a site's page for editors. Whoever has the address can read the page.
 
     Exit code 2: the stack was deployed without StatusPage=yes, has no such site, or cannot be reached.
@@ -163,24 +149,13 @@ def page(host: Host, as_json: Json = False) -> None:
     except secrets.NoSecret as error:
         raise BadRequest(str(error)) from None
     address = f"{start}/{site.host}/{page_token(secret, site.host)}"
-    print_answer({"site": site.host, "address": address}, [address], as_json=as_json)
+    print_answer({"site": site.host, "address": address}, [address])
 
 
-def listing() -> list[Listing]:
-    """Return all sites, with the state of each."""
-    good, bad = sites.load_all()
-    waiting = {record.name.partition("#")[2] for record in _changes_under_way()}
-    states = dict.fromkeys(waiting, WAITING) | {site.host: UNREADABLE for site in bad}
-    rows = [
-        Listing(site.host, states.get(site.host, APPLIED), site.version, tuple(sorted(site.sources)), len(site.feeds))
-        for site in good
-    ]
-    rows += [Listing(site.host, UNREADABLE) for site in bad if site.host not in {row.host for row in rows}]
-    return sorted(rows, key=lambda row: row.host)
-
-
-def _changes_under_way() -> Iterator[due.Due]:
-    return (record for record in due.every(due.SITES) if record.name.startswith(f"{due.CONFIGURATION}#"))
+def _waiting() -> set[str]:
+    """Return the hosts whose newest version is not yet applied to the files."""
+    names = (record.name.partition("#") for record in due.every(due.SITES))
+    return {host for kind, _, host in names if kind == due.CONFIGURATION}
 
 
 def newest(host: str) -> Version:

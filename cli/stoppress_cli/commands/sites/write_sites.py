@@ -7,24 +7,24 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 from botocore.exceptions import BotoCoreError, ClientError
 
 from stoppress.aws import bucket, site_versions, sites
 from stoppress.aws.clients import client
-from stoppress.aws.site_versions import Replaced, Version, same_document
+from stoppress.aws.site_versions import Replaced, same_document
 from stoppress.model.places import FileTooLarge
 from stoppress.model.site import HOST, BadConfiguration, Site
 from stoppress.model.site_sources import SHARED_SECRETS, secret_path
 from stoppress.rewrite.predict import FileChange, predict
 from stoppress.sitemaps.broken_file import BrokenFile
 from stoppress_cli.commands.secrets import full_name
-from stoppress_cli.commands.sites.read_sites import File, Host, newest, newest_or_none, read_text
+from stoppress_cli.commands.sites.read_sites import File, Host, newest as require_site, newest_or_none, read_text
 from stoppress_cli.connect import BadRequest
-from stoppress_cli.options import WRITES, Commands, DryRun, Json, Yes
-from stoppress_cli.output import ATTENTION, OK, confirmed, counted, print_json, printer
+from stoppress_cli.options import WRITES, Commands, DryRun, Yes
+from stoppress_cli.output import agrees, counted, print_change, show
 
 app = Commands()
 
@@ -34,85 +34,72 @@ LATER_KEYS = ("sources", "feeds", "timezone", "shards", "republish", "silent_aft
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A document, and the version that it would replace; None for a host without one."""
+    """A document, and the version that it would replace: 0 for a host without one. `before` is that version's document, if any."""
 
     text: str
     site: Site
-    before: Version | None
-
-    @property
-    def host(self) -> str:
-        return self.site.host
-
-    @property
-    def version(self) -> int:
-        return self.before.number if self.before else 0
-
-    @property
-    def is_new(self) -> bool:
-        return self.before is None or self.before.document is None
+    version: int
+    before: str | None
 
     @property
     def is_same(self) -> bool:
         """Whether the site has this document already."""
-        return bool(self.before and self.before.document and same_document(self.text, self.before.document))
+        return self.before is not None and same_document(self.text, self.before)
 
 
 @app.command("put", effect=WRITES, example="stoppress sites put site.json --stack stoppress")
-def put(file: File, dry_run: DryRun = False, yes: Yes = False, as_json: Json = False) -> None:
+def put(file: File, dry_run: DryRun = False, yes: Yes = False) -> None:
     """Add a site or change its configuration. The command shows what would change in the files, then asks.
 
     The document replaces the whole configuration: feeds that it does not list are no longer polled. Exit code 0: done, or nothing
     to do; 1: you answered no; 2: the document has errors, somebody else changed the site meanwhile, or the stack cannot be reached.
     """
-    planned = change(read_text(file))
+    planned = change_to(read_text(file))
     if file == "-" and not (planned.is_same or dry_run or yes or sys.stdin.isatty()):
         raise BadRequest("the document came from standard input, which cannot answer the question: give --yes")
-    _put(planned, dry_run=dry_run, yes=yes, as_json=as_json)
+    _put(planned, dry_run=dry_run, yes=yes)
 
 
 @app.command("rollback", effect=WRITES, example="stoppress sites rollback www.example.com --stack stoppress")
 def rollback(
     host: Host,
     version: Annotated[
-        int | None,
-        typer.Argument(metavar="[VERSION]", help="Version to put again; default: the one before.", show_default=False),
+        int | None, typer.Argument(metavar="[VERSION]", help="Version to put again; default: the one before.")
     ] = None,
     dry_run: DryRun = False,
     yes: Yes = False,
-    as_json: Json = False,
 ) -> None:
     """Put an earlier version of a site as its next version. The command shows what would change in the files, then asks.
 
     Exit code 0: done; 1: you answered no; 2: there is no such version, somebody else changed the site meanwhile, or the stack cannot be
     reached.
     """
-    _put(earlier(host, version), dry_run=dry_run, yes=yes, as_json=as_json)
+    _put(earlier_change(host, version), dry_run=dry_run, yes=yes)
 
 
-def _put(planned: Change, *, dry_run: bool, yes: bool, as_json: bool) -> None:
+def _put(planned: Change, *, dry_run: bool, yes: bool) -> NoReturn:
     """Show the effects of a change, ask, and write it."""
-    host, version, is_agreed = planned.host, planned.version, False
+    host, version, is_agreed, is_new = planned.site.host, planned.version, False, planned.before is None
     lines: list[str] = []
-    show = printer(as_json=as_json)
     if planned.is_same:
         show(f"{host} has this configuration already, version {version}")
     else:
-        show(f"{host} is a new site" if planned.is_new else f"{host} has version {version}; with the document:")
+        show(f"{host} is a new site" if is_new else f"{host} has version {version}; with the document:")
         try:
-            lines += effects(planned, datetime.now(UTC))
+            lines += list_effects(planned, datetime.now(UTC))
         except (BrokenFile, FileTooLarge) as error:
             raise BadRequest(f"a file of {host} could not be written with this configuration: {error}") from error
         for line in lines:
             show(line)
-        is_agreed = not dry_run and confirmed(f"Put the configuration of {host}?", yes=yes, as_json=as_json)
+        is_agreed = not dry_run and agrees(f"Put the configuration of {host}?", yes=yes)
     if is_agreed:
-        version = write(planned, datetime.now(UTC))
+        try:
+            version = site_versions.put(planned.text, version, author(), datetime.now(UTC))
+        except Replaced:
+            raise BadRequest(_explain_replaced(planned)) from None
         show(f"{host} has version {version}; the files follow within a minute")
-    if as_json:
-        report = {"site": host, "is_new": planned.is_new, "version": version}
-        print_json(report | {"effects": [line.strip() for line in lines], "done": is_agreed})
-    raise typer.Exit(OK if planned.is_same or dry_run or is_agreed else ATTENTION)
+    report = {"site": host, "is_new": is_new, "version": version, "effects": [line.strip() for line in lines]}
+    print_change(report, is_done=is_agreed, is_ok=planned.is_same or dry_run or is_agreed)
 
 
 @app.command("remove", effect=WRITES, example="stoppress sites remove www.example.com --stack stoppress")
@@ -123,24 +110,22 @@ def remove(
     ] = False,
     dry_run: DryRun = False,
     yes: Yes = False,
-    as_json: Json = False,
 ) -> None:
     """End a site, with a version that records its removal. Its files stay as they are, unless you give --delete-files.
 
     Exit code 0: done; 1: you answered no; 2: the site is unknown, somebody else changed it meanwhile, or the stack cannot be reached.
     """
-    show = printer(as_json=as_json)
     current = sites.read_current(host) if HOST.fullmatch(host) else None
     files = [file.file for file in bucket.listed(host)] if current else []
     # An earlier removal may have failed, and left files.
     if current is None or (current.is_removed and not (delete_files and files)):
-        newest(host)  # raises BadRequest
+        require_site(host)  # raises BadRequest
     assert current
     secrets = _own_secrets(host)
     folder = f"s3://{bucket.bucket_name()}/{host}/"
     for name in files:
         show(f"{folder}{name}: {'is deleted' if delete_files else 'stays, and nothing changes it'}")
-    is_agreed = not dry_run and confirmed(f"Remove {host}?", yes=yes, as_json=as_json)
+    is_agreed = not dry_run and agrees(f"Remove {host}?", yes=yes)
     if is_agreed:
         try:
             site_versions.remove(host, current.version, author(), datetime.now(UTC), deletes_files=delete_files)
@@ -155,33 +140,28 @@ def remove(
             show(f"Delete its files when nobody fetches them: aws s3 rm --recursive {folder}")
         for name in secrets:
             show(f"Its secret stays: aws secretsmanager delete-secret --secret-id {name}")
-    if as_json:
-        report = {"site": host, "version": current.version, "files": files, "deletes_files": delete_files}
-        print_json(report | {"secrets": secrets, "done": is_agreed})
-    raise typer.Exit(OK if dry_run or is_agreed else ATTENTION)
+    report = {"site": host, "version": current.version, "files": files, "deletes_files": delete_files}
+    print_change(report | {"secrets": secrets}, is_done=is_agreed, is_ok=dry_run or is_agreed)
 
 
-def change(text: str) -> Change:
-    """Return a document beside the version in force. Raises BadConfiguration."""
+def change_to(text: str) -> Change:
+    """Return a document as a change of the version in force. Raises BadConfiguration."""
     site = site_versions.check_document(text)
-    return Change(text, site, newest_or_none(site.host))
+    before = newest_or_none(site.host)
+    return Change(text, site, before.number if before else 0, before.document if before else None)
 
 
-def earlier(host: str, number: int | None) -> Change:
+def earlier_change(host: str, number: int | None) -> Change:
     """Return an earlier document of a site as a change; without a number, the newest one that differs. Raises BadRequest."""
-    before = newest_or_none(host)
-    for version in site_versions.history(host) if before else ():
-        is_wanted = (
-            version.number == number
-            if number
-            else not same_document(str(version.document), str(before and before.document))
-        )
-        if version.document and is_wanted:
-            return Change(version.document, site_versions.check_document(version.document), before)
+    newest = newest_or_none(host)
+    for version in site_versions.history(host) if newest else ():
+        is_wanted = number or not same_document(str(version.document), str(newest and newest.document))
+        if version.document and is_wanted and number in (None, version.number):
+            return change_to(version.document)
     raise BadRequest(f"{host} has no such earlier version: `stoppress sites history {host}` lists them")
 
 
-def effects(planned: Change, now: datetime) -> Iterator[str]:
+def list_effects(planned: Change, now: datetime) -> Iterator[str]:
     """Yield what the document would change: a line for the stories, for each file, and for the settings that apply later.
 
     Raises FileTooLarge and BrokenFile.
@@ -197,7 +177,7 @@ def effects(planned: Change, now: datetime) -> Iterator[str]:
             lines[file.file] = _summary(file)
     if before != after:
         leave, enter = counted(len(before - after), "story", "stories"), len(after - before)
-        yield f"{leave} {'leaves' if len(before - after) == 1 else 'leave'} the news sitemap, {enter:,} enter"
+        yield f"{leave} {_verb('leave', len(before - after))} the news sitemap, {enter:,} enter"
     yield from [f"  {name}: {lines[name]}" for name in sorted(lines)] or ["  no file changes"]
     if later := _later(planned):
         yield f"For later events alone: {', '.join(later)}"
@@ -221,33 +201,26 @@ def _verb(verb: str, count: int) -> str:
 
 def _later(planned: Change) -> list[str]:
     """Return the settings that differ and that no file shows."""
-    if planned.is_new:
+    if planned.before is None:
         return []
     try:
-        before = sites.reload(planned.host)
+        before = sites.reload(planned.site.host)
     except BadConfiguration:
         return []
     return [key for key in LATER_KEYS if before and getattr(before, key) != getattr(planned.site, key)]
 
 
-def write(planned: Change, now: datetime) -> int:
-    """Write the document as the next version, and return its number. Raises BadRequest if somebody else was faster."""
-    try:
-        return site_versions.put(planned.text, planned.version, author(), now)
-    except Replaced:
-        raise BadRequest(_replaced(planned)) from None
-
-
-def _replaced(planned: Change) -> str:
+def _explain_replaced(planned: Change) -> str:
     """Explain what somebody else changed since the version was read."""
-    theirs = newest_or_none(planned.host)
-    if theirs is None or theirs.document is None or planned.before is None or planned.before.document is None:
-        return f"somebody else changed {planned.host} meanwhile: run the command again"
-    old, new = (json.loads(version.document or "{}") for version in (planned.before, theirs))
+    host = planned.site.host
+    theirs = newest_or_none(host)
+    if theirs is None or theirs.document is None or planned.before is None:
+        return f"somebody else changed {host} meanwhile: run the command again"
+    old, new = json.loads(planned.before), json.loads(theirs.document)
     keys = ", ".join(sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))) or "nothing"
     return (
-        f"{theirs.author} wrote version {theirs.number} of {planned.host} meanwhile, and changed {keys}:"
-        f" `stoppress sites show {planned.host}` prints it; run the command again"
+        f"{theirs.author} wrote version {theirs.number} of {host} meanwhile, and changed {keys}:"
+        f" `stoppress sites show {host}` prints it; run the command again"
     )
 
 

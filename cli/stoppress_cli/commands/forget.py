@@ -1,38 +1,91 @@
-"""What the stack holds of a page that `stoppress forget` is to erase."""
+"""`stoppress forget`: erases a page for good, from the table, the quarantine, the queues and the older versions of the files.
+
+First the article is removed as its source would remove it, so that rewrite_sitemaps updates the files. Then the rest is
+erased. A tombstone without content stays: a hash of the URL, and the id in the CMS. Without the tombstone a late event
+would bring the article back.
+"""
 
 import json
 import os
 import re
+import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from typing import Any
+from itertools import chain
+from typing import Annotated, Any
 
-from boto3.dynamodb.types import TypeDeserializer
+import typer
 
-from stoppress.aws import bucket, items, table
+from stoppress.aws import bucket, items, queues, table
 from stoppress.aws.clients import client
 from stoppress.aws.inventory import all_files
 from stoppress.aws.items import Item
 from stoppress.aws.refusals import FIELD, refused_pk
 from stoppress.model.article import FORGOTTEN, Article
+from stoppress.model.event import ArticleEvent
 from stoppress.model.file_names import is_news
 from stoppress.model.site import SOURCE, UNKNOWN_SITE, Site
 from stoppress.notify.changed_files import COPIES
 from stoppress.notify.state import notified_pk
+from stoppress.primitives.instants import parse
 from stoppress.primitives.urls import identity
 from stoppress.show.question import find_question
 from stoppress.show.read_story import article_of, is_about, read_files
 from stoppress_cli.commands import redrive
 from stoppress_cli.commands.restore import scan
 from stoppress_cli.connect import BadRequest
-from stoppress_cli.output import counted
+from stoppress_cli.options import WRITES, Commands, DryRun, SiteOption, Yes
+from stoppress_cli.output import agrees, counted, print_change, show
 
-# Where a file lists a page: as a page, and as an alternate of another page.
-_TAGS = ("<loc>{}</loc>", 'href="{}"')
+app = Commands()
+
+OUT_OF_REACH = (
+    "Out of reach: point-in-time recovery keeps the old table for 35 days, the logs keep URLs for LogRetentionDays"
+    " (30 days), CDNs and browsers keep the old files for five minutes. Make sure that the CMS and its feed do not send"
+    " the article again, nor its URL as an alternate of other pages. Give earlier URLs of the article to this command too."
+)
+# How often to look whether the functions have removed the article and written its files: for two minutes.
+_LOOKS_EVERY_S, _LOOKS_MAX = 2, 60
+# What a tombstone keeps of an article.
+_KEPT = (
+    "site", "name", "state", "order", "received_at", "known_since", "reborn", "shard", "is_undated", "is_unlisted", "rev",
+)  # fmt: skip
+# Texts in items that are JSON: queue messages, and events in quarantine.
+_JSON = ("message", "event")
+
+
+@app.command(effect=WRITES, example="stoppress forget https://www.example.com/news/flood --stack stoppress")
+def forget(
+    target: Annotated[str, typer.Argument(metavar="URL|ID", help="URL of the page, or an article as source#id.")],
+    site: SiteOption = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+) -> None:
+    """Remove a page and erase what is known of it: table, quarantine, dead letters, older versions of its files.
+
+    Exit code 0: only a tombstone without content is left; 1: more is left, run the command again; 2: the stack cannot be reached.
+    """
+    left = gather(target, site)
+    lines = list(left.lines())
+    for line in lines or ["the stack has nothing about it"]:
+        show(line)
+    is_agreed = bool(lines) and not dry_run and agrees(f"Forget {', '.join(left.urls) or target} for good?", yes=yes)
+    if is_agreed:
+        lines = list(erase(left, datetime.now(UTC)).lines())
+        for line in ["not erased yet, run the command again:", *lines] if lines else []:
+            show(line)
+    if is_agreed or (dry_run and lines):
+        show(OUT_OF_REACH)
+    print_change({"urls": list(left.urls), "left": lines}, is_done=is_agreed, is_ok=not lines)
+
+
+def _as_event(names: Mapping[str, Any]) -> str:
+    """Return id and URL of a refusal in the form of an event."""
+    return json.dumps({name: names[name] for name in ("id", "url") if names.get(name)})
 
 
 @dataclass
@@ -71,10 +124,8 @@ class Traces:
         kinds = {items.due_pk(host): "what is due", refused_pk(host): "refused deliveries"}
         kinds |= {items.quarantine_pk(where): "quarantine" for where in (host, UNKNOWN_SITE)}
         for url in self.urls:
-            kinds |= {
-                items.claim_key(host, url)[0]: "what waits for a URL",
-                items.story_pk(host, url): "the page's story",
-            }
+            kinds[items.claim_key(host, url)[0]] = "what waits for a URL"
+            kinds[items.story_pk(host, url)] = "the page's story"
         return kinds
 
     def lines(self) -> Iterator[str]:
@@ -118,12 +169,12 @@ class Traces:
         events = [event]
         with suppress(ValueError, RecursionError, TypeError, KeyError):
             events += map(_as_event, json.loads(event)[FIELD])
-        return any(is_about(each, url, self.site, ids) for each in events for url in self.urls or ("",))
+        return any(is_about(text, url, self.site, ids) for text in events for url in self.urls or ("",))
 
     def find_files(self) -> None:
         """Read the files that can list the page, and keep those that do, also as an alternate of another page."""
-        read = read_files(self.site, self.urls, self._candidates(), tags=_TAGS)
-        self.files = [each.file for each in read if each.lists]
+        answers = read_files(self.site, self.urls, self._candidates(), tags=("<loc>{}</loc>", 'href="{}"'))
+        self.files = [answer.file for answer in answers if answer.lists]
 
     def _candidates(self) -> list[str]:
         """Return the files in which a page can be: its series of shards, the news, and the files of pages that mention it."""
@@ -162,9 +213,8 @@ def gather(target: str, host: str | None) -> Traces:
     and the queues.
     """
     traces = _begin(target, host)
-    deserialize = TypeDeserializer().deserialize
-    for stored in scan(os.environ["TABLE_NAME"]):
-        traces.add({name: deserialize(value) for name, value in stored.items()})
+    for item in scan(os.environ["TABLE_NAME"]):
+        traces.add(item)
     traces.find_files()
     traces.letters = {queue: number for queue in redrive.NAMES if (number := count_letters(traces, queue, erase=False))}
     # Where only tombstones are left, the versions were erased before.
@@ -181,38 +231,32 @@ def _begin(target: str, host: str | None) -> Traces:
     source, _, id_ = target.partition("#")
     if "://" not in target and not (id_ and SOURCE.fullmatch(source)):  # `question` also takes a part of a path
         raise BadRequest(f"{target!r} is neither a URL nor an article: give one, such as source#id")
-    asked = find_question(target, host, datetime.now(UTC))
-    site, names = asked.site, {asked.article} - {""}
-    if asked.url:
-        claim = table.get(*items.claim_key(site.host, asked.url))
+    page = find_question(target, host, datetime.now(UTC))
+    site, names = page.site, {page.article} - {""}
+    if page.url:
+        claim = table.get(*items.claim_key(site.host, page.url))
         names |= {str(claim["owner"])} if claim else set()
-        names |= {article_of(line) for line in table.query(items.story_pk(site.host, asked.url))}
+        names |= {article_of(line) for line in table.query(items.story_pk(site.host, page.url))}
     articles = [
-        each
-        for each in read_articles(site, sorted(names))
-        if not asked.url or identity(each.url or "") == identity(asked.url) or each.reason == FORGOTTEN
+        article
+        for article in read_articles(site, sorted(names))
+        if not page.url or identity(article.url or "") == identity(page.url) or article.reason == FORGOTTEN
     ]
-    if not articles and not asked.url:
+    if not articles and not page.url:
         raise BadRequest(f"{site.host} has no article {target!r}")
-    urls = [asked.url, *(each.url for each in articles if each.url and each.state != "displaced")]
+    urls = [page.url, *(article.url for article in articles if article.url and article.state != "displaced")]
     return Traces(site, tuple(dict.fromkeys(filter(None, urls))), articles)
 
 
 def read_articles(site: Site, names: Iterable[str]) -> list[Article]:
-    stored = table.get_many(items.article_key(site.host, name) for name in names)
-    return [items.read_article(item) for item in stored.values()]
-
-
-def _as_event(names: Mapping[str, Any]) -> str:
-    """Return id and URL of a refusal in the form of an event."""
-    return json.dumps({name: names[name] for name in ("id", "url") if names.get(name)})
+    return list(map(items.read_article, table.get_many(items.article_key(site.host, name) for name in names).values()))
 
 
 def count_letters(traces: Traces, queue: redrive.Name, *, erase: bool) -> int:
     """Return the number of dead letters about the page; `erase` deletes them. The articles queue is not searched: it empties within seconds."""
     number = 0
-    with redrive.messages(queue) as messages:
-        for message in filter(lambda message: traces.are_in(message["Body"]), messages):
+    for message in redrive.messages(queue):
+        if traces.are_in(message["Body"]):
             number += 1
             if erase:
                 redrive.delete(queue, message["ReceiptHandle"])
@@ -221,18 +265,86 @@ def count_letters(traces: Traces, queue: redrive.Name, *, erase: bool) -> int:
 
 def tombstone(article: Article) -> Article:
     """Return the article without its content. Its shard stays, because the article keeps its place there."""
-    return Article(
-        site=article.site,
-        name=article.name,
-        state=article.state,
-        order=article.order,
-        digest="",
-        received_at=article.received_at,
-        known_since=article.known_since,
-        reborn=article.reborn,
-        shard=article.shard,
-        reason=FORGOTTEN,
-        is_undated=article.is_undated,
-        is_unlisted=article.is_unlisted,
-        rev=article.rev,
+    kept: dict[str, Any] = {name: getattr(article, name) for name in _KEPT}
+    return Article(**kept, digest="", reason=FORGOTTEN)
+
+
+def erase(traces: Traces, now: datetime, *, pause: Callable[[float], None] = time.sleep) -> Traces:
+    """Remove the page, wait until no file lists it, and erase it. Return what is left.
+
+    Raises Conflict and the errors of `gather`. The articles and claims come last: a run that stops before finds the page again.
+    """
+    stay = [item for item in traces.mentions if not _erase_mention(item, traces.pattern)]
+    queues.send_articles([_removal(traces.site, article, now) for article in traces.listed])
+    for _ in range(_LOOKS_MAX):
+        if not (traces.listed or traces.files):
+            break
+        pause(_LOOKS_EVERY_S)
+        traces.articles = read_articles(traces.site, [article.name for article in traces.articles])
+        traces.find_files()
+    for queue in traces.letters:
+        count_letters(traces, queue, erase=True)
+    if traces.listed or traces.files:
+        return traces
+    traces.find_versions()
+    bucket.delete_objects(traces.versions)
+    host = traces.site.host
+    # The removal has added lines to the page's story.
+    stories = [line for url in traces.urls for line in table.query(items.story_pk(host, url))]
+    for item in chain(*traces.items.values(), stories):
+        table.delete(item["pk"], item["sk"])
+    claims = table.get_many(items.claim_key(host, url) for url in traces.urls)
+    for article in traces.removed:
+        table.transact([table.Put(items.article_item(tombstone(article)), article.rev)])
+    for claim in claims.values():
+        without = {name: value for name, value in claim.items() if name not in ("url", "waiting")}
+        table.put(without | {"live": False}, int(claim["rev"]))
+    return Traces(traces.site, traces.urls, mentions=stay)
+
+
+def _erase_mention(item: Item, pattern: re.Pattern[str]) -> bool:
+    """Write an item of another page without the mention, unless it has changed meanwhile. Return False if a mention stays.
+
+    Lines of stories are deleted.
+    """
+    if item["pk"].startswith("story#"):
+        table.delete(item["pk"], item["sk"])
+        return True
+    without = _without(item, pattern)
+    changed = [name for name in item if without[name] != item[name]]
+    if changed:
+        condition = " AND ".join(f"{name} = :{name}" for name in changed)
+        table.put_if(without, condition, {f":{name}": item[name] for name in changed})
+    return not pattern.search(str(without))
+
+
+def _without(values: Mapping[str, Any], pattern: re.Pattern[str]) -> dict[str, Any]:
+    """Return the values, with lists and alternates that no longer mention the page, also in an event that is a part of them."""
+    without = dict(values)
+    for name, value in values.items():
+        if isinstance(value, list):
+            without[name] = [part for part in value if not pattern.search(str(part))]
+        elif isinstance(value, dict) and name == "alternates":
+            without[name] = {code: url for code, url in value.items() if not pattern.search(str(url))}
+        elif isinstance(value, dict):
+            without[name] = _without(value, pattern)
+        elif name in _JSON and pattern.search(value):
+            with suppress(ValueError, RecursionError):
+                without[name] = json.dumps(_without(json.loads(value), pattern), ensure_ascii=False)
+    return without
+
+
+def _removal(site: Site, article: Article, now: datetime) -> ArticleEvent:
+    """Return a removal that is newer than every known version."""
+    version, timestamp = article.order.version, article.order.timestamp
+    source, _, id_ = article.name.partition("#")
+    return ArticleEvent(
+        site=site.host,
+        source=source,
+        id=id_,
+        action="remove",
+        verb="unpublished",
+        timestamp=max(now, parse(timestamp)) if timestamp else None,
+        received_at=now,
+        version=max(now, parse(version)) if isinstance(version, str) else version,
     )

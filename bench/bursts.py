@@ -23,7 +23,8 @@ from stoppress.cms.contract import read_delivery
 from stoppress.model.event import ArticleEvent, to_message
 from stoppress.model.site import read_site
 from stoppress_cli.local import queues
-from stoppress_cli.scenario.feeds_server import FeedAnswer, FeedServer
+from stoppress_cli.scenario.feed_answer import FeedAnswer
+from stoppress_cli.scenario.feeds_server import FeedServer
 
 ARTICLES, QUICK_ARTICLES = (1, 10, 100, 1_000, 10_000), (1, 100)
 ARCHIVE = 50_000
@@ -209,4 +210,4 @@ def feed_answer(stories: Iterable[Story], version: str) -> FeedAnswer:
         for story in stories
     )
     body = f'<?xml version="1.0" encoding="utf-8"?><rss version="2.0"><channel><title>Example News</title>{items}</channel></rss>'
-    return FeedAnswer(200, {"content-type": "application/rss+xml", "etag": f'"{version}"'}, body.encode())
+    return FeedAnswer(headers={"content-type": "application/rss+xml", "etag": f'"{version}"'}, body=body.encode())

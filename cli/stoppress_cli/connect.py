@@ -24,7 +24,7 @@ from stoppress.aws.table import Conflict
 from stoppress.model.site import BadConfiguration
 from stoppress.show.question import Unclear
 from stoppress_cli.local import resources
-from stoppress_cli.local.functions import environment, no_aws_settings
+from stoppress_cli.local.process import Clock, environment, no_aws_settings
 from stoppress_cli.local.template import STACK_NAME, WITH_ALL, TemplateError, find, load
 from stoppress_cli.output import FAILED, OK, counted, errors, fail
 
@@ -187,8 +187,6 @@ def _clock_of(endpoint: str) -> Iterator[None]:
     if abs(ahead) <= CLOCK_DIFFERENCE_MIN:
         yield
         return
-    from stoppress_cli.local.clock import Clock  # imports time_machine, which commands on AWS do not need
-
     clock = Clock()
     clock.jump(ahead)
     try:

@@ -14,7 +14,7 @@ from stoppress.show.read_story import is_about
 from stoppress.show.story import Story, story_of
 from stoppress_cli.app import app
 from stoppress_cli.commands.explain import as_lines
-from stoppress_cli.local.functions import environment
+from stoppress_cli.local.process import environment
 from stoppress_cli.local.stack import Stack
 from tests.simulation.stack import StackOnDoubles
 from tests.support import operated, playing

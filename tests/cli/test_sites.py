@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 from stoppress.aws import secrets as functions_secrets
 from stoppress_cli.app import app
 from stoppress_cli.commands import secrets as stored_secrets
-from stoppress_cli.local.functions import environment
+from stoppress_cli.local.process import environment
 from stoppress_cli.local.stack import Stack
 from tests.support.event_files import objects
 from tests.support.operated import HOST, SITE, event, everything, later, operated, pretend_deployed, url

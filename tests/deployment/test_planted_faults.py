@@ -67,7 +67,7 @@ REFUSED: dict[str, tuple[Edit, str]] = {
         lambda resources: properties(resources, "PollFeeds", "Events", "EveryMinute", "Properties").update(
             RoleArn={"Fn::GetAtt": ["PollFeedsRole", "Arn"]}
         ),
-        "PollFeedsEveryMinute: its RoleArn is no role of the template that scheduler.amazonaws.com may take on",
+        "PollFeedsEveryMinute: its role is no role of the template that scheduler.amazonaws.com may take on",
     ),
     "a schedule has a role that may not call its function": (
         lambda resources: (
@@ -100,7 +100,7 @@ REFUSED: dict[str, tuple[Edit, str]] = {
         lambda resources: properties(resources, "RecordArticleRole", "AssumeRolePolicyDocument", "Statement")[0].update(
             Principal={"Service": "ec2.amazonaws.com"}
         ),
-        "RecordArticle: its Role is no role",
+        "RecordArticle: its role is no role",
     ),
     "a function may not write its log": (
         without_statement("PollFeedsRole", "WriteItsLog"),

@@ -24,12 +24,13 @@ from stoppress.model.http_request import Request as Signed
 from stoppress.primitives.instants import parse
 from stoppress.primitives.urls import key_of
 from stoppress.signatures.verify import verify
-from stoppress_cli.local import patterns, queues
+from stoppress_cli.local import queues
 from stoppress_cli.local.functions import Result
 from stoppress_cli.local.gateway import Request, event as gateway_event
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.template import ACCOUNT, REGION
-from stoppress_cli.scenario.feeds_server import FeedAnswer, FeedServer
+from stoppress_cli.scenario.feed_answer import FeedAnswer
+from stoppress_cli.scenario.feeds_server import FeedServer
 from tests.support.event_files import (  # fmt: skip
     ANNOUNCED,
     ASKED,
@@ -182,9 +183,8 @@ def test_an_event_put_on_the_bus_is_the_second_message_of_the_queue(stack: Stack
 @pytest.mark.parametrize(("name", "lease"), [(POLL, "run-0"), (SHARE, "run-1")])
 def test_feeds_are_polled_by_the_schedule_or_as_a_share(stack: Stack, name: str, lease: str) -> None:
     item = "<item><guid>g1</guid><link>https://www.example.com/a</link><title>A</title></item>"
-    feed = FeedAnswer(
-        200, {"content-type": "application/rss+xml"}, f'<rss version="2.0"><channel>{item}</channel></rss>'.encode()
-    )
+    rss = f'<rss version="2.0"><channel>{item}</channel></rss>'
+    feed = FeedAnswer(headers={"content-type": "application/rss+xml"}, body=rss.encode())
     with FeedServer().running() as server:
         server.set(FEED, feed)
         fed(stack, name, parse(read(name)["time"]))
@@ -267,7 +267,7 @@ def test_what_is_announced_has_the_shape_of_the_last_file(stack: Stack) -> None:
 
 def test_what_stoppress_announces_comes_back_to_notify_engines_only_which_writes_nothing(stack: Stack) -> None:
     targets = [rule.targets for rule in stack.sources.rules if rule.pattern.matches(read(ANNOUNCED))]
-    assert targets == [((stack.resources["EnginesQueue"].arn, None),)]
+    assert targets == [(stack.resources["EnginesQueue"].arn,)]
     assert json.loads(read(ENGINES)["Records"][0]["body"]) == read(ANNOUNCED)
     apply(stack, read(STREAM))
     before = items(stack), objects(stack)
@@ -299,7 +299,7 @@ def test_the_streams_records_have_the_shape_that_lambda_gives_and_pass_the_filte
         assert record["dynamodb"].keys() - both == made["dynamodb"].keys() - both
         images = {"INSERT": {"NewImage"}, "REMOVE": {"OldImage"}, "MODIFY": both}
         assert record["dynamodb"].keys() & both == images[record["eventName"]]
-        assert patterns.passes(record, mapping._filters)
+        assert mapping.passes(record)
     numbers = [record["dynamodb"]["SequenceNumber"] for record in read(STREAM)["Records"]]
     assert len(set(numbers)) == len(numbers)
 
@@ -356,11 +356,11 @@ def test_a_changed_site_has_all_its_files_requested_and_its_due_record_deleted(s
 def test_a_changed_site_passes_the_filter_of_the_template(stack: Stack) -> None:
     (mapping,) = stack.sources.stream_mappings
     [record] = read(CHANGED)["Records"]
-    assert patterns.passes(record, mapping._filters)
+    assert mapping.passes(record)
     [made] = [
         each
         for each in mapping._reader.read()
-        if each["dynamodb"]["Keys"]["pk"]["S"] == f"site#{HOST}" and patterns.passes(each, mapping._filters)
+        if each["dynamodb"]["Keys"]["pk"]["S"] == f"site#{HOST}" and mapping.passes(each)
     ]
     assert made["dynamodb"]["NewImage"].keys() == record["dynamodb"]["NewImage"].keys()
 
@@ -374,7 +374,7 @@ def test_the_clock_has_a_part_announced_for_each_site(stack: Stack) -> None:
     [(bus, event)] = stack.sources._events
     assert event | {"id": ""} == read(NIGHT) | {"id": ""}
     [rule] = [rule for rule in stack.sources.rules if rule.bus == bus and rule.pattern.matches(event)]
-    assert rule.targets == ((stack.functions["ReconcileSites"].arn, None),)
+    assert rule.targets == (stack.functions["ReconcileSites"].arn,)
 
 
 def test_a_file_that_is_missing_at_two_looks_of_the_night_is_named_to_the_rewrites_queue(stack: Stack) -> None:

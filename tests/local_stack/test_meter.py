@@ -36,18 +36,6 @@ def test_the_size_of_a_value(value: dict[str, Any], size: int) -> None:
     assert meter.value_bytes(value) == size
 
 
-@pytest.mark.parametrize(("size", "units"), [(0, 1), (1, 1), (1024, 1), (1025, 2), (10_240, 10)])
-def test_write_units(size: int, units: int) -> None:
-    assert meter.write_units(size) == units
-
-
-@pytest.mark.parametrize(
-    ("size", "strong", "eventual"), [(0, 1, 0.5), (4096, 1, 0.5), (4097, 2, 1), (100_000, 25, 12.5)]
-)
-def test_read_units(size: int, strong: float, eventual: float) -> None:
-    assert (meter.read_units(size, consistent=True), meter.read_units(size, consistent=False)) == (strong, eventual)
-
-
 KILOBYTE = 1_024
 KEY = {"pk": {"S": "p"}, "sk": {"S": "-"}}
 

@@ -60,15 +60,6 @@ def impossible(sk: str) -> dict[str, Any]:
     return {"Put": {"TableName": NAME, "Item": item(sk), "ConditionExpression": "attribute_exists(pk)"}}
 
 
-def test_a_transaction_that_holds_is_written_and_the_table_stays_the_same_object(client: Any) -> None:
-    before = table()
-    client.transact_write_items(TransactItems=[put("a"), put("b")])
-
-    assert table() is before
-    assert [row["sk"]["S"] for row in contents(client)] == ["a", "b"]
-    assert len(before.stream_shard.items) == 2  # type: ignore[union-attr]
-
-
 def test_a_cancelled_transaction_leaves_items_stream_and_table_as_they_were(client: Any) -> None:
     client.put_item(TableName=NAME, Item=item("old", tags={"L": [{"S": "x"}]}))
     client.put_item(TableName=NAME, Item=item("gone"))
@@ -91,13 +82,6 @@ def test_a_cancelled_transaction_leaves_items_stream_and_table_as_they_were(clie
     client.put_item(TableName=NAME, Item=item("c"))
     records = [record.record for record in before.stream_shard.items]  # type: ignore[union-attr]
     assert [record["dynamodb"]["Keys"]["sk"]["S"] for record in records] == ["old", "gone", "c"]
-
-
-def test_a_transaction_that_names_an_item_twice_is_refused_and_undone(client: Any) -> None:
-    with pytest.raises(ClientError, match="multiple operations on one item"):
-        client.transact_write_items(TransactItems=[put("a"), put("b"), put("a")])
-
-    assert contents(client) == []
 
 
 def test_what_was_replaced_is_held_by_nobody(client: Any) -> None:
@@ -167,18 +151,6 @@ def test_queries_answer_as_they_did_without_the_fixes() -> None:
 
     for query, before, after in zip(QUERIES, plain, fixed, strict=True):
         assert before == after, query
-
-
-def test_the_attributes_of_a_queue_are_still_all_there() -> None:
-    with mock_aws():
-        client = boto3.client("sqs", region_name=REGION)
-        url = client.create_queue(QueueName="q", Attributes={"VisibilityTimeout": "7"})["QueueUrl"]
-        before = client.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
-        with moto_fixes.applied():
-            after = client.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
-
-    assert before == after
-    assert after["VisibilityTimeout"] == "7"
 
 
 def test_a_page_of_a_query_ends_at_one_mebibyte(client: Any) -> None:

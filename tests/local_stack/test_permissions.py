@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stoppress_cli.local.permissions import Ask, Permissions, allowed, statements
+from stoppress_cli.local.permissions import Ask, Permissions
 from stoppress_cli.local.resources import Resource
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.template import TemplateError
@@ -103,36 +103,6 @@ def test_a_table_is_open_where_every_partition_is_one_of_those_named(keys: tuple
     ask = Ask("dynamodb:GetItem", TABLE_ARN, {"dynamodb:leadingkeys": keys})
 
     assert may(ask, allow("dynamodb:GetItem", TABLE_ARN, Condition=held)) is expected
-
-
-@pytest.mark.parametrize(
-    ("boundary", "expected"),
-    [
-        (None, True),
-        ([allow("sqs:*")], True),
-        ([allow("s3:*")], False),
-        ([], False),
-        ([allow("sqs:*"), {**allow("sqs:SendMessage"), "Effect": "Deny"}], False),
-    ],
-    ids=["no boundary", "inside", "outside", "empty", "denied by it"],
-)
-def test_a_boundary_limits_what_a_role_allows(boundary: list[dict[str, Any]] | None, *, expected: bool) -> None:
-    own = statements({"Statement": [allow()]})
-    limits = None if boundary is None else statements({"Statement": boundary})
-
-    assert allowed(Ask("sqs:SendMessage", QUEUE), own, limits) is expected
-
-
-def test_a_role_is_made_only_with_the_boundary_that_the_condition_names() -> None:
-    condition = {"StringEquals": {"iam:PermissionsBoundary": "arn:aws:iam::1:policy/inside"}}
-    own = statements({"Statement": [allow("iam:CreateRole", "*", Condition=condition)]})
-
-    def may_create(**context: tuple[str, ...]) -> bool:
-        return allowed(Ask("iam:CreateRole", "arn:aws:iam::1:role/a", {f"iam:{k}": v for k, v in context.items()}), own)
-
-    assert may_create(permissionsboundary=("arn:aws:iam::1:policy/inside",))
-    assert not may_create(permissionsboundary=("arn:aws:iam::1:policy/other",))
-    assert not may_create()
 
 
 def test_a_queue_lets_in_the_rule_that_its_policy_names_and_no_other() -> None:

@@ -63,17 +63,6 @@ def failures(player: Player) -> list[str]:
     return [failure.split(": ", 1)[1] for failure in player.report.failures]
 
 
-def test_an_article_of_the_webhook_and_one_of_the_bus_are_in_the_files_before_they_are_looked_at(run: Run) -> None:
-    event = {"source": "bus", "detail-type": "article.published", "detail": {**article("2", B), "site": HOST}}
-    wanted = {
-        "status": 200, "news": [A, B], "urls": [A, B], "titles": {A: "Title 1"}, "news_files": {"sitemap-news.xml": 2},
-        "index": ["sitemap-news.xml", "sitemap-2026-11.xml"], "articles": {"cms/1": {"state": "listed"}, "cms/2": None},
-        "reply": {"id": "1"}, "quarantined": [],
-    }  # fmt: skip
-
-    assert failures(run(post("1", A), {"event": event}, {"expect": wanted})) == []
-
-
 def test_a_burst_is_one_rewrite_and_spread_steps_are_several(run: Run) -> None:
     burst = run(*[post(str(number), f"{A}{number}") for number in range(5)])
     spread = run(*[post(str(number), f"{A}{number}", at=f"2026-11-20T08:00:0{number}Z") for number in range(5)])
@@ -81,21 +70,6 @@ def test_a_burst_is_one_rewrite_and_spread_steps_are_several(run: Run) -> None:
     assert invocations(burst, "RecordArticle") == 1
     assert invocations(spread, "RecordArticle") == 5
     assert burst.stack.wire.meter.operations()["s3.PutObject"] < spread.stack.wire.meter.operations()["s3.PutObject"]
-
-
-def test_a_feed_is_polled_at_the_next_step_and_not_read_again_while_it_has_not_changed(run: Run) -> None:
-    item = (
-        f"<item><title>A</title><link>{A}</link><guid>1</guid><pubDate>Fri, 20 Nov 2026 07:59:00 GMT</pubDate></item>"
-    )
-    feed = f'<rss version="2.0"><channel><title>N</title>{item}</channel></rss>'
-    player = run(
-        {"feed": f"https://{HOST}/rss.xml", "body": feed, "headers": {"etag": '"1"'}},
-        {"at": "2026-11-20T08:01:00Z", "expect": {"news": [A], "urls": [A]}},
-        {"at": "2026-11-20T08:02:00Z", "expect": {"news": [A]}},
-    )
-
-    assert failures(player) == []
-    assert invocations(player, "PollFeeds") == 2
 
 
 def test_feeds_that_are_too_many_for_one_run_are_polled_by_several_in_their_minute(
@@ -152,14 +126,6 @@ def test_a_saved_state_is_every_object_with_its_headers(run: Run, tmp_path: Path
     assert meta[f"{HOST}/sitemap.xml"]["ContentType"].startswith("application/xml")
 
 
-def test_a_call_whose_answer_is_lost_has_taken_effect(run: Run) -> None:
-    fault = {"service": "dynamodb", "operation": "TransactWriteItems", "error": "InternalServerError", "applied": True}
-    player = run({"fault": fault}, post("1", A), {"expect": {"articles": {"cms/1": {"state": "listed"}}}})
-
-    assert failures(player) == []
-    assert player.stack.wire.faults[0].times == 0
-
-
 def test_an_expectation_of_files_needs_a_site_where_there_are_several(run: Run) -> None:
     other = {"site": {"host": "two.example.org", "publication": "Two"}}
 
@@ -167,22 +133,6 @@ def test_an_expectation_of_files_needs_a_site_where_there_are_several(run: Run) 
         "there is not one site but several or none: say which with `site`"
     ]
     assert failures(run(other, {"expect": {"urls": [], "site": "two.example.org"}})) == []
-
-
-def test_a_request_that_is_wrong_is_answered_so(run: Run) -> None:
-    wrong: list[tuple[dict[str, Any], int]] = [
-        ({"sign": False}, 401),
-        ({"headers": {"webhook-timestamp": "1"}}, 401),
-        ({"headers": {"webhook-signature": "v1,AAAA"}}, 401),
-        ({"post": f"/webhooks/{HOST}/nobody"}, 404),
-        ({"post": "/webhooks/nobody.example.com/cms"}, 404),
-        ({"post": "/elsewhere"}, 404),
-        ({"method": "PUT"}, 405),
-        ({"body": "{"}, 400),
-    ]
-    steps = [(post("1", A, **step), {"expect": {"status": status, "urls": []}}) for step, status in wrong]
-
-    assert failures(run(*(step for pair in steps for step in pair))) == []
 
 
 def test_what_aws_refuses_is_an_error_of_the_scenario(run: Run) -> None:

@@ -59,40 +59,6 @@ def test_a_failed_batch_comes_again_when_its_visibility_is_over_and_then_goes_to
         assert (waiting(stack, "Queue"), waiting(stack, "Dead")) == ([], ["a"])
 
 
-def test_only_the_reported_messages_of_a_batch_come_again(toy: Toy) -> None:
-    toy.write(source(FunctionResponseTypes=["ReportBatchItemFailures"]), QUEUES)
-    with toy.running() as stack:
-        send(stack, "a", "b", "c")
-        second = queues.queue(arn(stack, "Queue"))._messages[1].id
-        toy.plan({"batchItemFailures": [{"itemIdentifier": second}]})
-        stack.rest()
-        assert waiting(stack, "Queue") == ["b"]
-
-        stack.advance(NOON + 60 * SECOND)
-        assert bodies(toy) == [["a", "b", "c"], ["b"]]
-        assert waiting(stack, "Queue") == []
-
-
-def test_an_unknown_identifier_makes_the_whole_batch_a_failure(toy: Toy) -> None:
-    toy.write(source(FunctionResponseTypes=["ReportBatchItemFailures"]), QUEUES)
-    toy.plan({"batchItemFailures": [{"itemIdentifier": "nobody"}]})
-    with toy.running() as stack:
-        send(stack, "a", "b")
-        stack.rest()
-
-        assert waiting(stack, "Queue") == ["a", "b"]
-
-
-def test_failures_are_not_received_where_the_mapping_does_not_listen(toy: Toy) -> None:
-    toy.write(source(), QUEUES)
-    toy.plan({"batchItemFailures": [{"itemIdentifier": "nobody"}]})
-    with toy.running() as stack:
-        send(stack, "a")
-        stack.rest()
-
-        assert waiting(stack, "Queue") == []
-
-
 def test_what_the_filter_refuses_is_deleted_unread(toy: Toy) -> None:
     pattern = json.dumps({"body": {"kind": ["article"]}})
     toy.write(source(FilterCriteria={"Filters": [{"Pattern": pattern}]}), QUEUES)
@@ -128,3 +94,31 @@ def test_a_changed_visibility_is_kept(toy: Toy) -> None:
 
         stack.advance(NOON + 10 * SECOND)
         assert bodies(toy) == [["a"], ["a"]]
+
+
+REPORTS = {"FunctionResponseTypes": ["ReportBatchItemFailures"]}
+
+
+@pytest.mark.parametrize(
+    ("properties", "reported", "left"),
+    [
+        (REPORTS, 1, ["b"]),
+        (REPORTS, None, ["a", "b", "c"]),  # an identifier that is not in the batch
+        ({}, 1, []),  # the mapping does not listen
+    ],
+    ids=["one of the batch", "an unknown one", "unheard"],
+)
+def test_the_reported_messages_of_a_batch_come_again(
+    properties: dict[str, Any], reported: int | None, left: list[str], toy: Toy
+) -> None:
+    toy.write(source(**properties), QUEUES)
+    with toy.running() as stack:
+        send(stack, "a", "b", "c")
+        identifier = "nobody" if reported is None else queues.queue(arn(stack, "Queue"))._messages[reported].id
+        toy.plan({"batchItemFailures": [{"itemIdentifier": identifier}]})
+        stack.rest()
+        assert waiting(stack, "Queue") == left
+
+        stack.advance(NOON + 60 * SECOND)
+        assert bodies(toy) == [["a", "b", "c"], *([left] if left else [])]
+        assert waiting(stack, "Queue") == []

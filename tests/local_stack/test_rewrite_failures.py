@@ -10,7 +10,7 @@ import pytest
 
 from stoppress.aws.queues import RewriteRequest
 from stoppress.rewrite import sitemaps
-from stoppress_cli.local import stream
+from stoppress_cli.local import mappings
 from stoppress_cli.local.functions import Result
 from tests.support import breakages
 from tests.support.breakages import HOST, MINUTE, SITE, Breakage, Newsroom
@@ -25,7 +25,7 @@ A_DAY = 23 * 60 + 30
 def _a_minute_between_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
     """AWS does not document how long Lambda waits before it delivers a failed batch again."""
     monkeypatch.setattr(
-        stream._Batch, "ready", lambda batch, now: batch.instant is None or now - batch.instant >= MINUTE
+        mappings._Batch, "ready", lambda batch, now: batch.instant is None or now - batch.instant >= MINUTE
     )
 
 

@@ -42,7 +42,7 @@ def test_instants_of_any_offset_are_meant() -> None:
         ('{"site": {"host": "h"}, "gone": "when"}', ["`gone`"]),
         ('{"event": {"source": "cms"}}', ["detail-type"]),
         ('{"event": {"source": "cms", "detail-type": "a", "detail": {}, "time": "noon"}}', ["noon"]),
-        ('{"feed": "https://a/", "body": "", "file": "x"}', ["not with both"]),
+        ('{"feed": "https://a/", "body": "", "file": "x"}', ["not both"]),
         ('{"feed": "https://a/", "file": "absent.xml"}', ["no file absent.xml"]),
         ('{"feed": "ftp://a/"}', ["`feed`"]),
         ('{"hub": "https://a/", "topic": "https://b/"}', ["hub", "give both, or neither"]),

@@ -34,6 +34,7 @@ def named(value: Any, **more: Any) -> dict[str, Any]:
         ({"Fn::Sub": ["${Who}/${What}", {"What": {"Ref": "AWS::Region"}}]}, "cms/eu-west-1"),
         ({"Fn::Sub": "${!Literal}"}, "${Literal}"),
         ({"Fn::Join": ["-", ["a", {"Ref": "Who"}]]}, "a-cms"),
+        ({"Fn::Join": ["+", {"Ref": "List"}]}, "cms+bus"),
         ({"Fn::If": ["IsCms", "yes", "no"]}, "yes"),
         ({"Fn::If": ["IsNotCms", "yes", "no"]}, "no"),
     ],
@@ -41,9 +42,12 @@ def named(value: Any, **more: Any) -> dict[str, Any]:
 def test_intrinsic_functions_are_resolved(tmp_path: Path, value: Any, expected: str) -> None:
     equals = {"Fn::Equals": [{"Ref": "Who"}, "cms"]}
     conditions = {"IsCms": equals, "IsNotCms": {"Fn::Not": [{"Condition": "IsCms"}]}}
-    parameters = {"Who": {"Type": "String", "Default": "cms"}}
+    parameters = {
+        "Who": {"Type": "String", "Default": "cms"},
+        "List": {"Type": "CommaDelimitedList", "Default": "x"},
+    }
 
-    found = resolved(tmp_path, named(value, Parameters=parameters, Conditions=conditions))
+    found = resolved(tmp_path, named(value, Parameters=parameters, Conditions=conditions), List="cms,bus")
 
     assert found["Bus"]["Name"] == expected
 
@@ -55,13 +59,6 @@ def test_what_a_condition_leaves_without_a_value_is_left_out_of_lists_and_of_pro
     document["Resources"]["Bus"]["Properties"]["Policy"] = {"Ref": "AWS::NoValue"}
 
     assert resolved(tmp_path, document) == {"Bus": {"Name": "articles", "Tags": ["a", "c"]}}
-
-
-def test_a_parameter_that_is_given_wins_over_its_default_and_may_be_a_list(tmp_path: Path) -> None:
-    parameters = {"Who": {"Type": "CommaDelimitedList", "Default": "cms"}}
-    document = named({"Fn::Join": ["+", {"Ref": "Who"}]}, Parameters=parameters)
-
-    assert resolved(tmp_path, document, Who="cms,bus")["Bus"]["Name"] == "cms+bus"
 
 
 def test_a_resource_whose_condition_does_not_hold_is_not_there(tmp_path: Path) -> None:
@@ -132,14 +129,6 @@ def test_the_real_template_runs_whole_and_makes_its_first_site_when_asked() -> N
     assert site.publication == "The Daily Test"
     assert len(secret["SecretString"]) == 44
     assert [row["Key"] for row in keys] == ["www.example.com/sitemap-news.xml", "www.example.com/sitemap.xml"]
-
-
-def test_a_scenario_brings_its_own_sites() -> None:
-    with Stack(REAL, start=NOON) as stack:
-        assert stack.client("ssm").describe_parameters()["Parameters"] == []
-        secrets = stack.client("secretsmanager").list_secrets()["SecretList"]
-        path = stack.variable("SECRETS_PATH")
-        assert sorted(secret["Name"] for secret in secrets) == [f"{path}/page", f"{path}/websub"]
 
 
 def test_without_hubs_the_stack_has_nothing_that_only_hubs_need() -> None:

@@ -181,45 +181,6 @@ def test_1001_news_articles_take_two_news_sitemaps_until_they_expire(tmp_path: P
     assert one.waiting == {}
 
 
-def test_of_a_hundred_messages_a_bad_one_is_quarantined_and_the_others_are_listed(tmp_path: Path) -> None:
-    at = "2026-11-20T08:00:00Z"
-    events = [published(number, at, at) for number in range(100)]
-    events[41]["event"]["detail"]["title"] = " \u200b"
-    others = [f"https://{HOST}/flood-{number}" for number in range(100) if number != 41]
-    steps: list[Step] = [
-        {"at": at, "site": SITE},
-        *events,
-        {"expect": {"news": others, "urls": others, "quarantined": ["title"], "articles": {"cms/41": None}}},
-    ]
-
-    one = playing.play(playing.written(steps), tmp_path)
-
-    assert one.failures == []
-    assert one.findings() == []
-    assert one.waiting == {}
-    assert (one.metrics["EventsListed"], one.metrics["EventsQuarantined"]) == (99, 1)
-
-
-@pytest.mark.parametrize(("size_bytes", "status"), [(1_048_576, 200), (1_048_577, 413)])
-def test_a_body_of_more_than_a_mebibyte_is_not_taken(size_bytes: int, status: int, tmp_path: Path) -> None:
-    at = "2026-11-20T08:00:00Z"
-    article = {"id": "1042", "url": f"https://{HOST}/flood", "title": "Flood closes the harbour", "text": ""}
-    body = {"type": "article.published", "timestamp": at, "data": article}
-    article["text"] = "x" * (size_bytes - len(json.dumps(body)))
-    urls = [f"https://{HOST}/flood"] if status == 200 else []
-    steps: list[Step] = [
-        {"at": at, "secret": SECRET},
-        {"site": SITE},
-        {"post": CMS, "body": json.dumps(body), "sign": True},
-        {"expect": {"site": HOST, "status": status, "urls": urls, "quarantined": []}},
-    ]
-
-    one = playing.play(playing.written(steps), tmp_path)
-
-    assert one.failures == []
-    assert one.waiting == {}
-
-
 # ── what a scenario's own steps cannot say ──
 
 
@@ -280,12 +241,6 @@ def test_after_changed_rules_only_files_of_what_they_speak_of_change(tmp_path: P
         other = {name.partition("/")[2] for name, body in one.files(after).items() if one.files(before)[name] != body}
         assert other == {*changed[after], "sitemap.xml"}, after
     assert put["sitemap-2026-10.xml"] < one.saves["excluded"]
-
-
-def test_a_feed_that_fails_is_counted(tmp_path: Path) -> None:
-    one = played(playing.SCENARIOS / "a-broken-feed-changes-nothing.jsonl", tmp_path)
-
-    assert one.metrics["FeedsFailed"] == 1
 
 
 def test_what_is_not_taken_is_answered_with_what_to_change(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from botocore.config import Config
 from moto import mock_aws
 from moto.s3.models import s3_backends
 
-from stoppress_cli.local import bus, creation, moto_fixes, queues
-from stoppress_cli.local.stream import MotoReader
+from stoppress_cli.local import bus, moto_fixes, queues, resources
+from stoppress_cli.local.queues import MotoReader
 from stoppress_cli.local.template import ACCOUNT, REGION, Json
 from tests.simulation.doubles.configuration import SecretsManager
 from tests.simulation.doubles.dynamodb import Dynamo
@@ -123,8 +123,8 @@ class Moto:
         self._stream = MotoReader(self._table.ref, f"{self._table.arn}/stream/local")
         made = sorted(world.wiring.resources, key=lambda one: "RedrivePolicy" in one.properties)
         for resource in made:
-            if not creation.is_given(resource):
-                creation.create(resource, lambda service: self.clients[service])
+            if not resources.is_given(resource):
+                resources.create(resource, lambda service: self.clients[service])
 
     def put_secret(self, name: str, value: str) -> None:
         self.clients["secretsmanager"].create_secret(Name=name, SecretString=value)

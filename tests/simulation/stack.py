@@ -7,10 +7,11 @@ from types import SimpleNamespace
 from typing import Any, Self
 from unittest import mock
 
-from stoppress_cli.local import bus, creation, sources, stack as local_stack
-from stoppress_cli.local.functions import OUTPUT, environment, no_aws_settings
+from stoppress_cli.local import bus, mappings, resources, sources, stack as local_stack
+from stoppress_cli.local.functions import OUTPUT
+from stoppress_cli.local.mappings import Reader
+from stoppress_cli.local.process import environment, no_aws_settings
 from stoppress_cli.local.stack import Stack, _on_path
-from stoppress_cli.local.stream import Reader
 from tests.simulation.backends import Fast, OfNextVersion
 from tests.simulation.wiring import Wiring
 from tests.simulation.world import _Paginator, _with_doors
@@ -52,13 +53,13 @@ class StackOnDoubles(Stack):
                     function._load()
             for module in _with_doors():
                 opening.enter_context(mock.patch.object(module, "client", self.client))
-            for module in (sources, bus, local_stack):
+            for module in (mappings, sources, bus, local_stack):
                 opening.enter_context(mock.patch.object(module, "queues", self.backend))
             self.forget_clients()
             opening.callback(self.forget_clients)
             for resource in self.resources.values():
-                if resource.type == "AWS::SecretsManager::Secret" and not creation.is_given(resource):
-                    creation.create(resource, self.client)
+                if resource.type == "AWS::SecretsManager::Secret" and not resources.is_given(resource):
+                    resources.create(resource, self.client)
                 self.sources.add(resource, self._reader)
             self.sources.running = self._running
             self._open = opening.pop_all()

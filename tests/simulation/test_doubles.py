@@ -13,7 +13,7 @@ from botocore.exceptions import ClientError
 from moto import mock_aws
 
 from stoppress_cli.local import moto_fixes, queues
-from stoppress_cli.local.stream import MotoReader
+from stoppress_cli.local.queues import MotoReader
 from stoppress_cli.local.template import ACCOUNT, REGION
 from tests.simulation.doubles.configuration import SecretsManager
 from tests.simulation.doubles.dynamodb import Dynamo

@@ -14,7 +14,7 @@ from stoppress.model import places
 from stoppress.model.site import Site, read_site
 from stoppress.rewrite.predict import predict
 from stoppress.sitemaps import fold, render
-from stoppress_cli.local.functions import environment
+from stoppress_cli.local.process import environment
 from tests.simulation.configurations import Case, Document, case
 from tests.simulation.stack import StackOnDoubles
 from tests.support.playing import TEMPLATE

@@ -19,7 +19,7 @@ from stoppress.model import file_names, places
 from stoppress.model.event import ArticleEvent
 from stoppress.model.file_names import INDEX_FILE
 from stoppress.sitemaps import render
-from stoppress_cli.local import patterns
+from stoppress_cli.local.mappings import StreamMapping
 from tests.simulation.run import Run
 from tests.simulation.weather import Weather
 from tests.simulation.wiring import wiring
@@ -48,8 +48,8 @@ def told(behind: Doors, said: Iterable[str | ArticleEvent]) -> list[str]:
 def written(behind: Doors) -> list[str]:
     """What the stream brings, until it brings nothing; the records that come again."""
     failed: list[str] = []
-    filters = patterns.filters(STREAM.properties["FilterCriteria"], "the stream")
-    while records := [record for record in behind.stream.read() if patterns.passes(record, filters)]:
+    mapping = StreamMapping(STREAM, wiring().functions["RewriteSitemaps"], behind.stream)
+    while records := [record for record in behind.stream.read() if mapping.passes(record)]:
         failed += failed_ones(behind.call("rewrite_sitemaps", {"Records": records}))
     return failed
 

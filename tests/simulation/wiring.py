@@ -12,9 +12,9 @@ from typing import Any
 
 from stoppress_cli.local import resources, template
 from stoppress_cli.local.functions import Function
+from stoppress_cli.local.mappings import Reader, StreamMapping
 from stoppress_cli.local.resources import Resource
 from stoppress_cli.local.sources import Sources
-from stoppress_cli.local.stream import Reader, StreamMapping
 from stoppress_cli.local.template import REGION
 from tests.simulation.doubles.sqs import Queue
 

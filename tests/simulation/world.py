@@ -22,9 +22,10 @@ import time_machine
 from stoppress.aws import clients, secrets, sites
 from stoppress.http import client, errors
 from stoppress.poll import feeds, shares, subscribe
-from stoppress_cli.local import bus, sources as cli_sources
-from stoppress_cli.local.functions import Context, Function, Result, environment
+from stoppress_cli.local import bus, mappings as cli_mappings, sources as cli_sources
+from stoppress_cli.local.functions import Context, Function, Result
 from stoppress_cli.local.gateway import Answer, Request
+from stoppress_cli.local.process import environment
 from stoppress_cli.local.template import Json
 from tests.simulation.baton import Task
 from tests.simulation.weather import WRITES, Killed, Weather, suffer
@@ -186,7 +187,7 @@ class World:
             own = secrets._cache, sites._cache
             patches = [
                 *((module, "client", self.doors.__getitem__) for module in _with_doors()),
-                *((module, "queues", self) for module in (cli_sources, bus)),
+                *((module, "queues", self) for module in (cli_mappings, cli_sources, bus)),
                 (feeds, "ThreadPoolExecutor", _AtOnce),
                 (subscribe, "ThreadPoolExecutor", _AtOnce),
                 (feeds, "wait", self._some_of),

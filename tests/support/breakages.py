@@ -248,10 +248,7 @@ def target_denied(newsroom: Newsroom) -> None:
     """EventBridge may not send to the articles queue: the event goes to the rule's dead-letter queue."""
     articles, failures = (newsroom.stack.resources[name].arn for name in ("ArticlesQueue", "Failures"))
     sources = newsroom.stack.sources
-    sources.rules = [
-        replace(rule, targets=((failures, None),)) if (articles, None) in rule.targets else rule
-        for rule in sources.rules
-    ]
+    sources.rules = [replace(rule, targets=(failures,)) if articles in rule.targets else rule for rule in sources.rules]
 
 
 def dead_letter(newsroom: Newsroom) -> None:

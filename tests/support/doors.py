@@ -23,7 +23,7 @@ from stoppress.model.event import ArticleEvent, to_message
 from stoppress.model.site import BadConfiguration, Site
 from stoppress_cli.local import bus, moto_fixes, queues
 from stoppress_cli.local.functions import OUTPUT, Context
-from stoppress_cli.local.stream import MotoReader
+from stoppress_cli.local.queues import MotoReader
 from stoppress_cli.local.template import ACCOUNT, REGION
 from tests.support.ledger import HOST
 

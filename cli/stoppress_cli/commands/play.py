@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stoppress_cli.local.functions import environment, no_aws_settings
+from stoppress_cli.local.process import environment, no_aws_settings
 from stoppress_cli.options import HERE, Commands, Log, Template
 from stoppress_cli.output import ATTENTION, OK, console, errors, fail
 

@@ -15,7 +15,7 @@ from stoppress.aws import table as stack_table
 from stoppress.aws.clients import client
 from stoppress.aws.items import Item
 from stoppress_cli.connect import BadRequest
-from stoppress_cli.local.functions import environment
+from stoppress_cli.local.process import environment
 from stoppress_cli.options import WRITES, Commands, DryRun, Yes
 from stoppress_cli.output import agrees, counted, print_change, show
 

@@ -44,7 +44,7 @@ def up(
 
 
 def _first_secret(stack: "Stack") -> str:
-    from stoppress_cli.local.creation import is_given
+    from stoppress_cli.local.resources import is_given
 
     secrets = (resource for resource in stack.resources.values() if resource.type == "AWS::SecretsManager::Secret")
     [name] = [secret.properties["Name"] for secret in secrets if is_given(secret)]

@@ -11,12 +11,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from unittest import mock
 
-from moto.events.models import EventsBackend
+from moto.events.models import EventPattern, EventsBackend
 
 from stoppress_cli.local import queues
 from stoppress_cli.local.functions import Function, Result
-from stoppress_cli.local.patterns import Pattern
-from stoppress_cli.local.resources import Resource, check_properties, failure_destination
+from stoppress_cli.local.resources import Resource, failure_destination
 from stoppress_cli.local.template import ACCOUNT, REGION, Json, TemplateError
 
 DEFAULT_BUS = "default"
@@ -26,107 +25,110 @@ RETRY_DELAYS = (timedelta(minutes=1), timedelta(minutes=2))
 _RATE = re.compile(r"rate\((\d+) (minute|hour|day)s?\)")
 _DAILY = re.compile(r"cron\((\d+(?:,\d+)*) (\d+) \* \* \? \*\)")
 _SECONDS = {"minute": 60, "hour": 3_600, "day": 86_400}
-_TARGET = {"Arn", "DeadLetterConfig", "Id", "Input", "RetryPolicy", "RoleArn"}
+
+
+_OPERATORS = {"prefix", "suffix", "anything-but", "exists", "numeric", "equals-ignore-case", "wildcard", "cidr"}
+
+
+class Pattern:
+    """An event pattern of a rule or of a mapping's filter, from its JSON text or object. moto's matcher evaluates it.
+
+    Raises TemplateError for an operator that the matcher does not know.
+    """
+
+    def __init__(self, pattern: str | Json, where: str) -> None:
+        try:
+            parsed: Any = json.loads(pattern) if isinstance(pattern, str) else pattern
+        except ValueError as error:
+            raise TemplateError(f"{where}: the event pattern is not JSON ({error})") from error
+        _check_pattern(parsed, where)
+        self._pattern = EventPattern(None, parsed)
+
+    def matches(self, event: Json) -> bool:
+        """Return True if the event matches the pattern."""
+        return self._pattern.matches_event(event)  # type: ignore[arg-type]
+
+
+def _check_pattern(node: Any, where: str) -> None:
+    if isinstance(node, dict):
+        parts = [part for key, value in node.items() for part in (value if key == "$or" else [value])]
+        for part in parts:
+            _check_pattern(part, where)
+    elif not isinstance(node, list) or not node:
+        raise TemplateError(f"{where}: a value of an event pattern must be a list or an object, not {node!r}")
+    elif unknown := [test for test in node if isinstance(test, dict) and set(test) - _OPERATORS]:
+        raise TemplateError(f"{where}: the local stack does not know the filter {next(iter(unknown[0]))!r}")
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A pattern on a bus and the ARNs of its targets with their constant inputs (None: the event itself)."""
+    """A pattern on a bus and the ARNs of its targets, which get the event itself."""
 
     bus: str
     pattern: Pattern
-    targets: tuple[tuple[str, str | None], ...]
+    targets: tuple[str, ...]
 
 
-@dataclass
-class Schedule:
-    """A schedule that fires every `period_s`, on whole periods of the clock, or each day at `minutes`.
-
-    `minutes` are minutes since midnight (UTC), empty for a rate. `fired`: the value of `_count` at the
-    last firing; None before the first.
-    """
-
-    name: str
-    period_s: int
-    target: str
-    payload: Callable[[datetime], Json]
-    minutes: tuple[int, ...] = ()
-    fired: int | None = None
-
-    def due(self, now: datetime) -> bool:
-        """Whether the schedule has to fire. A new rate is due at once; a new daily schedule waits for its minute."""
-        if self.fired is None and self.minutes:
-            self.fired = self._count(now - timedelta(minutes=1))
-        return self.fired is None or self._count(now) > self.fired
-
-    @property
-    def frequent(self) -> bool:
-        """Whether the schedule fires each minute."""
-        return not self.minutes and self.period_s <= _SECONDS["minute"]
-
-    def fire(self, now: datetime) -> Json:
-        """Fires: returns the event for the target."""
-        self.fired = self._count(now)
-        return self.payload(now)
-
-    def _count(self, now: datetime) -> int:
-        """How many firings were due from 1970 until `now`."""
-        if not self.minutes:
-            return int(now.timestamp()) // self.period_s
-        day, second = divmod(int(now.timestamp()), _SECONDS["day"])
-        return day * len(self.minutes) + sum(minute * 60 <= second for minute in self.minutes)
-
-
-def rule(resource: Resource) -> Rule | Schedule:
-    """The rule of a resource: with a pattern, or with a schedule."""
-    known = {"Description", "EventBusName", "EventPattern", "Name", "ScheduleExpression", "State", "Targets"}
-    check_properties(resource, known)
+def rule(resource: Resource) -> Rule:
+    """Return the rule of a resource. Raises TemplateError."""
     properties = resource.properties
-    targets = tuple(_target(resource, target) for target in properties["Targets"])
-    if "ScheduleExpression" in properties:
-        return _schedule(resource, targets[0], "aws.events", {})
+    for target in properties["Targets"]:
+        _check_target(resource, target)
+    targets = tuple(target["Arn"] for target in properties["Targets"])
     bus = str(properties.get("EventBusName", DEFAULT_BUS)).rsplit("/", 1)[-1]
     return Rule(bus, Pattern(properties["EventPattern"], resource.logical), targets)
 
 
-def schedule(resource: Resource) -> Schedule:
-    """A schedule of EventBridge Scheduler."""
-    known = {"Description", "FlexibleTimeWindow", "GroupName", "Name", "ScheduleExpression", "State", "Target"}
-    check_properties(resource, known)
-    return _schedule(resource, _target(resource, resource.properties["Target"]), "aws.scheduler", "{}")
-
-
-def _target(resource: Resource, target: Json) -> tuple[str, str | None]:
-    """ARN and constant input of a target."""
-    if unknown := sorted(set(target) - _TARGET):
+def _check_target(resource: Resource, target: Json) -> None:
+    if unknown := sorted(set(target) - {"Arn", "DeadLetterConfig", "Id", "RetryPolicy", "RoleArn"}):
         raise TemplateError(f"{resource.logical}: the local stack does not know the target property {unknown[0]}")
-    return target["Arn"], target.get("Input")
 
 
-def _schedule(resource: Resource, target: tuple[str, str | None], source: str, detail: Any) -> Schedule:
-    expression = resource.properties["ScheduleExpression"]
-    rate, daily = _RATE.fullmatch(expression), _DAILY.fullmatch(expression)
-    if rate is None and daily is None:
-        raise TemplateError(
-            f"{resource.logical}: the local stack knows rate(…) and daily cron(<minutes> <hour> * * ? *), not {expression}"
-        )
-    arn, constant = target
+class Schedule:
+    """A schedule of EventBridge Scheduler: each period, on whole periods of the clock, or each day at some minutes."""
 
-    def payload(now: datetime) -> Json:
-        if constant is not None:
-            fixed: Json = json.loads(constant)
-            return fixed
-        return envelope("Scheduled Event", source, detail, now, [resource.arn])
+    def __init__(self, resource: Resource) -> None:
+        target = resource.properties["Target"]
+        _check_target(resource, target)
+        expression = resource.properties["ScheduleExpression"]
+        rate, daily = _RATE.fullmatch(expression), _DAILY.fullmatch(expression)
+        if rate is None and daily is None:
+            raise TemplateError(
+                f"{resource.logical}: the local stack knows rate(…) and daily cron(<minutes> <hour> * * ? *), not {expression}"
+            )
+        self.target: str = target["Arn"]
+        self._arn = resource.arn
+        self._period_s = int(rate[1]) * _SECONDS[rate[2]] if rate else _SECONDS["day"]
+        # Minutes since midnight (UTC) of a daily schedule.
+        self._minutes = [int(daily[2]) * 60 + int(minute) for minute in daily[1].split(",")] if daily else []
+        self._fired: int | None = None  # the value of `_count` at the last firing
 
-    if daily is not None:
-        minutes = tuple(int(daily[2]) * 60 + int(minute) for minute in daily[1].split(","))
-        return Schedule(resource.logical, _SECONDS["day"], arn, payload, minutes)
-    assert rate is not None
-    return Schedule(resource.logical, int(rate[1]) * _SECONDS[rate[2]], arn, payload)
+    def due(self, now: datetime) -> bool:
+        """Return True if the schedule has to fire. A new rate is due immediately; a new daily schedule waits for its minute."""
+        if self._fired is None and self._minutes:
+            self._fired = self._count(now - timedelta(minutes=1))
+        return self._fired is None or self._count(now) > self._fired
+
+    @property
+    def frequent(self) -> bool:
+        """Whether the schedule fires each minute."""
+        return self._period_s <= _SECONDS["minute"]
+
+    def fire(self, now: datetime) -> Json:
+        """Fire: return the event for the target."""
+        self._fired = self._count(now)
+        return envelope("Scheduled Event", "aws.scheduler", "{}", now, [self._arn])
+
+    def _count(self, now: datetime) -> int:
+        """Return how many firings were due from 1970 until `now`."""
+        if not self._minutes:
+            return int(now.timestamp()) // self._period_s
+        day, second = divmod(int(now.timestamp()), _SECONDS["day"])
+        return day * len(self._minutes) + sum(minute * 60 <= second for minute in self._minutes)
 
 
 def envelope(detail_type: str, source: str, detail: Any, now: datetime, resources: list[str] | None = None) -> Json:
-    """An event as EventBridge delivers it."""
+    """Return an event as EventBridge delivers it."""
     return {
         "version": "0",
         "id": str(uuid.uuid4()),
@@ -157,17 +159,15 @@ class Invocations:
         self._waiting: deque[_Invocation] = deque()
 
     def configure(self, resource: Resource) -> None:
-        """Applies a function's EventInvokeConfig."""
-        known = {"DestinationConfig", "FunctionName", "MaximumEventAgeInSeconds", "MaximumRetryAttempts", "Qualifier"}
-        check_properties(resource, known)
+        """Apply a function's EventInvokeConfig."""
         self._configured[resource.properties["FunctionName"]] = resource.properties
 
     def add(self, function: Function, event: Json, now: datetime) -> None:
-        """Queues an invocation for now."""
+        """Queue an invocation for now."""
         self._waiting.append(_Invocation(function, event, now, now))
 
     def deliver(self, invoke: Callable[[Function, Json], Result], now: datetime) -> bool:
-        """Makes every invocation that is due. False if there is none."""
+        """Make every invocation that is due. Return False if there is none."""
         due = [waiting for waiting in self._waiting if waiting.due <= now]
         self._waiting = deque(waiting for waiting in self._waiting if waiting.due > now)
         for invocation in due:
@@ -206,7 +206,7 @@ class Invocations:
 
 @contextmanager
 def overheard(arrived: Callable[[str, Json], None]) -> Iterator[None]:
-    """Calls `arrived(bus, event)` for every event that is put on a bus of moto while the block runs."""
+    """Call `arrived(bus, event)` for every event that is put on a bus of moto while the block runs."""
     put_events = EventsBackend.put_events
 
     def put_and_report(self: EventsBackend, events: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -4,28 +4,23 @@ import importlib.util
 import io
 import itertools
 import json
-import os
 import sys
 import traceback
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TextIO
 
-from stoppress_cli.local.resources import Resource, check_properties
+from stoppress_cli.local.process import environment
+from stoppress_cli.local.resources import Resource
 from stoppress_cli.local.template import REGION, TemplateError, arn_of
 
 _loaded = itertools.count()
-
-# Properties of a function that are read here, or that change nothing here.
-_PROPERTIES = {
-    "Architectures", "Code", "Description", "Environment", "FunctionName", "Handler", "LoggingConfig", "MemorySize",
-    "ReservedConcurrentExecutions", "Role", "Runtime", "Tags", "Timeout", "TracingConfig",
-}  # fmt: skip
+_NO_METRIC = {"_aws", "message", "service"}
 
 
 class Output(io.TextIOBase):
@@ -41,7 +36,7 @@ class Output(io.TextIOBase):
 
     @contextmanager
     def aimed(self, log: TextIO | None) -> Iterator["Counter[str]"]:
-        """Sends lines to `log` and sums metrics into the yielded counter while the block runs."""
+        """Send lines to `log` and sum metrics into the yielded counter while the block runs."""
         before = self.metrics, self._log
         self.metrics, self._log = Counter(), log
         try:
@@ -58,13 +53,10 @@ class Output(io.TextIOBase):
             if self._log is not None:
                 self._log.write(line + "\n")
             if line.startswith('{"message": "counts"'):
-                self._count(line)
+                counts = {name: value for name, value in json.loads(line).items() if name not in _NO_METRIC}
+                for name, value in counts.items():
+                    self.metrics[name] += sum(value) if isinstance(value, list) else value
         return len(text)
-
-    def _count(self, line: str) -> None:
-        for name, value in json.loads(line).items():
-            if name not in ("_aws", "message", "service"):
-                self.metrics[name] += sum(value) if isinstance(value, list) else value
 
 
 OUTPUT = Output()
@@ -84,7 +76,7 @@ class Context:
         return arn_of("lambda", f"function:{self.function_name}")
 
     def get_remaining_time_in_millis(self) -> int:
-        """The whole time-out, always."""
+        """Return the whole time-out, always."""
         return self.timeout_s * 1000
 
 
@@ -101,7 +93,6 @@ class Function:
     """A function of the template. Its module is loaded at the first call, as by a cold start."""
 
     def __init__(self, resource: Resource, folder: Path) -> None:
-        check_properties(resource, _PROPERTIES)
         properties = resource.properties
         self.name = resource.ref
         self.logical = resource.logical
@@ -109,7 +100,8 @@ class Function:
         self.folder = folder
         self.timeout_s = int(properties.get("Timeout", 3))
         self.memory_mib = int(properties.get("MemorySize", 128))
-        self.variables = {name: str(value) for name, value in _variables(properties).items()}
+        variables = properties.get("Environment", {}).get("Variables", {})
+        self.variables = {name: str(value) for name, value in variables.items()}
         self.invocations = 0
         self.errors = 0
         module, _, self._attribute = str(properties["Handler"]).rpartition(".")
@@ -117,7 +109,7 @@ class Function:
         self._module: ModuleType | None = None
 
     def variables_set(self) -> dict[str, str]:
-        """The variables of the template and those that Lambda itself sets."""
+        """Return the variables of the template and those that Lambda itself sets."""
         return self.variables | {
             "AWS_LAMBDA_FUNCTION_NAME": self.name,
             "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": str(self.memory_mib),
@@ -127,7 +119,7 @@ class Function:
         }
 
     def invoke(self, event: Any) -> Result:
-        """Calls the handler with a JSON copy of `event`. The result holds the handler's error, if any."""
+        """Call the handler with a JSON copy of `event`. The result holds the handler's error, if any."""
         context = Context(self.name, self.memory_mib, self.timeout_s)
         self.invocations += 1
         with environment(self.variables_set()), redirect_stdout(OUTPUT):
@@ -161,39 +153,3 @@ class Function:
             spec.loader.exec_module(module)
             self._module = module
         return self._module
-
-
-def _variables(properties: Mapping[str, Any]) -> Mapping[str, Any]:
-    variables: Mapping[str, Any] = properties.get("Environment", {}).get("Variables", {})
-    return variables
-
-
-@contextmanager
-def environment(variables: Mapping[str, str | None]) -> Iterator[None]:
-    """Sets environment variables, or removes them (None), while the block runs."""
-    before = {name: os.environ.get(name) for name in variables}
-    _set(variables)
-    try:
-        yield
-    finally:
-        _set(before)
-
-
-def no_aws_settings() -> dict[str, str | None]:
-    """Variables that override every AWS setting of this machine's user: accounts, profiles and endpoints."""
-    users = dict.fromkeys(name for name in os.environ if name.startswith("AWS_"))
-    return users | {
-        "AWS_DEFAULT_REGION": REGION,
-        "AWS_REGION": REGION,
-        "AWS_CONFIG_FILE": os.devnull,
-        "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
-        "AWS_EC2_METADATA_DISABLED": "true",
-    }
-
-
-def _set(variables: Mapping[str, str | None]) -> None:
-    for name, value in variables.items():
-        if value is None:
-            os.environ.pop(name, None)
-        else:
-            os.environ[name] = value

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from stoppress_cli.local.functions import Result
-from stoppress_cli.local.resources import Resource, check_properties
+from stoppress_cli.local.resources import Resource
 from stoppress_cli.local.template import ACCOUNT, Json, TemplateError
 
 PAYLOAD_BYTES_MAX = 10 * 1024 * 1024  # quota of API Gateway's HTTP APIs
@@ -53,7 +53,7 @@ class Route:
         return f"{self.method} {self.path}"
 
     def match(self, request: Request) -> dict[str, str] | None:
-        """The decoded path parameters; None if the route does not match."""
+        """Return the decoded path parameters; None if the route does not match."""
         if self.method not in ("ANY", request.method):
             return None
         parts = re.split(r"\{([^}]+)\}", self.path)
@@ -70,8 +70,7 @@ class Route:
 
 
 def routes(api: Resource) -> list[Route]:
-    """The routes of an API whose definition the SAM transform wrote."""
-    check_properties(api, {"Body", "Description", "Name", "ProtocolType", "Tags"})
+    """Return the routes of an API whose definition the SAM transform wrote."""
     parsed = []
     for path, methods in api.properties.get("Body", {}).get("paths", {}).items():
         for method, operation in methods.items():
@@ -85,7 +84,7 @@ def routes(api: Resource) -> list[Route]:
 
 
 def event(request: Request, route: Route, parameters: Mapping[str, str], now: datetime) -> Json:
-    """The event that an HTTP API makes of a request."""
+    """Return the event that an HTTP API makes of a request."""
     headers = {"host": "localhost", "content-length": str(len(request.body)), **request.headers}
     made: Json = {
         "version": "2.0",
@@ -134,7 +133,7 @@ def _body(request: Request) -> tuple[str, bool]:
 
 
 def answer(result: Result) -> Answer:
-    """The HTTP answer for a function's result: its statusCode, 200 with the value as JSON, or 500 for an error."""
+    """Return the HTTP answer for a function's result: its statusCode, 200 with the value as JSON, or 500 for an error."""
     payload: Any = result.payload
     if result.error is not None:
         return plain(500, "Internal Server Error")
@@ -148,5 +147,5 @@ def answer(result: Result) -> Answer:
 
 
 def plain(status: int, message: str) -> Answer:
-    """An answer of the gateway itself."""
+    """Return an answer of the gateway itself."""
     return Answer(status, {"content-type": "application/json"}, json.dumps({"message": message}).encode())

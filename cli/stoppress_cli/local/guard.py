@@ -1,11 +1,13 @@
 """Refuses the calls that a function's role does not allow. Source: AWS's service authorization reference."""
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from botocore.exceptions import ClientError
 
+from stoppress_cli.local.meter import keys_written
 from stoppress_cli.local.permissions import Ask, Permissions
 from stoppress_cli.local.resources import Resource, of_type
 from stoppress_cli.local.template import Json, TemplateError, arn_of
@@ -28,7 +30,7 @@ class Guard:
         self.refused: list[str] = []
 
     def check(self, function: str, service: str, operation: str, params: Json) -> None:
-        """Raises ClientError where the function's role does not allow the call."""
+        """Raise ClientError where the function's role does not allow the call."""
         role = self._permissions.role_of(function)
         assert role is not None, f"{function} has no role, and its stack has started"
         for ask in self.asks(service, operation, params):
@@ -38,7 +40,7 @@ class Guard:
             raise denied(service, operation, f"User: {role.arn} is not authorized to perform: {ask}")
 
     def asks(self, service: str, operation: str, params: Json) -> list[Ask]:
-        """The permissions that a call needs."""
+        """Return the permissions that a call needs."""
         match service:
             case "dynamodb":
                 return self._of_table(operation, params)
@@ -77,24 +79,23 @@ class Guard:
         return [Ask(f"s3:{operation}", "*")]
 
     def _of_table(self, operation: str, params: Json) -> list[Ask]:
+        items: dict[str, list[Json]] = defaultdict(list)
         match operation:
-            case "GetItem" | "DeleteItem" | "UpdateItem":
-                return [self._ask(operation, params["TableName"], [params["Key"]])]
-            case "PutItem":
-                return [self._ask(operation, params["TableName"], [params["Item"]])]
-            case "BatchGetItem":
-                return [self._ask(operation, table, part["Keys"]) for table, part in params["RequestItems"].items()]
-            case "TransactWriteItems":  # needs the permission of each of its parts
-                parts = [part for item in params["TransactItems"] for part in item.items()]
-                return [self._ask(_PARTS[kind], part["TableName"], [_key_of(part)]) for kind, part in parts]
-            case "BatchWriteItem":
-                tables = params["RequestItems"].items()
-                return [self._ask(operation, table, map(_key_of_request, requests)) for table, requests in tables]
             case "Query":
-                return [self._ask(operation, params["TableName"], self._queried(params))]
-            case "Scan":
-                return [self._ask(operation, params["TableName"], [])]
-        return [Ask(f"dynamodb:{operation}", "*")]
+                items[params["TableName"]] = self._queried(params)
+            case "GetItem":
+                items[params["TableName"]] = [params["Key"]]
+            case "BatchGetItem":
+                items |= {table: part["Keys"] for table, part in params["RequestItems"].items()}
+            case "TransactWriteItems":  # needs the permission of each of its parts
+                kinds = (next(iter(part)) for part in params["TransactItems"])
+                parts = zip(kinds, keys_written(operation, params), strict=True)
+                return [self._ask(_PARTS[kind], table, [item]) for kind, (table, item) in parts]
+            case _:
+                for table, item in keys_written(operation, params):
+                    items[table].append(item)
+        asks = [self._ask(operation, table, of_table) for table, of_table in items.items()]
+        return asks or [Ask(f"dynamodb:{operation}", "*")]
 
     def _ask(self, action: str, table: str, items: Iterable[Mapping[str, Any]]) -> Ask:
         name = self._partition_keys.get(table, "")
@@ -114,17 +115,8 @@ class Guard:
         return [{name: params["ExpressionAttributeValues"][value]} for value in values]
 
 
-def _key_of(part: Json) -> Json:
-    key: Json = part.get("Key") or part["Item"]
-    return key
-
-
-def _key_of_request(request: Json) -> Json:
-    return _key_of(next(iter(request.values())))
-
-
 def denied(service: str, operation: str, message: str) -> ClientError:
-    """The error with which AWS refuses a call."""
+    """Return the error with which AWS refuses a call."""
     code, status = ("AccessDenied", 403) if service in ("s3", "sqs") else ("AccessDeniedException", 400)
     detail: Any = {"Code": code, "Message": message}
     return ClientError({"Error": detail, "ResponseMetadata": {"HTTPStatusCode": status}}, operation)  # type: ignore[typeddict-item]

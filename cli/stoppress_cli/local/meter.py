@@ -4,7 +4,6 @@ moto reports no real capacity, so the units are computed from item sizes. The ru
 "DynamoDB item sizes and formats" and "read and write capacity").
 """
 
-import json
 import math
 from collections import Counter
 from collections.abc import Callable
@@ -21,12 +20,12 @@ Attributes = dict[str, Any]  # an item in DynamoDB's JSON: {"pk": {"S": "…"}, 
 
 
 def item_bytes(item: Attributes | None) -> int:
-    """Size of an item as DynamoDB counts it: UTF-8 names and values. None has no size."""
+    """Return the size of an item as DynamoDB counts it: UTF-8 names and values. None has no size."""
     return sum(len(name.encode()) + value_bytes(value) for name, value in (item or {}).items())
 
 
 def value_bytes(value: Attributes) -> int:
-    """Size of one attribute value, {type: value}."""
+    """Return the size of one attribute value, {type: value}."""
     kind, content = next(iter(value.items()))
     match kind:
         case "S":
@@ -56,12 +55,12 @@ def _number_bytes(text: str) -> int:
 
 
 def write_units(size_bytes: int) -> int:
-    """Write units of one item of that size; deleting or conditioning on a missing item costs one."""
+    """Return the write units of one item of that size; deleting or conditioning on a missing item costs one."""
     return max(1, math.ceil(size_bytes / WRITE_UNIT_BYTES))
 
 
 def read_units(size_bytes: int, consistent: bool) -> float:
-    """Read units of one read of that many bytes; reading nothing costs as much as the smallest item."""
+    """Return the read units of one read of that many bytes; reading nothing costs as much as the smallest item."""
     return max(1, math.ceil(size_bytes / READ_UNIT_BYTES)) * (1.0 if consistent else 0.5)
 
 
@@ -81,7 +80,7 @@ class Meter:
     s3_bytes_got: int = 0
 
     def operations(self) -> Counter[str]:
-        """Calls by "service.Operation", summed over the functions."""
+        """Return calls by "service.Operation", summed over the functions."""
         total: Counter[str] = Counter()
         for (_, operation), count in self.calls.items():
             total[operation] += count
@@ -96,7 +95,7 @@ class Meter:
         return sum(self.written.values())
 
     def add(self, function: str, read: float = 0, written: float = 0) -> None:
-        """Adds capacity units to a function's account."""
+        """Add capacity units to a function's account."""
         self.read[function] = self.read.get(function, 0) + read
         self.written[function] = self.written.get(function, 0) + written
 
@@ -123,16 +122,16 @@ def keys_written(operation: str, request: Attributes) -> list[tuple[str, Attribu
 def capacity(
     operation: str, request: Attributes, send: Callable[[], Any], read_item: ReadItem, last_query: LastQuery
 ) -> tuple[Any, float, float]:
-    """Sends a DynamoDB request. Returns its answer, the read units and the write units that it costs.
+    """Send a DynamoDB request. Return its answer, the read units and the write units that it costs.
 
-    `send()` returns an object with `status_code` and `content`. `read_item` reads the table before and after.
+    `send()` returns an object with `status_code`. `read_item` reads the table before and after.
     """
     keys = keys_written(operation, request)
     before = [item_bytes(read_item(table, key)) for table, key in keys]
     response = send()
     succeeded = response.status_code == 200
     if not keys:
-        return response, _units_read(operation, request, response, read_item, last_query) if succeeded else 0.0, 0.0
+        return response, _units_read(operation, request, read_item, last_query) if succeeded else 0.0, 0.0
     is_transaction = operation == "TransactWriteItems"
     # A cancelled transaction is charged for the items that it would have written.
     is_cancelled = is_transaction and not succeeded
@@ -141,25 +140,17 @@ def capacity(
     return response, 0.0, float(units * (TRANSACTION_FACTOR if is_transaction else 1))
 
 
-def _units_read(
-    operation: str, request: Attributes, response: Any, read_item: ReadItem, last_query: LastQuery
-) -> float:
+def _units_read(operation: str, request: Attributes, read_item: ReadItem, last_query: LastQuery) -> float:
     consistent = bool(request.get("ConsistentRead"))
     match operation:
         case "GetItem":
             return read_units(item_bytes(read_item(request["TableName"], request["Key"])), consistent)
         case "Query":
             return read_units(last_query(request["TableName"]), consistent)
-        case "Scan":
-            return read_units(sum(map(item_bytes, json.loads(response.content).get("Items", []))), consistent)
         case "BatchGetItem":
             return math.fsum(
                 read_units(item_bytes(read_item(table, key)), bool(part.get("ConsistentRead")))
                 for table, part in request["RequestItems"].items()
                 for key in part["Keys"]
             )
-        case "TransactGetItems":
-            gets = [part["Get"] for part in request["TransactItems"]]
-            sizes = [item_bytes(read_item(get["TableName"], get["Key"])) for get in gets]
-            return math.fsum(TRANSACTION_FACTOR * read_units(size, True) for size in sizes)
     return 0.0

@@ -5,18 +5,17 @@ adapter `standard`.
 """
 
 import json
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
-from functools import cached_property
 from ipaddress import ip_address
-from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode, urljoin, urlsplit
 
 from botocore.exceptions import ClientError
 from jinja2 import Environment, StrictUndefined
 
-from stoppress.aws import sites
+from stoppress.aws import sites, table
 from stoppress.aws.items import claim_key
 from stoppress.model.site import BadConfiguration, Site
 from stoppress.model.site_sources import secret_path
@@ -24,7 +23,6 @@ from stoppress.primitives.instants import iso
 from stoppress.show.read_page import PAGE_SECRET, is_page_token, page_token
 from stoppress_cli.local.gateway import Answer, Request
 from stoppress_cli.local.stack import Stack
-from stoppress_cli.local.wire import uncounted
 from stoppress_cli.scenario.signing import standard
 
 # How far a button moves the clock, in hours.
@@ -34,7 +32,9 @@ BODY_BYTES_MAX = 10_000
 # The forms come before this part of the page.
 _BEFORE = b'<div class="columns">'
 
-_TEMPLATE = """\
+_FORM = re.compile(r"(?P<page>/sites/(?P<host>[^/]+)/(?P<token>[^/]+))/(?P<form>article|clock)")
+_JINJA = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+_TEMPLATE = _JINJA.from_string("""\
 <section aria-labelledby="panel">
 <h2 id="panel">Try it <span class="count">on this machine only</span></h2>
 {% if can_publish %}
@@ -57,20 +57,7 @@ _TEMPLATE = """\
 </p>
 </form>
 </section>
-"""
-
-
-@dataclass(frozen=True)
-class _Target:
-    """The page that a form belongs to, and what the form does."""
-
-    site: Site
-    token: str
-    form: str
-
-    @property
-    def path(self) -> str:
-        return f"/sites/{self.site.host}/{self.token}"
+""")
 
 
 class Panel:
@@ -80,79 +67,68 @@ class Panel:
         self._stack = stack
 
     def addresses(self, base: str) -> list[str]:
-        """The addresses of the pages of all sites. `base` is the server's URL, with a slash at its end."""
+        """Return the addresses of the pages of all sites. `base` is the server's URL, with a slash at its end."""
         secrets = self._secrets(PAGE_SECRET)
-        hosts = self._hosts() if secrets else []
+        with self._stack.as_operator():
+            hosts = sites.hosts() if secrets else []
         return [f"{base}sites/{host}/{page_token(secrets[0], host)}" for host in hosts]
 
     def takes(self, request: Request) -> bool:
-        """Whether a request is a form of a page."""
+        """Return True if a request is a form of a page."""
         return request.method == "POST" and request.path.startswith("/sites/")
 
     def extended(self, request: Request, answer: Answer) -> Answer:
-        """The answer to a request, with the forms if it is a page."""
+        """Return the answer to a request, with the forms if it is a page."""
         if answer.status != 200 or not request.path.startswith("/sites/"):
             return answer
         site = self._site(request.path.split("/")[2])
         if site is None:
             return answer
-        asked = dict(parse_qsl(request.query)).get("q", "")
-        forms = self._template.render(
+        question = dict(parse_qsl(request.query)).get("q", "")
+        forms = _TEMPLATE.render(
             action=f"{request.path.rstrip('/')}/",
-            can_publish=self._source(site) is not None,
+            can_publish=_source(site) is not None,
             hours=HOURS,
-            url=asked if asked.startswith(site.home) else site.home,
+            url=question if question.startswith(site.home) else site.home,
         )
-        before, found, after = answer.body.partition(_BEFORE)
+        before, place, after = answer.body.partition(_BEFORE)
         # Under `no-referrer` a browser sends its forms with the origin `null`.
         headers = {**answer.headers, "referrer-policy": "same-origin"}
-        return replace(answer, headers=headers, body=before + forms.encode() + found + after)
+        return replace(answer, headers=headers, body=before + forms.encode() + place + after)
 
     def answer(self, request: Request) -> Answer:
-        """Does what a form asks for, lets the stack come to rest, and leads back to the page."""
+        """Do what a form asks for, let the stack come to rest, and redirect to the page."""
         if not _is_own(request.headers):
             return _text(403, "A form is taken only from a page of this server.")
-        with uncounted():
-            target = self._target(request.path)
-        if target is None or len(request.body) > BODY_BYTES_MAX:
+        form = _FORM.fullmatch(request.path)
+        is_page = form is not None and is_page_token(form["token"], self._secrets(PAGE_SECRET), form["host"])
+        site = self._site(form["host"]) if form and is_page else None
+        if form is None or site is None or len(request.body) > BODY_BYTES_MAX:
             return _text(404, "There is no such form: open the page again.")
         fields = dict(parse_qsl(request.body.decode(errors="replace")))
-        if target.form == "clock":
-            return self._move(target, fields)
-        return self._send(target, fields)
+        return self._move(form["page"], fields) if form["form"] == "clock" else self._send(form["page"], site, fields)
 
-    def _move(self, target: _Target, fields: Mapping[str, str]) -> Answer:
+    def _move(self, page: str, fields: Mapping[str, str]) -> Answer:
         hours = fields.get("hours", "")
         if hours not in map(str, HOURS):
             return _text(400, f"hours: give one of {', '.join(map(str, HOURS))}.")
         self._stack.clock.jump(timedelta(hours=int(hours)))
         self._stack.come_due()
-        return _back(target.path)
+        return _redirect(page)
 
-    def _send(self, target: _Target, fields: Mapping[str, str]) -> Answer:
-        kind, source = ACTIONS.get(fields.get("do", "")), self._source(target.site)
+    def _send(self, page: str, site: Site, fields: Mapping[str, str]) -> Answer:
+        kind, source = ACTIONS.get(fields.get("do", "")), _source(site)
         if kind is None or source is None:
             return _text(400, f"do: give one of {', '.join(ACTIONS)}.")
         try:
-            url = urljoin(target.site.home, fields.get("url", "").strip())
+            url = urljoin(site.home, fields.get("url", "").strip())
         except ValueError as error:
-            return _text(400, f"url: {error}: give the address of a story, such as {target.site.home}flood.")
-        with uncounted():
-            secrets = self._secrets(secret_path("webhooks", target.site.host, target.site.sources[source].secret or ""))
-            if not secrets:
-                command = f"stoppress secrets put {target.site.host} {source}"
-                return _text(503, f"The source {source} has no secret: make one with `{command}`.")
-            webhook = self._webhook(target.site, source, secrets[0], kind, url, fields)
-        taken = self._stack.request(webhook)
-        if taken.status >= 500:
-            return taken
-        self._stack.come_due()
-        return _back(target.path, url)
-
-    def _webhook(self, site: Site, source: str, secret: str, kind: str, url: str, fields: Mapping[str, str]) -> Request:
-        """The signed webhook of a form."""
-        now = self._stack.clock.now()
-        data: dict[str, Any] = {"id": self._article(site, source, url), "url": url}
+            return _text(400, f"url: {error}: give the address of a story, such as {site.home}flood.")
+        secrets = self._secrets(secret_path("webhooks", site.host, site.sources[source].secret or ""))
+        if not secrets:
+            command = f"stoppress secrets put {site.host} {source}"
+            return _text(503, f"The source {source} has no secret: make one with `{command}`.")
+        now, data = self._stack.clock.now(), {"id": self._article(site, source, url), "url": url}
         if fields.get("title"):
             data["title"] = fields["title"]
         if kind == "article.published" and "dated" in fields:
@@ -160,35 +136,22 @@ class Panel:
         if kind == "article.updated":
             data["updated_at"] = iso(now)
         body = json.dumps({"type": kind, "timestamp": now.isoformat(), "data": data}).encode()
-        headers = standard(secret, {}, body, f"panel-{now.timestamp()}", now)
-        headers["content-type"] = "application/json"
-        return Request("POST", f"/webhooks/{site.host}/{source}", "", headers, body)
+        headers = standard(secrets[0], {}, body, f"panel-{now.timestamp()}", now) | {"content-type": "application/json"}
+        answer = self._stack.request(Request("POST", f"/webhooks/{site.host}/{source}", "", headers, body))
+        if answer.status >= 500:
+            return answer
+        self._stack.come_due()
+        return _redirect(f"{page}?{urlencode({'q': url}, quote_via=quote)}")
 
     def _article(self, site: Site, source: str, url: str) -> str:
-        """The id of the source's article at a URL. The id of a new article is the path."""
-        path = urlsplit(url).path.strip("/") or "home"
+        """Return the id of the source's article at a URL. The id of a new article is the path."""
         try:
-            pk, sk = claim_key(site.host, url)
-        except ValueError:  # the webhook says what is wrong with the URL
-            return path
-        item = (
-            self._stack.client("dynamodb")
-            .get_item(TableName=self._stack.variable("TABLE_NAME"), Key={"pk": {"S": pk}, "sk": {"S": sk}})
-            .get("Item", {})
-        )
-        owner, _, article = item.get("owner", {}).get("S", "").partition("#")
-        return article if owner == source and article else path
-
-    def _target(self, path: str) -> _Target | None:
-        """The page of a form's path `/sites/<host>/<token>/<form>`. None for another path or a wrong token."""
-        parts = path.split("/")[2:]
-        if len(parts) != 3 or parts[2] not in ("article", "clock"):
-            return None
-        host, token, form = parts
-        if not is_page_token(token, self._secrets(PAGE_SECRET), host):
-            return None
-        site = self._site(host)
-        return _Target(site, token, form) if site else None
+            with self._stack.as_operator():
+                owner = str((table.get(*claim_key(site.host, url)) or {}).get("owner", ""))
+        except ValueError:  # the webhook answers what is wrong with the URL
+            owner = ""
+        name, _, article = owner.partition("#")
+        return article if name == source and article else urlsplit(url).path.strip("/") or "home"
 
     def _site(self, host: str) -> Site | None:
         with self._stack.as_operator():
@@ -197,16 +160,8 @@ class Panel:
             except (sites.UnknownSite, BadConfiguration):
                 return None
 
-    def _hosts(self) -> list[str]:
-        with self._stack.as_operator():
-            return sites.hosts()
-
-    def _source(self, site: Site) -> str | None:
-        """The first source that takes our own format, signed."""
-        return next((name for name, each in site.sources.items() if each.adapter == "standard" and each.secret), None)
-
     def _secrets(self, name: str) -> list[str]:
-        """The secrets under a name; none if it does not exist. The page's exists only if the parameter StatusPage is yes."""
+        """Return the secrets under a name; none if it does not exist. The page's exists only if the parameter StatusPage is yes."""
         full = f"{self._stack.variable('SECRETS_PATH')}/{name}"
         try:
             text: str = self._stack.client("secretsmanager").get_secret_value(SecretId=full)["SecretString"]
@@ -214,14 +169,14 @@ class Panel:
             return []
         return text.split()
 
-    @cached_property
-    def _template(self) -> Any:
-        made = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-        return made.from_string(_TEMPLATE)
+
+def _source(site: Site) -> str | None:
+    """Return the first source that takes our own format, signed."""
+    return next((name for name, each in site.sources.items() if each.adapter == "standard" and each.secret), None)
 
 
 def _is_own(headers: Mapping[str, str]) -> bool:
-    """Whether a page of this server sent the form.
+    """Return True if a page of this server sent the form.
 
     The origin must be the server, and the server's name an IP address or `localhost`: anyone can let another name point
     to this machine.
@@ -229,22 +184,15 @@ def _is_own(headers: Mapping[str, str]) -> bool:
     host = headers.get("host", "")
     try:
         name = urlsplit(f"http://{host}").hostname or ""
+        if name != "localhost":
+            ip_address(name)
     except ValueError:
         return False
-    return headers.get("origin") == f"http://{host}" and (name == "localhost" or _is_address(name))
+    return headers.get("origin") == f"http://{host}"
 
 
-def _is_address(name: str) -> bool:
-    try:
-        ip_address(name)
-    except ValueError:
-        return False
-    return True
-
-
-def _back(path: str, question: str = "") -> Answer:
-    query = f"?{urlencode({'q': question}, quote_via=quote)}" if question else ""
-    return Answer(303, {"location": f"{path}{query}", "cache-control": "no-store"}, b"")
+def _redirect(address: str) -> Answer:
+    return Answer(303, {"location": address, "cache-control": "no-store"}, b"")
 
 
 def _text(status: int, text: str) -> Answer:

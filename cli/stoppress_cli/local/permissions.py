@@ -44,7 +44,7 @@ class Statement:
     principals: tuple[str, ...] = ()
 
     def concerns(self, ask: Ask) -> bool:
-        """Whether the statement applies to this action, resource and context."""
+        """Return True if the statement applies to this action, resource and context."""
         return (
             any(_like(pattern.lower(), ask.action.lower()) for pattern in self.actions)
             and any(_like(pattern, ask.resource) for pattern in self.resources)
@@ -53,7 +53,7 @@ class Statement:
 
 
 def statements(document: Mapping[str, Any]) -> list[Statement]:
-    """The statements of a policy document, intrinsic functions resolved. Raises TemplateError for an element that is not known here."""
+    """Return the statements of a policy document, intrinsic functions resolved. Raises TemplateError for an element that is not known here."""
     parsed = []
     for written in _list(document["Statement"]):
         known = {"Action", "Condition", "Effect", "Principal", "Resource", "Sid"}
@@ -77,14 +77,10 @@ def statements(document: Mapping[str, Any]) -> list[Statement]:
     return parsed
 
 
-def allowed(ask: Ask, own: Iterable[Statement], boundary: Iterable[Statement] | None = None) -> bool:
-    """Whether a statement of `own` allows the call and none denies it. A permissions boundary must allow the call as well."""
+def allowed(ask: Ask, own: Iterable[Statement]) -> bool:
+    """Return True if a statement of `own` allows the call and none denies it."""
     concerned = [statement for statement in own if statement.concerns(ask)]
-    return (
-        bool(concerned)
-        and all(statement.allows for statement in concerned)
-        and (boundary is None or allowed(ask, boundary))
-    )
+    return bool(concerned) and all(statement.allows for statement in concerned)
 
 
 @dataclass(frozen=True)
@@ -111,39 +107,43 @@ class Permissions:
         self._decided: dict[tuple[str, str, str, tuple[tuple[str, tuple[str, ...]], ...]], bool] = {}
         arns = {resource.ref: resource.arn for resource in resources if resource.arn}
         self._resources: list[tuple[str, Statement]] = []  # with the ARN that the policy is attached to
-        for policy in of_type(resources, "AWS::SQS::QueuePolicy"):
-            parsed = statements(policy.properties["PolicyDocument"])
-            self._resources += [
-                (arns[queue], statement) for queue in policy.properties["Queues"] for statement in parsed
-            ]
-        for policy in of_type(resources, "AWS::S3::BucketPolicy"):
-            bucket = arns[policy.properties["Bucket"]]
-            self._resources += [(bucket, statement) for statement in statements(policy.properties["PolicyDocument"])]
-        for permission in of_type(resources, "AWS::Lambda::Permission"):
-            source = permission.properties.get("SourceArn")
-            conditions = {"ArnLike": {"aws:SourceArn": source}} if source else {}
-            name = str(permission.properties["FunctionName"])
-            function = arns.get(name, name)
-            action, principal = str(permission.properties["Action"]), str(permission.properties["Principal"])
-            self._resources.append((function, Statement(True, (action,), (function,), conditions, (principal,))))
+        for resource in resources:
+            properties = resource.properties
+            match resource.type:
+                case "AWS::SQS::QueuePolicy":
+                    holders = [arns[queue] for queue in properties["Queues"]]
+                    parsed = statements(properties["PolicyDocument"])
+                case "AWS::S3::BucketPolicy":
+                    holders = [arns[properties["Bucket"]]]
+                    parsed = statements(properties["PolicyDocument"])
+                case "AWS::Lambda::Permission":
+                    name = str(properties["FunctionName"])
+                    holders = [arns.get(name, name)]
+                    source = properties.get("SourceArn")
+                    conditions = {"ArnLike": {"aws:SourceArn": source}} if source else {}
+                    action, principal = str(properties["Action"]), str(properties["Principal"])
+                    parsed = [Statement(True, (action,), (holders[0],), conditions, (principal,))]
+                case _:
+                    continue
+            self._resources += [(holder, statement) for holder in holders for statement in parsed]
 
     def role(self, arn: Any) -> Role | None:
-        """The role of an ARN; None where the template has none."""
+        """Return the role of an ARN; None where the template has none."""
         return self._roles.get(str(arn))
 
     def role_of(self, function: str) -> Role | None:
-        """The role of a function, given by its logical name."""
+        """Return the role of a function, given by its logical name."""
         return self.role(self._functions.get(function))
 
     def may(self, role: Role, ask: Ask) -> bool:
-        """Whether the role may make the call: a statement allows it and none denies it."""
+        """Return True if the role may make the call: a statement allows it and none denies it."""
         key = role.arn, ask.action, ask.resource, tuple(sorted(ask.context.items()))
         if key not in self._decided:
             self._decided[key] = allowed(ask, [*role.statements, *self._attached(ask, {"*", role.arn})])
         return self._decided[key]
 
     def service_may(self, service: str, source_arn: str, ask: Ask) -> bool:
-        """Whether the resource's policy lets an AWS service make the call on behalf of `source_arn`."""
+        """Return True if the resource's policy lets an AWS service make the call on behalf of `source_arn`."""
         of_source = Ask(ask.action, ask.resource, {**ask.context, "aws:sourcearn": (source_arn,)})
         return allowed(of_source, self._attached(of_source, {"*", service}))
 
@@ -170,7 +170,7 @@ def _role(resource: Resource) -> Role:
 
 @functools.cache
 def _managed(arn: str) -> Json:
-    """The AWS managed policy of that ARN, from moto's copy. Raises TemplateError."""
+    """Return the AWS managed policy of that ARN, from moto's copy. Raises TemplateError."""
     from moto.iam.aws_managed_policies import aws_managed_policies_data
 
     policy = json.loads(aws_managed_policies_data).get(arn.rpartition("/")[2])
@@ -188,7 +188,7 @@ def _list(value: Any) -> list[Any]:
 
 @functools.cache
 def _pattern(text: str) -> re.Pattern[str]:
-    """A pattern with IAM's wildcards * and ?; every other character stands for itself."""
+    """Return a pattern with IAM's wildcards * and ?; every other character stands for itself."""
     return re.compile("".join({"*": ".*", "?": "."}.get(letter, re.escape(letter)) for letter in text), re.DOTALL)
 
 
@@ -206,7 +206,7 @@ _TESTS = {
 
 
 def _holds(conditions: Mapping[str, Any], context: Context) -> bool:
-    """Whether every condition holds. Raises TemplateError for an operator that is not known here."""
+    """Return True if every condition holds. Raises TemplateError for an operator that is not known here."""
     return all(
         _one_holds(operator, wanted, (_ALWAYS | context).get(key.lower(), ()))
         for operator, keys in conditions.items()

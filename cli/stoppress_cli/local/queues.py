@@ -1,8 +1,13 @@
-"""SQS for event source mappings, directly on moto's queues: the Lambda service's own calls are not counted."""
+"""Queues and streams for event source mappings, directly on those of moto: the Lambda service's own calls are not counted."""
 
+import base64
+import json
+from datetime import datetime
 from typing import Any
 
 from moto.core.utils import unix_time_millis
+from moto.dynamodb.models import dynamodb_backends
+from moto.dynamodb.models.dynamo_type import DynamoType
 from moto.sqs.models import Message, Queue, sqs_backends
 
 from stoppress_cli.local.template import ACCOUNT, REGION, Json
@@ -10,25 +15,25 @@ from stoppress_cli.local.wire import LOCK
 
 
 def queue(arn: str) -> Queue:
-    """The queue of an ARN."""
+    """Return the queue of an ARN."""
     return sqs_backends[ACCOUNT][REGION].get_queue(arn.rsplit(":", 1)[1])
 
 
 def send(arn: str, body: str) -> None:
-    """Puts a message on the queue of an ARN."""
+    """Put a message on the queue of an ARN."""
     with LOCK:
         sqs_backends[ACCOUNT][REGION].send_message(arn.rsplit(":", 1)[1], body)
 
 
 def visible(source: Queue) -> int:
-    """Number of messages that a consumer could take at this instant."""
+    """Return the number of messages that a consumer could take at this instant."""
     now = unix_time_millis()
     with LOCK:
         return sum(1 for message in source._messages if _due(message, now))
 
 
 def receive(source: Queue, count: int) -> list[Message]:
-    """Takes up to `count` messages; they are invisible for the queue's visibility time-out.
+    """Take up to `count` messages; they are invisible for the queue's visibility time-out.
 
     A message that was received as often as the redrive policy allows goes to the dead-letter queue instead.
     """
@@ -54,14 +59,14 @@ def receive(source: Queue, count: int) -> list[Message]:
 
 
 def delete(source: Queue, messages: list[Message]) -> None:
-    """Deletes messages that were handled."""
+    """Delete messages that were handled."""
     gone = {id(message) for message in messages}
     with LOCK:
         source._messages = [message for message in source._messages if id(message) not in gone]
 
 
 def record(message: Message, arn: str) -> Json:
-    """The record that Lambda passes to the function."""
+    """Return the record that Lambda passes to the function."""
     return {
         "messageId": message.id,
         "receiptHandle": message.receipt_handle,
@@ -87,3 +92,37 @@ def _attribute(value: dict[str, Any]) -> Json:
 def _due(message: Message, now_millis: float) -> bool:
     # moto compares with <, which would never hold while the clock stands still.
     return message.visible_at <= now_millis and message.delayed_until <= now_millis
+
+
+class MotoReader:
+    """Reads moto's stream directly, and removes the records, which moto would keep forever."""
+
+    def __init__(self, table_name: str, stream_arn: str) -> None:
+        self._table_name, self._stream_arn = table_name, stream_arn
+
+    def read(self) -> list[Json]:
+        """Return the records since the last call, as Lambda passes them to a function."""
+        shard = dynamodb_backends[ACCOUNT][REGION].get_table(self._table_name).stream_shard
+        assert shard is not None
+        with LOCK:
+            new, shard.items = shard.items, []
+            shard.starting_sequence_number += len(new)
+        return [_lambda_record(item.record, self._stream_arn) for item in new]
+
+
+def _lambda_record(record: Json, arn: str) -> Json:
+    """Return a stream record as Lambda passes it: JSON only, the time in seconds, with the stream's ARN."""
+    complete = {**record, "awsRegion": REGION, "eventSourceARN": arn}
+    copied: Json = json.loads(json.dumps(complete, default=_json_value))
+    return copied
+
+
+def _json_value(value: Any) -> Any:
+    match value:
+        case DynamoType():
+            return value.to_regular_json()
+        case datetime():
+            return int(value.timestamp())
+        case bytes():
+            return base64.b64encode(value).decode()
+    return [*value]  # a set

@@ -8,18 +8,17 @@ from collections.abc import Callable, Iterable
 from wsgiref.types import StartResponse, WSGIEnvironment
 
 from botocore.exceptions import ClientError
-from werkzeug.http import is_resource_modified
 from werkzeug.serving import make_server
+from werkzeug.wrappers import Response
 
-from stoppress_cli.local.gateway import Answer, Request
+from stoppress_cli.local.gateway import Request, plain
 from stoppress_cli.local.panel import Panel
 from stoppress_cli.local.stack import Stack
-from stoppress_cli.local.wire import LOCK, uncounted
+from stoppress_cli.local.wire import LOCK
 from stoppress_cli.serving import QuietHandler, listener_on, request_of, until_interrupted
 
 TICK_S = 1.0
 
-_REASONS = {200: "OK", 303: "See Other", 304: "Not Modified", 404: "Not Found"}
 # Headers of S3 that a file is served with.
 _KEPT = re.compile(r"content-type|content-encoding|cache-control|etag|last-modified|x-amz-(meta-.*|version-id)")
 
@@ -61,21 +60,20 @@ class Server:
             self.close()
 
     def pages(self) -> list[str]:
-        """The addresses of the sites' pages."""
-        with uncounted():
-            return self._panel.addresses(self.url)
+        """Return the addresses of the sites' pages."""
+        return self._panel.addresses(self.url)
 
     def stop(self) -> None:
-        """Makes `serve` return, from another thread."""
+        """Make `serve` return, from another thread."""
         self._server.shutdown()
 
     def close(self) -> None:
-        """Releases the port."""
+        """Release the port."""
         self._server.server_close()
         self._listener.close()
 
     def _tick(self) -> None:
-        """Delivers each second, and at once after a request."""
+        """Deliver each second, and at once after a request."""
         while not self._ending.is_set():
             self._wake.wait(TICK_S)
             self._wake.clear()
@@ -96,18 +94,15 @@ class Server:
                 answer = self._panel.answer(request)
         elif any(route.match(request) is not None for route in self._stack.sources.routes):
             answer = self._stack.request(request)
-            with uncounted():
-                answer = self._panel.extended(request, answer)
+            answer = self._panel.extended(request, answer)
             self._wake.set()
         elif request.method in ("GET", "HEAD"):
-            answer = self._file(request)
+            response = self._file(request).make_conditional(environ)
+            response.headers.pop("date", None)  # the server sends one
+            return response(environ, start_response)
         else:
-            answer = Answer(404, {"content-type": "application/json"}, b'{"message":"Not Found"}')
-        headers = [*answer.headers.items(), ("content-length", str(len(answer.body)))]
-        if answer.status == 304:
-            headers = list(answer.headers.items())
-        start_response(f"{answer.status} {_REASONS.get(answer.status, '')}", headers)
-        return [] if request.method == "HEAD" or answer.status == 304 else [answer.body]
+            answer = plain(404, "Not Found")
+        return Response(answer.body, answer.status, answer.headers)(environ, start_response)
 
     def _aws_endpoint(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         with LOCK:
@@ -121,46 +116,32 @@ class Server:
 
     # ── files ───────────────────────────────────────────────────────────────────────────────────
 
-    def _file(self, request: Request) -> Answer:
-        with uncounted():
-            client, bucket = self._stack.client("s3"), self._stack.only("AWS::S3::Bucket").ref
-            pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket)
-            keys = [row["Key"] for page in pages for row in page.get("Contents", [])]
-            hosts = sorted({key.partition("/")[0] for key in keys})
-            name = request.path.lstrip("/")
-            if not name:
-                return _home(keys)
-            requested = request.headers.get("host", "").partition(":")[0]
-            own = requested if requested in hosts else hosts[0] if hosts else ""
-            key = name if name in keys else f"{own}/{name}"
-            try:
-                stored = client.get_object(Bucket=bucket, Key=key)
-            except ClientError:
-                return Answer(404, {"content-type": "text/plain"}, f"no file {name} of {own or 'any site'}\n".encode())
-            given = stored["ResponseMetadata"]["HTTPHeaders"]
-            headers = {name: given[name] for name in given if _KEPT.fullmatch(name)}
-            if not is_resource_modified(_conditions(request), given["etag"], last_modified=given["last-modified"]):
-                return Answer(304, headers, b"")
-            return Answer(200, headers, stored["Body"].read())
+    def _file(self, request: Request) -> Response:
+        client, bucket = self._stack.client("s3"), self._stack.only("AWS::S3::Bucket").ref
+        pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket)
+        keys = [row["Key"] for page in pages for row in page.get("Contents", [])]
+        hosts = sorted({key.partition("/")[0] for key in keys})
+        name = request.path.lstrip("/")
+        if not name:
+            return Response(_home(keys), mimetype="text/html")
+        requested = request.headers.get("host", "").partition(":")[0]
+        own = requested if requested in hosts else hosts[0] if hosts else ""
+        try:
+            stored = client.get_object(Bucket=bucket, Key=name if name in keys else f"{own}/{name}")
+        except ClientError:
+            return Response(f"no file {name} of {own or 'any site'}\n", 404, mimetype="text/plain")
+        headers = stored["ResponseMetadata"]["HTTPHeaders"].items()
+        return Response(stored["Body"].read(), headers=[pair for pair in headers if _KEPT.fullmatch(pair[0])])
 
 
-def _conditions(request: Request) -> WSGIEnvironment:
-    """The conditional headers of a request, in the form that werkzeug reads."""
-    given = {name: request.headers.get(name) for name in ("if-none-match", "if-modified-since")}
-    return {f"HTTP_{name.upper().replace('-', '_')}": value for name, value in given.items() if value} | {
-        "REQUEST_METHOD": request.method
-    }
-
-
-def _home(keys: list[str]) -> Answer:
+def _home(keys: list[str]) -> str:
     rows = []
     for host in sorted({key.partition("/")[0] for key in keys}):
         names = (html.escape(key) for key in keys if key.startswith(f"{host}/"))
         links = "".join(f'<li><a href="/{name}">{name.partition("/")[2]}</a></li>' for name in names)
         rows.append(f"<h2>{html.escape(host)}</h2><ul>{links}</ul>")
     text = "".join(rows) or "<p>No site has files yet.</p>"
-    page = f'<!doctype html><html lang="en"><meta charset="utf-8"><title>Stoppress</title><h1>Stoppress</h1>{text}</html>\n'
-    return Answer(200, {"content-type": "text/html; charset=utf-8"}, page.encode())
+    return f'<!doctype html><html lang="en"><meta charset="utf-8"><title>Stoppress</title><h1>Stoppress</h1>{text}</html>\n'
 
 
 def _signed_for_aws(environ: WSGIEnvironment) -> bool:

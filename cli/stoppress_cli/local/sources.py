@@ -6,71 +6,18 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 
-from stoppress_cli.local import bus, gateway, patterns, queues
+from stoppress_cli.local import bus, gateway, queues
 from stoppress_cli.local.functions import Function, Result
-from stoppress_cli.local.resources import Resource, check_properties
-from stoppress_cli.local.stream import Reader, StreamMapping
+from stoppress_cli.local.mappings import QueueMapping, Reader, StreamMapping
+from stoppress_cli.local.resources import Resource
 from stoppress_cli.local.template import Json, TemplateError
 
 ROUNDS_MAX = 1_000  # rounds of deliveries after which a stack that never rests is an error
 DEEP_MESSAGES = 100  # moto's queues are slow above this depth, so they are drained during a burst of requests
 
-_PROPERTIES = {
-    "BatchSize", "EventSourceArn", "FilterCriteria", "FunctionName", "FunctionResponseTypes",
-    "MaximumBatchingWindowInSeconds", "ScalingConfig",
-}  # fmt: skip
-
 
 class EndlessLoopError(RuntimeError):
     """The functions cause work for each other without end."""
-
-
-class QueueMapping:
-    """One event source mapping from a queue to a function."""
-
-    def __init__(self, resource: Resource, function: Function) -> None:
-        check_properties(resource, _PROPERTIES)
-        properties = resource.properties
-        self.function = function
-        self.name = resource.logical
-        self.reported = 0  # records that failed and are received again
-        self.arn = str(properties["EventSourceArn"])
-        self._batch_size = int(properties.get("BatchSize", 10))
-        self._filters = patterns.filters(properties.get("FilterCriteria"), resource.logical)
-        self._reports_failures = "ReportBatchItemFailures" in properties.get("FunctionResponseTypes", [])
-
-    def deliver(self, invoke: Callable[[Function, Json], Result]) -> bool:
-        """Passes on the messages that are visible now, not those that follow from them. False where there was none."""
-        source = queues.queue(self.arn)
-        left = queues.visible(source)
-        worked = False
-        while left > 0 and (messages := queues.receive(source, min(self._batch_size, left))):
-            worked = True
-            left -= len(messages)
-            records = {message.id: queues.record(message, self.arn) for message in messages}
-            wanted = {id_: record for id_, record in records.items() if patterns.passes(_parsed(record), self._filters)}
-            failed = set()
-            if wanted:
-                failed = self._failed(invoke(self.function, {"Records": [*wanted.values()]}), set(wanted))
-            self.reported += len(failed)
-            # As Lambda does, messages that the filter refuses are deleted; failed ones wait for their visibility.
-            queues.delete(source, [message for message in messages if message.id not in failed])
-        return worked
-
-    def _failed(self, result: Result, wanted: set[str]) -> set[str]:
-        if result.error is not None:
-            return wanted
-        failures = (result.payload or {}).get("batchItemFailures") or [] if self._reports_failures else []
-        named = {str(failure.get("itemIdentifier")) for failure in failures}
-        # As on Lambda, an identifier that is not in the batch fails the whole batch.
-        return named if named <= wanted else wanted
-
-
-def _parsed(record: Json) -> Json:
-    try:
-        return {**record, "body": json.loads(record["body"])}
-    except ValueError:
-        return record
 
 
 class Sources:
@@ -92,18 +39,14 @@ class Sources:
         self.one_at_a_time = threading.RLock()
 
     def add(self, resource: Resource, reader: Callable[[str], Reader]) -> None:
-        """Adds a resource that calls functions, and ignores others. `reader` returns the stream of an ARN."""
+        """Add a resource that calls functions, and ignore others. `reader` returns the stream of an ARN."""
         match resource.type:
             case "AWS::ApiGatewayV2::Api":
                 self.routes += gateway.routes(resource)
             case "AWS::Events::Rule":
-                made = bus.rule(resource)
-                if isinstance(made, bus.Rule):
-                    self.rules.append(made)
-                else:
-                    self.schedules.append(made)
+                self.rules.append(bus.rule(resource))
             case "AWS::Scheduler::Schedule":
-                self.schedules.append(bus.schedule(resource))
+                self.schedules.append(bus.Schedule(resource))
             case "AWS::Lambda::EventInvokeConfig":
                 self.invocations.configure(resource)
             case "AWS::Lambda::EventSourceMapping":
@@ -117,11 +60,11 @@ class Sources:
                     raise TemplateError(f"{resource.logical}: the local stack knows queues and DynamoDB streams only")
 
     def mappings(self) -> list[QueueMapping | StreamMapping]:
-        """Every event source mapping."""
+        """Return every event source mapping."""
         return [*self.queue_mappings, *self.stream_mappings]
 
     def invoke(self, function: Function, event: Json) -> Result:
-        """Calls a function now. Its AWS calls are counted and subject to faults."""
+        """Call a function now. Its AWS calls are counted and subject to faults."""
         with self.one_at_a_time:
             self.running(function.logical)
             try:
@@ -130,7 +73,7 @@ class Sources:
                 self.running(None)
 
     def request(self, request: gateway.Request) -> gateway.Answer:
-        """Sends an HTTP request through the API. Without a route for its path or method the gateway answers 404."""
+        """Send an HTTP request through the API. Without a route for its path or method the gateway answers 404."""
         # A route with a method comes before ANY.
         for route in sorted(self.routes, key=lambda route: route.method == "ANY"):
             parameters = route.match(request)
@@ -143,11 +86,11 @@ class Sources:
         return gateway.plain(404, "Not Found")
 
     def event_arrived(self, bus_name: str, event: Json) -> None:
-        """Queues an event that was put on a bus; `rest` delivers it."""
+        """Queue an event that was put on a bus; `rest` delivers it."""
         self._events.append((bus_name, event))
 
     def rest(self) -> None:
-        """Delivers until nothing is left at this instant. Retries and delayed messages wait for the clock.
+        """Deliver until nothing is left at this instant. Retries and delayed messages wait for the clock.
 
         Raises EndlessLoopError after ROUNDS_MAX rounds.
         """
@@ -160,13 +103,13 @@ class Sources:
         )
 
     def drain_deep_queues(self) -> None:
-        """Delivers from queues in which many messages wait."""
+        """Deliver from queues in which many messages wait."""
         for mapping in self.queue_mappings:
             if len(queues.queue(mapping.arn)._messages) >= DEEP_MESSAGES:
                 mapping.deliver(self.invoke)
 
     def fire_due(self, *, every_schedule: bool = False) -> None:
-        """Fires each schedule that is due, only once even if it was missed several times.
+        """Fire each schedule that is due, only once even if it was missed several times.
 
         With `every_schedule` the schedules that fire every minute also fire if no new minute has begun since they last did.
         """
@@ -192,8 +135,8 @@ class Sources:
     def _route(self, bus_name: str, event: Json, now: datetime) -> None:
         for rule in self.rules:
             if rule.bus == bus_name and rule.pattern.matches(event):
-                for arn, constant in rule.targets:
-                    self._target(arn, json.loads(constant) if constant is not None else event, now)
+                for arn in rule.targets:
+                    self._target(arn, event, now)
 
     def _target(self, arn: str, event: Json, now: datetime) -> None:
         if ":sqs:" in arn:

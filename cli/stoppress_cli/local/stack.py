@@ -12,15 +12,15 @@ from typing import Any, Self, TextIO
 import boto3
 from moto import mock_aws
 
-from stoppress_cli.local import bus, creation, grants, moto_fixes, queues, resources
-from stoppress_cli.local.clock import Clock
-from stoppress_cli.local.functions import OUTPUT, Function, environment, no_aws_settings
+from stoppress_cli.local import bus, grants, moto_fixes, queues, resources
+from stoppress_cli.local.functions import OUTPUT, Function
 from stoppress_cli.local.gateway import Answer, Request
 from stoppress_cli.local.guard import Guard
+from stoppress_cli.local.mappings import Reader
 from stoppress_cli.local.permissions import Permissions
+from stoppress_cli.local.process import Clock, environment, no_aws_settings
 from stoppress_cli.local.resources import Resource
 from stoppress_cli.local.sources import Sources
-from stoppress_cli.local.stream import MotoReader, Reader
 from stoppress_cli.local.template import STACK_NAME, WITH_ALL, TemplateError, load
 from stoppress_cli.local.wire import LOCK, Wire, absent
 
@@ -40,17 +40,17 @@ class Stack:
         template: Path,
         parameters: Mapping[str, str] | None = None,
         *,
-        name: str = STACK_NAME,
         first_site: bool = False,
         log: TextIO | None = None,
         start: datetime | None = None,
     ) -> None:
-        self.name = name
+        self.name = STACK_NAME
         self.clock = Clock()
         self.metrics: Counter[str] = Counter()
         loaded = load(template, parameters, WITH_ALL)
         self._layers = loaded.layers
-        self.resources = {resource.logical: resource for resource in resources.resolve(loaded, name)}
+        self.resources = {resource.logical: resource for resource in resources.resolve(loaded)}
+        resources.check_properties(self.resources.values())
         permissions = Permissions(self.resources.values())
         if faults := grants.faults(self.resources.values(), permissions):
             raise TemplateError("\n".join(faults))
@@ -90,7 +90,7 @@ class Stack:
     # ── running ──────────────────────────────────────────────────────────────────────────────
 
     def advance(self, instant: datetime, *, every_schedule: bool = False) -> None:
-        """Moves the clock to `instant`, fires what is due once, and comes to rest.
+        """Move the clock to `instant`, fire what is due once, and come to rest.
 
         With `every_schedule` the schedules that fire every minute also fire if no new minute has begun since they last did:
         on AWS their minutes may begin at any second.
@@ -99,16 +99,16 @@ class Stack:
         self.come_due(every_schedule=every_schedule)
 
     def come_due(self, *, every_schedule: bool = False) -> None:
-        """Fires what is due now, and comes to rest."""
+        """Fire what is due now, and come to rest."""
         self.sources.fire_due(every_schedule=every_schedule)
         self.sources.rest()
 
     def request(self, request: Request) -> Answer:
-        """Sends an HTTP request through the API. Its effects wait for `rest`."""
+        """Send an HTTP request through the API. Its effects wait for `rest`."""
         return self.sources.request(request)
 
     def rest(self) -> None:
-        """Delivers until nothing is left at this instant."""
+        """Deliver until nothing is left at this instant."""
         self.sources.rest()
 
     def put_site(self, host: str, document: str) -> tuple[int, str]:
@@ -126,17 +126,13 @@ class Stack:
 
     def remove_site(self, host: str, *, deletes_files: bool) -> int:
         """Write the removal of a site as its next version, and return its number. With `deletes_files`, delete its folder."""
-        from stoppress.aws import site_versions
+        from stoppress.aws import bucket, site_versions
 
         with self.as_operator():
             now, expected = self.clock.now(), self._version(host)
             version = site_versions.remove(host, expected, "the scenario", now, deletes_files=deletes_files)
-        bucket, s3 = self.only("AWS::S3::Bucket").ref, self.client("s3")
-        for page in (
-            s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=f"{host}/") if deletes_files else ()
-        ):
-            for row in page.get("Contents", ()):
-                s3.delete_object(Bucket=bucket, Key=row["Key"])
+            for file in bucket.listed(host) if deletes_files else ():
+                bucket.delete(host, file.file, file)
         return version
 
     def _version(self, host: str) -> int:
@@ -147,23 +143,24 @@ class Stack:
 
     @contextlib.contextmanager
     def as_operator(self) -> Iterator[None]:
-        """Let the product's code use the stack's table without a function's cache while the block runs."""
+        """Let the product's code use the stack's table and bucket without a function's cache while the block runs."""
         from stoppress.aws import sites
 
         functions_cache, sites._cache = sites._cache, sites.Cache()
-        with environment({"TABLE_NAME": self.only("AWS::DynamoDB::Table").ref}):
+        places = {"TABLE_NAME": "AWS::DynamoDB::Table", "BUCKET_NAME": "AWS::S3::Bucket"}
+        with environment({name: self.only(kind).ref for name, kind in places.items()}):
             try:
                 yield
             finally:
                 sites._cache = functions_cache
 
     def forget_secrets(self) -> None:
-        """Empties the functions' cache of secrets."""
+        """Empty the functions' cache of secrets."""
         if (module := sys.modules.get("stoppress.aws.secrets")) is not None:
             module.forget()
 
     def forget_clients(self) -> None:
-        """Empties all caches of the functions, as new execution environments would."""
+        """Empty all caches of the functions, as new execution environments would."""
         self.forget_secrets()
         if (module := sys.modules.get("stoppress.aws.clients")) is not None:
             module.client.cache_clear()
@@ -174,28 +171,28 @@ class Stack:
     # ── contents ───────────────────────────────────────────────────────────────────────────
 
     def client(self, service: str) -> Any:
-        """A client for the stack's own use; its calls are not counted."""
+        """Return a client for the stack's own use; its calls are not counted."""
         with LOCK:  # making a client is not thread-safe
             if service not in self._clients:
                 self._clients[service] = boto3.client(service)  # type: ignore[call-overload]
             return self._clients[service]
 
     def only(self, kind: str) -> Resource:
-        """The one resource of a type."""
+        """Return the one resource of a type."""
         matching = resources.of_type(self.resources.values(), kind)
         if len(matching) != 1:
             raise TemplateError(f"the template has {len(matching)} resources of {kind}, the local stack needs one")
         return matching[0]
 
     def variable(self, name: str) -> str:
-        """An environment variable that the template gives to some function."""
+        """Return an environment variable that the template gives to some function."""
         for function in self.functions.values():
             if name in function.variables:
                 return function.variables[name]
         raise TemplateError(f"no function of the template has the environment variable {name}")
 
     def waiting_messages(self) -> dict[str, int]:
-        """Number of messages in each queue that is not empty, by logical name: to be retried, delayed, or dead."""
+        """Return the number of messages in each queue that is not empty, by logical name: to be retried, delayed, or dead."""
         sources = resources.of_type(self.resources.values(), "AWS::SQS::Queue")
         numbers = {source.logical: len(queues.queue(source.arn)._messages) for source in sources}
         return {name: number for name, number in numbers.items() if number}
@@ -205,8 +202,8 @@ class Stack:
     def _make(self) -> None:
         # A redrive policy names an existing queue, so queues without a policy come first.
         for resource in sorted(self.resources.values(), key=lambda resource: "RedrivePolicy" in resource.properties):
-            if self._first_site or not creation.is_given(resource):
-                creation.create(resource, self.client)
+            if self._first_site or not resources.is_given(resource):
+                resources.create(resource, self.client)
         for resource in self.resources.values():
             self.sources.add(resource, self._reader)
         self.sources.running = self._running
@@ -219,12 +216,12 @@ class Stack:
             module._cache = self._sites.setdefault(function, module.Cache())
 
     def _reader(self, stream_arn: str) -> Reader:
-        return MotoReader(stream_arn.split("/")[1], stream_arn)
+        return queues.MotoReader(stream_arn.split("/")[1], stream_arn)
 
 
 @contextlib.contextmanager
 def _on_path(folders: tuple[Path, ...]) -> Any:
-    """Makes the layers importable, as Lambda does; installed layers stay as they are."""
+    """Make the layers importable, as Lambda does; installed layers stay as they are."""
     added = [str(folder) for folder in folders if str(folder) not in sys.path]
     sys.path.extend(added)
     try:

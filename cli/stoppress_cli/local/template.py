@@ -3,9 +3,10 @@
 import functools
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 ACCOUNT = "123456789012"  # moto's account
@@ -24,7 +25,7 @@ _NO_VALUE = object()  # the value of AWS::NoValue: the property is left out
 
 
 def arn_of(service: str, rest: str) -> str:
-    """The ARN of a resource of the local stack."""
+    """Return the ARN of a resource of the local stack."""
     return f"arn:aws:{service}:{REGION}:{ACCOUNT}:{rest}"
 
 
@@ -47,7 +48,7 @@ class Template:
 
 
 def find(given: Path | None) -> Path:
-    """The template: the given one, else this checkout's, else the wheel's. Raises TemplateError."""
+    """Return the template: the given one, else this checkout's, else the wheel's. Raises TemplateError."""
     if given is not None and not given.is_file():
         raise TemplateError(f"there is no template {given}")
     folders = Path(__file__).resolve().parents
@@ -59,7 +60,7 @@ def find(given: Path | None) -> Path:
 
 
 def parse_yaml(text: str) -> Any:
-    """The document in a template's YAML; short forms such as !Ref become {"Ref": …}. Raises yaml.YAMLError."""
+    """Return the document in a template's YAML; short forms such as !Ref become {"Ref": …}. Raises yaml.YAMLError."""
     import yaml
     from samtranslator.yaml_helper import intrinsics_multi_constructor
 
@@ -71,7 +72,7 @@ def parse_yaml(text: str) -> Any:
 
 @functools.cache
 def _read(path: Path, changed_ns: int) -> str:
-    """The template as JSON text; `changed_ns` tells the cache that the file was edited. Raises TemplateError."""
+    """Return the template as JSON text; `changed_ns` tells the cache that the file was edited. Raises TemplateError."""
     from yaml import YAMLError
 
     try:
@@ -86,24 +87,22 @@ def _read(path: Path, changed_ns: int) -> str:
 
 @functools.cache
 def _transform(text: str) -> str:
-    from stoppress_cli.local.functions import environment, no_aws_settings
+    from samtranslator.parser.parser import Parser
+    from samtranslator.public.exceptions import InvalidDocumentException
+    from samtranslator.translator.translator import Translator
 
-    with environment(no_aws_settings()):  # the translator gets the region from boto3
-        from samtranslator.parser.parser import Parser
-        from samtranslator.public.exceptions import InvalidDocumentException
-        from samtranslator.translator.translator import Translator
-
-        try:
-            return json.dumps(Translator({}, Parser()).translate(json.loads(text), {}))
-        except InvalidDocumentException as error:
-            causes = "; ".join(str(cause.message) for cause in error.causes)
-            raise TemplateError(f"the SAM transform refuses the template: {causes}") from error
+    session: Any = SimpleNamespace(region_name=REGION)  # instead of one with the user's settings
+    try:
+        return json.dumps(Translator({}, Parser(), boto_session=session).translate(json.loads(text), {}))
+    except InvalidDocumentException as error:
+        causes = "; ".join(str(cause.message) for cause in error.causes)
+        raise TemplateError(f"the SAM transform refuses the template: {causes}") from error
 
 
 def load(
     path: Path, parameters: Mapping[str, str] | None = None, defaults: Mapping[str, str] | None = None
 ) -> Template:
-    """Reads and transforms the template at `path`.
+    """Read and transform the template at `path`.
 
     `parameters` override `defaults`, and `defaults` override the template's defaults. Names in `defaults` that the template lacks
     are ignored. Raises TemplateError for invalid SAM, a parameter without a value, or a name in `parameters` that the template lacks.
@@ -152,32 +151,32 @@ class Resolver:
             "AWS::StackId": f"arn:aws:cloudformation:{REGION}:{ACCOUNT}:stack/{stack_name}/local",
             "AWS::URLSuffix": "amazonaws.com",
         }
-        self._functions: dict[str, Callable[[Any, Mapping[str, Any]], Any]] = {
-            "Ref": lambda value, local: self._ref(value),
-            "Fn::GetAtt": lambda value, local: self._attribute(value),
-            "Fn::Sub": self._sub,
-            "Fn::Join": lambda value, local: value[0].join(str(part) for part in self.resolve(value[1], local)),
-            "Fn::If": lambda value, local: self.resolve(value[1 if self.holds(value[0]) else 2], local),
-        }
 
     def resolve(self, value: Any, local: Mapping[str, Any] | None = None) -> Any:
-        """Replaces every intrinsic function in `value`, and leaves out properties that are AWS::NoValue."""
+        """Replace every intrinsic function in `value`, and leave out properties that are AWS::NoValue."""
         local = local or {}
         if isinstance(value, list):
             return [resolved for part in value if (resolved := self.resolve(part, local)) is not _NO_VALUE]
         if not isinstance(value, dict):
             return value
-        if len(value) == 1:
-            name, argument = next(iter(value.items()))
-            if function := self._functions.get(name):
-                return function(argument, local)
-            if name.startswith("Fn::"):
+        match [*value.items()]:
+            case [("Ref", name)]:
+                return self._ref(name)
+            case [("Fn::GetAtt", name)]:
+                return self._attribute(name if isinstance(name, str) else ".".join(name))
+            case [("Fn::Sub", text)]:
+                return self._sub(text, local)
+            case [("Fn::Join", [separator, parts])]:
+                return separator.join(str(part) for part in self.resolve(parts, local))
+            case [("Fn::If", [condition, then, otherwise])]:
+                return self.resolve(then if self.holds(condition) else otherwise, local)
+            case [(name, _)] if name.startswith("Fn::"):
                 raise TemplateError(f"the local stack does not know the intrinsic function {name}; add it to Resolver")
-        parts = {key: self.resolve(part, local) for key, part in value.items()}
-        return {key: part for key, part in parts.items() if part is not _NO_VALUE}
+        resolved = {key: self.resolve(part, local) for key, part in value.items()}
+        return {key: part for key, part in resolved.items() if part is not _NO_VALUE}
 
     def holds(self, condition: Any) -> bool:
-        """Whether a condition holds; it is a name or an expression."""
+        """Return True if a condition holds; it is a name or an expression."""
         if isinstance(condition, str):
             if condition not in self._template.conditions:
                 raise TemplateError(f"the template has no condition {condition}")
@@ -207,8 +206,8 @@ class Resolver:
             return self._names[name][0]
         raise TemplateError(f"Ref to {name}, which is neither a parameter nor a resource that runs here")
 
-    def _attribute(self, value: Any) -> str:
-        name, attribute = value if isinstance(value, list) else value.split(".", 1)
+    def _attribute(self, path: str) -> str:
+        name, attribute = path.split(".", 1)
         attributes = self._names.get(name, ("", {}))[1]
         if attribute not in attributes:
             raise TemplateError(f"Fn::GetAtt of {name}.{attribute}, which the local stack cannot give")

@@ -11,7 +11,7 @@ import urllib.parse
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 from unittest import mock
 
 import boto3
@@ -20,16 +20,15 @@ import botocore.session
 from botocore.client import BaseClient
 from botocore.exceptions import ClientError
 from moto.core.botocore_stubber import BotocoreStubber
-from moto.dynamodb.models import dynamodb_backends
-from moto.dynamodb.models.dynamo_type import DynamoType
 from moto.s3.models import s3_backends
+from pydantic import ConfigDict, Field
 
 from stoppress_cli.local import meter
 from stoppress_cli.local.guard import Guard
-from stoppress_cli.local.template import ACCOUNT, REGION
+from stoppress_cli.local.moto_fixes import last_query, read_item
+from stoppress_cli.local.template import ACCOUNT
 
 LOCK = threading.RLock()
-_thread = threading.local()
 # One loader for the process: reading the services' models takes longer than a small scenario.
 _loader = botocore.loaders.create_loader()
 
@@ -43,16 +42,18 @@ _call: Callable[[BaseClient, str, dict[str, Any]], Any] = BaseClient._make_api_c
 
 @dataclass
 class Fault:
-    """The next `times` calls of service.operation whose URL or body holds `key` fail with `error`.
+    """The next `times` calls of service.operation whose URL or body contains `key` fail with `error`.
 
-    With `applied` the call takes effect, and only its answer is lost. The error is raised as botocore raises it after its own
-    retries, so that a run does not wait for retries.
+    Services have the names of botocore's events. With `applied` the call takes effect, and only its answer is lost. The error
+    is raised as botocore raises it after its own retries, so that a run does not wait for retries.
     """
 
-    service: str
+    __pydantic_config__ = ConfigDict(extra="forbid")  # of a scenario's step
+
+    service: Annotated[str, Field(pattern="^(dynamodb|eventbridge|s3|secrets-manager|sqs)$")]
     operation: str
     key: str = ""
-    times: int = 1
+    times: Annotated[int, Field(ge=1)] = 1
     error: str = "InternalError"
     applied: bool = False
 
@@ -67,16 +68,6 @@ class Fault:
         status = _STATUS.get(self.error, 400 if self.service == "dynamodb" else 500)
         detail: Any = {"Code": self.error, "Message": "a fault of the scenario"}
         return ClientError({"Error": detail, "ResponseMetadata": {"HTTPStatusCode": status}}, operation)  # type: ignore[typeddict-item]
-
-
-@contextmanager
-def uncounted() -> Iterator[None]:
-    """Calls of this thread count as the stack's own while the block runs."""
-    _thread.own = True
-    try:
-        yield
-    finally:
-        _thread.own = False
 
 
 class Wire:
@@ -99,16 +90,16 @@ class Wire:
 
     @contextmanager
     def attached(self) -> Iterator[None]:
-        """Installs the hooks while the block runs. moto must be mocking already, because it resets boto3's session."""
+        """Install the hooks while the block runs. moto must be mocking already, because it resets boto3's session."""
 
         def answer(stubber: BotocoreStubber, event_name: str, request: Any, **kwargs: Any) -> Any:
             with LOCK:
-                if self._function() is None or not stubber.enabled:
+                if self.running is None or not stubber.enabled:
                     return _answer(stubber, event_name, request, **kwargs)
                 return self._counted(event_name, request, lambda: _answer(stubber, event_name, request, **kwargs))
 
         def checked(client: BaseClient, operation: str, params: dict[str, Any]) -> Any:
-            if (function := self._function()) is not None:
+            if (function := self.running) is not None:
                 self.guard.check(function, client.meta.service_model.service_name, operation, params)
             return _call(client, operation, params)
 
@@ -120,10 +111,6 @@ class Wire:
             mock.patch.object(BotocoreStubber, "__call__", answer),
         ):
             yield
-
-    def _function(self) -> str | None:
-        """The function that makes this thread's calls; None for the stack's own calls."""
-        return None if getattr(_thread, "own", False) else self.running
 
     def _counted(self, event_name: str, request: Any, send: Callable[[], Any]) -> Any:
         _, service, operation = event_name.split(".")
@@ -153,23 +140,6 @@ def _length(headers: Any) -> int:
     return int(headers.get("X-Amz-Decoded-Content-Length") or headers.get("Content-Length") or 0)
 
 
-def read_item(table_name: str, key: dict[str, Any]) -> dict[str, Any] | None:
-    """The current item of moto's table, in DynamoDB's JSON; `key` may hold more than the key."""
-    table = dynamodb_backends[ACCOUNT][REGION].tables.get(table_name)
-    if table is None or table.hash_key_attr not in key:
-        return None
-    sort = key.get(table.range_key_attr) if table.range_key_attr else None
-    item: Any = table.items.get(DynamoType(key[table.hash_key_attr]))
-    if item is not None and table.range_key_attr:
-        item = item.get(DynamoType(sort)) if sort else None
-    return item.to_json()["Attributes"] if item is not None else None
-
-
 def absent(bucket: str, key: str) -> bool:
-    """Whether moto's bucket lacks the object."""
+    """Return True if moto's bucket lacks the object."""
     return key not in s3_backends[ACCOUNT]["aws"].buckets[bucket].keys
-
-
-def last_query(table_name: str) -> int:
-    """Bytes that the last Query of moto's table read."""
-    return int(getattr(dynamodb_backends[ACCOUNT][REGION].get_table(table_name), "evaluated_bytes", 0))

@@ -4,21 +4,19 @@ Only the last step of a fetch is replaced: stoppress.http looks the name up (her
 port and every address. Then its connection goes to this server.
 """
 
-import gzip
 import ipaddress
 import socket
 import threading
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import import_module
 from typing import Any
 from unittest import mock
 from urllib.parse import parse_qsl, urlsplit
 
+from stoppress_cli.scenario.feed_answer import FeedAnswer
 from stoppress_cli.scenario.hubs import Hubs
 
 # The answer of a feed without a step. Not 304, which would be an error for a request without validators.
@@ -30,67 +28,9 @@ _PLAIN_PORTS = {80, 443}
 _PUBLIC_ADDRESS = "93.184.215.14"
 # Factor by which slow answers, and the poller's time-outs, are shortened.
 TIMES_AS_FAST = 10
-_ZEROS = b"\0" * 1_000_000
 
 
-@dataclass(frozen=True)
-class FeedAnswer:
-    """The answer of a feed's URL; header names are lower case.
-
-    `delay_s` passes before the answer, `drip_s` between its bytes. `length` replaces the true Content-Length. `gzip` compresses
-    the body. With `bomb_bytes` the body is gzip that inflates to so many zeros. With `changing_etag` each answer has a new ETag.
-    `addresses` are the addresses of the URL's host.
-    """
-
-    status: int = 200
-    headers: Mapping[str, str] = field(default_factory=dict)
-    body: bytes = b""
-    delay_s: float = 0.0
-    drip_s: float = 0.0
-    length: int | None = None
-    gzip: bool = False
-    bomb_bytes: int = 0
-    changing_etag: bool = False
-    addresses: tuple[str, ...] = ()
-
-    @property
-    def slow(self) -> bool:
-        """Whether the answer is delayed."""
-        return bool(self.delay_s or self.drip_s)
-
-    def sent(self) -> bytes:
-        """The body as it is sent."""
-        if self.bomb_bytes:
-            return _bomb(self.bomb_bytes)
-        return gzip.compress(self.body, mtime=0) if self.gzip else self.body
-
-    def to(self, request: Mapping[str, str], number: int = 1) -> "FeedAnswer":
-        """The answer to the URL's request `number` with these headers (lower case): 304 if its validators match."""
-        if self.changing_etag:
-            return replace(self, headers={**self.headers, "etag": f'"{number}"'})
-        if self.status != 200:
-            return self
-        if (if_none_match := request.get("if-none-match")) is not None:
-            tags = {tag.strip().removeprefix("W/") for tag in if_none_match.split(",")}
-            same = self.headers.get("etag", "").removeprefix("W/") in tags
-        else:
-            since = request.get("if-modified-since")
-            same = since is not None and since == self.headers.get("last-modified")
-        if not same:
-            return self
-        kept = {name: value for name, value in self.headers.items() if name not in ("content-length", "content-type")}
-        return FeedAnswer(304, kept)
-
-
-def _bomb(size_bytes: int) -> bytes:
-    deflate = zlib.compressobj(wbits=31)
-    whole, rest = divmod(size_bytes, len(_ZEROS))
-    return b"".join(
-        [*(deflate.compress(_ZEROS) for _ in range(whole)), deflate.compress(_ZEROS[:rest]), deflate.flush()]
-    )
-
-
-_NOTHING_YET = FeedAnswer(200, {"content-type": "application/rss+xml"}, EMPTY)
+_NOTHING_YET = FeedAnswer(headers={"content-type": "application/rss+xml"}, body=EMPTY)
 
 
 class FeedServer:
@@ -112,15 +52,15 @@ class FeedServer:
         return int(self._server.server_address[1])
 
     def requests_for(self, url: str) -> int:
-        """Number of requests for a URL."""
+        """Return the number of requests for a URL."""
         return self._requests[_key(urlsplit(url).netloc, url)]
 
     def set(self, url: str, answer: FeedAnswer) -> None:
-        """Sets the answer of `url` from now on."""
+        """Set the answer of `url` from now on."""
         host, path = _key(urlsplit(url).netloc, url)
         self._answers[host, path] = answer
         if answer.addresses:
-            self._addresses[host] = answer.addresses
+            self._addresses[host] = tuple(map(str, answer.addresses))
         if answer.slow and not self._is_hurried:
             self._is_hurried = True
             web = import_module("stoppress.http.client")
@@ -128,7 +68,7 @@ class FeedServer:
                 self._open.enter_context(mock.patch.object(web, name, getattr(web, name) / TIMES_AS_FAST))
 
     def answer(self, host: str, path: str, headers: Mapping[str, str]) -> FeedAnswer:
-        """Counts a request and returns its answer: that of the URL, else of the URL without its query.
+        """Count a request and return its answer: that of the URL, else of the URL without its query.
 
         A URL without a step is a feed without entries.
         """
@@ -140,19 +80,19 @@ class FeedServer:
         return self._answers.get(key, _NOTHING_YET).to(headers, number)
 
     def post(self, host: str, path: str, body: bytes) -> tuple[int, str]:
-        """Passes a form to a hub; returns the status and text of its answer."""
+        """Pass a form to a hub. Return the status and text of its answer."""
         with self._counting:
             self._requests[_key(host, path)] += 1
         return self.hubs.take(f"https://{host}{path}", dict(parse_qsl(body.decode())))
 
     def look_up(self, host: str, port: int, **_: Any) -> list[tuple[Any, ...]]:
-        """The addresses of a host, in the form that `socket.getaddrinfo` gives them."""
+        """Return the addresses of a host, in the form that `socket.getaddrinfo` gives them."""
         addresses = _number(host) or self._addresses.get(host, (_PUBLIC_ADDRESS,))
         return [(0, 0, 0, "", (address, port)) for address in addresses]
 
     @contextmanager
     def running(self) -> Iterator["FeedServer"]:
-        """Serves while the block runs, and takes the poller's connections."""
+        """Serve while the block runs, and take the poller's connections."""
         thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
         thread.start()
         try:
@@ -166,7 +106,7 @@ class FeedServer:
 
 
 def _number(host: str) -> tuple[str, ...]:
-    """The address that a host spells in any form that systems accept: 10.0.0.1, 167772161, 0x7f.1, ::1."""
+    """Return the address that a host spells in any form that systems accept: 10.0.0.1, 167772161, 0x7f.1, ::1."""
     with suppress(OSError):
         return (socket.inet_ntoa(socket.inet_aton(host)),)
     with suppress(ValueError):
@@ -192,7 +132,7 @@ def _key(host: str, url: str) -> tuple[str, str]:
 
 @contextmanager
 def _pools_led_to(port: int, look_up: Callable[..., list[tuple[Any, ...]]]) -> Iterator[None]:
-    """Gives stoppress.http this resolver, and connects what it permits to this server."""
+    """Give stoppress.http this resolver, and connect what it permits to this server."""
     try:
         door = import_module("stoppress.http.address")
     except ModuleNotFoundError:  # the layer of a test's template has no such module
@@ -221,7 +161,7 @@ def _handler(server: FeedServer) -> type[BaseHTTPRequestHandler]:
             answer = server.answer(headers.get("host", ""), self.path, headers)
             if server.ending.wait(answer.delay_s / TIMES_AS_FAST):
                 return
-            body = b"" if answer.status in (204, 304) else answer.sent()
+            body = answer.sent()
             self.send_response_only(answer.status)
             # `date` is the scenario's clock, unless the step gives a date, as a cache does.
             given = {"date": self.date_time_string(), **answer.headers}

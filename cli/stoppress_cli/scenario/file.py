@@ -8,9 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, IPvAnyAddress, ValidationError, model_validator
+from pydantic import AwareDatetime, Field, ValidationError, model_validator
+
+from stoppress_cli.local.wire import Fault
+from stoppress_cli.scenario.feed_answer import Body, FeedAnswer, Headers, Strict
 
 Json = dict[str, Any]
 
@@ -19,13 +22,15 @@ class ScenarioError(ValueError):
     """A scenario that cannot be played; the text names the file and line, what is wrong and what to do."""
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class _Step(_Strict):
+class _Step(Strict):
     at: AwareDatetime | None = None
     tick: bool = False
+
+    @model_validator(mode="after")
+    def _has_one_body(self) -> Self:
+        if {"body", "file"} <= self.model_fields_set:
+            raise ValueError("`body` or `file` may be given, not both")
+        return self
 
 
 class SiteStep(_Step):
@@ -36,13 +41,13 @@ class SiteStep(_Step):
     deletes_files: bool = False
 
     @model_validator(mode="after")
-    def _has_a_host(self) -> "SiteStep":
+    def _has_a_host(self) -> Self:
         if not isinstance(self.site.get("host"), str) or not self.site["host"]:
             raise ValueError("a site needs its `host`, such as www.example.com")
         return self
 
 
-class Secret(_Strict):
+class Secret(Strict):
     name: str
     value: str
 
@@ -59,7 +64,7 @@ class PostStep(_Step):
     post: str = Field(pattern="^/")
     method: str = "POST"
     query: str | dict[str, str] = ""
-    headers: dict[str, str] = {}
+    headers: Headers = Field({})
     body: str | Json | list[Any] | None = None
     sign: bool = False
 
@@ -70,7 +75,7 @@ class EventStep(_Step):
     event: Json
 
     @model_validator(mode="after")
-    def _is_an_event(self) -> "EventStep":
+    def _is_an_event(self) -> Self:
         for name, kind in {"source": str, "detail-type": str, "detail": dict}.items():
             if not isinstance(self.event.get(name), kind):
                 raise ValueError(f"an event needs `{name}`, {'an object' if kind is dict else 'a text'}")
@@ -79,27 +84,11 @@ class EventStep(_Step):
         return self
 
 
-class FeedStep(_Step):
-    """Sets what a feed's URL answers from now on, and how: late, slowly, with a wrong length, compressed, …"""
+class FeedStep(_Step, FeedAnswer):
+    """Sets what a feed's URL answers from now on."""
 
     feed: str = Field(pattern="^https?://")
-    status: int = 200
-    headers: dict[str, str] = {}
-    body: str | None = None
     file: str | None = None
-    delay_s: float = Field(default=0, ge=0)
-    drip_s: float = Field(default=0, ge=0)
-    length: int | None = Field(default=None, ge=0)
-    gzip: bool = False
-    bomb_bytes: int = Field(default=0, ge=0)
-    changing_etag: bool = False
-    addresses: tuple[IPvAnyAddress, ...] = ()
-
-    @model_validator(mode="after")
-    def _has_one_body(self) -> "FeedStep":
-        if self.body is not None and self.file is not None:
-            raise ValueError("a feed answers with `body` or with `file`, not with both")
-        return self
 
 
 class HubStep(_Step):
@@ -115,7 +104,7 @@ class HubStep(_Step):
     asks: dict[str, str] | None = None
 
     @model_validator(mode="after")
-    def _asks_of_a_topic(self) -> "HubStep":
+    def _asks_of_a_topic(self) -> Self:
         if (self.asks is None) != (self.topic is None):
             raise ValueError("`asks` and `topic` of a hub belong together: give both, or neither")
         return self
@@ -126,8 +115,8 @@ class PushStep(_Step):
 
     push: str = Field(pattern="^https?://")
     topic: str
-    headers: dict[str, str] = {}
-    body: str | None = None
+    headers: Headers = Field({})
+    body: Body = b""
     file: str | None = None
     sign: Literal["sha1", "sha256", "sha384", "sha512", "wrong", "none"] = "sha256"
 
@@ -138,19 +127,19 @@ class SaveStep(_Step):
     save: str = Field(pattern=r"^[A-Za-z0-9._-]+$")
 
 
-class Expectation(_Strict):
+class Expectation(Strict):
     """What must hold; keys that are not given are not compared."""
 
     site: str | None = None
+    status: int | None = None
+    reply: Json | None = None
     news: list[str] | None = None
     urls: list[str] | None = None
-    status: int | None = None
     files: list[str] | None = None
     index: list[str] | None = None
     titles: dict[str, str] | None = None
     lastmod: dict[str, str | None] | None = None
     news_files: dict[str, int] | None = None
-    reply: Json | None = None
     quarantined: list[str] | None = None
     articles: dict[str, Json | None] | None = None
     feeds: dict[str, Json | None] | None = None
@@ -165,24 +154,13 @@ class ExpectStep(_Step):
     expect: Expectation
 
 
-class FaultSpec(_Strict):
-    """A fault; services have the names of botocore's events."""
-
-    service: Literal["dynamodb", "eventbridge", "s3", "secrets-manager", "sqs"]
-    operation: str
-    key: str = ""
-    times: int = Field(1, ge=1)
-    error: str = "InternalError"
-    applied: bool = False
-
-
 class FaultStep(_Step):
     """Makes the next calls of an operation fail."""
 
-    fault: FaultSpec
+    fault: Fault
 
 
-class Damage(_Strict):
+class Damage(Strict):
     """A manual change of an object or an item; it is deleted where `body` or `set` is null."""
 
     file: str | None = None
@@ -191,7 +169,7 @@ class Damage(_Strict):
     set: Json | None = None
 
     @model_validator(mode="after")
-    def _is_of_one_thing(self) -> "Damage":
+    def _is_of_one_thing(self) -> Self:
         if (self.file is None) == (self.item is None):
             raise ValueError("damage is done to a `file` (<host>/<name>) or to an `item` ([pk, sk])")
         return self
@@ -214,13 +192,13 @@ class Line:
     """A step with its line number (from 1), kind and instant."""
 
     number: int
-    kind: Literal["site", "secret", "post", "event", "feed", "hub", "push", "save", "expect", "fault", "damage"]
+    kind: str  # a key of KINDS
     at: datetime
     step: Any
 
 
 def read(path: Path) -> list[Line]:
-    """The steps of a scenario file. Raises ScenarioError."""
+    """Return the steps of a scenario file. Raises ScenarioError."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -229,7 +207,7 @@ def read(path: Path) -> list[Line]:
 
 
 def parse(lines: Sequence[str], path: Path) -> list[Line]:
-    """The steps of a scenario's lines. `path` is named in errors, and files are relative to its folder. Raises ScenarioError."""
+    """Return the steps of a scenario's lines. `path` is named in errors, and files are relative to its folder. Raises ScenarioError."""
     steps: list[Line] = []
     now: datetime | None = None
     for number, text in enumerate(lines, start=1):
@@ -244,8 +222,12 @@ def parse(lines: Sequence[str], path: Path) -> list[Line]:
             raise ScenarioError(
                 f"{where}: `at` {at.isoformat()} is before the step above ({now.isoformat()}); time cannot go back"
             )
-        if isinstance(step, FeedStep | PushStep) and step.file is not None and not (path.parent / step.file).is_file():
-            raise ScenarioError(f"{where}: {kind}: there is no file {step.file} beside the scenario")
+        if isinstance(step, FeedStep | PushStep) and step.file is not None:
+            try:
+                body = (path.parent / step.file).read_bytes()
+            except OSError as error:
+                raise ScenarioError(f"{where}: {kind}: there is no file {step.file} beside the scenario") from error
+            step = step.model_copy(update={"body": body})
         now = at
         steps.append(Line(number, kind, at, step))
     if not steps:
@@ -273,7 +255,7 @@ def _step(text: str, where: str) -> tuple[Any, Any]:
 
 def _sentence(problem: Any) -> str:
     place = ".".join(str(part) for part in problem["loc"])
-    if problem["type"] == "extra_forbidden":
+    if problem["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
         return f"unknown key `{place}`; remove it or correct its spelling"
     message = str(problem["msg"]).removeprefix("Value error, ")
     return f"`{place}`: {message}" if place else message

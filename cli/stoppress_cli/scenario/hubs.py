@@ -8,10 +8,11 @@ import hmac
 import threading
 import urllib.parse
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Any
 
 from stoppress_cli.local.gateway import Request
-from stoppress_cli.scenario.file import HubStep
+from stoppress_cli.scenario.file import HubStep, PushStep
 
 CHALLENGE = "as-random-as-it-has-to-be"
 
@@ -20,6 +21,7 @@ CHALLENGE = "as-random-as-it-has-to-be"
 class _Subscriber:
     """The last subscription request for a topic."""
 
+    topic: str
     callback: str
     secret: str
     is_asked: bool = True  # whether the hub has yet to verify it
@@ -28,92 +30,86 @@ class _Subscriber:
 
 @dataclass(frozen=True)
 class Question:
-    """A hub's verification request to the subscriber of a topic."""
+    """A hub's verification request to a subscriber."""
 
-    hub: str
-    topic: str
+    subscriber: _Subscriber
     request: Request
 
 
-@dataclass
 class Hubs:
     """All hubs of a scenario, by their URL."""
 
-    _manners: dict[str, HubStep] = field(default_factory=dict)
-    _subscribers: dict[tuple[str, str], _Subscriber] = field(default_factory=dict)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    def __init__(self) -> None:
+        self._steps: dict[str, HubStep] = {}
+        self._subscribers: dict[tuple[str, str], _Subscriber] = {}  # by hub and topic
+        self._lock = threading.Lock()
 
-    def set(self, hub: str, manner: HubStep) -> None:
-        """Sets how the hub answers from now on, and whether it then verifies or denies requests, or does neither."""
+    def set(self, step: HubStep) -> None:
+        """Set how the hub answers from now on, and whether it then verifies or denies requests, or does neither."""
         with self._lock:
-            self._manners[_name(hub)] = manner
+            self._steps[_name(step.hub)] = step
 
     def take(self, hub: str, form: Mapping[str, str]) -> tuple[int, str]:
-        """Takes a subscription request; returns the status and text of the answer."""
+        """Take a subscription request. Return the status and text of the answer."""
         with self._lock:
-            manner = self._manners.get(_name(hub))
-            if manner is None:
+            step = self._steps.get(_name(hub))
+            if step is None:
                 return 404, "there is no hub here"
-            if 200 <= manner.status < 300:
-                known = self._subscribers.get((_name(hub), form["hub.topic"]))
-                subscriber = _Subscriber(form["hub.callback"], form["hub.secret"])
-                subscriber.is_verified = bool(known and known.is_verified and known.callback == subscriber.callback)
-                self._subscribers[_name(hub), form["hub.topic"]] = subscriber
-            return manner.status, manner.body
+            if 200 <= step.status < 300:
+                before = self.subscriber(hub, form["hub.topic"])
+                subscriber = _Subscriber(form["hub.topic"], form["hub.callback"], form["hub.secret"])
+                subscriber.is_verified = bool(before and before.is_verified and before.callback == subscriber.callback)
+                self._subscribers[_name(hub), subscriber.topic] = subscriber
+            return step.status, step.body
+
+    def subscriber(self, hub: str, topic: str) -> _Subscriber | None:
+        """Return the last subscriber of a topic."""
+        return self._subscribers.get((_name(hub), topic))
 
     def questions(self) -> list[Question]:
-        """The verification requests that are due; each is returned once."""
+        """Return the verification requests that are due; each is returned once."""
         questions = []
         with self._lock:
-            for (hub, topic), subscriber in self._subscribers.items():
-                manner = self._manners[hub]
-                if subscriber.is_asked and (manner.verifies or manner.denies is not None):
+            for (hub, _), subscriber in self._subscribers.items():
+                step = self._steps[hub]
+                if subscriber.is_asked and (step.verifies or step.denies is not None):
                     subscriber.is_asked = False
-                    lease = {} if manner.lease_s is None else {"hub.lease_seconds": str(manner.lease_s)}
-                    parameters = {"hub.mode": "subscribe", "hub.challenge": CHALLENGE, **lease}
-                    if manner.denies is not None:
-                        parameters = {"hub.mode": "denied", "hub.reason": manner.denies}
-                    questions.append(Question(hub, topic, _verification(subscriber, topic, parameters)))
+                    parameters: dict[str, Any] = {"hub.mode": "denied", "hub.reason": step.denies}
+                    if step.denies is None:
+                        parameters = {"hub.mode": "subscribe", "hub.lease_seconds": step.lease_s}
+                    questions.append(question(subscriber, parameters))
         return questions
 
-    def question(self, hub: str, topic: str, parameters: Mapping[str, str]) -> Question | None:
-        """The request of a step with these parameters; None without a subscriber of the topic."""
-        subscriber = self._subscribers.get((_name(hub), topic))
-        if subscriber is None:
-            return None
-        return Question(_name(hub), topic, _verification(subscriber, topic, {"hub.challenge": CHALLENGE, **parameters}))
-
-    def received(self, question: Question, status: int, body: bytes) -> None:
-        """Records the subscriber's answer."""
-        if "hub.mode=subscribe" in question.request.query:
-            confirmed = 200 <= status < 300 and body == CHALLENGE.encode()
-            self._subscribers[question.hub, question.topic].is_verified = confirmed
-
     def subscribed(self, hub: str) -> list[str]:
-        """The topics with a verified subscriber."""
-        own = ((topic, each) for (name, topic), each in self._subscribers.items() if name == _name(hub))
-        return [topic for topic, subscriber in own if subscriber.is_verified]
-
-    def push(self, hub: str, topic: str, body: bytes, headers: Mapping[str, str], sign: str) -> Request | None:
-        """A push to the subscriber of a topic, verified or not; None without one. `sign`: a hash method, `wrong` or `none`."""
-        subscriber = self._subscribers.get((_name(hub), topic))
-        if subscriber is None:
-            return None
-        secret = "another" if sign == "wrong" else subscriber.secret
-        method = "sha256" if sign in ("wrong", "none") else sign
-        signature = f"{method}={hmac.new(secret.encode(), body, method).hexdigest()}"
-        signed = {} if sign == "none" else {"x-hub-signature": signature}
-        links = {"link": f'<{hub}>; rel="hub", <{topic}>; rel="self"'}
-        return Request(
-            "POST",
-            _path(subscriber.callback),
-            headers={"content-type": "application/xml", **links, **headers, **signed},
-            body=body,
-        )
+        """Return the topics with a verified subscriber."""
+        return [topic for (name, topic), each in self._subscribers.items() if name == _name(hub) and each.is_verified]
 
 
-def _verification(subscriber: _Subscriber, topic: str, parameters: Mapping[str, str]) -> Request:
-    return Request("GET", _path(subscriber.callback), urllib.parse.urlencode({"hub.topic": topic, **parameters}))
+def question(subscriber: _Subscriber, parameters: Mapping[str, Any]) -> Question:
+    """Return a verification request with these parameters. A parameter without a value is left out."""
+    asked = {"hub.topic": subscriber.topic, "hub.challenge": CHALLENGE, **parameters}
+    query = urllib.parse.urlencode({name: value for name, value in asked.items() if value is not None})
+    return Question(subscriber, Request("GET", _path(subscriber.callback), query))
+
+
+def answered(question: Question, status: int, body: bytes) -> None:
+    """Record the subscriber's answer."""
+    if "hub.mode=subscribe" in question.request.query:
+        question.subscriber.is_verified = 200 <= status < 300 and body == CHALLENGE.encode()
+
+
+def push(subscriber: _Subscriber, step: PushStep) -> Request:
+    """Return the push of a step to a subscriber, verified or not."""
+    secret = "another" if step.sign == "wrong" else subscriber.secret
+    method = "sha256" if step.sign in ("wrong", "none") else step.sign
+    signature = f"{method}={hmac.new(secret.encode(), step.body, method).hexdigest()}"
+    headers = {
+        "content-type": "application/xml",
+        "link": f'<{step.push}>; rel="hub", <{step.topic}>; rel="self"',
+        **step.headers,
+        **({} if step.sign == "none" else {"x-hub-signature": signature}),
+    }
+    return Request("POST", _path(subscriber.callback), headers=headers, body=step.body)
 
 
 def _path(callback: str) -> str:
@@ -121,6 +117,6 @@ def _path(callback: str) -> str:
 
 
 def _name(hub: str) -> str:
-    """A hub's URL without its scheme, which the server on loopback does not see."""
+    """Return a hub's URL without its scheme, which the server on loopback does not see."""
     parts = urllib.parse.urlsplit(hub)
     return f"{parts.netloc.lower()}{parts.path or '/'}" + (f"?{parts.query}" if parts.query else "")

@@ -11,9 +11,9 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from boto3.dynamodb.types import TypeSerializer
 from botocore.exceptions import BotoCoreError, ClientError
 
+from stoppress.aws import table
 from stoppress.aws.secrets import split
 from stoppress.model.site_sources import secret_path
 from stoppress.receive.webhook import scheme_of
@@ -21,14 +21,13 @@ from stoppress_cli.local.gateway import Answer, Request
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.wire import Fault
 from stoppress_cli.output import counted
-from stoppress_cli.scenario import expect, file, signing, sitemaps
-from stoppress_cli.scenario.feeds_server import FeedAnswer, FeedServer
+from stoppress_cli.scenario import expect, file, hubs, signing, sitemaps
+from stoppress_cli.scenario.feed_answer import body_bytes
+from stoppress_cli.scenario.feeds_server import FeedServer
 from stoppress_cli.scenario.file import Line, ScenarioError
-from stoppress_cli.scenario.hubs import Question
 from stoppress_cli.scenario.report import Report
 
 MINUTE = timedelta(minutes=1)
-_serialize = TypeSerializer().serialize
 
 
 class Player:
@@ -43,50 +42,45 @@ class Player:
         self._secrets: dict[str, str] = {}
         self.answer: Answer | None = None
         self._feeds, self._path, self._out, self._show = feeds, path, out, show
-        self._steps: dict[str, Callable[[Line], str]] = {
-            "site": self._site, "secret": self._secret, "post": self._post, "event": self._event, "feed": self._feed,
-            "hub": self._hub, "push": self._push, "save": self._save, "expect": self._expect, "fault": self._fault, "damage": self._damage,
-        }  # fmt: skip
 
     def play(self, lines: list[Line]) -> Report:
-        """Plays all lines and comes to rest. Raises ScenarioError for a step that cannot be done."""
+        """Play all lines and come to rest. Raises ScenarioError for a step that cannot be done."""
         for line in lines:
             self.step(line)
         self.stack.rest()
         return self.report
 
     def step(self, line: Line) -> None:
-        """Plays a line: comes to rest and moves the clock if its instant is later, then does its step."""
+        """Play a line: come to rest and move the clock if its instant is later, then do its step."""
         now = self.stack.clock.now()
         if line.at > now or line.kind in ("expect", "save"):
             self.stack.rest()
         if line.at > now:
             self._move(now, line.at, every_minute=line.step.tick)
         try:
-            text = self._steps[line.kind](line)
+            text = getattr(self, f"_{line.kind}")(line)
         except (ClientError, BotoCoreError) as error:  # an error of the step itself; functions handle theirs
             raise self._error(line, str(error)) from error
         self.report.steps += 1
         self._show(line, text)
 
     def _move(self, now: datetime, later: datetime, every_minute: bool) -> None:
-        if every_minute:
-            minute = now.replace(second=0, microsecond=0) + MINUTE
-            while minute < later:
-                self.stack.advance(minute)
-                self._let_hubs_ask()
-                minute += MINUTE
+        minute = now.replace(second=0, microsecond=0) + MINUTE
+        while every_minute and minute < later:
+            self.stack.advance(minute)
+            self._let_hubs_ask()
+            minute += MINUTE
         self.stack.advance(later, every_schedule=True)
         self._let_hubs_ask()
 
     def _let_hubs_ask(self) -> None:
-        """Sends the hubs' verification requests, after the poller has ended."""
+        """Send the hubs' verification requests, after the poller has ended."""
         for question in self._feeds.hubs.questions():
             self._ask(question)
 
-    def _ask(self, question: Question) -> Answer:
+    def _ask(self, question: hubs.Question) -> Answer:
         answer = self.stack.request(question.request)
-        self._feeds.hubs.received(question, answer.status, answer.body)
+        hubs.answered(question, answer.status, answer.body)
         return answer
 
     # ── the kinds of steps ──────────────────────────────────────────────────────────────────────
@@ -111,7 +105,7 @@ class Player:
         return str(secret.name)
 
     def _put_secret(self, name: str, value: str) -> None:
-        """Puts a secret under the path of each site that names it, and under the bare name, where the stack's own secrets are."""
+        """Put a secret under the path of each site that names it, and under the bare name, where the stack's own secrets are."""
         client = self.stack.client("secretsmanager")
         hosts = (host for host, site in self.sites.items() if name in _secret_names(site))
         for place in {name, *(secret_path("webhooks", host, name) for host in hosts)}:
@@ -129,11 +123,12 @@ class Player:
         step: file.PostStep = line.step
         path, _, query = step.post.partition("?")
         given = step.query if isinstance(step.query, str) else urllib.parse.urlencode(step.query)
-        headers = {name.lower(): value for name, value in step.headers.items()}
+        headers = dict(step.headers)
         if step.body is not None and not isinstance(step.body, str):
             headers.setdefault("content-type", "application/json")
+        body = step.body if isinstance(step.body, str | None) else json.dumps(step.body)
         query = "&".join(part for part in (query, given) if part)
-        request = Request(step.method.upper(), path, query, headers, _bytes(step.body))
+        request = Request(step.method.upper(), path, query, headers, body_bytes(body))
         if step.sign:
             request = self._signed(line, request)
         self.answer = self.stack.request(request)
@@ -184,36 +179,27 @@ class Player:
 
     def _feed(self, line: Line) -> str:
         step: file.FeedStep = line.step
-        headers, body = self._sent(step)
-        how = step.model_dump(include={"delay_s", "drip_s", "length", "gzip", "bomb_bytes", "changing_etag"})
-        addresses = tuple(map(str, step.addresses))
-        self._feeds.set(step.feed, FeedAnswer(step.status, headers, body, **how, addresses=addresses))
-        return f"{step.feed} answers {step.status}, {len(body):,} bytes"
+        self._feeds.set(step.feed, step)
+        return f"{step.feed} answers {step.status}, {len(step.body):,} bytes"
 
     def _hub(self, line: Line) -> str:
         step: file.HubStep = line.step
         if step.asks is None:
-            self._feeds.hubs.set(step.hub, step)
+            self._feeds.hubs.set(step)
             return f"{step.hub} answers {step.status}"
-        question = self._feeds.hubs.question(step.hub, str(step.topic), step.asks)
-        if question is None:
-            raise self._error(line, f"nobody has asked {step.hub} for {step.topic}")
-        self.answer = self._ask(question)
+        self.answer = self._ask(hubs.question(self._subscriber(line, step.hub, str(step.topic)), step.asks))
         return f"{step.hub} asks for {step.asks.get('hub.mode')} → {self.answer.status}"
 
     def _push(self, line: Line) -> str:
         step: file.PushStep = line.step
-        headers, body = self._sent(step)
-        request = self._feeds.hubs.push(step.push, step.topic, body, headers, step.sign)
-        if request is None:
-            raise self._error(line, f"nobody has asked {step.push} for {step.topic}")
-        self.answer = self.stack.request(request)
-        return f"{step.push} pushes {len(body):,} bytes → {self.answer.status}"
+        self.answer = self.stack.request(hubs.push(self._subscriber(line, step.push, step.topic), step))
+        return f"{step.push} pushes {len(step.body):,} bytes → {self.answer.status}"
 
-    def _sent(self, step: file.FeedStep | file.PushStep) -> tuple[dict[str, str], bytes]:
-        """The headers and the body that a step gives."""
-        body = (self._path.parent / step.file).read_bytes() if step.file is not None else _bytes(step.body)
-        return {name.lower(): value for name, value in step.headers.items()}, body
+    def _subscriber(self, line: Line, hub: str, topic: str) -> Any:
+        subscriber = self._feeds.hubs.subscriber(hub, topic)
+        if subscriber is None:
+            raise self._error(line, f"nobody has asked {hub} for {topic}")
+        return subscriber
 
     def _save(self, line: Line) -> str:
         name = line.step.save
@@ -235,14 +221,12 @@ class Player:
     def _expect(self, line: Line) -> str:
         wanted = line.step.expect
         site = wanted.site or (next(iter(self.sites)) if len(self.sites) == 1 else None)
-        differences = expect.differences(wanted, site, self.stack, self.answer)
-        differences += expect.requests(wanted, self._feeds.requests_for)
-        differences += expect.subscribed(wanted, self._feeds.hubs.subscribed)
+        differences = expect.differences(wanted, site, self.stack, self._feeds, self.answer)
         self.report.failures += [f"{self._path}:{line.number}: {difference}" for difference in differences]
         return "as expected" if not differences else counted(len(differences), "difference")
 
     def _fault(self, line: Line) -> str:
-        fault = Fault(**line.step.fault.model_dump())
+        fault: Fault = replace(line.step.fault)  # `times` counts down
         self.stack.wire.faults.append(fault)
         return f"the next {fault.times} {fault.service}.{fault.operation} fail with {fault.error}"
 
@@ -256,37 +240,27 @@ class Player:
                 self.stack.client("s3").put_object(**where, Body=damage.body.encode())
             return f"{damage.file} {'deleted' if damage.body is None else 'put by hand'}"
         assert damage.item
-        client, name = self.stack.client("dynamodb"), self.stack.only("AWS::DynamoDB::Table").ref
-        key = dict(zip(("pk", "sk"), map(_serialize, damage.item), strict=True))
-        if damage.set is None:
-            client.delete_item(TableName=name, Key=key)
-        else:
-            item = client.get_item(TableName=name, Key=key).get("Item", key)
-            item |= {attribute: _serialize(value) for attribute, value in damage.set.items()}
-            client.put_item(TableName=name, Item=item)
-        return f"{' '.join(damage.item)} {'deleted' if damage.set is None else 'changed by hand'}"
+        pk, sk = damage.item
+        with self.stack.as_operator():
+            if damage.set is None:
+                table.delete(pk, sk)
+            else:
+                table.put_if({**(table.get(pk, sk) or {"pk": pk, "sk": sk}), **damage.set})
+        return f"{pk} {sk} {'deleted' if damage.set is None else 'changed by hand'}"
 
     def _error(self, line: Line, text: str) -> ScenarioError:
         return ScenarioError(f"{self._path}:{line.number}: {line.kind}: {text}")
 
 
 def _secret_names(site: dict[str, Any]) -> set[str]:
-    """The names of the secrets in a site's configuration. The configuration may be invalid."""
+    """Return the names of the secrets in a site's configuration. The configuration may be invalid."""
     sources = site.get("sources")
     settings = sources.values() if isinstance(sources, dict) else ()
     return {str(source.get("secret")) for source in settings if isinstance(source, dict)}
 
 
-def _bytes(body: Any) -> bytes:
-    if body is None:
-        return b""
-    if isinstance(body, str):
-        return body.encode("utf-8", "surrogatepass")  # a lone surrogate becomes invalid UTF-8
-    return json.dumps(body).encode()
-
-
 @contextmanager
 def playing(stack: Stack, path: Path, out: Path, show: Callable[[Line, str], None]) -> Iterator[Player]:
-    """A player with a running feed server."""
+    """Return a player with a running feed server."""
     with FeedServer().running() as feeds:
         yield Player(stack, feeds, path, out, show)

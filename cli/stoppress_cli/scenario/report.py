@@ -19,7 +19,7 @@ class Report:
     failures: list[str] = field(default_factory=list)
 
     def rows(self, stack: Stack, seconds: float) -> dict[str, str]:
-        """What `stoppress play` prints at the end, by heading; `seconds` is how long the run took."""
+        """Return what `stoppress play` prints at the end, by heading; `seconds` is how long the run took."""
         meter = stack.wire.meter
         articles = Counter(item.get("state", {}).get("S", "?") for item in _articles(stack))
         files = Counter(file.host for file in sitemaps.read(stack))
@@ -54,7 +54,7 @@ def _listed(numbers: Mapping[str, int]) -> str:
 
 
 def _articles(stack: Stack) -> Iterator[dict[str, Any]]:
-    """Every article's item in DynamoDB's JSON. moto's table is read in place, because its Scan is slow."""
+    """Return every article's item in DynamoDB's JSON. moto's table is read in place, because its Scan is slow."""
     table = stack.only("AWS::DynamoDB::Table").ref
     from moto.dynamodb.models import dynamodb_backends
 

@@ -27,7 +27,7 @@ def standard(secret: str, headers: Mapping[str, str], body: bytes, message_id: s
 
 
 def parametric_signer(scheme: Hmac) -> Signer:
-    """A signer for a parametric scheme: a preset, or a table of the same form."""
+    """Return a signer for a parametric scheme: a preset, or a table of the same form."""
 
     def sign(request: Request, secret: str, message_id: str, now: datetime) -> Request:
         time = str(int(now.timestamp() * (1_000 if scheme.unit == "ms" else 1)))
@@ -99,7 +99,7 @@ SIGNERS: dict[str, Signer] = {
 
 
 def signed(request: Request, scheme: Scheme, secret: str, message_id: str, now: datetime) -> Request:
-    """The request, signed with the secret; headers that it has already win.
+    """Return the request, signed with the secret; headers that it has already win.
 
     Raises ValueError for a scheme without a signer, or a secret that it cannot use.
     """

@@ -54,7 +54,7 @@ class Listed:
 
 
 def read(stack: Stack, host: str | None = None) -> Iterator[File]:
-    """The objects of the bucket, or of one site, in the order of their keys."""
+    """Return the objects of the bucket, or of one site, in the order of their keys."""
     client, bucket = stack.client("s3"), stack.only("AWS::S3::Bucket").ref
     pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=f"{host}/" if host else "")
     for row in (row for page in pages for row in page.get("Contents", [])):
@@ -67,7 +67,7 @@ def read(stack: Stack, host: str | None = None) -> Iterator[File]:
 
 
 def listed(files: list[File]) -> Listed:
-    """What the files of one site list: articles with news:news, and the URLs in the shards of the index.
+    """Return what the files of one site list: articles with news:news, and the URLs in the shards of the index.
 
     If the index names a file's gzip, the XML beside it is read. Other forms (.txt, .atom, robots.txt) count as files. An emptied
     file lists the home page, which does not count: its entry has no news:news, and the index does not name an emptied

@@ -17,7 +17,8 @@ from stoppress.model.entries import Mark
 from stoppress.model.event import from_message
 from stoppress.notify import service_account
 from stoppress_cli.local.stack import Stack
-from stoppress_cli.scenario.feeds_server import FeedAnswer, FeedServer
+from stoppress_cli.scenario.feed_answer import FeedAnswer
+from stoppress_cli.scenario.feeds_server import FeedServer
 from tests.deployment.artifact import builds, events_now, faults
 from tests.deployment.artifact.runtime_api import Answer, aws_of, started
 from tests.support.console import private_key
@@ -104,7 +105,7 @@ def test_poll_feeds_sends_the_entries_of_a_feed(stack: Stack, built: Path, tmp_p
     item = "<item><guid>g1</guid><link>https://www.example.com/a</link><title>A</title></item>"
     rss = f'<rss version="2.0"><channel>{item}</channel></rss>'
     with FeedServer().running() as server:
-        server.set(FEED, FeedAnswer(200, {"content-type": "application/rss+xml"}, rss.encode()))
+        server.set(FEED, FeedAnswer(headers={"content-type": "application/rss+xml"}, body=rss.encode()))
         [answer] = answered(stack, built, tmp_path, POLL, feeds_port=server.port)
     assert answer == Answer("response", None)
     [message] = on_queue(stack, "ArticlesQueue")

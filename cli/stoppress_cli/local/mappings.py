@@ -1,0 +1,132 @@
+"""Event source mappings: queues and streams that call a function in batches, with filters and partial failures."""
+
+import json
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from stoppress_cli.local import queues
+from stoppress_cli.local.bus import Pattern
+from stoppress_cli.local.functions import Function, Result
+from stoppress_cli.local.resources import Resource
+from stoppress_cli.local.template import Json, TemplateError
+
+ATTEMPTS_AT_ONE_INSTANT = 2
+
+Invoke = Callable[[Function, Json], Result]
+
+
+class Reader(Protocol):
+    """A stream: `read` returns the records since the last call, as Lambda passes them to a function."""
+
+    def read(self) -> list[Json]: ...
+
+
+class _Mapping:
+    """What mappings from queues and from streams share."""
+
+    def __init__(self, resource: Resource, function: Function, batch_size: int) -> None:
+        properties = resource.properties
+        self.function = function
+        self.name = resource.logical
+        self.reported = 0  # records of attempts that failed
+        self._batch_size = int(properties.get("BatchSize", batch_size))
+        filters = properties.get("FilterCriteria", {}).get("Filters", [])
+        self._filters = [Pattern(part["Pattern"], resource.logical) for part in filters]
+        self._reports_failures = "ReportBatchItemFailures" in properties.get("FunctionResponseTypes", [])
+
+    def passes(self, record: Json) -> bool:
+        """Return True if a record passes the filters: if one of them matches, or if there are none."""
+        return not self._filters or any(pattern.matches(record) for pattern in self._filters)
+
+    def _failed(self, result: Result, identifiers: list[str]) -> set[str]:
+        """Return the failed ones of a batch's identifiers."""
+        if result.error is not None:
+            return set(identifiers)
+        failures = (result.payload or {}).get("batchItemFailures") or [] if self._reports_failures else []
+        failed = {str(failure.get("itemIdentifier")) for failure in failures}
+        # As on Lambda, an identifier that is not in the batch fails the whole batch.
+        return failed if failed <= set(identifiers) else set(identifiers)
+
+
+class QueueMapping(_Mapping):
+    """An event source mapping from a queue to a function."""
+
+    def __init__(self, resource: Resource, function: Function) -> None:
+        super().__init__(resource, function, batch_size=10)
+        self.arn = str(resource.properties["EventSourceArn"])
+
+    def deliver(self, invoke: Invoke) -> bool:
+        """Pass on the messages that are visible now, not those that follow from them. Return False if there was none."""
+        source = queues.queue(self.arn)
+        left = queues.visible(source)
+        worked = False
+        while left > 0 and (messages := queues.receive(source, min(self._batch_size, left))):
+            worked = True
+            left -= len(messages)
+            records = {message.id: queues.record(message, self.arn) for message in messages}
+            wanted = {id_: record for id_, record in records.items() if self.passes(_parsed(record))}
+            failed: set[str] = set()
+            if wanted:
+                failed = self._failed(invoke(self.function, {"Records": [*wanted.values()]}), [*wanted])
+            self.reported += len(failed)
+            # As Lambda does, messages that the filter refuses are deleted; failed ones wait for their visibility.
+            queues.delete(source, [message for message in messages if message.id not in failed])
+        return worked
+
+
+def _parsed(record: Json) -> Json:
+    try:
+        return {**record, "body": json.loads(record["body"])}
+    except ValueError:
+        return record
+
+
+@dataclass
+class _Batch:
+    records: list[Json]
+    instant: datetime | None = None  # of the last failed attempt
+    failed_at_instant: int = 0
+
+    def ready(self, now: datetime) -> bool:
+        return self.instant != now or self.failed_at_instant < ATTEMPTS_AT_ONE_INSTANT
+
+
+class StreamMapping(_Mapping):
+    """An event source mapping from a DynamoDB stream to a function.
+
+    A failed batch is tried once more at the same instant. Further attempts follow when the clock has moved, because Lambda
+    would back off. Until the batch succeeds, later records wait, as on AWS.
+    """
+
+    def __init__(self, resource: Resource, function: Function, reader: Reader) -> None:
+        super().__init__(resource, function, batch_size=100)
+        if resource.properties.get("StartingPosition") != "TRIM_HORIZON":
+            raise TemplateError(f"{resource.logical}: the local stack starts at TRIM_HORIZON only")
+        self._reader = reader
+        self._pending: deque[_Batch] = deque()
+
+    @property
+    def waiting(self) -> int:
+        """Number of records that wait for a later attempt."""
+        return sum(len(batch.records) for batch in self._pending)
+
+    def deliver(self, invoke: Invoke, now: datetime) -> bool:
+        """Pass on new records and batches that may be tried again. Return False if there was nothing to do."""
+        new = [record for record in self._reader.read() if self.passes(record)]
+        for start in range(0, len(new), self._batch_size):
+            self._pending.append(_Batch(new[start : start + self._batch_size]))
+        worked = False
+        while self._pending and self._pending[0].ready(now):
+            worked = True
+            batch = self._pending.popleft()
+            numbers = [record["dynamodb"]["SequenceNumber"] for record in batch.records]
+            failed = self._failed(invoke(self.function, {"Records": batch.records}), numbers)
+            if failed:
+                left = batch.records[min(map(numbers.index, failed)) :]  # the records before the reported one are done
+                self.reported += len(left)
+                attempts = batch.failed_at_instant + 1 if batch.instant == now else 1
+                self._pending.appendleft(_Batch(left, now, attempts))
+        return worked

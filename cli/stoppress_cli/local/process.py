@@ -1,0 +1,75 @@
+"""What a stack changes of its process: environment variables and the clock."""
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from stoppress_cli.local.template import REGION
+
+
+@contextmanager
+def environment(variables: Mapping[str, str | None]) -> Iterator[None]:
+    """Set environment variables, or remove them (None), while the block runs."""
+    before = {name: os.environ.get(name) for name in variables}
+    _set(variables)
+    try:
+        yield
+    finally:
+        _set(before)
+
+
+def _set(variables: Mapping[str, str | None]) -> None:
+    for name, value in variables.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+
+
+def no_aws_settings() -> dict[str, str | None]:
+    """Return variables that override every AWS setting of this machine's user: accounts, profiles and endpoints."""
+    users = dict.fromkeys(name for name in os.environ if name.startswith("AWS_"))
+    return users | {
+        "AWS_DEFAULT_REGION": REGION,
+        "AWS_REGION": REGION,
+        "AWS_CONFIG_FILE": os.devnull,
+        "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
+
+
+class Clock:
+    """The clock of the whole process, moto included: this machine's, until `move` or `jump` sets another time.
+
+    Monotonic clocks are not changed.
+    """
+
+    def __init__(self) -> None:
+        self._travel: Any = None
+
+    def now(self) -> datetime:
+        """Return the instant that the whole process sees, in UTC."""
+        return datetime.now(UTC)
+
+    def move(self, instant: datetime) -> None:
+        """Set the clock to `instant`, where it stands still until the next call."""
+        self._set(instant, runs=False)
+
+    def jump(self, distance: timedelta) -> None:
+        """Move the clock on by `distance`, and let it run from there."""
+        self._set(self.now() + distance, runs=True)
+
+    def release(self) -> None:
+        """Return to the machine's clock."""
+        if self._travel is not None:
+            self._travel.stop()
+        self._travel = None
+
+    def _set(self, instant: datetime, *, runs: bool) -> None:
+        import time_machine  # here, because commands on AWS do not need it
+
+        self.release()
+        self._travel = time_machine.travel(instant, tick=runs)
+        self._travel.start()

@@ -30,7 +30,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--first-seed", type=int, default=1, help="the first of them")
     group.addoption("--minutes", type=float, default=0, help="simulate from the first seed on for so long instead")
     group.addoption("--pairs", type=int, default=PAIRS_OF_EVERY_RUN, help="how many pairs of configurations to predict")
-    group.addoption("--doors", choices=["fast", "moto"], default="fast", help="what stands in for AWS")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -1,19 +1,10 @@
-"""What stands behind the doors: the doubles for the wide run, moto for the narrow one."""
+"""The doubles of AWS as one stack has them, and the same as a later version of Stoppress writes into them."""
 
 import json
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
-from functools import cache
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-import boto3
-from botocore.config import Config
-from moto import mock_aws
-from moto.s3.models import s3_backends
-
-from stoppress_cli.local import bus, moto_fixes, queues, resources
-from stoppress_cli.local.queues import MotoReader
-from stoppress_cli.local.template import ACCOUNT, REGION, Json
+from stoppress_cli.local.template import Json
 from tests.simulation.doubles.configuration import SecretsManager
 from tests.simulation.doubles.dynamodb import Dynamo
 from tests.simulation.doubles.events import Events
@@ -24,11 +15,9 @@ if TYPE_CHECKING:
     from tests.simulation.stack import StackOnDoubles
     from tests.simulation.world import World
 
-_SERVICES = ("dynamodb", "s3", "sqs", "secretsmanager", "events")
 
-
-class Fast(Sqs):
-    """The doubles. Its queues are what the mappings of the world read."""
+class Doubles(Sqs):
+    """The doubles of a stack. Its queues are what the mappings of the world read."""
 
     def __init__(self, world: "World | StackOnDoubles") -> None:
         super().__init__(world.wiring.queues())
@@ -70,7 +59,7 @@ class Fast(Sqs):
         return list(self._dynamo.all_items())
 
 
-class OfNextVersion(Fast):
+class OfNextVersion(Doubles):
     """The doubles, with what the next version writes: an unknown attribute in each item, an unknown key in each object of a message."""
 
     def __init__(self, world: "World | StackOnDoubles") -> None:
@@ -111,75 +100,3 @@ def _object_of_next_version(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _object_of_next_version(each) for name, each in value.items()} | {"of_next_version": {"a": [1]}}
     return value
-
-
-class Moto:
-    """On moto, read in place as the local stack reads it."""
-
-    def __init__(self, world: "World") -> None:
-        self._table = world.wiring.only("AWS::DynamoDB::Table")
-        self._bucket = world.wiring.only("AWS::S3::Bucket").ref
-        self.clients: dict[str, Any] = {service: _client(service) for service in _SERVICES}
-        self._stream = MotoReader(self._table.ref, f"{self._table.arn}/stream/local")
-        made = sorted(world.wiring.resources, key=lambda one: "RedrivePolicy" in one.properties)
-        for resource in made:
-            if not resources.is_given(resource):
-                resources.create(resource, lambda service: self.clients[service])
-
-    def put_secret(self, name: str, value: str) -> None:
-        self.clients["secretsmanager"].create_secret(Name=name, SecretString=value)
-
-    def queue(self, arn: str) -> Any:
-        return queues.queue(arn)
-
-    def send(self, arn: str, body: str) -> None:
-        queues.send(arn, body)
-
-    def visible(self, source: Any) -> int:
-        return queues.visible(source)
-
-    def receive(self, source: Any, count: int) -> list[Any]:
-        return queues.receive(source, count)
-
-    def delete(self, source: Any, messages: list[Any]) -> None:
-        queues.delete(source, messages)
-
-    def record(self, message: Any, arn: str) -> Json:
-        return queues.record(message, arn)
-
-    def changes(self) -> list[Json]:
-        return self._stream.read()
-
-    def next_visible_at(self, source: Any) -> float | None:
-        instants = (max(message.visible_at, message.delayed_until) / 1000 for message in source._messages)
-        return min(instants, default=None)
-
-    def bodies(self, source: Any) -> list[str]:
-        return [str(message.body) for message in source._messages]
-
-    def purge(self, source: Any) -> None:
-        queues.delete(source, list(source._messages))
-
-    def objects(self) -> dict[str, bytes]:
-        keys = s3_backends[ACCOUNT]["aws"].buckets[self._bucket].keys
-        return {key: keys[key].value for key in keys}
-
-    def items(self) -> list[Json]:
-        pages = self.clients["dynamodb"].get_paginator("scan").paginate(TableName=self._table.ref)
-        return [item for page in pages for item in page["Items"]]
-
-
-@cache
-def _client(service: str) -> Any:
-    # A fault is the weather's to order, and so are repetitions.
-    return boto3.client(service, region_name=REGION, config=Config(retries={"total_max_attempts": 1}))  # type: ignore[call-overload]
-
-
-@contextmanager
-def mocked(arrived: Any) -> Iterator[None]:
-    """Holds moto while a run is made on it; `arrived` hears of the events of its buses."""
-    with ExitStack() as opening:
-        opening.enter_context(mock_aws())
-        opening.enter_context(moto_fixes.applied())
-        opening.enter_context(bus.overheard(arrived))
-        yield

@@ -3,7 +3,7 @@
 import json
 import random
 from collections.abc import Callable, Collection, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from email.utils import format_datetime
@@ -20,12 +20,12 @@ from stoppress.sitemaps import fold, render
 from stoppress_cli.check import occurrences
 from stoppress_cli.local.gateway import Request
 from stoppress_cli.scenario import signing
-from tests.simulation import backends, explaining, reading, story as stories
+from tests.simulation import explaining, reading, story as stories
 from tests.simulation.knowing import Hearing
 from tests.simulation.oracle import FEED, Act, Meant, Wanted, edition, histories, meant, wanted
 from tests.simulation.senders import text
 from tests.simulation.story import SOURCES, WITHOUT_IDS, Delivery, Story
-from tests.simulation.wiring import Wiring, wiring
+from tests.simulation.wiring import wiring
 from tests.simulation.world import MINUTE, World
 from tests.support.doors import put_site
 
@@ -49,20 +49,18 @@ class Broken(AssertionError):
 
 
 class Run:
-    """One seed on one kind of doors."""
+    """One seed."""
 
     news_max = NEWS_MAX
 
-    def __init__(self, seed: int, doors: str = "fast", on: Wiring | None = None, story: Story | None = None) -> None:
-        self.seed, self.doors = seed, doors
+    def __init__(self, seed: int, story: Story | None = None) -> None:
+        self.seed = seed
         self.story: Story = story or stories.tell(random.Random(f"story {seed}"))
         self._left = list(self.story.deliveries)
         self._public_from = self.story.public_from()
         self._on_the_bus: dict[str, Act] = {}
         self._served: dict[str, int] = {}  # the newest state of a feed that anybody has had
-        kind: Any = backends.Fast if doors == "fast" else backends.Moto
-        self._wiring = on or wiring()
-        self._kind = kind
+        self._wiring = wiring()
         self.world: World
         self.objects: dict[str, bytes] = {}  # at the end
         # Until then a host may be unknown: roll_window registers it, and each webhook function reads the registry every five seconds.
@@ -72,11 +70,8 @@ class Run:
 
     def play(self) -> None:
         """From the first event to the last expiry. Raises Broken."""
-        with ExitStack() as opening:
-            if self.doors != "fast":
-                opening.enter_context(backends.mocked(self._arrived))
-            self._make_world()
-            opening.enter_context(self.world.open(SMALL + FOLDING * (self.seed % 2)))
+        self._make_world()
+        with self.world.open(SMALL + FOLDING * (self.seed % 2)):
             for host in stories.HOSTS:
                 self.world.backend.put_secret(f"{self._wiring.variable('SECRETS_PATH')}/webhooks/{host}/cms", SECRET)
             try:
@@ -92,17 +87,14 @@ class Run:
                 raise self._told(f"{type(error).__name__}: {error}") from error
 
     def _make_world(self) -> None:
-        self.world = World(self.seed, self._wiring, self._kind, stories.START)
+        self.world = World(self.seed, self._wiring, stories.START)
         self.world.fetch, self.world.look = self._feed, self._look
         self.world.routed, self.world.overheard = self._routed, self._overhear
         self._skew = timedelta(seconds=self.world.weather.skew_s)
         self.hearing = Hearing(self._skew)
 
-    def _arrived(self, bus: str, event: dict[str, Any]) -> None:
-        self.world.arrived(bus, event)
-
     def _told(self, what: str) -> Broken:
-        replay = f".venv/bin/pytest tests/simulation --first-seed {self.seed} --seeds 1 --doors {self.doors}"
+        replay = f".venv/bin/pytest tests/simulation --first-seed {self.seed} --seeds 1"
         return Broken(f"{what}\nreplay: {replay}")
 
     # ── the storm ──

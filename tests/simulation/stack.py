@@ -12,7 +12,7 @@ from stoppress_cli.local.functions import OUTPUT
 from stoppress_cli.local.mappings import Reader
 from stoppress_cli.local.process import environment, no_aws_settings
 from stoppress_cli.local.stack import Stack, _on_path
-from tests.simulation.backends import Fast, OfNextVersion
+from tests.simulation.backends import Doubles, OfNextVersion
 from tests.simulation.wiring import Wiring
 from tests.simulation.world import _Paginator, _with_doors
 
@@ -35,7 +35,7 @@ class Door:
 class StackOnDoubles(Stack):
     """A stack without moto: it makes no resource that moto would have to make, and no HTTP request to AWS."""
 
-    backend_kind = Fast
+    backend_kind = Doubles
 
     def __enter__(self) -> Self:
         self.wiring = Wiring(tuple(self.resources.values()), self.functions)

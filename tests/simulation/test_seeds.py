@@ -1,7 +1,6 @@
 """The whole flow under crashes, repeats and reordering: each seed is one run, and must end as the oracle says.
 
-.venv/bin/pytest tests/simulation/test_seeds.py --seeds 1000 --first-seed 1        the wide run, on doubles
-.venv/bin/pytest tests/simulation/test_seeds.py --seeds 20 --doors moto            the narrow one
+.venv/bin/pytest tests/simulation/test_seeds.py --seeds 1000 --first-seed 1
 """
 
 import hashlib
@@ -30,8 +29,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("seed", range(first, first + count))
 
 
-def test_what_the_newsroom_said_is_what_the_files_list(seed: int, request: pytest.FixtureRequest) -> None:
-    Run(seed, request.config.getoption("--doors")).play()
+def test_what_the_newsroom_said_is_what_the_files_list(seed: int) -> None:
+    Run(seed).play()
 
 
 def test_for_as_long_as_it_was_told_to(request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]) -> None:
@@ -42,14 +41,14 @@ def test_for_as_long_as_it_was_told_to(request: pytest.FixtureRequest, capsys: p
     for seed in itertools.count(first):
         if time.monotonic() > end:
             break
-        Run(seed, request.config.getoption("--doors")).play()
+        Run(seed).play()
     with capsys.disabled():
         sys.stdout.write(f"\nseeds {first} to {seed - 1}: {seed - first} runs\n")
 
 
-def digest(seed: int, doors: str = "fast") -> str:
+def digest(seed: int) -> str:
     """What a run came to, in short: its calls, and every object at the end."""
-    run = Run(seed, doors)
+    run = Run(seed)
     run.play()
     return hashlib.sha256(repr((run.world.steps, sorted(run.objects.items()))).encode()).hexdigest()
 
@@ -69,12 +68,6 @@ def test_a_seed_is_the_same_run_in_another_process() -> None:
     )
 
     assert other.stdout.split() == [digest(seed) for seed in SOME]
-
-
-@pytest.mark.moto
-@pytest.mark.parametrize("seed_", [1, 5])
-def test_a_seed_ends_in_the_same_bytes_on_moto(seed_: int) -> None:
-    assert digest(seed_, "moto") == digest(seed_)
 
 
 @pytest.mark.matrix

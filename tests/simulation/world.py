@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any
 
 import time_machine
 
@@ -27,6 +27,7 @@ from stoppress_cli.local.functions import Context, Function, Result
 from stoppress_cli.local.gateway import Answer, Request
 from stoppress_cli.local.process import environment
 from stoppress_cli.local.template import Json
+from tests.simulation.backends import Doubles
 from tests.simulation.baton import Task
 from tests.simulation.weather import WRITES, Killed, Weather, suffer
 from tests.simulation.wiring import Apps, Wiring, copied
@@ -40,26 +41,6 @@ _STICKY_IN_QUIET = 0.95  # the chance that who has the baton keeps it
 _EPOCH, _MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
 # One loader for all runs: making a module of a function takes longer than many a run's calls.
 APPS = Apps()
-
-
-class Backend(Protocol):
-    """What stands behind the doors: the clients, and what Lambda's pollers and an operator see of queues, stream and bucket."""
-
-    clients: dict[str, Any]
-
-    def queue(self, arn: str) -> Any: ...
-    def send(self, arn: str, body: str) -> None: ...
-    def visible(self, source: Any) -> int: ...
-    def receive(self, source: Any, count: int) -> list[Any]: ...
-    def delete(self, source: Any, messages: list[Any]) -> None: ...
-    def record(self, message: Any, arn: str) -> Json: ...
-    def changes(self) -> list[Json]: ...
-    def next_visible_at(self, source: Any) -> float | None: ...
-    def put_secret(self, name: str, value: str) -> None: ...
-    def purge(self, source: Any) -> None: ...
-    def bodies(self, source: Any) -> list[str]: ...
-    def objects(self) -> dict[str, bytes]: ...
-    def items(self) -> list[Json]: ...
 
 
 class Door:
@@ -137,7 +118,7 @@ class ShardReader:
 class World:
     """A stack that runs: what happens in it is decided by `chance`, a fault at a time by `weather`."""
 
-    def __init__(self, seed: int, wiring: Wiring, backend: Callable[["World"], Backend], start: datetime) -> None:
+    def __init__(self, seed: int, wiring: Wiring, start: datetime) -> None:
         self._feeds_a_run = 1 if seed % 2 else shares.FEEDS_A_RUN  # in every second seed, each host may have a run
         self.chance = random.Random(seed)
         self.weather = Weather.of(self.chance)
@@ -165,7 +146,7 @@ class World:
         self._sticky = self.chance.choice((0.2, 0.6, 0.9))
         self._hurry = self.chance.choice((0.002, 0.02, 0.06))
         self.doors = {name: Door(self, name) for name in ("dynamodb", "s3", "sqs", "secretsmanager", "events")}
-        self.backend = backend(self)
+        self.backend = Doubles(self)
         self.readers = [ShardReader(self) for _ in range(self.chance.choice((1, 2, 3, 3)))]
         self.sources, self.streams = wiring.sources(list(self.readers))
         self.sources.invoke = self.invoke  # type: ignore[method-assign]

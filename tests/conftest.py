@@ -28,7 +28,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("simulation")
     group.addoption("--seeds", type=int, default=SEEDS_OF_EVERY_RUN, help="how many seeds to simulate")
     group.addoption("--first-seed", type=int, default=1, help="the first of them")
-    group.addoption("--minutes", type=float, default=0, help="simulate from the first seed on for so long instead")
     group.addoption("--pairs", type=int, default=PAIRS_OF_EVERY_RUN, help="how many pairs of configurations to predict")
 
 

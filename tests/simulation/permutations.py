@@ -1,12 +1,13 @@
 """One history, delivered in any order and some of it twice: as the senders' clocks are good, it ends in the same bytes."""
 
 import random
+import re
 from dataclasses import replace
 from datetime import datetime, timedelta
 
 from tests.simulation import story as stories
 from tests.simulation.oracle import Act
-from tests.simulation.run import SECRET, Run
+from tests.simulation.run import SECRET, Broken, Run
 from tests.simulation.senders import ON_ITS_WAY, Sender, document
 from tests.simulation.story import HOSTS, SETTLED, SOURCES, START, Delivery, Story
 from tests.simulation.weather import Weather
@@ -83,6 +84,8 @@ class Permutation(Run):
             self._until_nothing_waits(ticks=4)
             files = world.backend.objects()
             self._compare(HOSTS[0], files)
+            if errors := [line for line in world.log if re.search("errorType|itemIdentifier", line)]:
+                raise Broken(f"a function could not read what its event source brought: {errors}")
             return files
 
     def _in_some_order(self) -> list[Act]:

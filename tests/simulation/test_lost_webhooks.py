@@ -4,30 +4,37 @@ A seed is a newsroom: its stories, what gets lost, which audits fail and which c
 the seeds.
 """
 
-import json
 import random
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from unittest import mock
 
 import pytest
 
-from stoppress.audit import sources
-from stoppress.cms import listing
 from stoppress.http import client
-from stoppress_cli.local.gateway import Request
 from stoppress_cli.local.wire import Fault
-from stoppress_cli.scenario import signing
+from tests.simulation import newsroom
+from tests.simulation.faults import Swap, planted
+from tests.simulation.newsroom import fresh_stack
 from tests.simulation.stack import StackOnDoubles
 from tests.support.blog import Blog
-from tests.support.playing import TEMPLATE
+
+pytestmark = pytest.mark.matrix
 
 HOST = "www.example.com"
-SECRET = "whsec_c3RvcHByZXNz"
-START = datetime(2026, 11, 20, 6, 3, tzinfo=UTC)
+SITE = {
+    "sources": {
+        "cms": {
+            "adapter": "wordpress",
+            "secret": "shared/newsroom",
+            "settings": {"signature": "standard"},
+            "list": {"url": f"https://{HOST}/wp-json/wp/v2/posts"},
+        }
+    }
+}
 LOST, AUDIT_FAILS, LIST_IS_OLD, CALL_FAILS = 0.05, 0.01, 0.1, 0.2
 ACTS, POSTS = 40, 12
 CALLS = [
@@ -38,53 +45,39 @@ CALLS = [
 ]
 
 
-class Newsroom:
+class Newsroom(newsroom.Newsroom):
     """One seed: a blog, what of it was received, and the stack."""
 
     def __init__(self, seed: int, stack: StackOnDoubles, blog: Blog) -> None:
-        self.chance = random.Random(f"lost webhooks {seed}")
-        self.stack, self.blog = stack, blog
+        super().__init__(stack, random.Random(f"lost webhooks {seed}"), {HOST: SITE})
+        self.blog = blog
         self.removed_unreceived: set[int] = set()
         self.lost = self.failed = 0
         self.an_hour_ago: dict[int, dict[str, Any]] = {}
-        source = {
-            "adapter": "wordpress",
-            "secret": "newsroom",
-            "settings": {"signature": "standard"},
-            "list": {"url": f"https://{HOST}/wp-json/wp/v2/posts"},
-        }
-        site = {"host": HOST, "publication": "Example News", "sources": {"cms": source}}
-        stack.backend.put_secret(f"{stack.variable('SECRETS_PATH')}/webhooks/{HOST}/newsroom", SECRET)
-        stack.put_site(HOST, json.dumps(site))
-        stack.advance(START)
 
     def act(self) -> None:
         """Somebody publishes, edits, moves or removes a post, and the webhook comes or gets lost."""
         id_ = self.chance.randint(1, POSTS)
-        now = self.stack.clock.now()
         if id_ in self.blog.posts and self.chance.random() < 0.25:
             body = self.blog.webhook(id_)
             del self.blog.posts[id_]
-            if not self.send(body, "post_trash", now):
+            if not self.send(body, "post_trash"):
                 self.removed_unreceived.add(id_)
             return
         slug = f"story-{id_}-{self.chance.randint(1, 3)}" if self.chance.random() < 0.3 else ""
-        self.blog.publish(id_, now, slug)
-        self.send(self.blog.webhook(id_), "post_update", now)
+        self.blog.publish(id_, self.now, slug)
+        self.send(self.blog.webhook(id_), "post_update")
 
-    def send(self, body: dict[str, Any], trigger: str, now: datetime) -> bool:
+    def send(self, body: dict[str, Any], trigger: str) -> bool:
         """The plugin sends once. Returns whether the webhook came."""
         if self.chance.random() < LOST:
             self.lost += 1
             return False
-        raw = json.dumps(body).encode()
-        headers = {"content-type": "application/json", "x-wp-webhook-name": trigger}
-        signed = signing.standard(SECRET, headers, raw, f"msg_{self.chance.random()}", now)
-        return self.stack.request(Request("POST", f"/webhooks/{HOST}/cms", "", headers | signed, raw)).status == 200
+        return self.post(HOST, body, x_wp_webhook_name=trigger) == 200
 
     def pass_time(self, until: datetime) -> None:
         """The hours pass with their audits. Some fail, and some get a list from a cache, an hour old."""
-        now = self.stack.clock.now()
+        now = self.now
         hour = now.replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
         while hour <= until:
             fails, is_old = self.chance.random() < AUDIT_FAILS, self.chance.random() < LIST_IS_OLD
@@ -98,7 +91,7 @@ class Newsroom:
 
     def wait_for_two_audits(self) -> None:
         """Two hours pass, and one more for each audit in them that fails. An audit leaves five minutes to the webhooks."""
-        until = self.stack.clock.now() + timedelta(hours=2, minutes=6)
+        until = self.now + timedelta(hours=2, minutes=6)
         failed = self.failed
         self.pass_time(until)
         while self.failed > failed:
@@ -125,20 +118,11 @@ def listed(stack: StackOnDoubles) -> set[str]:
 
 
 @contextmanager
-def newsroom(seed: int) -> Iterator[Newsroom]:
+def opened(seed: int) -> Iterator[Newsroom]:
     """A newsroom on a stack of its own."""
     blog = Blog(HOST)
-    with ExitStack() as opening:
-        opening.enter_context(mock.patch.object(client, "fetch", blog.fetch))
-        opening.enter_context(mock.patch("time.sleep"))
-        stack = opening.enter_context(StackOnDoubles(TEMPLATE, start=START - timedelta(minutes=1)))
+    with mock.patch.object(client, "fetch", blog.fetch), fresh_stack() as stack:
         yield Newsroom(seed, stack, blog)
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    first, number = metafunc.config.getoption("--first-seed"), metafunc.config.getoption("--seeds")
-    if "seed" in metafunc.fixturenames:
-        metafunc.parametrize("seed", range(first, first + number))
 
 
 def play(room: Newsroom) -> str:
@@ -147,7 +131,7 @@ def play(room: Newsroom) -> str:
     for _ in range(ACTS):
         room.break_something()
         room.act()
-        room.pass_time(stack.clock.now() + timedelta(seconds=chance.choice((1, 30, 200, 900))))
+        room.pass_time(room.now + timedelta(seconds=chance.choice((1, 30, 200, 900))))
     stack.wire.faults.clear()
     room.wait_for_two_audits()
 
@@ -159,47 +143,29 @@ def play(room: Newsroom) -> str:
     return f"came back or stayed: {sorted(left)}" if left else ""
 
 
-@pytest.mark.matrix
 def test_after_two_hours_every_story_is_right_and_no_removed_one_has_come_back(seed: int) -> None:
-    with newsroom(seed) as room:
+    with opened(seed) as room:
         assert play(room) == ""
 
 
-# ── planted faults ──
-
-
-def _nothing_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "is_missed", lambda _event, _article: False)
-
-
-def _edits_overlooked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "is_missed", lambda _event, article: article is None)
-
-
-def _an_old_list_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+def _an_old_list_believed(marked: Callable[..., Any]) -> Callable[..., Any]:
     """What the list has is sent, whatever was recorded, as if it had changed just now."""
-    marked = listing.marked
 
     def newest(event: Any, asked_at: datetime, by: str) -> Any:
         now = asked_at - timedelta(minutes=6)
         return replace(marked(event, asked_at, by), version=now, timestamp=now)
 
-    monkeypatch.setattr(listing, "marked", newest)
+    return newest
 
 
-# The fault, and a seed that shows it.
-FAULTS: dict[Callable[[pytest.MonkeyPatch], None], int] = {
-    _nothing_sent: 4,
-    _edits_overlooked: 8,
-    _an_old_list_believed: 3,
+FAULTS = {
+    "nothing is sent": Swap("audit.sources:is_missed", lambda _: lambda _event, _article: False, 4),
+    "edits are overlooked": Swap("audit.sources:is_missed", lambda _: lambda _event, article: article is None, 8),
+    "an old list is believed": Swap("cms.listing:marked", _an_old_list_believed, 3),
 }
 
 
-@pytest.mark.matrix
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
-def test_a_fault_in_the_audit_is_noticed(
-    fault: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fault(monkeypatch)
-    with newsroom(FAULTS[fault]) as room:
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_in_the_audit_is_noticed(name: str) -> None:
+    with planted(FAULTS[name]), opened(FAULTS[name].seed) as room:
         assert play(room) != ""

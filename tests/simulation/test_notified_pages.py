@@ -5,10 +5,9 @@ A seed is a newsroom: its stories, when their pages are ready, what the engines 
 or are a run's last, and when two runs meet. `--first-seed` and `--seeds` choose the seeds.
 """
 
-import json
 import random
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from unittest import mock
@@ -16,58 +15,43 @@ from unittest import mock
 import pytest
 
 from stoppress.http import client
-from stoppress.notify import changed_files, engines, fetch, google, service_account, state, store
+from stoppress.notify import fetch, service_account
 from stoppress_cli.local.functions import Function, Result
-from stoppress_cli.local.gateway import Request
 from stoppress_cli.local.template import Json
-from stoppress_cli.scenario import signing
-from tests.conftest import SEEDS_OF_EVERY_RUN
+from tests.simulation import newsroom
+from tests.simulation.faults import Swap, planted
+from tests.simulation.newsroom import fresh_stack
 from tests.simulation.stack import StackOnDoubles
 from tests.simulation.weather import KINDS, Killed, Weather, suffer
 from tests.support.engines import ANSWERS
-from tests.support.playing import TEMPLATE
 from tests.support.web import Page, Web
 
+pytestmark = pytest.mark.matrix
+
 HOSTS = ("www.example.com", "www.example.org")
-SECRET = "whsec_c3RvcHByZXNz"
-KEY = "0f4b1c2d3e4f5a6b"
-START = datetime(2026, 11, 20, 6, 3, tzinfo=UTC)
 EVENT_LOST, EVENT_REPEATED, RUNS_MEET = 0.1, 0.1, 0.03
 WEATHER = Weather(KINDS, of_calls=0.06)
 ACTS, STORIES = 25, 8
-# Seeds that once found a fault.
-FOUND_FAULTS = (91, 645, 686, 756, 30245481)
+# A seed is half a second long. From 91 on, these once found a fault.
+SEEDS = (1, 2, 3, 4, 5, 6, 7, 91, 645, 686, 756, 30245481)
 # Seconds from the publication of a story until its page is ready, and from its removal until the page is missing.
 READY_AFTER = (0, 0, 0, 15, 200, 3_000, 8_000)
 MISSING_AFTER = (0, 0, 60, 4_000)
 
 
-class Newsroom:
+class Newsroom(newsroom.Newsroom):
     """One seed: stories with their pages, and the stack that notifies the engine of them."""
 
     def __init__(self, seed: int, stack: StackOnDoubles) -> None:
-        self.chance = random.Random(f"told pages {seed}")
-        self.stack = stack
-        self.hosts = HOSTS[: self.chance.randint(1, 2)]
-        self.web = Web(self.chance, stack.backend.objects, answers=[*ANSWERS, "slow", *["ok"] * 8])
+        chance = random.Random(f"told pages {seed}")
+        self.hosts = HOSTS[: chance.randint(1, 2)]
+        super().__init__(stack, chance, {host: site_of(host) for host in self.hosts})
+        self.web = Web(chance, stack.backend.objects, answers=[*ANSWERS, "slow", *["ok"] * 8])
         self.changed: dict[str, datetime] = {}
         self.published: dict[int, tuple[str, datetime]] = {}
         self.is_rough = True
         self._arrived, self._call, self._invoke = stack.sources.event_arrived, stack.call, stack.sources.invoke
         self._batch: Json = {}
-        for host in self.hosts:
-            site = {
-                "host": host,
-                "publication": "Example News",
-                "sources": {"cms": {"secret": "shared/newsroom"}},
-                "engines": {
-                    "indexnow": {"key": KEY},
-                    "search_console": {"property": f"https://{host}/", "secret": "shared/google"},
-                },
-            }
-            stack.put_site(host, json.dumps(site))
-        stack.backend.put_secret(f"{stack.variable('SECRETS_PATH')}/webhooks/shared/newsroom", SECRET)
-        stack.advance(START)
 
     def event_arrived(self, bus: str, event: Json) -> None:
         """An event on a bus. The announcement of a file may get lost, or come twice."""
@@ -105,11 +89,11 @@ class Newsroom:
 
     def act(self) -> None:
         """Somebody publishes, edits, moves or removes a story."""
-        id_, now = self.chance.randint(1, STORIES), self.stack.clock.now()
+        id_, now = self.chance.randint(1, STORIES), self.now
         if id_ in self.published and self.chance.random() < 0.25:
             url, at = self.published.pop(id_)
             self.remove(url, now)
-            self.send("article.unpublished", {"id": str(id_), "url": url}, now)
+            self.send("article.unpublished", now, id=str(id_), url=url)
             return
         url, at = self.published.get(id_, ("", now))
         host = self.hosts[id_ % len(self.hosts)]
@@ -125,8 +109,8 @@ class Newsroom:
         self.published[id_] = url, at
         self.changed[url] = now
         self.web.listed.add(url)
-        data = {"id": str(id_), "url": url, "title": f"Story {id_}", "published_at": text(at), "updated_at": text(now)}
-        self.send("article.published", data, now)
+        dates = {"published_at": text(at), "updated_at": text(now)}
+        self.send("article.published", now, id=str(id_), url=url, title=f"Story {id_}", **dates)
 
     def remove(self, url: str, now: datetime) -> None:
         """The CMS takes a page away, perhaps later. Some CMSs never do."""
@@ -135,18 +119,14 @@ class Newsroom:
         if self.chance.random() < 0.8:
             self.web.pages[url].missing_at = now + timedelta(seconds=self.chance.choice(MISSING_AFTER))
 
-    def send(self, kind: str, data: Mapping[str, Any], now: datetime) -> None:
-        raw = json.dumps({"type": kind, "timestamp": text(now), "data": data}).encode()
-        headers = {"content-type": "application/json"}
-        signed = signing.standard(SECRET, headers, raw, f"msg_{self.chance.random()}", now)
-        host = data["url"].split("/")[2]
-        answer = self.stack.request(Request("POST", f"/webhooks/{host}/cms", "", headers | signed, raw))
-        assert answer.status == 200, answer
+    def send(self, kind: str, now: datetime, **data: str) -> None:
+        body = {"type": kind, "timestamp": text(now), "data": data}
+        assert self.post(data["url"].split("/")[2], body) == 200
 
     def pass_time(self, until: datetime) -> None:
         """Time goes from one message that becomes visible to the next, and from hour to hour."""
         stack = self.stack
-        while (now := stack.clock.now()) < until:
+        while (now := self.now) < until:
             hour = now.replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
             visible = [
                 at
@@ -157,16 +137,21 @@ class Newsroom:
             stack.advance(min(until, hour, max(due, now + timedelta(seconds=1))))
 
 
+def site_of(host: str) -> dict[str, Any]:
+    console = {"property": f"https://{host}/", "secret": "shared/google"}
+    engines = {"indexnow": {"key": "0f4b1c2d3e4f5a6b"}, "search_console": console}
+    return {"sources": {"cms": {"secret": "shared/newsroom"}}, "engines": engines}
+
+
 def text(at: datetime) -> str:
     return f"{at:%Y-%m-%dT%H:%M:%SZ}"
 
 
 @contextmanager
-def newsroom(seed: int) -> Iterator[Newsroom]:
+def opened(seed: int) -> Iterator[Newsroom]:
     """A newsroom on a stack of its own."""
     with ExitStack() as opening:
-        opening.enter_context(mock.patch("time.sleep"))
-        stack = opening.enter_context(StackOnDoubles(TEMPLATE, start=START - timedelta(minutes=1)))
+        stack = opening.enter_context(fresh_stack())
         room = Newsroom(seed, stack)
         opening.enter_context(mock.patch.object(stack.sources, "event_arrived", room.event_arrived))
         opening.enter_context(mock.patch.object(stack.sources, "invoke", room.invoke))
@@ -178,24 +163,15 @@ def newsroom(seed: int) -> Iterator[Newsroom]:
         yield room
 
 
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    first, number = metafunc.config.getoption("--first-seed"), metafunc.config.getoption("--seeds")
-    seeds = [*range(first, first + number)]
-    if number == SEEDS_OF_EVERY_RUN:  # a seed is half a second long
-        seeds = [*seeds[:7], *FOUND_FAULTS]
-    if "seed" in metafunc.fixturenames:
-        metafunc.parametrize("seed", seeds)
-
-
 def play(room: Newsroom) -> str:
     """The page of which the engine was notified wrongly or not at all; empty if all is right."""
     for _ in range(ACTS):
         room.act()
-        room.pass_time(room.stack.clock.now() + timedelta(seconds=room.chance.choice((1, 20, 200, 900, 2_500))))
+        room.pass_time(room.now + timedelta(seconds=room.chance.choice((1, 20, 200, 900, 2_500))))
     room.is_rough = False
     room.web.answers = ["ok"]
     # The last page is ready, a sweep finds what was lost, and a file that was compared late comes again.
-    room.pass_time(room.stack.clock.now() + timedelta(seconds=max(READY_AFTER), hours=5))
+    room.pass_time(room.now + timedelta(seconds=max(READY_AFTER), hours=5))
     if room.web.wrong:
         return room.web.wrong[0]
     last = dict(room.web.notified)  # the last of several wins
@@ -209,74 +185,36 @@ def play(room: Newsroom) -> str:
     return ""
 
 
-@pytest.mark.matrix
 def test_engines_are_notified_of_a_ready_page_and_not_twice_in_ten_minutes(seed: int) -> None:
-    with newsroom(seed) as room:
+    with opened(seed) as room:
         assert play(room) == ""
 
 
-# ── planted faults ──
+def _ignoring_errors(mark_all: Callable[..., bool]) -> Callable[..., bool]:
+    def careless(*arguments: Any) -> bool:
+        with suppress(Exception):
+            return mark_all(*arguments)
+        return True
+
+    return careless
 
 
-def _notified_unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engines, "is_ready", lambda _state, _verdict: True)
-
-
-def _removals_notified_while_the_page_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    is_ready = state.is_ready
-    monkeypatch.setattr(engines, "is_ready", lambda page, verdict: page.gone or is_ready(page, verdict))
-
-
-def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(state, "PAUSE", timedelta(0))
-
-
-def _claims_without_a_condition(monkeypatch: pytest.MonkeyPatch) -> None:
-    write = store.write_page
-
-    def anyhow(host: str, page: state.PageState) -> state.PageState | None:
-        return write(host, page) or page
-
-    monkeypatch.setattr(engines, "write_page", anyhow)
-
-
-def _copies_put_though_nothing_was_marked(monkeypatch: pytest.MonkeyPatch) -> None:
-    mark_all = changed_files._mark_all
-
-    def careless(host: str, found: Any, now: datetime) -> bool:
-        try:
-            return mark_all(host, found, now)
-        except Exception:  # noqa: BLE001 - the planted fault
-            return True
-
-    monkeypatch.setattr(changed_files, "_mark_all", careless)
-
-
-def _no_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engines, "_sweep", lambda _site, _now: None)
-
-
-def _stories_left_out_by_the_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(google, "due_questions", lambda *_: [])
-
-
-# The fault, and a seed that shows it.
-FAULTS: dict[Callable[[pytest.MonkeyPatch], None], int] = {
-    _notified_unchecked: 1,
-    _removals_notified_while_the_page_is_there: 1,
-    _no_pause: 1,
-    _claims_without_a_condition: 7,
-    _copies_put_though_nothing_was_marked: 61,
-    _no_sweep: 1,
-    _stories_left_out_by_the_sweep: 4,
+FAULTS = {
+    "pages are not checked": Swap("notify.engines:is_ready", lambda _: lambda _state, _verdict: True, 1),
+    "removals are notified while the page is there": Swap(
+        "notify.engines:is_ready", lambda is_ready: lambda page, verdict: page.gone or is_ready(page, verdict), 1
+    ),
+    "there is no pause": Swap("notify.state:PAUSE", lambda _: timedelta(), 1),
+    "claims have no condition": Swap(
+        "notify.engines:write_page", lambda write: lambda host, page: write(host, page) or page, 7
+    ),
+    "copies are put though nothing was marked": Swap("notify.changed_files:_mark_all", _ignoring_errors, 61),
+    "there is no sweep": Swap("notify.engines:_sweep", lambda _: lambda _site, _now: None, 1),
+    "the sweep leaves stories out": Swap("notify.google:due_questions", lambda _: lambda *_of: [], 4),
 }
 
 
-@pytest.mark.matrix
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
-def test_a_fault_in_notifications_is_noticed(
-    fault: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fault(monkeypatch)
-    with newsroom(FAULTS[fault]) as room:
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_in_notifications_is_noticed(name: str) -> None:
+    with planted(FAULTS[name]), opened(FAULTS[name].seed) as room:
         assert play(room) != ""

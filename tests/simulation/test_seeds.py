@@ -4,11 +4,9 @@
 """
 
 import hashlib
-import itertools
 import os
 import subprocess
 import sys
-import time
 from datetime import datetime
 from pathlib import Path
 
@@ -21,29 +19,8 @@ ROOT = Path(__file__).parents[2]
 SOME = [3, 8, 9, 10, 12]
 
 
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test for each seed that was asked for."""
-    if "seed" in metafunc.fixturenames:
-        first, minutes = metafunc.config.getoption("--first-seed"), metafunc.config.getoption("--minutes")
-        count = 0 if minutes else metafunc.config.getoption("--seeds")
-        metafunc.parametrize("seed", range(first, first + count))
-
-
 def test_what_the_newsroom_said_is_what_the_files_list(seed: int) -> None:
     Run(seed).play()
-
-
-def test_for_as_long_as_it_was_told_to(request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]) -> None:
-    minutes = request.config.getoption("--minutes")
-    if not minutes:
-        pytest.skip("--minutes says for how long")
-    end, first = time.monotonic() + 60 * minutes, request.config.getoption("--first-seed")
-    for seed in itertools.count(first):
-        if time.monotonic() > end:
-            break
-        Run(seed).play()
-    with capsys.disabled():
-        sys.stdout.write(f"\nseeds {first} to {seed - 1}: {seed - first} runs\n")
 
 
 def digest(seed: int) -> str:

@@ -1,0 +1,49 @@
+"""What simulations of a whole newsroom share: a site on a stack of doubles, and its signed webhooks."""
+
+import json
+import random
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from unittest import mock
+
+from stoppress_cli.local.gateway import Request
+from stoppress_cli.scenario import signing
+from tests.simulation.stack import StackOnDoubles
+from tests.support.playing import TEMPLATE
+
+START = datetime(2026, 11, 20, 6, 3, tzinfo=UTC)
+SECRET = "whsec_c3RvcHByZXNz"
+
+
+class Newsroom:
+    """Sites whose source `cms` sends webhooks. `chance` decides what happens."""
+
+    def __init__(self, stack: StackOnDoubles, chance: random.Random, sites: Mapping[str, Mapping[str, Any]]) -> None:
+        self.stack, self.chance = stack, chance
+        stack.backend.put_secret(f"{stack.variable('SECRETS_PATH')}/webhooks/shared/newsroom", SECRET)
+        for host, settings in sites.items():
+            stack.put_site(host, json.dumps({"host": host, "publication": "Example News", **settings}))
+        stack.advance(START)
+
+    @property
+    def now(self) -> datetime:
+        return self.stack.clock.now()
+
+    def post(self, host: str, body: object, **headers: str) -> int:
+        """Post a signed webhook. Return the status of the answer."""
+        raw = json.dumps(body).encode()
+        sent = {
+            "content-type": "application/json",
+            **{name.replace("_", "-"): value for name, value in headers.items()},
+        }
+        signed = signing.standard(SECRET, sent, raw, f"msg_{self.chance.random()}", self.now)
+        return self.stack.request(Request("POST", f"/webhooks/{host}/cms", "", sent | signed, raw)).status
+
+
+@contextmanager
+def fresh_stack() -> Iterator[StackOnDoubles]:
+    """A stack on which no retry sleeps."""
+    with mock.patch("time.sleep"), StackOnDoubles(TEMPLATE, start=START - timedelta(minutes=1)) as stack:
+        yield stack

@@ -90,7 +90,7 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.breakage)
 def test_what_breaks_is_named_with_the_command_that_helps(case: Case, tmp_path: Path) -> None:
     [breakage] = [each for each in BREAKAGES if each.name == case.breakage]
-    breakage = replace(breakage, site={**breakage.site, **case.site}, step=breakages.MINUTE)
+    breakage = replace(breakage, site={**breakage.site, **case.site}, step_s=60)
     with breakages.newsroom(breakage, tmp_path) as newsroom:
         assert answer(newsroom).verdict == "well"
         breakage.act(newsroom)

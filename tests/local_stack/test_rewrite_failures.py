@@ -32,7 +32,7 @@ def _a_minute_between_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
 @contextmanager
 def newsroom(out: Path) -> Iterator[Newsroom]:
     """A newsroom whose files are large enough for changes to be folded in."""
-    with breakages.newsroom(Breakage("", lambda _: None, step=MINUTE), out) as opened:
+    with breakages.newsroom(Breakage("", step_s=60), out) as opened:
         opened.each_minute.clear()
         for number in range(140):
             opened.publish(f"early-{number}")
@@ -50,10 +50,10 @@ def missing(newsroom: Newsroom, stories: list[str]) -> list[str]:
 @pytest.mark.parametrize(
     ("fault", "minutes"),
     [
-        (breakages.crashes("RewriteSitemaps"), 12),
-        (breakages.crashes("RewriteSitemaps"), A_DAY),
-        (breakages.crashes("RewriteSitemaps", throttled=True), 180),
-        (breakages.fails("s3", "PutObject", "AccessDenied"), A_DAY),
+        (lambda room: room.crash("RewriteSitemaps"), 12),
+        (lambda room: room.crash("RewriteSitemaps"), A_DAY),
+        (lambda room: room.crash("RewriteSitemaps", throttled=True), 180),
+        (lambda room: room.fail("s3", "PutObject", "AccessDenied"), A_DAY),
     ],
     ids=["crashes", "crashes for a day", "throttled", "the bucket denies writing"],
 )

@@ -1,4 +1,4 @@
-"""A test for each seed: those of `--seeds` and `--first-seed`, or a module's own few SEEDS where nobody asks for a number."""
+"""A test for each seed, where a test does not choose its own: those of `--seeds` and `--first-seed`, or a module's own few SEEDS where nobody asks for a number."""
 
 import pytest
 
@@ -6,7 +6,8 @@ from tests.conftest import SEEDS_OF_EVERY_RUN
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "seed" in metafunc.fixturenames:
+    chosen = [mark.args[0] for mark in metafunc.definition.iter_markers("parametrize")]
+    if "seed" in metafunc.fixturenames and "seed" not in chosen:
         first, count = metafunc.config.getoption("--first-seed"), metafunc.config.getoption("--seeds")
         own = getattr(metafunc.module, "SEEDS", ()) if count == SEEDS_OF_EVERY_RUN else ()
         metafunc.parametrize("seed", own or range(first, first + count))

@@ -9,9 +9,9 @@ pytestmark = pytest.mark.matrix
 ORDERS = 4
 
 
-@pytest.mark.parametrize("seed_", range(1, 13))
-def test_a_history_ends_in_the_same_bytes_in_whichever_order_it_is_told(seed_: int) -> None:
-    first, *others = [Permutation(seed_, order).files() for order in range(ORDERS)]
+@pytest.mark.parametrize("seed", range(1, 13))
+def test_a_history_ends_in_the_same_bytes_in_whichever_order_it_is_told(seed: int) -> None:
+    first, *others = [Permutation(seed, order).files() for order in range(ORDERS)]
 
     assert first
     for files in others:

@@ -1,0 +1,449 @@
+"""The roles that a workflow deploys with, and their boundary: enough for CloudFormation, and no way to anything else."""
+
+import json
+import re
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from functools import cache
+from typing import Any
+
+import pytest
+from cfnlint.schema import PROVIDER_SCHEMA_MANAGER
+
+from stoppress_cli.local import permissions, resources, template
+from stoppress_cli.local.permissions import Ask, Context, Statement
+from stoppress_cli.local.template import WITH_ALL, parse_yaml
+from tests.docs.pages import ROOT, text_of
+
+pytestmark = pytest.mark.deployed
+
+REGION = "eu-west-1"
+STACK = template.load(ROOT / "template.yaml")
+DOCUMENT = parse_yaml(text_of(".github/deploy-role.yaml"))
+
+# What CloudFormation asks for by the providers' schemas, and this stack does not need: patterns of actions, with the types of
+# resources where they matter.
+NOT_NEEDED = {
+    "no VPC, file system, stream, key or table of S3": """
+        ec2:* elasticfilesystem:* s3files:* firehose:* kinesis:* kms:* s3tables:*""",
+    "no import, replica, policy, or copy of items": """
+        dynamodb:*Item dynamodb:Query dynamodb:Scan dynamodb:ImportTable dynamodb:*TableReplica dynamodb:[DP]*ResourcePolicy
+        dynamodb:DisableKinesis* dynamodb:EnableKinesis* dynamodb:UpdateKinesis* dynamodb:UpdateContributorInsights
+        DynamoDB::Table/logs:Create* DynamoDB::Table/logs:Put* DynamoDB::Table/logs:DescribeLogStreams
+        DynamoDB::Table/s3:GetObjectMetadata DynamoDB::Table/s3:ListBucket""",
+    "it is retained, and no deployment deletes it": """
+        dynamodb:DeleteTable s3:DeleteBucket s3:DeleteBucketPolicy secretsmanager:DeleteSecret""",
+    "no policy on the bus": "events:*Permission",
+    "policies are written in the roles, and the boundary stays": """
+        iam:AttachRolePolicy iam:DetachRolePolicy iam:CreateServiceLinkedRole iam:DeleteRolePermissionsBoundary
+        iam:UpdateAssumeRolePolicy""",
+    "nothing of this type is given a role": """
+        Events::Rule/iam:PassRole S3::Bucket/iam:PassRole SNS::*/iam:PassRole""",
+    "no version, no reserved concurrency, no signing, runtime as Lambda chooses": """
+        lambda:AssociateRuntimeAlias lambda:PassCapacityProvider lambda:PublishVersion lambda:[DP]*FunctionCodeSigningConfig
+        lambda:*FunctionConcurrency lambda:PutFunctionRecursionConfig lambda:PutFunctionScalingConfig
+        lambda:PutRuntimeManagementConfig""",
+    "log groups with a retention and nothing else": """
+        logs:*KmsKey logs:DeleteDataProtectionPolicy logs:PutDataProtectionPolicy logs:DeleteIndexPolicy logs:PutIndexPolicy logs:DeleteResourcePolicy logs:PutBearerTokenAuthentication
+        logs:PutLogGroupDeletionProtection Logs::LogGroup/s3:REST.PUT.OBJECT""",
+    "no objects, and no such feature of a bucket": """
+        S3::Bucket/s3:DeleteObject S3::Bucket/s3:PutObjectAcl s3:[CDU]*BucketMetadata*TableConfiguration s3:DeleteBucketCors
+        s3:DeleteBucketEncryption s3:DeleteBucketLifecycle s3:*BucketReplication s3:DeleteBucketWebsite s3:PutBucketWebsite s3:[DP]*AnalyticsConfiguration
+        s3:[DP]*MetricsConfiguration s3:PutBucketAbac s3:PutBucketAcl s3:PutBucketCORS s3:PutBucketLogging
+        s3:PutBucketNotification s3:Put*ObjectLockConfiguration s3:PutAccelerateConfiguration
+        s3:PutIntelligentTieringConfiguration s3:PutInventoryConfiguration s3:PutReplicationConfiguration""",
+    "what was built is taken as it is": "s3:GetObjectVersion",
+    "the API is written in the template": "ApiGatewayV2::Api/s3:getObject",
+    "docs/explanation/security.md: what a deployment may do": "secretsmanager:GetSecretValue",
+    "one region": "secretsmanager:Re*Region*",
+    "no attributes": "sns:SetSubscriptionAttributes sns:PutDataProtectionPolicy",
+}
+
+ACCOUNT = "123456789012"
+DEPLOYED = "news"  # the stack's name where the role's reach is judged
+
+
+def arn(service: str, rest: str, region: str = REGION) -> str:
+    return f"arn:aws:{service}:{region}:{ACCOUNT}:{rest}"
+
+
+BOUNDARY = arn("iam", f"policy/{DEPLOYED}-boundary-production", "")
+ROLE_OF_A_FUNCTION = arn("iam", f"role/{DEPLOYED}-PollFeedsRole-AbCdEf123456", "")
+WHAT_SAM_BUILT = "arn:aws:s3:::aws-sam-cli-managed-default-samclisourcebucket-abcdef/news/0123abcd"
+# What CloudFormation calls a resource of the type, or AWS where it has a number.
+REACHED: dict[str, list[str]] = {
+    "AWS::ApiGatewayV2::Api": [f"arn:aws:apigateway:{REGION}::/apis", f"arn:aws:apigateway:{REGION}::/apis/a1b2c3"],
+    "AWS::ApiGatewayV2::Stage": [f"arn:aws:apigateway:{REGION}::/apis/a1b2c3/stages"],
+    "AWS::CloudWatch::Alarm": [arn("cloudwatch", f"alarm:{DEPLOYED}-FailuresAlarm-AbCdEf")],
+    "AWS::CloudWatch::Dashboard": [arn("cloudwatch", f"dashboard/{DEPLOYED}", "")],
+    "AWS::DynamoDB::Table": [arn("dynamodb", f"table/{DEPLOYED}-Table-ABCDEF")],
+    "AWS::Events::EventBus": [arn("events", f"event-bus/{DEPLOYED}-articles")],
+    "AWS::Events::Rule": [
+        arn("events", f"rule/{DEPLOYED}-RollWindowSiteChanged-AbCdEf"),
+        arn("events", f"rule/{DEPLOYED}-articles/{DEPLOYED}-ArticleEventsRule-AbCdEf"),
+    ],
+    "AWS::IAM::Role": [ROLE_OF_A_FUNCTION],
+    "AWS::Lambda::EventInvokeConfig": [arn("lambda", f"function:{DEPLOYED}-PollFeeds-AbCdEf")],
+    "AWS::Lambda::EventSourceMapping": [arn("lambda", "event-source-mapping:0a1b2c3d")],
+    "AWS::Lambda::Function": [arn("lambda", f"function:{DEPLOYED}-PollFeeds-AbCdEf")],
+    "AWS::Lambda::LayerVersion": [
+        arn("lambda", f"layer:{DEPLOYED}-shared"),
+        arn("lambda", f"layer:{DEPLOYED}-shared:7"),
+    ],
+    "AWS::Lambda::Permission": [arn("lambda", f"function:{DEPLOYED}-ReceiveWebhook-AbCdEf")],
+    "AWS::Logs::LogGroup": [
+        arn("logs", f"log-group:{DEPLOYED}-PollFeedsLog-AbCdEf"),
+        arn("logs", f"log-group:/aws/vendedlogs/{DEPLOYED}/apis"),
+    ],
+    "AWS::Logs::MetricFilter": [arn("logs", f"log-group:{DEPLOYED}-PollFeedsLog-AbCdEf")],
+    "AWS::S3::Bucket": [f"arn:aws:s3:::{DEPLOYED}-bucket-abcdef"],
+    "AWS::S3::BucketPolicy": [f"arn:aws:s3:::{DEPLOYED}-bucket-abcdef"],
+    "AWS::SNS::Subscription": [arn("sns", f"{DEPLOYED}-Alarms-AbCdEf")],
+    "AWS::SNS::Topic": [arn("sns", f"{DEPLOYED}-Alarms-AbCdEf")],
+    "AWS::SQS::Queue": [arn("sqs", f"{DEPLOYED}-Failures-AbCdEf")],
+    "AWS::SQS::QueuePolicy": [arn("sqs", f"{DEPLOYED}-Failures-AbCdEf")],
+    "AWS::Scheduler::Schedule": [arn("scheduler", f"schedule/default/{DEPLOYED}-poll-feeds")],
+    "AWS::SecretsManager::Secret": [arn("secretsmanager", f"secret:stoppress/{DEPLOYED}/cms-AbCdEf")],
+}
+# Where the Service Authorization Reference has no resource for an action; a call that lists is asked on everything as well.
+NO_RESOURCE = {
+    "cloudwatch:DescribeAlarms",
+    *(f"lambda:{step}EventSourceMapping" for step in ("Create", "Update", "Delete")),  # held by lambda:FunctionArn
+    *(f"logs:{action}" for action in ("CreateLogDelivery", "PutResourcePolicy", "DescribeIndexPolicies")),
+    *(f"logs:{action}" for action in ("DescribeLogGroups", "DescribeResourcePolicies")),
+    "secretsmanager:GetRandomPassword",
+    *(f"sns:{action}" for action in ("GetSubscriptionAttributes", "SetSubscriptionAttributes", "Unsubscribe")),
+}
+CONTEXT: dict[str, list[dict[str, tuple[str, ...]]]] = {
+    "AWS::IAM::Role": [{"iam:permissionsboundary": (BOUNDARY,)}],
+    "AWS::Lambda::EventSourceMapping": [
+        {"lambda:functionarn": (arn("lambda", f"function:{DEPLOYED}-RecordArticle-Ab"),)}
+    ],
+    "AWS::Lambda::Function": [{"iam:passedtoservice": ("lambda.amazonaws.com",)}],
+    "AWS::Lambda::Permission": [
+        {"lambda:principal": (resource["Properties"]["Principal"],)}
+        for resource in STACK.resources.values()
+        if resource["Type"] == "AWS::Lambda::Permission"
+    ],
+    "AWS::Scheduler::Schedule": [{"iam:passedtoservice": ("scheduler.amazonaws.com",)}],
+}
+
+
+def written_out(value: Any, stack: str) -> Any:
+    """A part of the role's template, its Fn::Sub resolved."""
+    names = {"AWS::Partition": "aws", "AWS::Region": REGION, "AWS::AccountId": ACCOUNT, "StackName": stack}
+    match value:
+        case {"Ref": "Boundary"}:
+            return arn("iam", f"policy/{stack}-boundary-production", "")
+        case {"Fn::Sub": str(text)}:
+            return re.sub(r"\$\{(.*?)\}", lambda match: names[match[1]], text)
+        case dict():
+            return {key: written_out(one, stack) for key, one in value.items()}
+        case list():
+            return [written_out(one, stack) for one in value]
+    return value
+
+
+@cache
+def role_policies(stack: str, name: str = "Role") -> list[dict[str, Any]]:
+    role = DOCUMENT["Resources"][name]["Properties"]
+    return [written_out(policy["PolicyDocument"], stack) for policy in role["Policies"]]
+
+
+def role_may(ask: Ask, stack: str = DEPLOYED, name: str = "Role") -> bool:
+    policies = role_policies(stack, name)
+    return permissions.allowed(ask, [statement for policy in policies for statement in permissions.statements(policy)])
+
+
+def asked_of_the_role() -> Iterator[tuple[str, Ask]]:
+    """What CloudFormation does to each type of the stack's resources, by the provider's schema."""
+    for kind in sorted({resource["Type"] for resource in STACK.resources.values()}):
+        handlers = PROVIDER_SCHEMA_MANAGER.get_resource_schema(REGION, kind).schema.get("handlers", {})
+        said = {
+            action
+            for step in ("create", "read", "update", "delete")
+            for action in handlers.get(step, {}).get("permissions", [])
+        }
+        for action in sorted(said):
+            reached = REACHED[kind]
+            if action in NO_RESOURCE:
+                reached = ["*"]
+            elif action.startswith("iam:"):
+                reached = [ROLE_OF_A_FUNCTION]
+            elif action.startswith("s3:GetObject"):
+                reached = [WHAT_SAM_BUILT]
+            for resource in reached:
+                for context in CONTEXT.get(kind, [{}]):
+                    yield kind, Ask(action, resource, context)
+
+
+INSIDE: Context = {"iam:permissionsboundary": (BOUNDARY,)}
+FOREIGN_BOUNDARY: Context = {"iam:permissionsboundary": (arn("iam", "policy/news-of-mine", ""),)}
+BY_LAMBDA: Context = {"iam:passedtoservice": ("lambda.amazonaws.com",)}
+ADMINISTRATOR: Context = {"iam:policyarn": ("arn:aws:iam::aws:policy/AdministratorAccess",)}
+FOREIGN_ROLE = arn("iam", "role/Administrators", "")
+ITSELF = arn("iam", f"role/{DEPLOYED}-deploys-production", "")
+# Every part that a parameter adds, with its role and its grants.
+EVERYTHING = {**WITH_ALL, "ReaderDistributionArns": arn("cloudfront", "distribution/E1", "")}
+STACK_ID = arn("cloudformation", f"stack/{DEPLOYED}/0a1b2c3d")
+
+
+def excuses(kind: str, ask: Ask) -> set[str]:
+    """The patterns of NOT_NEEDED that name what is asked."""
+    kind = kind.removeprefix("AWS::")
+    patterns = " ".join(NOT_NEEDED.values()).split()
+    return {one for one in patterns if fnmatchcase(f"{kind}/{ask.action}", one if "/" in one else f"*/{one}")}
+
+
+def test_the_role_may_do_what_cloudformation_does_to_the_stack() -> None:
+    asks = [(kind, ask, excuses(kind, ask), role_may(ask)) for kind, ask in asked_of_the_role()]
+
+    assert [f"{kind}: {ask}" for kind, ask, found, allowed in asks if not (allowed or found)] == []
+    assert [f"{kind}: {ask}" for kind, ask, found, allowed in asks if allowed and found] == [], "it may, and is excused"
+    assert set(" ".join(NOT_NEEDED.values()).split()) == set().union(*(found for _, _, found, _ in asks)), "never asked"
+
+
+THE_OTHER_FUNCTION: dict[str, tuple[str, ...]] = {"lambda:functionarn": (arn("lambda", "function:shop-Pay-AbCdEf"),)}
+REFUSED = [
+    # what the stack keeps: the role does not itself read, send or call it
+    *(
+        Ask(f"dynamodb:{action}", REACHED["AWS::DynamoDB::Table"][0])
+        for action in ("GetItem", "Scan", "PutResourcePolicy")
+    ),
+    *(Ask(f"s3:{action}", f"arn:aws:s3:::{DEPLOYED}-bucket-abcdef/f.xml") for action in ("GetObject", "PutObject")),
+    *(Ask(f"s3:{action}", REACHED["AWS::S3::Bucket"][0]) for action in ("PutBucketAcl", "PutReplicationConfiguration")),
+    Ask("s3:PutObject", WHAT_SAM_BUILT.replace(f"/{DEPLOYED}/", "/shop/")),
+    Ask("secretsmanager:GetSecretValue", REACHED["AWS::SecretsManager::Secret"][0]),
+    Ask("lambda:InvokeFunction", REACHED["AWS::Lambda::Function"][0]),
+    Ask("lambda:AddPermission", REACHED["AWS::Lambda::Function"][0], {"lambda:principal": ("210987654321",)}),
+    Ask("lambda:CreateEventSourceMapping", "*", THE_OTHER_FUNCTION),
+    *(Ask(f"logs:{action}", REACHED["AWS::Logs::LogGroup"][0]) for action in ("FilterLogEvents", "StartQuery")),
+    *(Ask(f"sqs:{action}", REACHED["AWS::SQS::Queue"][0]) for action in ("ReceiveMessage", "SendMessage")),
+    Ask("events:PutEvents", REACHED["AWS::Events::EventBus"][0]),
+    Ask("sns:Publish", REACHED["AWS::SNS::Topic"][0]),
+    Ask("iam:PassRole", ROLE_OF_A_FUNCTION, {"iam:passedtoservice": ("ec2.amazonaws.com",)}),
+    Ask("cloudfront:UpdateFunction", arn("cloudfront", "function/shop-eu-west-1", "")),
+    Ask("lambda:UpdateFunctionCode", arn("lambda", "function:shop-Pay-AbCdEf")),
+    # an administrator: by a policy of AWS, or by a role outside of the stack's names
+    Ask("iam:AttachRolePolicy", ROLE_OF_A_FUNCTION, ADMINISTRATOR),
+    Ask("iam:AttachRolePolicy", ROLE_OF_A_FUNCTION, ADMINISTRATOR | INSIDE),
+    Ask("iam:CreateRole", FOREIGN_ROLE, INSIDE),
+    Ask("iam:PutRolePolicy", FOREIGN_ROLE, INSIDE),
+    Ask("iam:CreateUser", arn("iam", "user/news-me", "")),
+    Ask("iam:CreateAccessKey", arn("iam", "user/editor", "")),
+    # the boundary: taken off, or widened
+    Ask("iam:DeleteRolePermissionsBoundary", ROLE_OF_A_FUNCTION, INSIDE),
+    *(
+        Ask(f"iam:{action}", BOUNDARY)
+        for action in ("CreatePolicyVersion", "SetDefaultPolicyVersion", "DeletePolicy", "DeletePolicyVersion")
+    ),
+    Ask("iam:CreatePolicy", arn("iam", f"policy/{DEPLOYED}-mine", "")),
+    # somebody else's role: passed to a function, or opened to others
+    Ask("iam:PassRole", FOREIGN_ROLE, BY_LAMBDA),
+    Ask("iam:PassRole", ITSELF, BY_LAMBDA),
+    Ask("iam:PassRole", ROLE_OF_A_FUNCTION, {"iam:passedtoservice": ("cloudformation.amazonaws.com",)}),
+    *(Ask("iam:UpdateAssumeRolePolicy", role) for role in (FOREIGN_ROLE, ROLE_OF_A_FUNCTION, ITSELF)),
+    Ask("sts:AssumeRole", FOREIGN_ROLE),
+    # itself
+    *(Ask(f"iam:{action}", ITSELF, INSIDE) for action in ("PutRolePolicy", "AttachRolePolicy", "DeleteRole")),
+    # what people wrote
+    Ask("dynamodb:DeleteTable", REACHED["AWS::DynamoDB::Table"][0]),
+    Ask("s3:DeleteBucket", REACHED["AWS::S3::Bucket"][0]),
+    Ask("secretsmanager:DeleteSecret", REACHED["AWS::SecretsManager::Secret"][0]),
+    # what nobody approved
+    *(
+        Ask(f"cloudformation:{action}", STACK_ID)
+        for action in ("CreateChangeSet", "UpdateStack", "SetStackPolicy", "DeleteStack")
+    ),
+    Ask("s3:PutObject", WHAT_SAM_BUILT),
+]
+
+
+@pytest.mark.parametrize("ask", REFUSED, ids=str)
+def test_the_deploy_role_reads_nothing_and_cannot_escalate(ask: Ask) -> None:
+    assert not role_may(ask)
+    assert not role_may(ask, name="PlanRole") or ask.action in {"cloudformation:CreateChangeSet", "s3:PutObject"}
+
+
+@pytest.mark.parametrize("environment", ["staging", "production"])
+@pytest.mark.parametrize("stack", [DEPLOYED, f"{DEPLOYED}-staging", "shop"])
+def test_the_role_changes_no_role_that_deploys(stack: str, environment: str) -> None:
+    deploying = arn("iam", f"role/{stack}-deploys-{environment}", "")
+
+    for action in ("CreateRole", "DeleteRole", "PutRolePolicy", "UpdateAssumeRolePolicy", "AttachRolePolicy"):
+        assert not role_may(Ask(f"iam:{action}", deploying)), action
+    assert not role_may(Ask("iam:PassRole", deploying, {"iam:passedtoservice": ("lambda.amazonaws.com",)}))
+
+
+def test_the_role_of_staging_does_not_reach_production() -> None:
+    # The other way it does, since names are compared from their beginning: docs/how-to/deploy.md says so.
+    def tables(stack: str) -> Ask:
+        return Ask("dynamodb:UpdateTable", arn("dynamodb", f"table/{stack}-Table-ABCDEF"))
+
+    assert not role_may(tables("stoppress"), stack="stoppress-staging")
+    assert role_may(tables("stoppress-staging"), stack="stoppress")
+
+
+@pytest.mark.parametrize(("name", "most"), [("Role", 10_240), ("PlanRole", 10_240), ("Boundary", 6_144)])
+def test_a_policy_fits_into_the_quota_of_iam_without_white_space(name: str, most: int) -> None:
+    properties = DOCUMENT["Resources"][name]["Properties"]
+    documents = [policy["PolicyDocument"] for policy in properties.get("Policies", [properties])]
+    texts = [json.dumps(written_out(document, "a" * 31), separators=(",", ":")) for document in documents]
+
+    assert sum(map(len, texts)) <= most
+
+
+def test_the_role_takes_nothing_by_wildcard_that_keeps_something() -> None:
+    for statement in (each for policy in role_policies(DEPLOYED) for each in policy["Statement"]):
+        actions = statement["Action"] if isinstance(statement["Action"], list) else [statement["Action"]]
+        if statement["Effect"] == "Allow":
+            assert statement["Resource"] != "*" or not any("*" in action for action in actions), statement["Sid"]
+            # An API's paths are all that Resource leaves of apigateway:*.
+            assert not [each for each in actions if each.endswith(":*") and each != "apigateway:*"], statement["Sid"]
+
+
+def test_each_role_is_trusted_to_jobs_of_its_environment_only() -> None:
+    issuer = "token.actions.githubusercontent.com"
+    for name, suffix in (("Role", ""), ("PlanRole", "-plan")):
+        [trust] = DOCUMENT["Resources"][name]["Properties"]["AssumeRolePolicyDocument"]["Statement"]
+        subject = {"Fn::Sub": f"repo:${{Repository}}:environment:${{Environment}}{suffix}"}
+        assert trust["Condition"]["StringEquals"] == {f"{issuer}:sub": subject, f"{issuer}:aud": "sts.amazonaws.com"}
+
+
+@pytest.mark.parametrize(
+    ("repository", "taken"),
+    [
+        ("example/stoppress", True),
+        ("example@123456/stoppress@456789", True),
+        ("editor_example/stoppress.news_1", True),  # enterprise-managed users have the enterprise after an underscore
+        ("example", False),
+        ("example/*", False),
+        ("example/stoppress:environment:staging", False),
+    ],
+)
+def test_the_role_takes_a_repository_as_github_names_it(repository: str, *, taken: bool) -> None:
+    pattern = DOCUMENT["Parameters"]["Repository"]["AllowedPattern"]
+
+    assert bool(re.fullmatch(pattern, repository)) is taken
+
+
+@pytest.mark.parametrize("action", ["CreateRole", "PutRolePolicy", "PutRolePermissionsBoundary", "DeleteRolePolicy"])
+@pytest.mark.parametrize(
+    ("context", "expected"), [(INSIDE, True), ({}, False), (FOREIGN_BOUNDARY, False)], ids=["inside", "none", "foreign"]
+)
+def test_a_role_is_made_and_changed_only_inside_the_boundary(action: str, context: Context, *, expected: bool) -> None:
+    assert role_may(Ask(f"iam:{action}", ROLE_OF_A_FUNCTION, context)) is expected
+
+
+@pytest.mark.parametrize(
+    ("action", "role"),
+    [
+        ("CreateChangeSet", "PlanRole"),
+        ("DescribeChangeSet", "PlanRole"),
+        ("DescribeChangeSet", "Role"),
+        ("ExecuteChangeSet", "Role"),
+    ],
+)
+def test_one_role_plans_and_the_other_executes(action: str, role: str) -> None:
+    other = {"PlanRole": "Role", "Role": "PlanRole"}[role]
+    ask = Ask(f"cloudformation:{action}", STACK_ID)
+
+    assert role_may(ask, name=role)
+    assert role_may(ask, name=other) is (action == "DescribeChangeSet")
+
+
+def test_the_deploy_role_deletes_the_secrets_that_parameters_make_and_no_other() -> None:
+    made = {"websub": True, "page": True}
+    names = made | {
+        "webhooks/www.example.com/cms": False,
+        "lists/www.example.com/websub": False,
+        "engines/shared/page": False,
+    }
+
+    for name, may in names.items():
+        secret = arn("secretsmanager", f"secret:stoppress/{DEPLOYED}/{name}-AbCdEf")
+        assert role_may(Ask("secretsmanager:DeleteSecret", secret)) is may, name
+
+
+def test_the_role_that_plans_changes_no_resource() -> None:
+    reached = {resource for places in REACHED.values() for resource in places}
+    changes = [
+        Ask(action, resource)
+        for action in ("lambda:UpdateFunctionCode", "dynamodb:DeleteTable", "s3:PutBucketPolicy", "sqs:DeleteQueue")
+        for resource in reached
+    ]
+
+    assert not [ask for ask in changes if role_may(ask, name="PlanRole")]
+
+
+# ── the boundary and the stack ──
+
+
+@cache
+def boundary(stack: str) -> tuple[Statement, ...]:
+    policy = DOCUMENT["Resources"]["Boundary"]["Properties"]["PolicyDocument"]
+    return tuple(permissions.statements(written_out(policy, stack)))
+
+
+def test_every_role_of_the_stack_takes_the_boundary_that_it_is_given() -> None:
+    stack = resources.resolve(
+        template.load(ROOT / "template.yaml", {"PermissionsBoundaryArn": BOUNDARY, **EVERYTHING}), DEPLOYED
+    )
+    roles = {each.logical: each.properties for each in stack if each.type == "AWS::IAM::Role"}
+
+    assert len(roles) == 15  # one for each function, one that SAM makes for each schedule
+    assert {properties.get("PermissionsBoundary") for properties in roles.values()} == {BOUNDARY}
+
+
+def test_without_a_boundary_no_role_names_one() -> None:
+    stack = resources.resolve(template.load(ROOT / "template.yaml"), DEPLOYED)
+
+    assert not [each.logical for each in stack if "PermissionsBoundary" in each.properties]
+
+
+def grants() -> list[tuple[str, Ask]]:
+    """Each action that a role of the stack is allowed, on each of its resources."""
+    stack = resources.resolve(template.load(ROOT / "template.yaml", EVERYTHING), DEPLOYED)
+    return [
+        (role.logical, Ask(action, resource))
+        for role in stack
+        if role.type == "AWS::IAM::Role"
+        for policy in role.properties["Policies"]
+        for statement in permissions.statements(policy["PolicyDocument"])
+        if statement.allows
+        for action in statement.actions
+        for resource in statement.resources
+    ]
+
+
+def test_the_boundary_leaves_room_for_what_the_roles_of_the_stack_allow() -> None:
+    granted = grants()
+
+    assert len({role for role, _ in granted}) == 15
+    # A grant's wildcard has to be covered by one of the boundary, which matching it as text shows.
+    assert [(role, str(ask)) for role, ask in granted if not permissions.allowed(ask, boundary(DEPLOYED))] == []
+
+
+def test_the_boundary_allows_no_action_that_no_role_of_the_stack_has() -> None:
+    used = {ask.action for _, ask in grants()}
+
+    assert {action for statement in boundary(DEPLOYED) for action in statement.actions} == used
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        Ask("iam:CreateUser", arn("iam", "user/me", "")),
+        Ask("sts:AssumeRole", FOREIGN_ROLE),
+        Ask("dynamodb:GetItem", arn("dynamodb", "table/shop-Orders")),
+        Ask("s3:GetObject", "arn:aws:s3:::shop-orders/1.json"),
+        Ask("secretsmanager:GetSecretValue", arn("secretsmanager", "secret:stoppress/shop/cms-AbCdEf")),
+        Ask("lambda:InvokeFunction", arn("lambda", "function:shop-Pay")),
+    ],
+    ids=str,
+)
+def test_a_role_with_every_permission_still_does_not_leave_the_boundary(ask: Ask) -> None:
+    everything = permissions.statements({"Statement": {"Effect": "Allow", "Action": "*", "Resource": "*"}})
+
+    assert permissions.allowed(ask, everything)
+    assert not permissions.allowed(ask, everything, boundary(DEPLOYED))

@@ -1,4 +1,4 @@
-"""The house keeps its own rules: template and code agree, the middle is pure, the documents describe what is here."""
+"""Template, code and locks agree: a function has the variables that it reads, and the libraries that were tested."""
 
 import ast
 import re
@@ -21,25 +21,6 @@ LIBRARIES = sorted((ROOT / "functions").glob("*/requirements.txt"))
 MODULES = sorted((ROOT / "shared/stoppress").rglob("*.py"))
 # The runtime brings them, and in the layer they would be most of it.
 IN_THE_RUNTIME = {"boto3", "botocore"}
-# A handler takes the time and passes it on. These read a clock or throw dice themselves, each for a reason that is no decision
-# about an article: how long a configuration may be kept, how much time is left, how long to wait before another attempt.
-IMPURE = {
-    "audit/pages",
-    "aws/clients",  # it passes the time to the handlers
-    "aws/sites",
-    "aws/metrics",
-    "aws/secrets",
-    "aws/table",
-    "http/client",
-    "poll/fetch",
-    "poll/feeds",
-    "reconcile/sites",  # a part takes minutes
-    "notify/engines",  # ten minutes count from a request
-    "notify/fetch",
-}
-CHANCE_AND_TIME = {"random", "secrets", "time", "uuid"}
-CLOCKS = {"now", "today", "utcnow"}
-
 by_function = pytest.mark.parametrize("handler", HANDLERS, ids=lambda path: path.parent.name)
 
 
@@ -157,22 +138,6 @@ def test_every_function_folder_is_in_the_template_and_holds_its_handler_and_perh
 
     assert sorted(folder.resolve() for folder in STACK.code.values()) == folders
     assert set(files) == {*HANDLERS, *LIBRARIES, *(path.with_name("Makefile") for path in LIBRARIES)}
-
-
-# ── the pure middle ───────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def clocks_and_dice(module: Path) -> list[str]:
-    calls = (node.func for node in ast.walk(tree(module)) if isinstance(node, ast.Call))
-    clocks = [ast.unparse(call) for call in calls if isinstance(call, ast.Attribute) and call.attr in CLOCKS]
-    return clocks + sorted({name.partition(".")[0] for name in imports(module)} & CHANCE_AND_TIME)
-
-
-@pytest.mark.parametrize("module", MODULES, ids=lambda path: path.stem)
-def test_time_and_chance_come_in_as_values_but_where_they_are_named(module: Path) -> None:
-    name = module.relative_to(ROOT / "shared/stoppress").with_suffix("").as_posix()
-
-    assert bool(clocks_and_dice(module)) == (name in IMPURE), clocks_and_dice(module)
 
 
 # ── what is shipped ───────────────────────────────────────────────────────────────────────────────────────────────────────

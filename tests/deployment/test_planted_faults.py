@@ -207,9 +207,7 @@ NOTICED: dict[str, tuple[Edit, Callable[[], object]]] = {
     ),
     "the stream's failures of single records are not reported": (
         stream_setting("FunctionResponseTypes", None),
-        lambda: test_template.test_an_event_source_reports_the_records_that_failed_and_only_those_return(
-            "RewriteSitemapsChangedPartitions"
-        ),
+        test_template.test_an_event_source_reports_the_records_that_failed_and_only_those_return,
     ),
     "a role reaches every partition of the table": (
         lambda resources: properties(resources, "RecordArticleRole")["Policies"][0]["PolicyDocument"]["Statement"][

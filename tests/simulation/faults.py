@@ -1,17 +1,15 @@
 """Faults planted in the product, each with a seed that catches it: other functions stand in for the product's own.
 
 Each is caught within SEEDS_MAX seeds. The recorded seed was the first of them, and is tried first. Another call of AWS in the
-product moves the weather to other calls, and then another seed catches the fault: `python -m tests.simulation.faults NAME`
-finds the first one anew. Where a function is gone, plant the fault where its work is done now.
+product moves the weather to other calls, and then another seed catches the fault: test_planted_in_the_product.py prints it.
+Where a function is gone, plant the fault where its work is done now.
 """
 
 import functools
 import inspect
-import os
 import pkgutil
 import re
 import sys
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -498,26 +496,3 @@ def first_seed(fault: Swap, breaks: Callable[[int], bool], *likely: int) -> int 
 @functools.cache
 def _breaks_without_a_fault(breaks: Callable[[int], bool], seed: int) -> bool:
     return breaks(seed)
-
-
-def _main(names: list[str]) -> None:
-    from tests.simulation.run import Broken, Run
-
-    def breaks(seed: int) -> bool:
-        try:
-            Run(seed).play()
-        except Broken as broken:
-            sys.stdout.write(f"    {str(broken).splitlines()[0][:160]}\n")
-            return True
-        return False
-
-    for name, fault in FAULTS.items():
-        if not names or name in names:
-            sys.stdout.write(f"{first_seed(fault, breaks)}  {name}\n")
-            sys.stdout.flush()
-
-
-if __name__ == "__main__":
-    warnings.simplefilter("ignore")
-    os.environ |= {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "AWS_DEFAULT_REGION": "eu-west-1"}
-    _main(sys.argv[1:])

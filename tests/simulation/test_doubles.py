@@ -224,10 +224,10 @@ def test_what_the_table_refuses_is_refused(operation: str, params: dict[str, Any
     assert isinstance(said, tuple)
 
 
-@pytest.mark.parametrize("expression", ["size(pk) > :one", "pk = :pk pk", "pk BETWEEN :a AND :b", "pk IN (:a)", "[x"])
-def test_an_expression_that_the_double_does_not_know_stops_the_run(expression: str) -> None:
-    with pytest.raises(NotKnown, match="the double"):
-        condition(expression)
+def test_an_expression_that_the_double_does_not_know_stops_the_run() -> None:
+    for expression in ("size(pk) > :one", "pk = :pk pk", "pk BETWEEN :a AND :b", "pk IN (:a)", "[x"):
+        with pytest.raises(NotKnown, match="the double"):
+            condition(expression)
 
 
 # ── S3 ──

@@ -1,9 +1,12 @@
 """The simulation tested: each fault planted in the product breaks the run of a seed that is sound without it."""
 
 import inspect
+import sys
 
 import pytest
 
+from stoppress.model import order
+from stoppress.record import article
 from tests.simulation.faults import FAULTS, SEEDS_MAX, Swap, first_seed, named, planted
 from tests.simulation.run import Broken, Run
 
@@ -21,9 +24,12 @@ def breaks(seed: int) -> bool:
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_that_is_planted_is_caught(name: str) -> None:
-    seed = first_seed(FAULTS[name], breaks, FAULTS[name].seed)
+    recorded = FAULTS[name].seed
+    seed = first_seed(FAULTS[name], breaks, recorded)
 
     assert seed, f"none of {SEEDS_MAX} seeds has noticed it"
+    if seed != recorded:
+        sys.stdout.write(f"{name}: seed {seed} instead of {recorded}\n")
 
 
 @pytest.mark.parametrize("name", FAULTS)
@@ -45,9 +51,6 @@ def test_a_fault_of_a_function_that_is_gone_is_named() -> None:
 
 
 def test_a_function_that_another_stands_in_for_is_so_wherever_it_was_imported_and_only_for_a_while() -> None:
-    from stoppress.model import order
-    from stoppress.record import article
-
     def functions() -> list[object]:
         return [vars(order)["known_by"], vars(article)["decide"]]
 
@@ -59,7 +62,3 @@ def test_a_function_that_another_stands_in_for_is_so_wherever_it_was_imported_an
         assert functions() == [str, str]
 
     assert functions() == before
-
-
-def test_at_least_twenty_five_faults_are_planted() -> None:
-    assert len(FAULTS) >= 25

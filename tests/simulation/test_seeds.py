@@ -5,14 +5,20 @@
 
 import hashlib
 import os
+import random
+import re
 import subprocess
 import sys
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from tests.simulation import story as stories
+from tests.simulation.knowing import Hearing
+from tests.simulation.oracle import FEED, histories
 from tests.simulation.run import Run
+from tests.simulation.weather import Weather
 from tests.support import saved_files
 
 ROOT = Path(__file__).parents[2]
@@ -69,3 +75,30 @@ def test_the_files_of_a_seedbreak_no_rule_of_the_protocol(seed: int, tmp_path: P
     latest = at + run._skew  # by the clock of the function that is ahead most
     for host in run.story.hosts:
         assert saved_files.broken_rules(tmp_path / host, latest) == []
+
+
+def test_no_function_is_fed_what_it_cannot_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If nothing fails and nobody sends nonsense, each event source of the template brings its function only what that takes."""
+    monkeypatch.setattr(Weather, "of", staticmethod(lambda chance: Weather()))
+    run = next(run for seed in range(1, 50) if not (run := Run(seed)).story.poison)
+    run.play()
+
+    batches = [line for line in run.world.log if "RecordArticle" in line or "RewriteSitemaps" in line]
+    assert batches
+    assert [line for line in batches if "errorType" in line or "itemIdentifier" in line] == []
+    assert not re.search("(Key|Type|Value|Attribute)Error", "".join(run.world.log))
+
+
+@pytest.mark.matrix
+def test_nine_of_ten_articles_are_judged() -> None:
+    judged = []
+    for seed in range(150):
+        story, hearing = stories.tell(random.Random(f"story {seed}")), Hearing(timedelta(seconds=5))
+        for delivery in story.deliveries:
+            if delivery.act:
+                hearing.note(delivery.act, delivery.at, delivery.at, delivery.id)
+        for host in story.hosts:
+            of_cms = [acts for acts in histories(story.acts, host).values() if acts[0].source != FEED]
+            judged += [hearing.last_word_is_known(acts) for acts in of_cms]
+
+    assert sum(judged) > 0.88 * len(judged)

@@ -102,88 +102,60 @@ def test_nobody_else_reads_the_bucket() -> None:
     assert not may(WITH_READERS, READERS[0], "s3:GetObject", service="logging.s3.amazonaws.com")
 
 
-def test_every_request_to_the_bucket_is_signed() -> None:
+def test_every_request_to_the_bucket_is_signed_and_passes_the_function_that_keeps_it_from_being_listed() -> None:
     access = properties("BucketAccess")["OriginAccessControlConfig"]
     [origin] = properties("Distribution")["DistributionConfig"]["Origins"]
+    function = {"EventType": "viewer-request", "FunctionARN": {"Fn::GetAtt": ["FilePaths", "FunctionARN"]}}
 
     assert (access["SigningBehavior"], access["SigningProtocol"]) == ("always", "sigv4")
     assert origin["OriginAccessControlId"] == {"Ref": "BucketAccess"}
     assert origin["S3OriginConfig"] == {"OriginAccessIdentity": ""}
-
-
-def test_a_file_is_got_over_tls_and_never_redirected_or_changed() -> None:
     for behaviour in behaviours():
         assert behaviour["ViewerProtocolPolicy"] == "https-only"
         assert set(behaviour["AllowedMethods"]) == {"GET", "HEAD"}
-
-
-def test_no_request_reaches_the_bucket_past_the_function_that_keeps_it_from_being_listed() -> None:
-    for behaviour in behaviours():
-        assert behaviour["FunctionAssociations"] == [
-            {"EventType": "viewer-request", "FunctionARN": {"Fn::GetAtt": ["FilePaths", "FunctionARN"]}}
-        ]
+        assert behaviour["FunctionAssociations"] == [function]
         assert "OriginRequestPolicyId" not in behaviour  # a query string could ask for a listing
 
 
-def test_a_file_is_kept_as_long_as_it_says_and_never_longer_than_any_file_says() -> None:
+def test_a_file_is_kept_once_compressed_as_long_as_it_says_and_one_that_is_missing_briefly() -> None:
     ages = properties("FileAges")["CachePolicyConfig"]
+    errors = properties("Distribution")["DistributionConfig"]["CustomErrorResponses"]
+    kept = {error["ErrorCode"]: error["ErrorCachingMinTTL"] for error in errors}
 
     assert ages["MinTTL"] <= FRESH_S
     assert ages["DefaultTTL"] == FRESH_S, "a file without a header may be a news sitemap"
     assert ages["MaxTTL"] == max(FRESH_S, SHARD_S)
-    assert all(behaviour["CachePolicyId"] == {"Ref": "FileAges"} for behaviour in behaviours())
-
-
-def test_files_are_compressed_and_kept_once_whatever_else_is_asked() -> None:
-    key = properties("FileAges")["CachePolicyConfig"]["ParametersInCacheKeyAndForwardedToOrigin"]
-
-    assert all(behaviour["Compress"] is True for behaviour in behaviours())
-    assert key["EnableAcceptEncodingBrotli"] is True
-    assert key["EnableAcceptEncodingGzip"] is True
-    assert key["CookiesConfig"] == {"CookieBehavior": "none"}
-    assert key["HeadersConfig"] == {"HeaderBehavior": "none"}
-    assert key["QueryStringsConfig"] == {"QueryStringBehavior": "none"}
-
-
-def test_a_file_that_is_not_there_yet_is_asked_for_again_soon() -> None:
-    kept = {
-        error["ErrorCode"]: error["ErrorCachingMinTTL"]
-        for error in properties("Distribution")["DistributionConfig"]["CustomErrorResponses"]
-    }
-
     assert {403, 404} <= kept.keys()
     assert all(seconds <= FRESH_S for seconds in kept.values())
+    assert all(each["CachePolicyId"] == {"Ref": "FileAges"} and each["Compress"] is True for each in behaviours())
+    assert ages["ParametersInCacheKeyAndForwardedToOrigin"] == {
+        "EnableAcceptEncodingBrotli": True,
+        "EnableAcceptEncodingGzip": True,
+        "CookiesConfig": {"CookieBehavior": "none"},
+        "HeadersConfig": {"HeaderBehavior": "none"},
+        "QueryStringsConfig": {"QueryStringBehavior": "none"},
+    }
 
 
 def test_what_the_bucket_notes_of_a_file_for_itself_stays_inside_but_for_what_poll_feeds_looks_for() -> None:
-    removed = {
-        item["Header"]
-        for item in properties("FileHeaders")["ResponseHeadersPolicyConfig"]["RemoveHeadersConfig"]["Items"]
-    }
-
-    assert {f"x-amz-meta-{name}" for name in metadata_of_a_file()} - removed == {fetch._OWN_HEADER}
-
-
-def test_no_header_is_added_that_binds_the_publishers_own_host() -> None:
     policy = properties("FileHeaders")["ResponseHeadersPolicyConfig"]
+    removed = {item["Header"] for item in policy["RemoveHeadersConfig"]["Items"]}
+    with opened(NOON):
+        bucket.write(HOST, NEWS_FILE, b"", *headers(NEWS_FILE), replaces=None, changed=NOON, config="0")
+        noted = client("s3").head_object(Bucket=BUCKET, Key=f"{HOST}/{NEWS_FILE}")["Metadata"]
 
+    assert {f"x-amz-meta-{name}" for name in noted} - removed == {fetch._OWN_HEADER}
+    # No header binds the publisher's own host.
     assert set(policy["SecurityHeadersConfig"]) == {"ContentTypeOptions"}
     assert "CustomHeadersConfig" not in policy
 
 
-def metadata_of_a_file() -> set[str]:
-    with opened(NOON):
-        bucket.write(HOST, NEWS_FILE, b"", *headers(NEWS_FILE), replaces=None, changed=NOON, config="0")
-        return set(client("s3").head_object(Bucket=BUCKET, Key=f"{HOST}/{NEWS_FILE}")["Metadata"])
-
-
 def test_names_of_cloudfront_carry_stack_and_region_since_an_account_has_them_once_for_all_regions() -> None:
-    name = {"Fn::Sub": "${AWS::StackName}-${AWS::Region}"}
+    configs = {"BucketAccess": "OriginAccessControlConfig", "FileAges": "CachePolicyConfig"}
+    configs["FileHeaders"] = "ResponseHeadersPolicyConfig"
+    names = [properties(name)[config]["Name"] for name, config in configs.items()] + [properties("FilePaths")["Name"]]
 
-    assert properties("BucketAccess")["OriginAccessControlConfig"]["Name"] == name
-    assert properties("FileAges")["CachePolicyConfig"]["Name"] == name
-    assert properties("FileHeaders")["ResponseHeadersPolicyConfig"]["Name"] == name
-    assert properties("FilePaths")["Name"] == name
+    assert names == [{"Fn::Sub": "${AWS::StackName}-${AWS::Region}"}] * 4
 
 
 # ── the function: its JavaScript, run by node ─────────────────────────────────────────────────────────────────────────────
@@ -192,18 +164,11 @@ needs_node = pytest.mark.skipif(NODE is None, reason="node is not installed; it 
 RUN = "\nconst events = JSON.parse(require('fs').readFileSync(0)); console.log(JSON.stringify(events.map(handler)));"
 
 
-def asked(path: str, host: str = "d111111abcdef8.cloudfront.net", query: str = "") -> dict[str, Any]:
-    event = {
-        "request": {
-            "method": "GET",
-            "uri": path,
-            "querystring": {query: {"value": ""}} if query else {},
-            "headers": {"host": {"value": host}},
-            "cookies": {},
-        }
-    }
-    [answer] = ran(properties("FilePaths")["FunctionCode"] + RUN, [event])
-    return answer
+def asked(*paths: str, host: str = "d111111abcdef8.cloudfront.net", query: str = "") -> list[dict[str, Any]]:
+    """What the function makes of requests for these paths."""
+    common = {"method": "GET", "headers": {"host": {"value": host}}, "cookies": {}}
+    common["querystring"] = {query: {"value": ""}} if query else {}
+    return ran(properties("FilePaths")["FunctionCode"] + RUN, [{"request": common | {"uri": path}} for path in paths])
 
 
 def ran(code: str, given: Any) -> list[dict[str, Any]]:
@@ -216,43 +181,23 @@ def ran(code: str, given: Any) -> list[dict[str, Any]]:
 
 
 @needs_node
-@pytest.mark.parametrize(
-    "file", [INDEX_FILE, NEWS_FILE, file_name("news", 2), file_name("2026-11", 1), file_name("2026-11-20", 10)]
-)
-def test_a_path_with_the_host_in_it_is_the_object_of_that_name(file: str) -> None:
-    assert asked(f"/{HOST}/{file}")["uri"] == f"/{HOST}/{file}"
+def test_a_path_is_the_object_of_its_host() -> None:
+    files = [INDEX_FILE, NEWS_FILE, file_name("news", 2), file_name("2026-11", 1), file_name("2026-11-20", 10)]
+    assert [each["uri"] for each in asked(*(f"/{HOST}/{file}" for file in files))] == [
+        f"/{HOST}/{file}" for file in files
+    ]
+
+    paths = asked("/sitemap.xml", "/harbour.example.net/sitemap.xml", host="WWW.Example.com", query="list-type")
+    assert [each["uri"] for each in paths] == ["/www.example.com/sitemap.xml", "/harbour.example.net/sitemap.xml"]
+    assert [each["querystring"] for each in paths] == [{}, {}]
 
 
 @needs_node
-def test_a_path_without_a_host_is_of_the_host_that_is_asked() -> None:
-    assert asked("/sitemap.xml", host="WWW.Example.com")["uri"] == "/www.example.com/sitemap.xml"
-    assert asked("/harbour.example.net/sitemap.xml", host=HOST)["uri"] == "/harbour.example.net/sitemap.xml"
-
-
-@needs_node
-def test_a_query_string_does_not_reach_the_bucket() -> None:
-    assert asked(f"/{HOST}/sitemap.xml", query="list-type")["querystring"] == {}
-
-
-@needs_node
-@pytest.mark.parametrize(
-    "path",
-    [
-        *(
-            "/",
-            "",
-            "//",
-            f"/{HOST}/",
-            f"/{HOST}//sitemap.xml",
-            "//sitemap.xml",
-            f"/{HOST}/sitemap.xml/",
-            "/sitemap.xml\n",
-        ),
-        *("/..", "/../sitemap.xml", "/%2e%2e/sitemap.xml", "/.well-known/sitemap.xml", "/a/b/sitemap.xml"),
-    ],
-)
-def test_what_is_no_file_of_a_host_is_404_before_it_reaches_the_bucket(path: str) -> None:
-    assert asked(path) == {"statusCode": 404, "statusDescription": "Not Found"}
+def test_what_is_no_file_of_a_host_is_404_before_it_reaches_the_bucket() -> None:
+    of_host = (f"/{HOST}/", f"/{HOST}//sitemap.xml", f"/{HOST}/sitemap.xml/")
+    others = ("/", "", "//", "//sitemap.xml", "/sitemap.xml\n", "/..", "/../sitemap.xml", "/%2e%2e/sitemap.xml")
+    for answer in asked(*of_host, *others, "/.well-known/sitemap.xml", "/a/b/sitemap.xml"):
+        assert answer == {"statusCode": 404, "statusDescription": "Not Found"}
 
 
 # ── the Worker of the document, with a `fetch` that only says what it was asked ───────────────────────────────────────────

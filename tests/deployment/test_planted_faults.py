@@ -19,6 +19,7 @@ from tests.support.planting import ROOT, Edit, planted
 pytestmark = pytest.mark.deployed
 
 Resources = dict[str, Any]
+EVERY_MINUTE = ("Events", "EveryMinute", "Properties")
 
 
 def properties(resources: Resources, name: str, *path: str) -> Any:
@@ -27,6 +28,18 @@ def properties(resources: Resources, name: str, *path: str) -> Any:
     for step in path:
         found = found[step]
     return found
+
+
+def changed(name: str, *path: str, **values: Any) -> Edit:
+    """Sets values below a resource's properties; None takes one away."""
+
+    def edit(resources: Resources) -> None:
+        held = properties(resources, name, *path)
+        held.update(values)
+        for gone in [key for key, value in values.items() if value is None]:
+            del held[gone]
+
+    return edit
 
 
 def without_statement(resource: str, sid: str) -> Edit:
@@ -43,12 +56,7 @@ def without_statement(resource: str, sid: str) -> Edit:
 
 def stream_setting(name: str, value: Any) -> Edit:
     """Changes the stream's mapping; None takes the setting away."""
-
-    def edit(resources: Resources) -> None:
-        mapping = properties(resources, "RewriteSitemaps", "Events", "ChangedPartitions", "Properties")
-        mapping.pop(name) if value is None else mapping.update({name: value})
-
-    return edit
+    return changed("RewriteSitemaps", "Events", "ChangedPartitions", "Properties", **{name: value})
 
 
 def filtered_to(pattern: str) -> Edit:
@@ -60,20 +68,16 @@ def filtered_to(pattern: str) -> Edit:
 REFUSED: dict[str, tuple[Edit, str]] = {
     "the stream is read from its end": (stream_setting("StartingPosition", "LATEST"), "TRIM_HORIZON"),
     "a queue hides a message for less than its function may take": (
-        lambda resources: properties(resources, "ArticlesQueue").update(VisibilityTimeout=20),
+        changed("ArticlesQueue", VisibilityTimeout=20),
         "ArticlesQueue hides a message for 20 s, RecordArticle may take 30 s",
     ),
     "a schedule has a role that is not for it": (
-        lambda resources: properties(resources, "PollFeeds", "Events", "EveryMinute", "Properties").update(
-            RoleArn={"Fn::GetAtt": ["PollFeedsRole", "Arn"]}
-        ),
+        changed("PollFeeds", *EVERY_MINUTE, RoleArn={"Fn::GetAtt": ["PollFeedsRole", "Arn"]}),
         "PollFeedsEveryMinute: its role is no role of the template that scheduler.amazonaws.com may take on",
     ),
     "a schedule has a role that may not call its function": (
         lambda resources: (
-            properties(resources, "RollWindow", "Events", "EveryMinute", "Properties").update(
-                RoleArn={"Fn::GetAtt": ["PollFeedsRole", "Arn"]}
-            ),
+            changed("RollWindow", *EVERY_MINUTE, RoleArn={"Fn::GetAtt": ["PollFeedsRole", "Arn"]})(resources),
             properties(resources, "PollFeedsRole", "AssumeRolePolicyDocument", "Statement")[0]["Principal"].update(
                 Service=["lambda.amazonaws.com", "scheduler.amazonaws.com"]
             ),
@@ -107,7 +111,7 @@ REFUSED: dict[str, tuple[Edit, str]] = {
         "PollFeeds: .*; its log and its metrics would be lost",
     ),
     "the code of a function is elsewhere": (
-        lambda resources: properties(resources, "RecordArticle").update(CodeUri="functions/record_articles/"),
+        changed("RecordArticle", CodeUri="functions/record_articles/"),
         "record_articles",
     ),
 }
@@ -145,24 +149,20 @@ BREAKING: dict[str, tuple[str, Edit]] = {
     ),
     "a handler is not there": (
         "publish",
-        lambda resources: properties(resources, "RecordArticle").update(Handler="app.handler"),
+        changed("RecordArticle", Handler="app.handler"),
     ),
     "a permission is missing": ("publish", without_statement("RecordArticleRole", "RecordArticles")),
     "a variable has another value": (
         "publish",
-        lambda resources: properties(resources, "RewriteSitemaps", "Environment", "Variables").update(
-            TABLE_NAME="articles"
-        ),
+        changed("RewriteSitemaps", "Environment", "Variables", TABLE_NAME="articles"),
     ),
     "the rule takes no article events": (
         "eventbridge-events",
-        lambda resources: properties(resources, "ArticleEventsRule").update(EventPattern={"detail-type": ["article"]}),
+        changed("ArticleEventsRule", EventPattern={"detail-type": ["article"]}),
     ),
     "failures of single messages are not reported": (
         "an-article-that-cannot-be-recorded",
-        lambda resources: properties(resources, "RecordArticle", "Events", "Articles", "Properties").pop(
-            "FunctionResponseTypes"
-        ),
+        changed("RecordArticle", "Events", "Articles", "Properties", FunctionResponseTypes=None),
     ),
 }
 
@@ -182,20 +182,20 @@ def test_a_scenario_notices(fault: str, tmp_path: Path) -> None:
 
 # ── found by the tests of the template and of the house ──
 
+
+def variables_of_record_article() -> None:
+    handler = ROOT / "functions/record_article/app.py"
+    test_house.test_the_template_gives_a_function_exactly_the_variables_that_its_code_reads(handler)
+
+
 NOTICED: dict[str, tuple[Edit, Callable[[], object]]] = {
     "a variable that nobody reads": (
-        lambda resources: properties(resources, "RecordArticle", "Environment", "Variables").update(
-            BUS_NAME="articles"
-        ),
-        lambda: test_house.test_the_template_gives_a_function_exactly_the_variables_that_its_code_reads(
-            ROOT / "functions/record_article/app.py"
-        ),
+        changed("RecordArticle", "Environment", "Variables", BUS_NAME="articles"),
+        variables_of_record_article,
     ),
     "a variable that is not given": (
-        lambda resources: properties(resources, "RecordArticle", "Environment", "Variables").pop("TABLE_NAME"),
-        lambda: test_house.test_the_template_gives_a_function_exactly_the_variables_that_its_code_reads(
-            ROOT / "functions/record_article/app.py"
-        ),
+        changed("RecordArticle", "Environment", "Variables", TABLE_NAME=None),
+        variables_of_record_article,
     ),
     "the filter matches too much": (
         filtered_to('{"dynamodb": {"Keys": {"pk": {"S": [{"exists": true}]}}}}'),
@@ -230,13 +230,11 @@ NOTICED: dict[str, tuple[Edit, Callable[[], object]]] = {
         test_template.test_what_is_late_is_the_function_that_follows_the_stream,
     ),
     "a queue hides a message for hardly longer than its function may take": (
-        lambda resources: properties(resources, "RewritesQueue").update(VisibilityTimeout=60),
+        changed("RewritesQueue", VisibilityTimeout=60),
         test_template.test_a_queue_hides_a_message_for_six_times_as_long_as_its_function_may_take,
     ),
     "a schedule has nowhere to report to": (
-        lambda resources: properties(resources, "PollFeeds", "Events", "EveryMinute", "Properties").pop(
-            "DeadLetterConfig"
-        ),
+        changed("PollFeeds", *EVERY_MINUTE, DeadLetterConfig=None),
         test_template.test_whatever_is_invoked_asynchronously_has_a_place_for_its_failures,
     ),
 }

@@ -24,7 +24,7 @@ from tests.simulation import explaining, reading, story as stories
 from tests.simulation.knowing import Hearing
 from tests.simulation.oracle import FEED, Act, Meant, Wanted, edition, histories, meant, wanted
 from tests.simulation.senders import text
-from tests.simulation.story import SOURCES, WITHOUT_IDS, Delivery, Story
+from tests.simulation.story import SOURCES, WITHOUT_IDS, Delivery
 from tests.simulation.wiring import wiring
 from tests.simulation.world import MINUTE, World
 from tests.support.doors import put_site
@@ -51,11 +51,9 @@ class Broken(AssertionError):
 class Run:
     """One seed."""
 
-    news_max = NEWS_MAX
-
-    def __init__(self, seed: int, story: Story | None = None) -> None:
+    def __init__(self, seed: int) -> None:
         self.seed = seed
-        self.story: Story = story or stories.tell(random.Random(f"story {seed}"))
+        self.story = stories.tell(random.Random(f"story {seed}"))
         self._left = list(self.story.deliveries)
         self._public_from = self.story.public_from()
         self._on_the_bus: dict[str, Act] = {}
@@ -271,7 +269,7 @@ class Run:
         objects = self.world.backend.objects()
         host, _, name = key.partition("/")
         if operation == "put_object":
-            faults = reading.faults(host, name, objects[key], news_max=self.news_max, shard_max=50)
+            faults = reading.faults(host, name, objects[key], news_max=NEWS_MAX, shard_max=50)
             if faults:
                 raise Broken(f"{key} was put with: {'; '.join(faults)}")
             self._assert_none_is_early(key, reading.urls(name, objects[key]))

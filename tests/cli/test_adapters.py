@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from stoppress.cms.mapping import load
 from stoppress.model import adapters
 from stoppress_cli.app import app
-from tests.support.gazette import GAZETTE
+from tests.support.own_mapping import GAZETTE
 
 CURRENT = {
     "id": "1", "url": "https://www.example.com/a/", "title": "Ähre [1]", "status": "published",

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from stoppress_cli.app import app
 from stoppress_cli.inputs.delivery import invalid_because
-from tests.support.beside import SHARED, needs_shared
+from tests.support.adjacent_paths import SHARED, needs_shared
 from tests.support.signature_senders import BODY, MORNING, PATH, SENDERS, Sender
 
 NOW_MS = round(MORNING.timestamp() * 1_000)

@@ -19,8 +19,8 @@ from stoppress_cli.local import resources
 from stoppress_cli.local.permissions import Ask, Permissions
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.template import ACCOUNT, Resolver, load, parse_yaml
-from tests.support.doors import BUCKET, opened
-from tests.support.ledger import HOST
+from tests.support.article_events import HOST
+from tests.support.moto_aws import BUCKET, opened
 
 pytestmark = pytest.mark.deployed
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.doors import ENVIRONMENT
+from tests.support.moto_aws import ENVIRONMENT
 
 pytestmark = pytest.mark.matrix
 

@@ -20,7 +20,7 @@ from stoppress.sitemaps.other_forms import atom_feed, text_sitemap
 from stoppress.sitemaps.render import render_general, render_index, render_news
 from stoppress.sitemaps.robots import named_in_robots, robots_txt, rules_of
 from tests.docs.pages import table_rows, text_of
-from tests.support.ledger import HOST, MORNING, Ledger, page
+from tests.support.article_events import HOST, MORNING, DecidedTable, page
 
 PAGE = text_of("docs/reference/tags.md")
 HOUR = timedelta(hours=1)
@@ -82,7 +82,7 @@ OTHERS = [
 def rendered() -> dict[str, str]:
     """A site's files with every tag that the code writes, by what the page calls them."""
     now = MORNING + 2 * HOUR
-    ledger = Ledger(SITE)
+    ledger = DecidedTable(SITE)
     for data in (FLOOD, *OTHERS):
         event, _ = read_delivery(
             {"type": "article.published", "timestamp": "2026-11-20T10:00:00Z", "data": data}, SITE, "cms", now
@@ -92,7 +92,7 @@ def rendered() -> dict[str, str]:
     event, _ = read_delivery({"type": "page.published", "data": {"id": "p", "url": page("storm")}}, SITE, "cms", now)
     general, news = list(ledger.general.values()), list(ledger.news.values())
     shard = render_general(general, SITE)
-    plain = Ledger(SITE)
+    plain = DecidedTable(SITE)
     plain.hear(event, now)
     feed = atom_name("news")
     mark = Mark("sitemap-2026-11.xml", MORNING + HOUR, 3, len(shard.body), "", ("sitemap-2026-11.xml.gz",))

@@ -15,7 +15,7 @@ import pytest
 
 from stoppress.primitives import urls
 from tests.support import playing
-from tests.support.beside import SHARED
+from tests.support.adjacent_paths import SHARED
 
 FEEDS = SHARED / "feeds"
 NOW = "2026-11-20T08:00:00Z"

@@ -1,7 +1,7 @@
 """What the newsroom means: the files that follow from what each editor did, in the order in which it was done.
 
 The oracle goes by true time. It does not know how an event is sent, and imports nothing of the product. Where nobody who
-only hears the events could know what was meant, `knowing` says so, and the oracle does not judge those pages.
+only hears the events could know what was meant, `knowable` says so, and the oracle does not judge those pages.
 """
 
 from collections import defaultdict

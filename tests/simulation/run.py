@@ -21,13 +21,13 @@ from stoppress_cli.check import occurrences
 from stoppress_cli.local.gateway import Request
 from stoppress_cli.scenario import signing
 from tests.simulation import explaining, reading, story as stories
-from tests.simulation.knowing import Hearing
+from tests.simulation.knowable import Arrivals
 from tests.simulation.oracle import FEED, Act, Meant, Wanted, edition, histories, meant, wanted
 from tests.simulation.senders import text
 from tests.simulation.story import SOURCES, WITHOUT_IDS, Delivery
 from tests.simulation.wiring import wiring
 from tests.simulation.world import MINUTE, World
-from tests.support.doors import put_site
+from tests.support.moto_aws import put_site
 
 SECRET = "whsec_c3RvcHByZXNz"
 # A few entries fill a file.
@@ -51,6 +51,8 @@ class Broken(AssertionError):
 class Run:
     """One seed."""
 
+    news_max = NEWS_MAX
+
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self.story = stories.tell(random.Random(f"story {seed}"))
@@ -73,7 +75,7 @@ class Run:
             for host in stories.HOSTS:
                 self.world.backend.put_secret(f"{self._wiring.variable('SECRETS_PATH')}/webhooks/{host}/cms", SECRET)
             try:
-                self.world.storm(self._next_at, self._due)
+                self.world.run_with_faults(self._next_at, self._due)
                 self._come_to_rest()
                 self._judge()
                 self._wait_for_what_expires()
@@ -88,8 +90,8 @@ class Run:
         self.world = World(self.seed, self._wiring, stories.START)
         self.world.fetch, self.world.look = self._feed, self._look
         self.world.routed, self.world.overheard = self._routed, self._overhear
-        self._skew = timedelta(seconds=self.world.weather.skew_s)
-        self.hearing = Hearing(self._skew)
+        self._skew = timedelta(seconds=self.world.call_faults.skew_s)
+        self.arrivals = Arrivals(self._skew)
 
     def _told(self, what: str) -> Broken:
         replay = f".venv/bin/pytest tests/simulation --first-seed {self.seed} --seeds 1"
@@ -151,7 +153,7 @@ class Run:
         scheme = "standard" if one.id else WITHOUT_IDS
         request = signing.signed(Request("POST", path, "", headers, body), scheme, SECRET, one.id, begin)
         answer = self.world.request(request)
-        self.hearing.note(one.act, begin, self.world.now, one.id, taken=answer.status == 200)
+        self.arrivals.note(one.act, begin, self.world.now, one.id, taken=answer.status == 200)
         if answer.status == 200:
             return
         # roll_window may have failed to register the site so far.
@@ -182,18 +184,18 @@ class Run:
         """An event of the bus has come to its queue, where it is received; `anew` where it had to be sent there again."""
         key = _key(event["source"], event["detail-type"], event["time"], event["detail"])
         if act := self._on_the_bus.get(key):
-            self.hearing.note(act, self.world.now, self.world.now, anew=anew)
+            self.arrivals.note(act, self.world.now, self.world.now, anew=anew)
 
     def _feed(self, url: str, headers: dict[str, str], asked_at: datetime) -> client.Response:
         """What a feed answers at this instant, after it was asked; in the storm some answers come from a cache that is late."""
         feed = self.story.feeds[url]
         number = sum(at <= self.world.now for at, _ in feed.states) - 1
-        if self.world.stormy and feed.tells_its_age and number > 1 and self.world.chance.random() < 0.1:
+        if self.world.is_failing and feed.tells_its_age and number > 1 and self.world.chance.random() < 0.1:
             number -= 1
         had = headers.get("If-None-Match", "")
         if had == f'"{self._served.get(url)}"':  # who asks so has sent all that was in it
             for act in feed.states[self._served[url]][1]:
-                self.hearing.acknowledge(act)
+                self.arrivals.acknowledge(act)
         etag = f'"{number}"'
         if had == etag:
             return client.Response(304, {"etag": etag}, b"", url)
@@ -201,8 +203,8 @@ class Run:
         is_new = number >= self._served.get(url, 0)
         self._served[url] = max(number, self._served.get(url, 0))
         for act in entries:
-            if is_new or not self.hearing.may_be_received(act):
-                self.hearing.note(act, asked_at, self.world.now, "", taken=not self.world.stormy)
+            if is_new or not self.arrivals.may_be_received(act):
+                self.arrivals.note(act, asked_at, self.world.now, "", taken=not self.world.is_failing)
         changed = format_datetime(at, usegmt=True)
         found = {"etag": etag, "content-type": "application/rss+xml"}
         found |= {"last-modified": changed} if feed.tells_its_age else {}
@@ -213,7 +215,7 @@ class Run:
     def _come_to_rest(self) -> None:
         """All faults are over: what waits is tried again, and an operator does what docs/reference/metrics-and-alarms.md says of an alarm."""
         world = self.world
-        world.stormy = False
+        world.is_failing = False
         for _ in range(3):
             # A changed configuration is applied again after two minutes and a half.
             self._until_nothing_waits(ticks=4)
@@ -269,7 +271,7 @@ class Run:
         objects = self.world.backend.objects()
         host, _, name = key.partition("/")
         if operation == "put_object":
-            faults = reading.faults(host, name, objects[key], news_max=NEWS_MAX, shard_max=50)
+            faults = reading.faults(host, name, objects[key], news_max=self.news_max, shard_max=50)
             if faults:
                 raise Broken(f"{key} was put with: {'; '.join(faults)}")
             self._assert_none_is_early(key, reading.urls(name, objects[key]))
@@ -309,7 +311,7 @@ class Run:
         found = reading.listed(objects, host)
         spellings = {act.url: act.written for act in self.story.acts if act.site == host}
         oracle = explaining.Oracle(
-            host, self._received(), self.story.kept_out[host], self._instants_around(), self.hearing
+            host, self._received(), self.story.kept_out[host], self._instants_around(), self.arrivals
         )
         for url, story in explaining.stories(self.world.backend.clients, host, spellings, self.world.now):
             if told := explaining.difference(found, url, story) or oracle.difference(url, story):
@@ -322,7 +324,7 @@ class Run:
     def _compare(self, host: str, objects: dict[str, bytes]) -> None:
         found = reading.listed(objects, host)
         acts = self._received()
-        wants = [wanted(acts, host, self.story.kept_out[host], at, self.hearing) for at in self._instants_around()]
+        wants = [wanted(acts, host, self.story.kept_out[host], at, self.arrivals) for at in self._instants_around()]
         if found.twice:
             raise Broken(f"{host}: listed twice: {sorted(found.twice)}")
         doubtful = set().union(*(want.doubtful for want in wants))
@@ -365,14 +367,14 @@ class Run:
 
     def _received(self) -> list[Act]:
         """What has reached the stack: of what a feed said some may have been gone before anybody asked."""
-        return [act for act in self.story.acts if self.hearing.may_be_received(act)]
+        return [act for act in self.story.acts if self.arrivals.may_be_received(act)]
 
     def _instants(self) -> list[datetime]:
         """When something is published or expires that is there, or will be."""
         found = set()
         for host in self.story.hosts:
             for history in histories(self._received(), host).values():
-                article = meant(history, self.world.now, self.hearing)
+                article = meant(history, self.world.now, self.arrivals)
                 dates = {date for dated in article.dates for date in dated} if article.is_public else set()
                 found |= dates | ({article.embargo} if article.embargo else set())
         return sorted({at for date in found for at in (date, date + timedelta(hours=48))})
@@ -415,7 +417,7 @@ class Run:
             name
             for host in self.story.hosts
             for name, history in histories(acts, host).items()
-            if not self.hearing.history_is_known(history)
+            if not self.arrivals.history_is_known(history)
         }
         # If nobody can know which act was the last, a mistyped year may hold the article.
         held = {item["sk"] for item in items if item["sk"] > horizon and item["sk"].partition("#")[2] in undecided}

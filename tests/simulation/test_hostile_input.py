@@ -26,9 +26,9 @@ from stoppress.model.site_sources import Feed
 from stoppress.signatures.verify import BadSecret, BadSignature, verify
 from stoppress_cli.scenario import file
 from stoppress_cli.scenario.file import ScenarioError
-from tests.support import doors
-from tests.support.doors import Doors, failed_ones, queue_batch
-from tests.support.ledger import HOST, MORNING, SITE, publish
+from tests.support import moto_aws
+from tests.support.article_events import HOST, MORNING, SITE, publish
+from tests.support.moto_aws import MotoAws, failed_ones, queue_batch
 
 HERE = Path(__file__).parents[1]
 FEEDS = [path.read_bytes() for path in sorted((HERE / "fixtures/feeds").glob("*.xml"))]
@@ -176,8 +176,8 @@ def test_a_message_that_names_no_file_is_a_value_error(text: str) -> None:
 
 
 @pytest.fixture
-def behind() -> Iterator[Doors]:
-    with doors.opened(MORNING) as opened:
+def behind() -> Iterator[MotoAws]:
+    with moto_aws.opened(MORNING) as opened:
         opened.site()
         yield opened
 
@@ -215,6 +215,6 @@ BUS_EVENT = json.dumps(
     )
 )
 def test_a_message_of_the_articles_queue_is_applied_or_in_quarantine_and_never_comes_again(
-    behind: Doors, bodies: list[str]
+    behind: MotoAws, bodies: list[str]
 ) -> None:
     assert failed_ones(behind.call("record_article", queue_batch(bodies, sent_at=MORNING))) == []

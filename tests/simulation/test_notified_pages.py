@@ -19,10 +19,10 @@ from stoppress.notify import fetch, service_account
 from stoppress_cli.local.functions import Function, Result
 from stoppress_cli.local.template import Json
 from tests.simulation import newsroom
+from tests.simulation.call_faults import KINDS, CallFaults, Killed, suffer
 from tests.simulation.faults import Swap, planted
 from tests.simulation.newsroom import fresh_stack
 from tests.simulation.stack import StackOnDoubles
-from tests.simulation.weather import KINDS, Killed, Weather, suffer
 from tests.support.engines import ANSWERS
 from tests.support.web import Page, Web
 
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.matrix
 
 HOSTS = ("www.example.com", "www.example.org")
 EVENT_LOST, EVENT_REPEATED, RUNS_MEET = 0.1, 0.1, 0.03
-WEATHER = Weather(KINDS, of_calls=0.06)
+WEATHER = CallFaults(KINDS, of_calls=0.06)
 ACTS, STORIES = 25, 8
 # A seed is half a second long. From 91 on, these once found a fault.
 SEEDS = (1, 2, 3, 4, 5, 6, 7, 91, 645, 686, 756, 30245481)

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from tests.simulation import story as stories
-from tests.simulation.knowing import Hearing
+from tests.simulation.call_faults import CallFaults
+from tests.simulation.knowable import Arrivals
 from tests.simulation.oracle import FEED, histories
 from tests.simulation.run import Run
-from tests.simulation.weather import Weather
 from tests.support import saved_files
 
 ROOT = Path(__file__).parents[2]
@@ -79,7 +79,7 @@ def test_the_files_of_a_seedbreak_no_rule_of_the_protocol(seed: int, tmp_path: P
 
 def test_no_function_is_fed_what_it_cannot_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """If nothing fails and nobody sends nonsense, each event source of the template brings its function only what that takes."""
-    monkeypatch.setattr(Weather, "of", staticmethod(lambda chance: Weather()))
+    monkeypatch.setattr(CallFaults, "of", staticmethod(lambda chance: CallFaults()))
     run = next(run for seed in range(1, 50) if not (run := Run(seed)).story.poison)
     run.play()
 
@@ -93,12 +93,12 @@ def test_no_function_is_fed_what_it_cannot_read(monkeypatch: pytest.MonkeyPatch)
 def test_nine_of_ten_articles_are_judged() -> None:
     judged = []
     for seed in range(150):
-        story, hearing = stories.tell(random.Random(f"story {seed}")), Hearing(timedelta(seconds=5))
+        story, arrivals = stories.tell(random.Random(f"story {seed}")), Arrivals(timedelta(seconds=5))
         for delivery in story.deliveries:
             if delivery.act:
-                hearing.note(delivery.act, delivery.at, delivery.at, delivery.id)
+                arrivals.note(delivery.act, delivery.at, delivery.at, delivery.id)
         for host in story.hosts:
             of_cms = [acts for acts in histories(story.acts, host).values() if acts[0].source != FEED]
-            judged += [hearing.last_word_is_known(acts) for acts in of_cms]
+            judged += [arrivals.last_word_is_known(acts) for acts in of_cms]
 
     assert sum(judged) > 0.88 * len(judged)

@@ -1,6 +1,6 @@
 """One run: the functions of the template on doubles of AWS, one call at a time, in the order that a seed decides.
 
-Whatever calls AWS hands the baton back before each call. The seed says who is next, when the clock moves, what fails, what
+Whatever calls AWS hands the turn back before each call. The seed says who is next, when the clock moves, what fails, what
 comes twice, late or in another order. Nothing of it depends on how the product does its work.
 """
 
@@ -28,8 +28,8 @@ from stoppress_cli.local.gateway import Answer, Request
 from stoppress_cli.local.process import environment
 from stoppress_cli.local.template import Json
 from tests.simulation.backends import Doubles
-from tests.simulation.baton import Task
-from tests.simulation.weather import WRITES, Killed, Weather, suffer
+from tests.simulation.call_faults import WRITES, CallFaults, Killed, suffer
+from tests.simulation.interleaving import Task
 from tests.simulation.wiring import Apps, Wiring, copied
 
 STEPS_MAX = 40_000  # calls of AWS after which a run that does not come to rest is an error
@@ -37,14 +37,14 @@ MINUTE = timedelta(minutes=1)
 # Of two that are at one thing the slower one does most harm: it may have to wait until all others are done.
 _STARVED_AT_WRITES = 0.25
 _CHANGES_OF_MIND = 0.05
-_STICKY_IN_QUIET = 0.95  # the chance that who has the baton keeps it
+_STICKY_IN_QUIET = 0.95  # the chance that who has the turn keeps it
 _EPOCH, _MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
 # One loader for all runs: making a module of a function takes longer than many a run's calls.
 APPS = Apps()
 
 
 class Door:
-    """A client whose every call may be the last: the baton goes round before it, and then the weather has its say."""
+    """A client whose every call may be the last: the turn goes round before it, and then the weather has its say."""
 
     def __init__(self, world: "World", service: str) -> None:
         self._world, self._service = world, service
@@ -103,10 +103,10 @@ class ShardReader:
 
     def read(self) -> list[Json]:
         chance = self._world.chance
-        if self._world.stormy and self.position and chance.random() < self._world.weather.of_answers / 4:
+        if self._world.is_failing and self.position and chance.random() < self._world.call_faults.of_answers / 4:
             self.position -= min(self.position, chance.randint(1, 3))  # the poller lost its place
         left = len(self.records) - self.position
-        count = left if not self._world.stormy else chance.randint(min(1, left), left)
+        count = left if not self._world.is_failing else chance.randint(min(1, left), left)
         self.position += count
         return self.records[self.position - count : self.position]
 
@@ -121,8 +121,8 @@ class World:
     def __init__(self, seed: int, wiring: Wiring, start: datetime) -> None:
         self._feeds_a_run = 1 if seed % 2 else shares.FEEDS_A_RUN  # in every second seed, each host may have a run
         self.chance = random.Random(seed)
-        self.weather = Weather.of(self.chance)
-        self.stormy = True
+        self.call_faults = CallFaults.of(self.chance)
+        self.is_failing = True
         self.now = start
         self.wiring = wiring
         self.fetch: Callable[[str, dict[str, str], datetime], client.Response] = _nowhere
@@ -185,10 +185,12 @@ class World:
             secrets._cache, sites._cache = own
 
     def start(self, name: str, work: Callable[[], object]) -> None:
-        """Begin something that hands the baton on at each call of AWS."""
+        """Begin something that hands the turn on at each call of AWS."""
         self._tasks.append(Task(name, work, self.chance.random()))
 
-    def storm(self, until: Callable[[], datetime | None], due: Callable[[], Callable[[], None] | None]) -> None:
+    def run_with_faults(
+        self, until: Callable[[], datetime | None], due: Callable[[], Callable[[], None] | None]
+    ) -> None:
         """Run until nothing is left to do: `due` gives what of the story is due, `until` the instant of what comes next."""
         while True:
             if (step := due()) and (not self._tasks or self.chance.random() < 0.5):
@@ -272,7 +274,7 @@ class World:
 
     def _next_task(self) -> Task:
         """Any task; or, in seeds that starve some, the one that is to go before the others, which changes at times."""
-        if not self._starving or not self.stormy:
+        if not self._starving or not self.is_failing:
             return self.chance.choice(self._tasks)
         first = max(self._tasks, key=lambda task: task.urgency)
         if self.chance.random() < _CHANGES_OF_MIND:
@@ -334,7 +336,7 @@ class World:
     def _route(self) -> None:
         number = self.chance.randrange(len(self._arrived))
         bus_name, event = self._arrived.pop(number)
-        if self.stormy and self.chance.random() < 0.05:
+        if self.is_failing and self.chance.random() < 0.05:
             self._arrived.append((bus_name, event))
         self.routed(event)
         self.sources._route(bus_name, event, self.now)
@@ -366,17 +368,17 @@ class World:
             self._leave(sandbox)
         else:
             self._warm.setdefault(function.logical, []).append(sandbox)
-        if self.stormy and self.chance.random() < self.weather.of_answers:
+        if self.is_failing and self.chance.random() < self.call_faults.of_answers:
             return Result(error={"errorType": "Sandbox.Timedout", "errorMessage": "the answer was not received"})
         return result
 
     def _sandbox(self, function: Function) -> Sandbox:
         warm = self._warm.setdefault(function.logical, [])
-        if warm and self.stormy and self.chance.random() < self.weather.of_cold_starts:
+        if warm and self.is_failing and self.chance.random() < self.call_faults.of_cold_starts:
             self._leave(warm.pop(self.chance.randrange(len(warm))))
         if warm:
             return warm.pop(self.chance.randrange(len(warm)))
-        skew = timedelta(seconds=self.chance.uniform(-self.weather.skew_s, self.weather.skew_s))
+        skew = timedelta(seconds=self.chance.uniform(-self.call_faults.skew_s, self.call_faults.skew_s))
         made = Sandbox(function, APPS.take(function), skew)
         vars(made.app).get("_begun", set()).clear()  # a new execution environment has not looked at its deployment
         self._taken.append(made)
@@ -387,14 +389,14 @@ class World:
         APPS.give_back(sandbox.function, sandbox.app)
 
     def pause(self, what: str) -> None:
-        """Hand the baton back; with it come this function's own memory and clock."""
+        """Hand the turn back; with it come this function's own memory and clock."""
         task = self._running
         assert task, f"{what} outside of any task"
         self._count_step()
-        starved = self._starving and self.stormy and what in WRITES and self.chance.random() < _STARVED_AT_WRITES
+        starved = self._starving and self.is_failing and what in WRITES and self.chance.random() < _STARVED_AT_WRITES
         if starved:
             task.urgency = -self.chance.random()
-        if starved or self.chance.random() >= (self._sticky if self.stormy else _STICKY_IN_QUIET):
+        if starved or self.chance.random() >= (self._sticky if self.is_failing else _STICKY_IN_QUIET):
             task.pause()
         one = self._invocations.get(task)
         if one is None:
@@ -412,7 +414,7 @@ class World:
         task = self._running
         assert task
         one = self._invocations.get(task)
-        fault = self.weather.fault(self.chance, operation) if self.stormy and one else None
+        fault = self.call_faults.fault(self.chance, operation) if self.is_failing and one else None
         self._set_clock(timedelta())
         try:
             if fault is None:
@@ -441,7 +443,7 @@ class World:
     def _fetched(self, url: str, headers: dict[str, str]) -> client.Response:
         asked_at = self.now
         self.pause("fetch")
-        if self.stormy and self.chance.random() < self.weather.of_calls:
+        if self.is_failing and self.chance.random() < self.call_faults.of_calls:
             raise errors.TooSlow(f"{url} did not answer in time")
         return self.fetch(url, headers, asked_at)
 
@@ -469,10 +471,10 @@ class World:
         return self.backend.visible(source)
 
     def receive(self, source: Any, count: int) -> list[Any]:
-        return self.backend.receive(source, self.chance.randint(1, count) if self.stormy else count)
+        return self.backend.receive(source, self.chance.randint(1, count) if self.is_failing else count)
 
     def delete(self, source: Any, messages: list[Any]) -> None:
-        if self.stormy and self.chance.random() < self.weather.of_answers:
+        if self.is_failing and self.chance.random() < self.call_faults.of_answers:
             messages = [message for message in messages if self.chance.random() < 0.5]
         self.backend.delete(source, messages)
 
@@ -484,7 +486,7 @@ class World:
 
 
 class _AtOnce:
-    """An executor that does at once what it is given, in the thread that has the baton."""
+    """An executor that does at once what it is given, in the thread that has the turn."""
 
     def __init__(self, *_: Any, **__: Any) -> None: ...
 

@@ -10,8 +10,8 @@ from stoppress.model.entries import GeneralEntry, Mark, NewsEntry
 from stoppress.model.places import Place
 from stoppress.primitives.urls import key_of
 from stoppress.rewrite.sitemaps import rewrite
-from tests.support.doors import Doors
-from tests.support.ledger import HOST, MORNING, page
+from tests.support.article_events import HOST, MORNING, page
+from tests.support.moto_aws import MotoAws
 
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 NOON = MORNING + 4 * HOUR
@@ -50,12 +50,12 @@ def mark(file: str = SHARD) -> Mark | None:
     return read_mark(item) if item else None
 
 
-def announced(behind: Doors) -> list[tuple[str, int]]:
+def announced(behind: MotoAws) -> list[tuple[str, int]]:
     """The files that the bus was told of, and their URLs."""
     return [(event["detail"]["file"], event["detail"]["urls"]) for event in behind.announced]
 
 
-def stream(behind: Doors) -> dict[str, Any]:
+def stream(behind: MotoAws) -> dict[str, Any]:
     """What the stream has brought since the last call, filtered as the template says."""
     records = [one for one in behind.stream.read() if one["dynamodb"]["Keys"]["pk"]["S"].startswith("file#")]
     return {"Records": records}

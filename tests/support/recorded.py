@@ -12,7 +12,7 @@ from stoppress.cms.verdicts import Verdict
 from stoppress.model.site import Site
 from stoppress.primitives.instants import parse
 from stoppress_cli.inputs.delivery import Recorded, recorded_in
-from tests.support.beside import SHARED
+from tests.support.adjacent_paths import SHARED
 
 OWN = Path(__file__).parents[2] / "tests/fixtures/deliveries"
 OF_OTHERS = SHARED / "deliveries"

@@ -13,7 +13,7 @@ from lxml import etree
 from stoppress_cli.check import checker
 from stoppress_cli.check.findings import Findings
 from stoppress_cli.inputs.folder import collect
-from tests.support.beside import SHARED
+from tests.support.adjacent_paths import SHARED
 
 SITEMAP = "{http://www.sitemaps.org/schemas/sitemap/0.9}"
 ATOM = "{http://www.w3.org/2005/Atom}"

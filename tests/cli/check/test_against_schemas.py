@@ -12,7 +12,7 @@ from stoppress_cli.check import checker
 from stoppress_cli.check.findings import Findings
 from stoppress_cli.check.input import Source
 from tests.cli.check.test_planted import AT
-from tests.support.beside import needs_shared
+from tests.support.adjacent_paths import needs_shared
 from tests.support.check_good_site import BASE, INDEX, MEDIA, NEWS, SHARD, good
 from tests.support.saved_files import schema
 

@@ -19,6 +19,7 @@ from stoppress_cli.check.rulebook import RULES
 from stoppress_cli.check.values import check_plain_text, is_spaced
 from stoppress_cli.inputs.folder import collect
 from tests.cli.check.test_planted import AT, save
+from tests.support.article_events import SITE
 from tests.support.check_good_site import (
     ARTICLE,
     BASE,
@@ -41,7 +42,6 @@ from tests.support.check_good_site import (
     urlset,
 )
 from tests.support.check_planted import MANY
-from tests.support.ledger import SITE
 
 pytestmark = pytest.mark.matrix
 

@@ -12,9 +12,9 @@ from stoppress.aws import refusals, table
 from stoppress.aws.queues import BATCH_BYTES_MAX
 from stoppress.aws.refusals import BYTES_MAX, SLOTS, Count, Refusal, Report, read_report
 from stoppress.primitives.instants import epoch_seconds
-from tests.support import doors
-from tests.support.doors import Doors, counted, once_before
-from tests.support.ledger import HOST, MORNING, page
+from tests.support import moto_aws
+from tests.support.article_events import HOST, MORNING, page
+from tests.support.moto_aws import MotoAws, counted, once_before
 
 pytestmark = pytest.mark.moto
 
@@ -23,8 +23,8 @@ EMPTY = Refusal(at=MORNING, source="cms", outcome="refused", reason="title: is e
 
 
 @pytest.fixture(autouse=True)
-def behind(monkeypatch: pytest.MonkeyPatch) -> Iterator[Doors]:
-    with doors.opened(MORNING) as opened:
+def behind(monkeypatch: pytest.MonkeyPatch) -> Iterator[MotoAws]:
+    with moto_aws.opened(MORNING) as opened:
         monkeypatch.setattr(table, "back_off", lambda attempt: None)  # nobody waits in a test
         yield opened
 
@@ -37,7 +37,7 @@ def report(*of: Refusal, **fields: Any) -> Report:
     return replace(Report(site=HOST, source="cms", at=MORNING, refusals=of), **fields)
 
 
-def test_a_refusal_is_read_back_as_it_was_kept_and_goes_after_90_days(behind: Doors) -> None:
+def test_a_refusal_is_read_back_as_it_was_kept_and_goes_after_90_days(behind: MotoAws) -> None:
     refusals.keep([report(EMPTY)])
 
     assert kept() == [EMPTY]
@@ -51,7 +51,7 @@ def test_refusals_come_newest_first_over_days_and_sources() -> None:
     assert kept() == [later, EMPTY]
 
 
-def test_a_day_keeps_the_newest_of_a_source_and_counts_all(behind: Doors) -> None:
+def test_a_day_keeps_the_newest_of_a_source_and_counts_all(behind: MotoAws) -> None:
     of_day = [replace(EMPTY, id=str(number), at=MORNING + timedelta(seconds=number)) for number in range(3 * SLOTS)]
     for each in of_day[:SLOTS]:
         refusals.keep([report(each, at=each.at)])
@@ -126,7 +126,7 @@ def test_only_as_many_days_as_needed_are_read() -> None:
     assert len(calls) > 1
 
 
-def test_what_is_past_its_time_to_live_is_not_read(behind: Doors) -> None:
+def test_what_is_past_its_time_to_live_is_not_read(behind: MotoAws) -> None:
     refusals.keep([report(EMPTY)])
     behind.clock.shift(timedelta(days=90))
 

@@ -10,8 +10,8 @@ import pytest
 from stoppress.aws import due, site_versions, sites, table
 from stoppress.aws.clients import client
 from stoppress.model.site import BadConfiguration
-from tests.support.doors import PUBLISHING, Doors, counted, opened, put_site
-from tests.support.ledger import HOST
+from tests.support.article_events import HOST
+from tests.support.moto_aws import PUBLISHING, MotoAws, counted, opened, put_site
 from tests.support.partitions import NOON
 
 OTHER = "blog.example.com"
@@ -19,7 +19,7 @@ FEED = "https://www.example.com/rss.xml"
 
 
 @pytest.fixture(autouse=True)
-def behind() -> Iterator[Doors]:
+def behind() -> Iterator[MotoAws]:
     with opened(NOON) as doors:
         yield doors
 
@@ -122,7 +122,7 @@ def test_a_version_of_another_host_is_not_in_force() -> None:
         sites.load(HOST)
 
 
-def test_a_document_that_is_too_large_or_wrong_is_not_written(behind: Doors) -> None:
+def test_a_document_that_is_too_large_or_wrong_is_not_written(behind: MotoAws) -> None:
     feeds = [f"https://www.example.com/{'x' * 500}/{number}.xml" for number in range(220)]
     for settings in ({"feeds": feeds}, {"langauge": "en"}):
         with pytest.raises(BadConfiguration):
@@ -132,7 +132,7 @@ def test_a_document_that_is_too_large_or_wrong_is_not_written(behind: Doors) -> 
 
 
 @pytest.mark.parametrize(("seconds", "is_new"), [(59, False), (61, True)])
-def test_a_configuration_is_kept_for_a_minute(behind: Doors, seconds: int, *, is_new: bool) -> None:
+def test_a_configuration_is_kept_for_a_minute(behind: MotoAws, seconds: int, *, is_new: bool) -> None:
     put(publication="Old")
     sites.load(HOST)
     put(expected=1, publication="New")
@@ -163,7 +163,7 @@ def test_a_table_restored_to_an_earlier_instant_gives_its_own_version_of_a_numbe
     assert sites.load(HOST, age_max=timedelta()).publication == "Another two"
 
 
-def test_a_known_site_is_used_while_the_table_does_not_answer(behind: Doors) -> None:
+def test_a_known_site_is_used_while_the_table_does_not_answer(behind: MotoAws) -> None:
     put()
     sites.load(HOST)
     behind.clock.shift(timedelta(hours=1))
@@ -184,7 +184,7 @@ def test_any_number_of_made_up_hosts_takes_little_memory(monkeypatch: pytest.Mon
 
 
 def test_more_sites_than_one_call_reads_or_the_cache_keeps_are_all_listed(
-    behind: Doors, monkeypatch: pytest.MonkeyPatch
+    behind: MotoAws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sites, "CACHED_MAX", 10)
     for number in range(130):

@@ -22,16 +22,16 @@ from stoppress.aws.table import Conflict, Delete, Put, Throttled
 from stoppress.model.article import EntryKey
 from stoppress.model.entries import NewsEntry
 from stoppress.model.places import Place
-from tests.support import doors
-from tests.support.doors import Doors, failing
-from tests.support.ledger import HOST, MORNING, page
+from tests.support import moto_aws
+from tests.support.article_events import HOST, MORNING, page
+from tests.support.moto_aws import MotoAws, failing
 
 pytestmark = pytest.mark.moto
 
 
 @pytest.fixture(autouse=True)
-def behind() -> Iterator[Doors]:
-    with doors.opened(MORNING) as opened:
+def behind() -> Iterator[MotoAws]:
+    with moto_aws.opened(MORNING) as opened:
         yield opened
 
 

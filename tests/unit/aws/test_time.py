@@ -27,9 +27,9 @@ from stoppress.roll.window import RESEND_AFTER
 from stoppress_cli.local import template
 from stoppress_cli.local.functions import Context
 from stoppress_cli.scenario import signing
-from tests.support import doors
-from tests.support.doors import Doors, failed_ones, queue_batch
-from tests.support.ledger import HOST, MORNING, page, publish
+from tests.support import moto_aws
+from tests.support.article_events import HOST, MORNING, page, publish
+from tests.support.moto_aws import MotoAws, failed_ones, queue_batch
 from tests.support.partitions import NEWS, SHARD, put_page, stream
 
 pytestmark = pytest.mark.moto
@@ -66,7 +66,7 @@ class Running(Context):
 class Clock:
     """Seconds since an invocation began. Only hanging services, and waits before another attempt, make them pass."""
 
-    def __init__(self, behind: Doors) -> None:
+    def __init__(self, behind: MotoAws) -> None:
         self.behind = behind
         self.seconds = 0.0
 
@@ -116,8 +116,8 @@ class Clock:
 
 
 @pytest.fixture
-def behind(monkeypatch: pytest.MonkeyPatch) -> Iterator[Doors]:
-    with doors.opened(NOON) as opened:
+def behind(monkeypatch: pytest.MonkeyPatch) -> Iterator[MotoAws]:
+    with moto_aws.opened(NOON) as opened:
         opened.site(feeds=[FEED])
         opened.secret(f"webhooks/{HOST}/cms", SECRET)
         monkeypatch.setattr(web, "fetch", lambda url, headers: web.Response(200, {}, RSS, url))
@@ -125,7 +125,7 @@ def behind(monkeypatch: pytest.MonkeyPatch) -> Iterator[Doors]:
 
 
 @pytest.fixture
-def clock(behind: Doors, monkeypatch: pytest.MonkeyPatch) -> Clock:
+def clock(behind: MotoAws, monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock(behind)
     monkeypatch.setattr(botocore.endpoint, "time", made)
     monkeypatch.setattr(table, "back_off", lambda conflicts: None)
@@ -223,7 +223,7 @@ def test_a_socket_that_never_answers_is_left_at_the_time_out(monkeypatch: pytest
 # ── webhooks and pushes ──
 
 
-def test_a_webhook_is_taken_with_the_cached_configuration_while_the_table_hangs(behind: Doors, clock: Clock) -> None:
+def test_a_webhook_is_taken_with_the_cached_configuration_while_the_table_hangs(behind: MotoAws, clock: Clock) -> None:
     behind.clock.shift(timedelta(minutes=2))  # the cached configuration is too old
     behind.clock.move_to(NOON + timedelta(minutes=2))
     with clock.hanging("dynamodb"):
@@ -237,7 +237,7 @@ def test_a_webhook_is_taken_with_the_cached_configuration_while_the_table_hangs(
     [(["secretsmanager"], True), (["sqs"], False), (["dynamodb", "secretsmanager", "sqs"], True)],
 )
 def test_a_webhook_is_answered_503_while_a_service_hangs_and_taken_afterwards(
-    behind: Doors, clock: Clock, hanging: list[str], connects: bool
+    behind: MotoAws, clock: Clock, hanging: list[str], connects: bool
 ) -> None:
     behind.clock.move_to(NOON + timedelta(minutes=2))
     with clock.hanging(*hanging, connects=connects):
@@ -248,7 +248,7 @@ def test_a_webhook_is_answered_503_while_a_service_hangs_and_taken_afterwards(
 
 
 @pytest.mark.parametrize("hanging", [["dynamodb"], ["dynamodb", "secretsmanager"]], ids="-".join)
-def test_a_hub_is_answered_503_while_a_service_hangs(behind: Doors, clock: Clock, hanging: list[str]) -> None:
+def test_a_hub_is_answered_503_while_a_service_hangs(behind: MotoAws, clock: Clock, hanging: list[str]) -> None:
     behind.secret("websub", "a-master-of-many-letters")
     requests: list[dict[str, str]] = []
     hub = b'<rss xmlns:a="http://www.w3.org/2005/Atom"><channel><a:link rel="hub" href="https://hub.net/"/></channel></rss>'
@@ -281,7 +281,7 @@ def test_a_hub_is_answered_503_while_a_service_hangs(behind: Doors, clock: Clock
 
 @pytest.mark.parametrize(("hanging", "connects"), [(["dynamodb"], False), (["dynamodb", "sqs"], True)])
 def test_a_batch_comes_again_when_the_table_hangs(
-    behind: Doors, clock: Clock, hanging: list[str], connects: bool
+    behind: MotoAws, clock: Clock, hanging: list[str], connects: bool
 ) -> None:
     with clock.hanging(*hanging, connects=connects):
         answer = clock.call("record_article", events(100))
@@ -290,7 +290,7 @@ def test_a_batch_comes_again_when_the_table_hangs(
     assert listed() == listed(NEWS) == 100
 
 
-def test_what_a_slow_table_leaves_no_time_for_comes_again_and_takes_no_place(behind: Doors, clock: Clock) -> None:
+def test_what_a_slow_table_leaves_no_time_for_comes_again_and_takes_no_place(behind: MotoAws, clock: Clock) -> None:
     with clock.slow(table, "transact", 1):
         again = failed_ones(clock.call("record_article", events(100)))
     assert 0 < len(again) < 100
@@ -301,7 +301,7 @@ def test_what_a_slow_table_leaves_no_time_for_comes_again_and_takes_no_place(beh
     assert listed() == listed(NEWS) == 100
 
 
-def test_a_throttled_event_comes_again_and_takes_no_place(behind: Doors, clock: Clock) -> None:
+def test_a_throttled_event_comes_again_and_takes_no_place(behind: MotoAws, clock: Clock) -> None:
     cancelled: Any = {
         "Error": {"Code": "TransactionCanceledException"},
         "CancellationReasons": [{"Code": "ThrottlingError"}],
@@ -330,7 +330,7 @@ def test_a_throttled_event_comes_again_and_takes_no_place(behind: Doors, clock: 
     ("hanging", "connects"), [(["s3"], False), (["dynamodb"], True), (["events"], True), (["s3", "events"], True)]
 )
 def test_a_changed_file_goes_to_the_queue_when_a_service_hangs(
-    behind: Doors, clock: Clock, hanging: list[str], connects: bool
+    behind: MotoAws, clock: Clock, hanging: list[str], connects: bool
 ) -> None:
     put_page()
     changed = stream(behind)
@@ -346,7 +346,7 @@ def test_a_changed_file_goes_to_the_queue_when_a_service_hangs(
 
 @pytest.mark.parametrize("hanging", [["s3", "sqs"], ["s3", "dynamodb", "sqs", "events"]])
 def test_the_stream_brings_a_change_again_when_the_queue_hangs_too(
-    behind: Doors, clock: Clock, hanging: list[str]
+    behind: MotoAws, clock: Clock, hanging: list[str]
 ) -> None:
     behind.clock.move_to(NOON + timedelta(minutes=2))
     for number in range(20):
@@ -360,7 +360,7 @@ def test_the_stream_brings_a_change_again_when_the_queue_hangs_too(
 
 
 @pytest.mark.parametrize("from_queue", [True, False])
-def test_files_for_which_there_is_no_time_are_handed_back(behind: Doors, clock: Clock, from_queue: bool) -> None:
+def test_files_for_which_there_is_no_time_are_handed_back(behind: MotoAws, clock: Clock, from_queue: bool) -> None:
     """200 shards of half a second each, or ten large files."""
     files = [f"sitemap-1{number:03}.xml" for number in range(10 if from_queue else 200)]
     for file in files:
@@ -385,7 +385,7 @@ def test_files_for_which_there_is_no_time_are_handed_back(behind: Doors, clock: 
 
 @pytest.mark.parametrize("hanging", ["dynamodb", "sqs"])
 def test_a_minutes_work_is_done_by_a_later_minute_when_a_service_hangs(
-    behind: Doors, clock: Clock, hanging: str
+    behind: MotoAws, clock: Clock, hanging: str
 ) -> None:
     for number in range(20):
         behind.site(f"{number}.example.com")
@@ -403,7 +403,7 @@ def test_a_minutes_work_is_done_by_a_later_minute_when_a_service_hangs(
 
 @pytest.mark.parametrize("hanging", [["dynamodb"], ["sqs"]], ids="-".join)
 def test_a_feed_is_polled_by_a_later_minute_when_a_service_hangs(
-    behind: Doors, clock: Clock, hanging: list[str]
+    behind: MotoAws, clock: Clock, hanging: list[str]
 ) -> None:
     with clock.hanging(*hanging), suppress(BotoCoreError):
         clock.call("poll_feeds", {})
@@ -413,7 +413,7 @@ def test_a_feed_is_polled_by_a_later_minute_when_a_service_hangs(
     assert [from_message(body).title for body in behind.taken("articles")] == ["A"]
 
 
-def test_feeds_that_cannot_be_leased_in_time_stay_due(behind: Doors, clock: Clock) -> None:
+def test_feeds_that_cannot_be_leased_in_time_stay_due(behind: MotoAws, clock: Clock) -> None:
     behind.site(feeds=[page(f"{number}.xml") for number in range(50)])
     leasing = table.put
 

@@ -10,7 +10,7 @@ import pytest
 from stoppress.cms.contract import BadArticle, UnknownType, read_bus_event, read_delivery
 from stoppress.model.alternates import Alternate
 from stoppress.model.event import ArticleEvent, from_message, to_message
-from tests.support.ledger import HOST, MORNING, SITE, page
+from tests.support.article_events import HOST, MORNING, SITE, page
 
 ARTICLE = {"id": "1042", "url": page("flood"), "title": "Flood closes the harbour"}
 

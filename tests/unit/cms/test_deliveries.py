@@ -5,7 +5,7 @@ import json
 import pytest
 
 from stoppress.model.adapters import names
-from tests.support.beside import needs_shared
+from tests.support.adjacent_paths import needs_shared
 from tests.support.recorded import OF_OTHERS, OWN, Case, cases, differences, now_of, verdicts
 
 OURS = cases(OWN)

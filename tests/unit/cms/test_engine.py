@@ -17,7 +17,7 @@ from stoppress.model.event import order_of
 from stoppress.model.http_request import Request
 from stoppress.model.order import Order
 from stoppress.model.site import Site
-from tests.support.gazette import GAZETTE, mapping, story
+from tests.support.own_mapping import GAZETTE, mapping, story
 from tests.support.recorded import OWN, Case, cases, now_of, verdicts
 
 NOW = datetime(2026, 11, 20, 9, tzinfo=UTC)

@@ -14,9 +14,9 @@ from stoppress.record.article import MessageOutcome, record
 from stoppress.record.message import Message
 from stoppress_cli.local.gateway import Request
 from stoppress_cli.scenario import signing
-from tests.support import doors
-from tests.support.doors import Doors, failing, put_site
-from tests.support.ledger import HOST, MORNING, page
+from tests.support import moto_aws
+from tests.support.article_events import HOST, MORNING, page
+from tests.support.moto_aws import MotoAws, failing, put_site
 
 pytestmark = pytest.mark.moto
 
@@ -33,13 +33,13 @@ KONTENT: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def opened() -> Iterator[Doors]:
-    with doors.opened(NOW) as behind:
+def opened() -> Iterator[MotoAws]:
+    with moto_aws.opened(NOW) as behind:
         yield behind
 
 
 @pytest.fixture
-def behind(opened: Doors, monkeypatch: pytest.MonkeyPatch) -> Doors:
+def behind(opened: MotoAws, monkeypatch: pytest.MonkeyPatch) -> MotoAws:
     monkeypatch.setattr(table, "back_off", lambda attempt: None)
     opened.site(
         sources={
@@ -59,7 +59,7 @@ def behind(opened: Doors, monkeypatch: pytest.MonkeyPatch) -> Doors:
 
 
 def post(
-    behind: Doors, source: str, scheme: str, body: Any, headers: dict[str, str] | None = None, query: str = ""
+    behind: MotoAws, source: str, scheme: str, body: Any, headers: dict[str, str] | None = None, query: str = ""
 ) -> tuple[int, Any]:
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
     path = f"/webhooks/{HOST}/{source}"
@@ -77,7 +77,7 @@ def event_of(request: Request, source: str) -> dict[str, Any]:
 
 
 def ghost(
-    behind: Doors, current: dict[str, Any], previous: dict[str, Any] | None = None, query: str = ""
+    behind: MotoAws, current: dict[str, Any], previous: dict[str, Any] | None = None, query: str = ""
 ) -> tuple[int, Any]:
     return post(
         behind,
@@ -88,14 +88,14 @@ def ghost(
     )
 
 
-def recorded(behind: Doors) -> list[MessageOutcome]:
+def recorded(behind: MotoAws) -> list[MessageOutcome]:
     """What recording makes of all that is queued."""
     messages = [Message(f"m{number}", body, NOW) for number, body in enumerate(behind.taken("articles"))]
     outcomes = record(messages, NOW)
     return [outcomes[message.id] for message in messages]
 
 
-def test_an_article_of_a_cms_is_queued_as_one_of_our_own_contract(behind: Doors) -> None:
+def test_an_article_of_a_cms_is_queued_as_one_of_our_own_contract(behind: MotoAws) -> None:
     assert ghost(behind, CURRENT) == (
         200, {"status": "queued", "site": HOST, "source": "ghost", "id": "65f0", "action": "publish"},
     )  # fmt: skip
@@ -104,12 +104,12 @@ def test_an_article_of_a_cms_is_queued_as_one_of_our_own_contract(behind: Doors)
     assert behind.metrics["WebhooksQueued"] == 1
 
 
-def test_the_query_of_the_url_is_read_where_the_body_does_not_say(behind: Doors) -> None:
+def test_the_query_of_the_url_is_read_where_the_body_does_not_say(behind: MotoAws) -> None:
     _, reply = ghost(behind, CURRENT | {"status": None}, {}, query="event=post.unpublished")
     assert reply["action"] == "unpublish"
 
 
-def test_an_incomplete_one_is_answered_200_and_kept_in_quarantine_with_what_was_missing(behind: Doors) -> None:
+def test_an_incomplete_one_is_answered_200_and_kept_in_quarantine_with_what_was_missing(behind: MotoAws) -> None:
     status, reply = ghost(behind, CURRENT | {"title": None, "published_at": "soon"})
     assert (status, reply["status"], reply["missing"]) == (200, "incomplete", ["title", "published_at"])
     assert (
@@ -126,7 +126,7 @@ def test_an_incomplete_one_is_answered_200_and_kept_in_quarantine_with_what_was_
     assert "ferry" in json.loads(json.loads(kept["event"])["item"])["post"]["current"]["slug"]
 
 
-def test_an_article_of_another_host_of_the_stack_is_queued_for_that_site(behind: Doors) -> None:
+def test_an_article_of_another_host_of_the_stack_is_queued_for_that_site(behind: MotoAws) -> None:
     source = {"adapter": "ghost", "secret": "shared/cms"}
     behind.secret("webhooks/shared/cms", SECRET)
     behind.site(sources={"ghost": source})
@@ -139,7 +139,7 @@ def test_an_article_of_another_host_of_the_stack_is_queued_for_that_site(behind:
     assert reply["status"] == "incomplete"
 
 
-def test_another_sites_configuration_that_cannot_be_read_is_our_fault_and_comes_again(behind: Doors) -> None:
+def test_another_sites_configuration_that_cannot_be_read_is_our_fault_and_comes_again(behind: MotoAws) -> None:
     ghost(behind, CURRENT)  # so that the own site is known
     behind.taken("articles")
     with failing("dynamodb", "GetItem"):
@@ -175,14 +175,14 @@ def outcome_of(*bodies: str) -> list[MessageOutcome]:
     return list(outcomes.values())
 
 
-def test_a_bus_event_of_an_adapter_is_read_by_its_mapping(behind: Doors) -> None:
+def test_a_bus_event_of_an_adapter_is_read_by_its_mapping(behind: MotoAws) -> None:
     article = {"id": "e1", "url": page("tide"), "title": "Tide", "published_at": "2026-11-20T08:00:00Z"}
     [listed, delivered] = outcome_of(bus("bus", article), bus("arc", {"body": OPERATION}, "article.delivery"))
     assert (listed.outcome, listed.about["url"]) == ("listed", page("tide"))
     assert (delivered.outcome, delivered.about["article"]) == ("listed", "arc#A")
 
 
-def test_a_bus_event_that_changes_no_page_is_ignored_and_one_that_lacks_something_is_kept(behind: Doors) -> None:
+def test_a_bus_event_that_changes_no_page_is_ignored_and_one_that_lacks_something_is_kept(behind: MotoAws) -> None:
     [ignored, incomplete] = outcome_of(
         bus("arc", {"body": OPERATION | {"published": False}}),
         bus("arc", {"body": OPERATION | {"body": ANS | {"headlines": {}}}}),
@@ -195,7 +195,7 @@ def test_a_bus_event_that_changes_no_page_is_ignored_and_one_that_lacks_somethin
     assert (incomplete.outcome, incomplete.reason) == ("quarantined", "incomplete: title: is missing")
 
 
-def test_of_several_articles_in_one_bus_event_each_is_recorded_and_the_worst_is_told(behind: Doors) -> None:
+def test_of_several_articles_in_one_bus_event_each_is_recorded_and_the_worst_is_told(behind: MotoAws) -> None:
     behind.site(sources={"kontent": {"adapter": "kontent", "settings": {"url_template": "/u/{codename}"}}})
     other = {**KONTENT, "data": {"system": {**KONTENT["data"]["system"], "id": "k2", "codename": "ebb"}}}
     nameless = {**KONTENT, "data": {"system": {**KONTENT["data"]["system"], "id": "k3", "name": ""}}}
@@ -216,7 +216,7 @@ def test_of_several_articles_in_one_bus_event_each_is_recorded_and_the_worst_is_
     assert again.outcome == "failed"
 
 
-def test_another_sites_broken_configuration_costs_only_that_sites_article(behind: Doors) -> None:
+def test_another_sites_broken_configuration_costs_only_that_sites_article(behind: MotoAws) -> None:
     broken = "broken.example.com"
     version = put_site({"host": broken})
     settings = {"site_urls": {"daily": page(""), "weekly": f"https://{broken}"}}
@@ -248,7 +248,7 @@ def test_of_the_parts_of_a_message_the_worst_is_told(parts: list[str], worst: st
     assert {name: outcome.outcome for name, outcome in recording.worst_outcomes(outcomes).items()} == {"m0": worst}
 
 
-def test_an_event_that_only_looks_incomplete_is_no_article_either(behind: Doors) -> None:
+def test_an_event_that_only_looks_incomplete_is_no_article_either(behind: MotoAws) -> None:
     [outcome] = outcome_of(json.dumps({"site": HOST, "incomplete": ["url"]}))
     assert (outcome.outcome, outcome.reason) == ("quarantined", "incomplete: no reason was given")
     assert isinstance(outcome.event, ArticleEvent | None)

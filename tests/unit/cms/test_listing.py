@@ -15,8 +15,8 @@ from stoppress.http import client
 from stoppress.model.adapters import names
 from stoppress.model.event import ArticleEvent, Listed, ListingError, Problem, digest_of
 from stoppress.model.http_request import Request
+from tests.support.adjacent_paths import needs_shared
 from tests.support.apis import APIS, KEY, Api, Contentful, Ghost, Sanity, Storyblok, Strapi, Strapi4, WordPress
-from tests.support.beside import needs_shared
 from tests.support.listings import DAY, events, pages, query, slugs, stories
 from tests.support.recorded import OF_OTHERS, cases, now_of
 

@@ -14,8 +14,8 @@ from stoppress.model.event import ArticleEvent
 from stoppress.model.http_request import Request
 from stoppress.model.site import read_site
 from stoppress.receive.queueing import take_delivery
-from tests.support.beside import SHARED
-from tests.support.gazette import GAZETTE, mapping, story
+from tests.support.adjacent_paths import SHARED
+from tests.support.own_mapping import GAZETTE, mapping, story
 
 NOW = datetime(2026, 11, 20, 9, tzinfo=UTC)
 ROOT = Path(__file__).parents[3]

@@ -13,7 +13,7 @@ from stoppress.model.site import Site
 from stoppress.receive.queueing import take_delivery
 from stoppress_cli.local.gateway import Request
 from stoppress_cli.scenario import signing
-from tests.support.ledger import HOST, Ledger
+from tests.support.article_events import HOST, DecidedTable
 from tests.support.playing import Played, play, written
 from tests.support.stories import PACE, REPUBLISHED, SENDERS, STEPS, Told, story
 
@@ -43,7 +43,7 @@ def events(sender: str, deliveries: Sequence[Told], now: datetime = END) -> list
 
 def left_by(sender: str, received: Sequence[ArticleEvent]) -> Any:
     """Everything that a file would show, after events were received in this order."""
-    ledger = Ledger(site_of(sender))
+    ledger = DecidedTable(site_of(sender))
     for event in received:
         ledger.hear(event, END)
     pages = {url: entry for (_, url), entry in ledger.general.items()}

@@ -8,7 +8,7 @@ import pytest
 
 from stoppress.cms.warnings import warnings_of
 from stoppress.model.site import Rule, Site
-from tests.support.ledger import HOST, MORNING, publish, remove
+from tests.support.article_events import HOST, MORNING, publish, remove
 
 SITE = Site(host=HOST, publication="Example News")
 NO_NEWS = "it will not be in the news sitemap: "

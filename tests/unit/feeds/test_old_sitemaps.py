@@ -15,7 +15,7 @@ from stoppress.http import client, errors
 from stoppress.model.event import ArticleEvent
 from stoppress.model.site import BadConfiguration, Site, read_site
 from stoppress.poll import fetch as fetching
-from tests.support.ledger import HOST, MORNING, Ledger, page, publish, remove
+from tests.support.article_events import HOST, MORNING, DecidedTable, page, publish, remove
 
 pytestmark = pytest.mark.moto
 
@@ -78,7 +78,7 @@ def test_no_source_of_a_site_can_be_called_as_its_old_sitemaps_are() -> None:
 
 
 def test_a_feeds_date_counts_before_that_of_an_old_news_sitemap() -> None:
-    ledger = Ledger()
+    ledger = DecidedTable()
     ledger.hear(publish(page("flood"), source="sitemap", published_at=MORNING - 90 * MINUTE))
 
     ledger.hear(feed_says(published_at=MORNING - 30 * MINUTE))
@@ -88,7 +88,7 @@ def test_a_feeds_date_counts_before_that_of_an_old_news_sitemap() -> None:
 
 @pytest.mark.parametrize("source", ["cms", "feed"])
 def test_an_old_sitemap_revives_nothing_that_was_removed(source: str) -> None:
-    ledger = Ledger()
+    ledger = DecidedTable()
     ledger.hear(publish("guid-1", source=source))
     ledger.hear(remove("guid-1", source=source))
 
@@ -106,7 +106,7 @@ def test_what_a_news_sitemap_says_counts_before_what_a_general_one_says_of_the_s
         "</news:publication_date><news:title>Flood</news:title></news:news></url>"
     )
     both = urlset("flood", lastmod="2026-11-20T07:59:00Z").replace(b"</urlset>", f"{news}</urlset>".encode())
-    ledger = Ledger()
+    ledger = DecidedTable()
 
     for event in events_of(both):
         ledger.hear(event)

@@ -17,7 +17,7 @@ from stoppress.model.site import Site
 from stoppress.primitives import dates, urls
 from stoppress.primitives.instants import iso
 from stoppress_cli.app import app
-from tests.support.beside import SHARED
+from tests.support.adjacent_paths import SHARED
 
 FEEDS = SHARED / "feeds"
 NOW = datetime(2026, 11, 20, 8, tzinfo=UTC)

@@ -10,7 +10,7 @@ from stoppress.model.event import ArticleEvent
 from stoppress.model.order import DELIVERIES_KEPT, Order, Removal, is_claimed_before, is_repeat, known_by, remembered
 from stoppress.primitives.instants import exact
 from stoppress.primitives.urls import identity
-from tests.support.ledger import MORNING, Ledger, page, publish, remove
+from tests.support.article_events import MORNING, DecidedTable, page, publish, remove
 
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 
@@ -179,7 +179,7 @@ def test_a_history_ends_in_the_same_files_in_whatever_order_it_is_received(histo
     late = MORNING + 6 * HOUR
     ends = set()
     for events in permutations(HISTORIES[history]):
-        ledger = Ledger()
+        ledger = DecidedTable()
         for number, event in enumerate(events):
             ledger.hear(event, late + number * timedelta(seconds=30))
         news = sorted((url, one.title, one.published, one.lastmod) for url, one in ledger.news_at(late).items())
@@ -191,7 +191,7 @@ def test_a_history_ends_in_the_same_files_in_whatever_order_it_is_received(histo
 
 @pytest.mark.parametrize("history", HISTORIES)
 def test_every_delivery_may_be_repeated_at_the_end_and_changes_nothing(history: str) -> None:
-    ledger = Ledger()
+    ledger = DecidedTable()
     for event in HISTORIES[history]:
         ledger.hear(event)
     pages, news = dict(ledger.general), dict(ledger.news)
@@ -221,7 +221,7 @@ def test_the_identity_of_a_page_is_its_url_normalised_as_rfc_3986_has_it(url: st
 
 
 def test_another_spelling_of_a_page_takes_its_place_and_is_what_the_file_lists() -> None:
-    ledger = Ledger()
+    ledger = DecidedTable()
     ledger.hear(publish(path="caf%C3%A9"))
     ledger.hear(publish(path="caf%c3%a9", timestamp=at(1), title="Two"))
 

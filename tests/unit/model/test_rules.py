@@ -7,7 +7,7 @@ import pytest
 from stoppress.model.rules import NO_TRAITS, Traits, excluding_rule
 from stoppress.model.site import Rule
 from stoppress.primitives.urls import canonical
-from tests.support.ledger import MORNING, Ledger, page, publish
+from tests.support.article_events import MORNING, DecidedTable, page, publish
 
 
 def kept_out(
@@ -70,7 +70,7 @@ def test_the_first_rule_of_the_sitemap_that_matches_decides() -> None:
     ("path", "is_news"), [("", False), ("?ns_source=mail", False), ("?story=7", True), ("fr/", True), ("flood", True)]
 )
 def test_the_home_page_is_no_news_whatever_its_source_calls_it(path: str, is_news: bool) -> None:
-    ledger = Ledger()
+    ledger = DecidedTable()
     event = publish(path=path, url=canonical(page(path)))
     ledger.hear(event)
 

@@ -27,7 +27,7 @@ from stoppress.primitives.instants import iso
 from stoppress.sitemaps.other_forms import atom_feed, compressed, text_sitemap
 from stoppress.sitemaps.render import render_general, render_index, render_news, render_pages
 from stoppress.sitemaps.robots import named_in_robots, robots_txt, rules_of
-from tests.support.ledger import HOST, MORNING, Ledger
+from tests.support.article_events import HOST, MORNING, DecidedTable
 
 GOLDEN = Path(__file__).parents[3] / "tests/fixtures/golden" / "settings"
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -129,7 +129,7 @@ def configured(settings: Settings) -> Site:
     return read_site(json.dumps({**plain, **settings}), 1)
 
 
-def ledger_of(site: Site) -> Ledger:
+def ledger_of(site: Site) -> DecidedTable:
     """Return a newsroom's morning as a site with this configuration records it."""
 
     def deliver(article: str, path: str, published: datetime | None, sent_at: datetime, **fields: Any) -> None:
@@ -141,7 +141,7 @@ def ledger_of(site: Site) -> Ledger:
         assert not unknown
         ledger.hear(event, sent_at)
 
-    ledger = Ledger(site)
+    ledger = DecidedTable(site)
     flood = {"section": "Local", "keywords": ["flood", "harbour"], "changefreq": "hourly", "priority": 0.9}
     deliver("october", "/october", MORNING - 40 * DAY, MORNING)
     deliver("flood", "/flood", MORNING, MORNING + HOUR, updated_at=iso(MORNING + HOUR), **flood)

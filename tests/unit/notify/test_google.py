@@ -32,9 +32,9 @@ from stoppress.notify.state import (
 from stoppress.notify.store import INSPECTIONS_A_DAY, INSPECTIONS_A_MINUTE
 from stoppress.primitives.deadline import NEVER, Deadline
 from stoppress.primitives.instants import exact
+from tests.support.article_events import HOST
 from tests.support.console import Console, console, json_key
-from tests.support.doors import Doors, opened
-from tests.support.ledger import HOST
+from tests.support.moto_aws import MotoAws, opened
 
 T = datetime(2026, 11, 20, 8, tzinfo=UTC)
 URL = f"https://{HOST}/flood"
@@ -48,14 +48,14 @@ def at(minutes: float) -> datetime:
 
 
 @pytest.fixture(scope="module")
-def opened_once() -> Iterator[Doors]:
+def opened_once() -> Iterator[MotoAws]:
     with opened(T) as doors:
         doors.secret(f"engines/{HOST}/google", json_key())
         yield doors
 
 
 @pytest.fixture
-def doors(opened_once: Doors, sent: list[tuple[str, int]]) -> Doors:
+def doors(opened_once: MotoAws, sent: list[tuple[str, int]]) -> MotoAws:
     opened_once.clock.move_to(T)
     for item in [*opened_once.items("notified#"), *opened_once.items("file#")]:
         table.delete(item["pk"], item["sk"])
@@ -134,7 +134,7 @@ def test_a_story_is_inspected_after_it_was_notified_and_six_hours_after_its_publ
 
 
 def test_a_notified_page_gets_a_message_a_quarter_of_an_hour_later(
-    doors: Doors, sent: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
+    doors: MotoAws, sent: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table.put(page_item(HOST, PageState(URL, "v1", T, T)), None)
     monkeypatch.setattr(engines, "check_pages", lambda pages, _: {each.url: PageVerdict(ready=True) for each in pages})
@@ -146,7 +146,7 @@ def test_a_notified_page_gets_a_message_a_quarter_of_an_hour_later(
 
 
 def test_without_search_console_no_message_is_sent(
-    doors: Doors, sent: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
+    doors: MotoAws, sent: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site = doors.site(engines={})
     table.put(page_item(HOST, PageState(URL, "v1", T, T)), None)
@@ -157,7 +157,7 @@ def test_without_search_console_no_message_is_sent(
 
 
 def test_the_date_of_a_story_is_noted_whichever_file_is_compared_first(
-    doors: Doors, sent: list[tuple[str, int]]
+    doors: MotoAws, sent: list[tuple[str, int]]
 ) -> None:
     news = "<news:news><news:publication_date>2026-11-20T08:00:00Z</news:publication_date></news:news>"
     for file, tags in (("sitemap-2026-11.xml", ""), ("sitemap-news.xml", news)):
@@ -171,7 +171,7 @@ def test_the_date_of_a_story_is_noted_whichever_file_is_compared_first(
 # ── inspections ──
 
 
-def test_what_google_knows_of_a_page_is_kept(doors: Doors, google: Console) -> None:
+def test_what_google_knows_of_a_page_is_kept(doors: MotoAws, google: Console) -> None:
     page()
     google.answers["inspection"] = ["unknown page", "indexed"]
     ask(at(16), inspect_message(HOST, URL))
@@ -195,7 +195,7 @@ def test_what_google_knows_of_a_page_is_kept(doors: Doors, google: Console) -> N
     assert len(google.of("token")) == 2  # the first one has expired
 
 
-def test_a_repeated_message_asks_nothing(doors: Doors, google: Console) -> None:
+def test_a_repeated_message_asks_nothing(doors: MotoAws, google: Console) -> None:
     page()
     ask(at(16), *[inspect_message(HOST, URL)] * 2)
     ask(at(17), inspect_message(HOST, URL), inspect_message(HOST, f"{URL}-unknown"))
@@ -212,7 +212,7 @@ def test_a_repeated_message_asks_nothing(doors: Doors, google: Console) -> None:
     ],
 )
 def test_the_quota_is_kept_and_the_rest_comes_again(
-    doors: Doors, google: Console, sent: list[tuple[str, int]], counted: dict[str, Any], asked: int
+    doors: MotoAws, google: Console, sent: list[tuple[str, int]], counted: dict[str, Any], asked: int
 ) -> None:
     urls = [f"{URL}-{number}" for number in (3, 2, 1)]
     for number, url in enumerate(reversed(urls)):
@@ -227,7 +227,7 @@ def test_the_quota_is_kept_and_the_rest_comes_again(
 
 
 def test_inspections_end_after_half_a_minute_and_with_the_run(
-    doors: Doors, google: Console, sent: list[tuple[str, int]]
+    doors: MotoAws, google: Console, sent: list[tuple[str, int]]
 ) -> None:
     urls = [f"{URL}-{number}" for number in (3, 2, 1)]
     for number, url in enumerate(reversed(urls)):
@@ -263,7 +263,7 @@ def test_inspections_end_after_half_a_minute_and_with_the_run(
     ],
 )
 def test_what_google_does_not_answer_comes_again_and_our_faults_ring(
-    doors: Doors, google: Console, sent: list[tuple[str, int]], answer: str, seconds: int, *, fires: bool
+    doors: MotoAws, google: Console, sent: list[tuple[str, int]], answer: str, seconds: int, *, fires: bool
 ) -> None:
     urls = [f"{URL}-2", f"{URL}-1"]
     for number, url in enumerate(reversed(urls)):
@@ -294,7 +294,7 @@ def test_what_google_does_not_answer_comes_again_and_our_faults_ring(
     [("bad request", 900, True), ("broken", 600, False), ("no json", 600, False), ("no verdict", 600, False)],
 )
 def test_a_page_that_google_fails_for_holds_no_other_up(
-    doors: Doors, google: Console, sent: list[tuple[str, int]], answer: str, seconds: int, *, fires: bool
+    doors: MotoAws, google: Console, sent: list[tuple[str, int]], answer: str, seconds: int, *, fires: bool
 ) -> None:
     urls = [f"{URL}-{number}" for number in (5, 4, 3, 2, 1)]
     for number, url in enumerate(reversed(urls)):
@@ -313,7 +313,7 @@ def test_a_page_that_google_fails_for_holds_no_other_up(
     assert engine()["until"] == exact(at(36) + timedelta(seconds=seconds))
 
 
-def test_a_refused_token_is_not_used_again(doors: Doors, google: Console) -> None:
+def test_a_refused_token_is_not_used_again(doors: MotoAws, google: Console) -> None:
     page()
     google.answers["inspection"] = ["unauthorized"]
     ask(at(20), inspect_message(HOST, URL))
@@ -321,7 +321,7 @@ def test_a_refused_token_is_not_used_again(doors: Doors, google: Console) -> Non
     assert len(google.of("token")) == 2
 
 
-def test_google_that_fails_for_an_hour_rings(doors: Doors, google: Console) -> None:
+def test_google_that_fails_for_an_hour_rings(doors: MotoAws, google: Console) -> None:
     page()
     google.answers["inspection"] = ["broken"] * 3
     fires = [ask(at(minutes), inspect_message(HOST, URL)).engines_failing for minutes in (20, 50, 80)]
@@ -329,7 +329,9 @@ def test_google_that_fails_for_an_hour_rings(doors: Doors, google: Console) -> N
     assert fires[-1][HOST].startswith("Search Console: answers 500")
 
 
-def test_after_two_hours_only_the_sweep_asks_again(doors: Doors, google: Console, sent: list[tuple[str, int]]) -> None:
+def test_after_two_hours_only_the_sweep_asks_again(
+    doors: MotoAws, google: Console, sent: list[tuple[str, int]]
+) -> None:
     page()
     google.answers["inspection"] = ["broken"] * 2
     ask(at(121), inspect_message(HOST, URL))
@@ -342,7 +344,7 @@ def test_after_two_hours_only_the_sweep_asks_again(doors: Doors, google: Console
     ("secret", "words"), [("none", "cannot be read"), ("shared/none", "cannot be read"), ("bad", "is no JSON key")]
 )  # fmt: skip
 def test_a_missing_or_wrong_secret_rings_and_nothing_is_sent(
-    doors: Doors, google: Console, secret: str, words: str
+    doors: MotoAws, google: Console, secret: str, words: str
 ) -> None:
     doors.secret(f"engines/{HOST}/bad", "a password")
     doors.site(engines={"search_console": SETTINGS | {"secret": secret}})
@@ -355,7 +357,7 @@ def test_a_missing_or_wrong_secret_rings_and_nothing_is_sent(
 # ── sitemaps ──
 
 
-def test_a_sitemap_is_submitted_once_and_its_report_read_each_day(doors: Doors, google: Console) -> None:
+def test_a_sitemap_is_submitted_once_and_its_report_read_each_day(doors: MotoAws, google: Console) -> None:
     question = sitemaps_message(HOST, ["sitemap.xml", "sitemap-news.xml"])
     ask(T, question)
     [(url, headers, body), (news, _, _)] = google.of("PUT")
@@ -382,7 +384,7 @@ def test_a_sitemap_is_submitted_once_and_its_report_read_each_day(doors: Doors, 
     )
 
 
-def test_a_sitemap_with_errors_is_submitted_again_once_google_has_read_it(doors: Doors, google: Console) -> None:
+def test_a_sitemap_with_errors_is_submitted_again_once_google_has_read_it(doors: MotoAws, google: Console) -> None:
     question = sitemaps_message(HOST, ["sitemap.xml"])
     google.answers["GET"] = ["report with errors"] * 2
     for hours in (0, 3, 27, 28):
@@ -391,7 +393,7 @@ def test_a_sitemap_with_errors_is_submitted_again_once_google_has_read_it(doors:
     assert len(google.of("PUT")) == 2
 
 
-def test_a_sitemap_that_somebody_deleted_in_search_console_is_submitted_again(doors: Doors, google: Console) -> None:
+def test_a_sitemap_that_somebody_deleted_in_search_console_is_submitted_again(doors: MotoAws, google: Console) -> None:
     question = sitemaps_message(HOST, ["sitemap.xml"])
     google.answers["GET"] = ["not found"]
     ask(T, question)
@@ -400,7 +402,7 @@ def test_a_sitemap_that_somebody_deleted_in_search_console_is_submitted_again(do
 
 
 @pytest.mark.parametrize("answer", ["no user", "broken", "too many"])
-def test_a_failed_submission_is_not_noted(doors: Doors, google: Console, answer: str) -> None:
+def test_a_failed_submission_is_not_noted(doors: MotoAws, google: Console, answer: str) -> None:
     question = sitemaps_message(HOST, ["sitemap.xml", "sitemap-news.xml"])
     google.answers["PUT"] = ["ok", answer]
     ask(T, question)
@@ -413,7 +415,7 @@ def test_a_failed_submission_is_not_noted(doors: Doors, google: Console, answer:
 # ── the sweep ──
 
 
-def test_the_sweep_asks_of_what_is_due_the_newest_stories_first(doors: Doors, sent: list[tuple[str, int]]) -> None:
+def test_the_sweep_asks_of_what_is_due_the_newest_stories_first(doors: MotoAws, sent: list[tuple[str, int]]) -> None:
     site = doors.site(engines={"search_console": SETTINGS})
     for file in ("sitemap-news.xml", "sitemap-2026-11.xml"):
         table.put_if(mark_item(HOST, Mark(file, T, 2, 1_000, "")))
@@ -428,7 +430,7 @@ def test_the_sweep_asks_of_what_is_due_the_newest_stories_first(doors: Doors, se
     ]
 
 
-def test_the_sweep_leaves_half_of_the_quota_to_new_stories(doors: Doors, sent: list[tuple[str, int]]) -> None:
+def test_the_sweep_leaves_half_of_the_quota_to_new_stories(doors: MotoAws, sent: list[tuple[str, int]]) -> None:
     site = doors.site(engines={"search_console": SETTINGS})
     for number in (1, 2):
         page(f"{URL}-{number}", published=at(number))

@@ -15,8 +15,8 @@ from stoppress.notify.engines import notify_engines, sweep
 from stoppress.notify.state import GONE, INDEXNOW, PageState, notified_pk, page_item
 from stoppress.primitives.deadline import NEVER
 from stoppress.primitives.instants import exact
-from tests.support.doors import Doors, opened
-from tests.support.ledger import HOST
+from tests.support.article_events import HOST
+from tests.support.moto_aws import MotoAws, opened
 
 T = datetime(2026, 11, 20, 8, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -25,13 +25,13 @@ SHARD = "sitemap-2026-11.xml"
 
 
 @pytest.fixture
-def doors() -> Iterator[Doors]:
+def doors() -> Iterator[MotoAws]:
     with opened(T) as behind:
         yield behind
 
 
 @pytest.fixture
-def site(doors: Doors) -> Site:
+def site(doors: MotoAws) -> Site:
     return doors.site(engines={"indexnow": {"key": "0f4b1c2d3e4f5a6b"}})
 
 

@@ -28,7 +28,7 @@ from stoppress.primitives.deadline import Deadline
 from stoppress.primitives.urls import key_of
 from stoppress.show.read_site import read_feeds
 from stoppress_cli.local import moto_fixes
-from tests.support.doors import put_site
+from tests.support.moto_aws import put_site
 
 pytestmark = pytest.mark.moto
 

@@ -24,8 +24,8 @@ from stoppress.poll import feeds as polling, subscribe
 from stoppress.poll.items import DueFeed, PollOutcome, feed_key, subscription_item, subscription_key
 from stoppress.primitives.deadline import Deadline
 from stoppress.receive import push
-from tests.support.doors import Doors, counted, failing, once_before, opened, put_site
-from tests.support.ledger import HOST
+from tests.support.article_events import HOST
+from tests.support.moto_aws import MotoAws, counted, failing, once_before, opened, put_site
 
 pytestmark = pytest.mark.moto
 
@@ -49,7 +49,7 @@ def rss(*titles: str, hub: str = HUB, topic: str = FEED) -> bytes:
 class Internet:
     """A feed, and a hub that remembers what it was asked; `at_once` is what it does before it answers."""
 
-    behind: Doors
+    behind: MotoAws
     body: bytes = rss("A")
     status: int = 202
     fails: bool = False

@@ -15,9 +15,9 @@ from stoppress.aws.refusals import Refusal, Report, read_report
 from stoppress.model.event import ArticleEvent, from_message
 from stoppress.receive import refused as refusing
 from stoppress_cli.scenario import signing
-from tests.support import doors
-from tests.support.doors import Doors, counted, failing, put_site
-from tests.support.ledger import HOST, MORNING, page
+from tests.support import moto_aws
+from tests.support.article_events import HOST, MORNING, page
+from tests.support.moto_aws import MotoAws, counted, failing, put_site
 
 pytestmark = pytest.mark.moto
 
@@ -32,13 +32,13 @@ PUBLISHED = {"type": "article.published", "timestamp": "2026-11-20T08:00:00Z", "
 
 
 @pytest.fixture(scope="module")
-def behind() -> Iterator[Doors]:
-    with doors.opened(MORNING) as opened:
+def behind() -> Iterator[MotoAws]:
+    with moto_aws.opened(MORNING) as opened:
         yield opened
 
 
 @pytest.fixture(autouse=True)
-def fresh(behind: Doors) -> None:
+def fresh(behind: MotoAws) -> None:
     """Begin every test with the first secret, this site, and the clock at eight."""
     behind.clock.move_to(MORNING)
     behind.site(sources={"cms": {"secret": "cms"}, "mute": {}})
@@ -74,24 +74,24 @@ def request(
     }  # fmt: skip
 
 
-def answered(behind: Doors, event: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+def answered(behind: MotoAws, event: dict[str, Any]) -> tuple[int, dict[str, Any]]:
     answer = behind.call("receive_webhook", event)
     assert answer["headers"] == {"content-type": "application/json"}
     return answer["statusCode"], json.loads(answer["body"])
 
 
-def sent(behind: Doors) -> tuple[list[ArticleEvent], list[Report]]:
+def sent(behind: MotoAws) -> tuple[list[ArticleEvent], list[Report]]:
     """The events and the reports of refusals on the articles queue."""
     bodies = [(body, json.loads(body)) for body in behind.taken("articles")]
     events = [from_message(body) for body, document in bodies if "refusals" not in document]
     return events, [read_report(document) for _, document in bodies if "refusals" in document]
 
 
-def queued(behind: Doors) -> list[ArticleEvent]:
+def queued(behind: MotoAws) -> list[ArticleEvent]:
     return sent(behind)[0]
 
 
-def refused(behind: Doors, event: dict[str, Any], status: int) -> str:
+def refused(behind: MotoAws, event: dict[str, Any], status: int) -> str:
     got, reply = answered(behind, event)
     assert got == status, reply
     assert queued(behind) == []
@@ -102,7 +102,7 @@ def refused(behind: Doors, event: dict[str, Any], status: int) -> str:
 # ── what is taken ──
 
 
-def test_a_publication_is_queued_counted_logged_and_answered(behind: Doors) -> None:
+def test_a_publication_is_queued_counted_logged_and_answered(behind: MotoAws) -> None:
     before = behind.metrics["WebhooksQueued"]
     assert answered(behind, request()) == (
         200,
@@ -129,7 +129,7 @@ def test_a_publication_is_queued_counted_logged_and_answered(behind: Doors) -> N
     assert SECRET not in json.dumps(behind.log)
 
 
-def test_a_body_in_base64_is_the_same_body(behind: Doors) -> None:
+def test_a_body_in_base64_is_the_same_body(behind: MotoAws) -> None:
     body = json.dumps(PUBLISHED | {"data": ARTICLE | {"title": "Überschwemmung 🌊"}}, ensure_ascii=False).encode()
     assert answered(behind, request(body, encoded=True))[0] == 200
     assert answered(behind, request(body))[0] == 200
@@ -138,13 +138,13 @@ def test_a_body_in_base64_is_the_same_body(behind: Doors) -> None:
     assert first.title == "Überschwemmung 🌊"
 
 
-def test_headers_are_read_whatever_their_case(behind: Doors) -> None:
+def test_headers_are_read_whatever_their_case(behind: MotoAws) -> None:
     event = request()
     event["headers"] = {name.upper(): value for name, value in event["headers"].items()}
     assert answered(behind, event)[0] == 200
 
 
-def test_an_event_of_another_kind_is_no_error_and_nothing_is_queued(behind: Doors) -> None:
+def test_an_event_of_another_kind_is_no_error_and_nothing_is_queued(behind: MotoAws) -> None:
     before = behind.metrics["WebhooksIgnored"]
     status, reply = answered(behind, request({"type": "comment.created", "data": {}}))
     assert (status, reply["status"]) == (200, "ignored")
@@ -156,7 +156,7 @@ def test_an_event_of_another_kind_is_no_error_and_nothing_is_queued(behind: Door
     assert (behind.log[-1]["level"], behind.log[-1]["cause"]) == ("WARNING", reply["reason"])
 
 
-def test_a_misspelt_type_is_refused_with_the_one_that_was_meant_and_leaves_its_trace(behind: Doors) -> None:
+def test_a_misspelt_type_is_refused_with_the_one_that_was_meant_and_leaves_its_trace(behind: MotoAws) -> None:
     before = behind.metrics["WebhooksRefused"]
     error = refused(behind, request(PUBLISHED | {"type": "article.publish"}), 400)
     assert error == "type: 'article.publish' is not known: did you mean article.published?"
@@ -164,7 +164,7 @@ def test_a_misspelt_type_is_refused_with_the_one_that_was_meant_and_leaves_its_t
     assert (behind.log[-1]["level"], behind.log[-1]["answer"]["error"]) == ("WARNING", error)
 
 
-def test_a_wrong_signature_is_counted_for_a_known_source_alone(behind: Doors) -> None:
+def test_a_wrong_signature_is_counted_for_a_known_source_alone(behind: MotoAws) -> None:
     before = behind.metrics["WebhooksUnverified"]
     answered(behind, request(source="other"))
     answered(behind, request(site="stranger.example.com"))
@@ -175,7 +175,7 @@ def test_a_wrong_signature_is_counted_for_a_known_source_alone(behind: Doors) ->
     assert behind.metrics["WebhooksUnverified"] == before + 1
 
 
-def test_a_refused_article_is_reported_with_its_names_and_named_in_the_log(behind: Doors) -> None:
+def test_a_refused_article_is_reported_with_its_names_and_named_in_the_log(behind: MotoAws) -> None:
     status, reply = answered(behind, request(PUBLISHED | {"data": ARTICLE | {"title": ""}}))
     events, [report] = sent(behind)
 
@@ -196,20 +196,20 @@ def test_a_refused_article_is_reported_with_its_names_and_named_in_the_log(behin
 
 
 @pytest.mark.parametrize("broken", [{"id": "10\ud80042"}, {"url": "https://www.example.com/\ud800"}])
-def test_half_a_character_in_a_delivery_does_not_lose_its_log_line(behind: Doors, broken: dict[str, str]) -> None:
+def test_half_a_character_in_a_delivery_does_not_lose_its_log_line(behind: MotoAws, broken: dict[str, str]) -> None:
     behind.call("receive_webhook", request({"type": "article.published", "data": ARTICLE | broken | {"title": ""}}))
 
     assert (behind.log[-1]["message"], behind.log[-1]["http_status"]) == ("delivery", 400)
 
 
-def test_a_body_that_is_no_json_is_reported_without_names_and_has_no_errors(behind: Doors) -> None:
+def test_a_body_that_is_no_json_is_reported_without_names_and_has_no_errors(behind: MotoAws) -> None:
     _, reply = answered(behind, request(b"{"))
     _, [report] = sent(behind)
     assert "errors" not in reply
     assert [(refusal.id, refusal.url, refusal.reason) for refusal in report.refusals] == [("", "", reply["error"])]
 
 
-def test_a_refusal_whose_report_fails_is_answered_all_the_same(behind: Doors) -> None:
+def test_a_refusal_whose_report_fails_is_answered_all_the_same(behind: MotoAws) -> None:
     with failing("sqs", "SendMessageBatch"):
         assert answered(behind, request(PUBLISHED | {"type": "article.publish"}))[0] == 400
 
@@ -226,13 +226,13 @@ MIXED = [
 ]
 
 
-def mixed(behind: Doors) -> tuple[int, dict[str, Any]]:
+def mixed(behind: MotoAws) -> tuple[int, dict[str, Any]]:
     """The answer to a delivery of an article and a comment."""
     behind.site(sources={"cms": {"adapter": "cloudevents", "secret": "cms", "settings": {"signature": "standard"}}})
     return answered(behind, request(MIXED, headers={"content-type": "application/cloudevents-batch+json"}))
 
 
-def test_ignored_articles_of_a_delivery_are_reported_after_the_others_are_queued(behind: Doors) -> None:
+def test_ignored_articles_of_a_delivery_are_reported_after_the_others_are_queued(behind: MotoAws) -> None:
     with counted("sqs", "*") as calls:
         status, reply = mixed(behind)
     events, [report] = sent(behind)
@@ -245,7 +245,7 @@ def test_ignored_articles_of_a_delivery_are_reported_after_the_others_are_queued
     assert [names["id"] for names in behind.log[-1]["articles"]] == ["1042", "7"]
 
 
-def test_a_report_that_the_queue_refuses_fails_no_article(behind: Doors, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_report_that_the_queue_refuses_fails_no_article(behind: MotoAws, monkeypatch: pytest.MonkeyPatch) -> None:
     send = queues.send_articles
 
     def refuse_reports(messages: Sequence[Any]) -> None:
@@ -274,7 +274,7 @@ def test_the_names_of_a_refused_article_come_from_its_own_object(document: Any, 
     assert refusing.named_in(document) == names
 
 
-def test_a_queued_article_warns_of_what_keeps_it_out_of_the_news(behind: Doors) -> None:
+def test_a_queued_article_warns_of_what_keeps_it_out_of_the_news(behind: MotoAws) -> None:
     undated = {name: value for name, value in ARTICLE.items() if name != "published_at"}
     _, reply = answered(behind, request(PUBLISHED | {"data": undated | {"publishedAt": "2026-11-20T07:58:00Z"}}))
     [warning] = reply["warnings"]
@@ -282,7 +282,7 @@ def test_a_queued_article_warns_of_what_keeps_it_out_of_the_news(behind: Doors) 
     assert warning.endswith("; did you mean it by publishedAt?")
 
 
-def test_an_adapted_article_warns_too(behind: Doors) -> None:
+def test_an_adapted_article_warns_too(behind: MotoAws) -> None:
     behind.site(sources={"cms": {"adapter": "cloudevents", "secret": "cms", "settings": {"signature": "standard"}}})
     data = ARTICLE | {"published_at": "2026-11-18T07:59:00Z", "images": ["ftp://x"]}
     document = {"specversion": "1.0", "source": "/cms", "id": "e1", "type": "article.published", "data": data}
@@ -304,7 +304,7 @@ def test_an_adapted_article_warns_too(behind: Doors) -> None:
     ],
 )
 def test_a_wrong_token_is_counted_and_a_missing_token_is_not(
-    behind: Doors, signature: str, wrong: dict[str, Any]
+    behind: MotoAws, signature: str, wrong: dict[str, Any]
 ) -> None:
     behind.site(sources={"cms": {"secret": "cms", "settings": {"signature": signature}}})
     behind.secret(f"webhooks/{HOST}/cms", "user:password")
@@ -320,7 +320,7 @@ def test_a_wrong_token_is_counted_and_a_missing_token_is_not(
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT"])
-def test_another_method_than_post_is_405_with_what_to_do(behind: Doors, method: str) -> None:
+def test_another_method_than_post_is_405_with_what_to_do(behind: MotoAws, method: str) -> None:
     event = request() | {"requestContext": {"http": {"method": method}}}
     answer = behind.call("receive_webhook", event)
     assert (answer["statusCode"], answer["headers"]["allow"]) == (405, "POST")
@@ -331,12 +331,12 @@ def test_another_method_than_post_is_405_with_what_to_do(behind: Doors, method: 
     assert queued(behind) == []
 
 
-def test_a_site_that_is_not_kept_here_is_404(behind: Doors) -> None:
+def test_a_site_that_is_not_kept_here_is_404(behind: MotoAws) -> None:
     for site in ("other.example.com", "not a host", "", "..", "a/b", "x" * 1_000):
         assert repr(site[:120]) in refused(behind, request(site=site), 404)
 
 
-def test_a_source_that_the_site_does_not_have_is_404(behind: Doors) -> None:
+def test_a_source_that_the_site_does_not_have_is_404(behind: MotoAws) -> None:
     error = refused(behind, request(source="ghost"), 404)
     assert error == f"{HOST} has no source 'ghost': check the last part of the path"
     refused(behind, request(source="feed"), 404)
@@ -353,20 +353,20 @@ def test_a_source_that_the_site_does_not_have_is_404(behind: Doors) -> None:
         ({"webhook-timestamp": "1"}, "webhook-timestamp is "),
     ],
 )
-def test_who_does_not_sign_is_401_before_the_body_is_read(behind: Doors, headers: dict[str, str], error: str) -> None:
+def test_who_does_not_sign_is_401_before_the_body_is_read(behind: MotoAws, headers: dict[str, str], error: str) -> None:
     unverified = behind.metrics["WebhooksUnverified"]
     assert refused(behind, request(b"not JSON", headers=headers), 401).startswith(error)
     assert behind.metrics["WebhooksUnverified"] == unverified + ("" not in headers.values())
 
 
-def test_a_source_without_a_secret_lets_nobody_in(behind: Doors) -> None:
+def test_a_source_without_a_secret_lets_nobody_in(behind: MotoAws) -> None:
     assert refused(behind, request(source="mute"), 401).startswith("the source mute has no secret")
 
 
 # ── what a flood costs ──
 
 
-def test_missing_signatures_cost_no_call_and_wrong_ones_one_message_a_minute(behind: Doors) -> None:
+def test_missing_signatures_cost_no_call_and_wrong_ones_one_message_a_minute(behind: MotoAws) -> None:
     answered(behind, request())
     sent(behind)
     calls: list[list[str]] = []
@@ -386,7 +386,7 @@ def test_missing_signatures_cost_no_call_and_wrong_ones_one_message_a_minute(beh
 
 
 @pytest.mark.parametrize("scheme", ["standard", "ghost"])
-def test_a_request_without_the_signatures_header_does_not_ask_for_the_secret(behind: Doors, scheme: str) -> None:
+def test_a_request_without_the_signatures_header_does_not_ask_for_the_secret(behind: MotoAws, scheme: str) -> None:
     behind.site(sources={"cms": {"secret": "cms", "settings": {"signature": scheme}}})
     unsigned = request() | {"headers": {"content-type": "application/json"}}
     with counted("secretsmanager", "GetSecretValue") as calls:
@@ -406,7 +406,7 @@ def test_a_request_without_the_signatures_header_does_not_ask_for_the_secret(beh
     ],
 )
 def test_a_request_to_no_known_site_leaves_one_short_line_and_no_count(
-    behind: Doors, method: str, site: str, source: str, status: int
+    behind: MotoAws, method: str, site: str, source: str, status: int
 ) -> None:
     metrics, lines = behind.metrics.copy(), len(behind.log)
     answered_status = behind.call(
@@ -421,7 +421,7 @@ def test_a_request_to_no_known_site_leaves_one_short_line_and_no_count(
     assert behind.metrics == metrics
 
 
-def test_values_from_outside_are_cut_in_the_log(behind: Doors) -> None:
+def test_values_from_outside_are_cut_in_the_log(behind: MotoAws) -> None:
     answered(behind, request(source="y" * 8_000))
     answered(behind, request(PUBLISHED | {"data": ARTICLE | {"z" * 1_000 + str(number): 1 for number in range(100)}}))
 
@@ -447,16 +447,16 @@ def test_values_from_outside_are_cut_in_the_log(behind: Doors) -> None:
         (PUBLISHED | {"data": ARTICLE | {"url": f"https://{HOST}:8443/a"}}, "url: its host is www.example.com:8443, not"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_with_a_body_is_400_with_what_to_change(behind: Doors, body: Any, error: str) -> None:
+def test_what_is_wrong_with_a_body_is_400_with_what_to_change(behind: MotoAws, body: Any, error: str) -> None:
     assert refused(behind, request(body), 400).startswith(error)
 
 
-def test_a_byte_order_mark_before_the_body_does_no_harm(behind: Doors) -> None:
+def test_a_byte_order_mark_before_the_body_does_no_harm(behind: MotoAws) -> None:
     assert answered(behind, request(b"\xef\xbb\xbf" + json.dumps(PUBLISHED).encode()))[0] == 200
 
 
 @pytest.mark.parametrize("adapter", ["standard", "cloudevents"])
-def test_a_compressed_body_and_a_form_are_400_with_what_to_change(behind: Doors, adapter: str) -> None:
+def test_a_compressed_body_and_a_form_are_400_with_what_to_change(behind: MotoAws, adapter: str) -> None:
     behind.site(sources={"cms": {"secret": "cms", "adapter": adapter, "settings": {"signature": "standard"}}})
     packed = request(gzip.compress(json.dumps(PUBLISHED).encode()), encoded=True)
     assert refused(behind, packed, 400) == "the body is compressed with gzip: send and sign it uncompressed"
@@ -465,13 +465,13 @@ def test_a_compressed_body_and_a_form_are_400_with_what_to_change(behind: Doors,
         assert error == f"the body is {kind.partition(';')[0]}: post JSON"
 
 
-def test_a_body_over_a_mebibyte_is_413_and_one_of_a_mebibyte_is_read(behind: Doors) -> None:
+def test_a_body_over_a_mebibyte_is_413_and_one_of_a_mebibyte_is_read(behind: MotoAws) -> None:
     assert refused(behind, request(b" " * 1_048_577), 413).startswith("the body has 1048577 bytes, at most 1048576")
     filled = json.dumps(PUBLISHED).encode().ljust(1_048_576)
     assert answered(behind, request(filled, encoded=True))[0] == 200
 
 
-def test_500_requests_with_a_made_up_host_within_five_seconds_make_one_call(behind: Doors) -> None:
+def test_500_requests_with_a_made_up_host_within_five_seconds_make_one_call(behind: MotoAws) -> None:
     with counted("dynamodb", "*") as reads:
         for number in range(500):
             behind.clock.move_to(MORNING + timedelta(milliseconds=9 * number))
@@ -485,7 +485,7 @@ def test_500_requests_with_a_made_up_host_within_five_seconds_make_one_call(behi
 
 @pytest.mark.parametrize(("name", "status"), [("cms", 401), ("shared/cms", 200)])
 def test_a_delivery_is_accepted_by_another_site_only_if_both_share_a_secret(
-    behind: Doors, name: str, status: int
+    behind: MotoAws, name: str, status: int
 ) -> None:
     other = "other.example.com"
     behind.secret("webhooks/shared/cms", SECRET)
@@ -500,7 +500,7 @@ def test_a_delivery_is_accepted_by_another_site_only_if_both_share_a_secret(
 
 
 @pytest.mark.parametrize(("seconds", "status"), [(9, 401), (10, 200)])
-def test_a_new_secret_is_known_after_ten_seconds(behind: Doors, seconds: int, status: int) -> None:
+def test_a_new_secret_is_known_after_ten_seconds(behind: MotoAws, seconds: int, status: int) -> None:
     answered(behind, request())
     behind.secret(f"webhooks/{HOST}/cms", NEXT)
     later = MORNING + timedelta(seconds=seconds)
@@ -511,7 +511,7 @@ def test_a_new_secret_is_known_after_ten_seconds(behind: Doors, seconds: int, st
 
 @pytest.mark.parametrize(("seconds", "status"), [(299, 200), (300, 401)])
 def test_a_secret_that_was_taken_out_is_accepted_for_five_minutes_at_most(
-    behind: Doors, seconds: int, status: int
+    behind: MotoAws, seconds: int, status: int
 ) -> None:
     answered(behind, request())
     behind.secret(f"webhooks/{HOST}/cms", NEXT)
@@ -521,7 +521,7 @@ def test_a_secret_that_was_taken_out_is_accepted_for_five_minutes_at_most(
     assert answered(behind, request(at=later))[0] == status
 
 
-def test_wrong_signatures_read_the_secret_once_in_ten_seconds(behind: Doors) -> None:
+def test_wrong_signatures_read_the_secret_once_in_ten_seconds(behind: MotoAws) -> None:
     later = MORNING + timedelta(seconds=10)
     answered(behind, request())
     queued(behind)
@@ -534,7 +534,7 @@ def test_wrong_signatures_read_the_secret_once_in_ten_seconds(behind: Doors) -> 
 
 
 def test_a_missing_secret_is_read_once_in_ten_seconds(
-    behind: Doors,
+    behind: MotoAws,
 ) -> None:
     behind.site(sources={"late": {"secret": "late"}})
     with counted("secretsmanager", "GetSecretValue") as calls:
@@ -554,7 +554,9 @@ def test_a_missing_secret_is_read_once_in_ten_seconds(
 
 
 @pytest.mark.parametrize("code", ["AccessDeniedException", "InvalidRequestException"])
-def test_a_secret_that_may_not_be_read_or_is_being_deleted_is_asked_for_once_as_well(behind: Doors, code: str) -> None:
+def test_a_secret_that_may_not_be_read_or_is_being_deleted_is_asked_for_once_as_well(
+    behind: MotoAws, code: str
+) -> None:
     with failing("secretsmanager", "GetSecretValue", code=code):
         refused(behind, request(), 503)
     with counted("secretsmanager", "GetSecretValue") as calls:
@@ -564,7 +566,7 @@ def test_a_secret_that_may_not_be_read_or_is_being_deleted_is_asked_for_once_as_
     assert calls == []
 
 
-def test_a_delivery_after_a_call_that_failed_once_is_taken(behind: Doors) -> None:
+def test_a_delivery_after_a_call_that_failed_once_is_taken(behind: MotoAws) -> None:
     """Some senders try again at once, and some never: a secret that is there must not be missed for seconds."""
     with failing("secretsmanager", "GetSecretValue", times=2):
         refused(behind, request(), 503)
@@ -573,13 +575,13 @@ def test_a_delivery_after_a_call_that_failed_once_is_taken(behind: Doors) -> Non
 
 
 @pytest.mark.parametrize("value", ["not-base64!", " "])
-def test_a_secret_that_cannot_be_used_is_our_own_fault(behind: Doors, value: str) -> None:
+def test_a_secret_that_cannot_be_used_is_our_own_fault(behind: MotoAws, value: str) -> None:
     behind.secret(f"webhooks/{HOST}/cms", value)
     behind.forget_secrets()
     assert refused(behind, request(), 503) == "this source cannot be verified at the moment: send it again"
 
 
-def test_a_site_whose_configuration_is_broken_is_our_own_fault(behind: Doors) -> None:
+def test_a_site_whose_configuration_is_broken_is_our_own_fault(behind: MotoAws) -> None:
     host = "broken.example.com"
     put_site({"host": host})
     with counted("dynamodb", "*") as reads:
@@ -593,7 +595,7 @@ def test_a_site_whose_configuration_is_broken_is_our_own_fault(behind: Doors) ->
 
 
 @pytest.mark.parametrize(("service", "operation"), [("sqs", "SendMessageBatch"), ("dynamodb", "GetItem")])
-def test_what_fails_here_is_503_and_may_be_sent_again(behind: Doors, service: str, operation: str) -> None:
+def test_what_fails_here_is_503_and_may_be_sent_again(behind: MotoAws, service: str, operation: str) -> None:
     sites.forget()
     with failing(service, operation):
         status, reply = answered(behind, request())
@@ -630,7 +632,7 @@ ANYTHING = settings(max_examples=150, suppress_health_check=[HealthCheck.functio
 
 @ANYTHING
 @given(body=DOCUMENTS | JSON)
-def test_nothing_that_is_signed_leads_to_a_5xx_and_what_is_queued_can_be_read(behind: Doors, body: Any) -> None:
+def test_nothing_that_is_signed_leads_to_a_5xx_and_what_is_queued_can_be_read(behind: MotoAws, body: Any) -> None:
     status, reply = answered(behind, request(json.dumps(body).encode()))
     assert status in (200, 400), reply
     assert len(queued(behind)) == (reply["status"] == "queued")
@@ -647,7 +649,7 @@ def test_nothing_that_is_signed_leads_to_a_5xx_and_what_is_queued_can_be_read(be
     body=st.none() | st.text(max_size=50),
 )  # fmt: skip
 def test_no_headers_and_no_path_let_anybody_in_or_lead_to_a_5xx(
-    behind: Doors, headers: dict[str, str] | None, path: dict[str, str] | None, body: str | None
+    behind: MotoAws, headers: dict[str, str] | None, path: dict[str, str] | None, body: str | None
 ) -> None:
     event = request() | {"headers": headers, "pathParameters": path, "body": body}
     status, reply = answered(behind, event)
@@ -657,6 +659,6 @@ def test_no_headers_and_no_path_let_anybody_in_or_lead_to_a_5xx(
 
 @ANYTHING
 @given(body=st.text(st.characters(codec="ascii"), max_size=30))
-def test_no_base64_leads_to_an_error_of_the_function(behind: Doors, body: str) -> None:
+def test_no_base64_leads_to_an_error_of_the_function(behind: MotoAws, body: str) -> None:
     status, _ = answered(behind, request() | {"body": body, "isBase64Encoded": True})
     assert status in (400, 401)

@@ -15,10 +15,10 @@ from stoppress.primitives.deadline import Deadline
 from stoppress.reconcile import sites as parts
 from stoppress.reconcile.findings import Finding, read_suspects
 from stoppress.reconcile.look import Look
-from tests.support import doors
-from tests.support.doors import Doors
+from tests.support import moto_aws
+from tests.support.article_events import HOST, MORNING
 from tests.support.killing import Killed
-from tests.support.ledger import HOST, MORNING
+from tests.support.moto_aws import MotoAws
 from tests.support.partitions import NEWS, put_news, put_page
 
 pytestmark = pytest.mark.moto
@@ -32,7 +32,7 @@ UNITS = {"*orphans", "*places", "sitemap.xml", NEWS, *SHARDS}
 class Night:
     """Runs of reconcile_sites. Each look at a unit takes `look_s` seconds; `act` may fail before it."""
 
-    def __init__(self, behind: Doors, patch: pytest.MonkeyPatch) -> None:
+    def __init__(self, behind: MotoAws, patch: pytest.MonkeyPatch) -> None:
         self.behind, self.look_s, self.seconds = behind, 0.0, 0.0
         self.looks: Counter[tuple[str, str]] = Counter()
         self.act: Callable[[str, str], None] = lambda host, unit: None
@@ -78,7 +78,7 @@ class Night:
 
 @pytest.fixture
 def night(monkeypatch: pytest.MonkeyPatch) -> Iterator[Night]:
-    with doors.opened(NIGHT) as behind:
+    with moto_aws.opened(NIGHT) as behind:
         behind.site()
         for shard in SHARDS:
             put_page(file=shard)

@@ -39,9 +39,9 @@ from stoppress.record.decide import decide
 from stoppress.record.message import Message
 from stoppress.roll.window import roll
 from stoppress_cli.local.meter import item_bytes
-from tests.support import doors
-from tests.support.doors import Doors, failed_ones, failing, once_before, put_site, queue_batch
-from tests.support.ledger import HOST, MORNING, page, publish, remove
+from tests.support import moto_aws
+from tests.support.article_events import HOST, MORNING, page, publish, remove
+from tests.support.moto_aws import MotoAws, failed_ones, failing, once_before, put_site, queue_batch
 
 pytestmark = pytest.mark.moto
 
@@ -51,8 +51,8 @@ SHARD, NEWS = "sitemap-2026-11.xml", "sitemap-news.xml"
 
 
 @pytest.fixture(autouse=True)
-def behind(monkeypatch: pytest.MonkeyPatch) -> Iterator[Doors]:
-    with doors.opened(NOON) as opened:
+def behind(monkeypatch: pytest.MonkeyPatch) -> Iterator[MotoAws]:
+    with moto_aws.opened(NOON) as opened:
         opened.site()
         monkeypatch.setattr(table, "back_off", lambda attempt: None)  # nobody waits in a test
         yield opened
@@ -82,7 +82,7 @@ def locs(file: str) -> list[str]:
     return sorted(item["loc"] for item in table.query(file_pk(HOST, file)) if "loc" in item)
 
 
-def written(behind: Doors) -> list[Item]:
+def written(behind: MotoAws) -> list[Item]:
     """All items but those of the sites' configurations."""
     return [item for item in behind.items() if not item["pk"].startswith(("site", "due-sites"))]
 
@@ -101,7 +101,7 @@ def bus_event(detail: Any, kind: str = "article.published", source: str = "bus")
 # ── one event ──
 
 
-def test_an_article_its_claim_and_its_two_entries_are_written_at_once(behind: Doors) -> None:
+def test_an_article_its_claim_and_its_two_entries_are_written_at_once(behind: MotoAws) -> None:
     assert apply(publish()) == ["listed"]
 
     assert article().state == "listed"
@@ -121,7 +121,7 @@ def test_an_event_of_the_bus_is_recorded_like_any_other() -> None:
     assert locs(SHARD) == []
 
 
-def test_a_removal_before_anything_else_leaves_a_tombstone(behind: Doors) -> None:
+def test_a_removal_before_anything_else_leaves_a_tombstone(behind: MotoAws) -> None:
     assert apply(remove()) == ["removed"]
     assert apply(publish()) == ["late"]
     assert [item["pk"].partition("#")[0] for item in written(behind)] == ["article", "story"]
@@ -130,7 +130,7 @@ def test_a_removal_before_anything_else_leaves_a_tombstone(behind: Doors) -> Non
 # ── batches ──
 
 
-def test_a_batch_hands_out_its_places_in_one_update_a_series(behind: Doors) -> None:
+def test_a_batch_hands_out_its_places_in_one_update_a_series(behind: MotoAws) -> None:
     apply(*[publish(str(number), f"page-{number}") for number in range(20)])
     assert [behind.item(f"places#{HOST}", series)["rev"] for series in ("2026-11", "news")] == [1, 1]
     assert [used(series)[0].entries for series in ("2026-11", "news")] == [20, 20]
@@ -174,7 +174,7 @@ def test_slugs_swapped_in_one_batch_end_with_each_page_in_its_place() -> None:
     assert used("news")[0].entries == 2
 
 
-def test_a_batch_that_comes_again_changes_nothing(behind: Doors) -> None:
+def test_a_batch_that_comes_again_changes_nothing(behind: MotoAws) -> None:
     later = MORNING + MINUTE
     batch: list[ArticleEvent | str] = [
         publish("a", "x"),
@@ -214,7 +214,7 @@ def test_a_batch_that_comes_again_changes_nothing(behind: Doors) -> None:
         (bus_event({"site": HOST, "id": "1", "url": "javascript:alert(1)", "title": "x"}), HOST, "url: 'javascript:"),
     ],
 )
-def test_what_can_never_be_applied_is_kept_with_its_reason(behind: Doors, body: str, site: str, reason: str) -> None:
+def test_what_can_never_be_applied_is_kept_with_its_reason(behind: MotoAws, body: str, site: str, reason: str) -> None:
     for minute in range(2):  # a message that is delivered again is one item
         (outcome,) = message_outcomes(body, now=NOON + minute * MINUTE)
 
@@ -226,7 +226,7 @@ def test_what_can_never_be_applied_is_kept_with_its_reason(behind: Doors, body: 
     assert body.startswith(kept["event"])
 
 
-def test_half_a_character_in_a_quarantined_event_does_not_lose_its_log_line(behind: Doors) -> None:
+def test_half_a_character_in_a_quarantined_event_does_not_lose_its_log_line(behind: MotoAws) -> None:
     detail = {"site": HOST, "id": "10\ud80042", "url": "https://www.example.com/\ud800", "title": "Flood"}
     assert failed_ones(behind.call("record_article", queue_batch([bus_event(detail)], sent_at=MORNING))) == []
     assert behind.log[-1]["outcome"] == "quarantined"
@@ -243,7 +243,7 @@ def test_a_message_with_a_field_of_a_wrong_kind_is_quarantined(fields: dict[str,
     assert apply(body, publish("other", "other")) == ["quarantined", "listed"]
 
 
-def test_a_site_whose_configuration_is_broken_makes_its_messages_come_again(behind: Doors) -> None:
+def test_a_site_whose_configuration_is_broken_makes_its_messages_come_again(behind: MotoAws) -> None:
     """They are not bad; whoever broke the configuration will mend it."""
     put_site({"host": "broken.example.com"})
     assert apply(publish(site="broken.example.com", url="https://broken.example.com/a")) == ["failed"]
@@ -277,7 +277,7 @@ def test_an_edit_as_the_window_closes_uses_no_place_that_was_given_back(edit: Ar
 # ── what fails now and may succeed later ──
 
 
-def test_a_read_that_fails_makes_its_wave_come_again_and_nothing_is_lost(behind: Doors) -> None:
+def test_a_read_that_fails_makes_its_wave_come_again_and_nothing_is_lost(behind: MotoAws) -> None:
     batch = queue_batch([publish("1", "1"), "not JSON", publish("2", "2")], sent_at=MORNING)
     with failing("dynamodb", "BatchGetItem"):
         assert failed_ones(behind.call("record_article", batch)) == ["m0", "m2"]
@@ -287,7 +287,7 @@ def test_a_read_that_fails_makes_its_wave_come_again_and_nothing_is_lost(behind:
 
 @pytest.mark.parametrize(("receives", "delay_s"), [(1, 10), (5, 160), (8, 900)])
 def test_only_the_message_that_could_not_be_recorded_comes_again_later_each_time(
-    behind: Doors, monkeypatch: pytest.MonkeyPatch, receives: int, delay_s: int
+    behind: MotoAws, monkeypatch: pytest.MonkeyPatch, receives: int, delay_s: int
 ) -> None:
     requests: list[dict[str, Any]] = []
     monkeypatch.setattr(client("sqs"), "change_message_visibility", lambda **request: requests.append(request))
@@ -303,7 +303,7 @@ def test_only_the_message_that_could_not_be_recorded_comes_again_later_each_time
     assert locs(SHARD) == [page("1"), page("2")]
 
 
-def test_the_message_that_came_most_often_is_recorded_first(behind: Doors, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_message_that_came_most_often_is_recorded_first(behind: MotoAws, monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise a message whose batches never have enough time would become a dead letter."""
     monkeypatch.setattr(client("sqs"), "change_message_visibility", lambda **_: None)
     batch = queue_batch([publish(name, name) for name in "abc"], sent_at=MORNING)
@@ -315,7 +315,7 @@ def test_the_message_that_came_most_often_is_recorded_first(behind: Doors, monke
     assert locs(SHARD) == [page("b")]
 
 
-def test_a_quarantine_that_fails_makes_its_message_come_again(behind: Doors) -> None:
+def test_a_quarantine_that_fails_makes_its_message_come_again(behind: MotoAws) -> None:
     batch = queue_batch(["not JSON", publish()], sent_at=MORNING)
     with failing("dynamodb", "PutItem"):
         assert failed_ones(behind.call("record_article", batch)) == ["m0"]
@@ -323,7 +323,7 @@ def test_a_quarantine_that_fails_makes_its_message_come_again(behind: Doors) -> 
     assert len(behind.items("quarantine#")) == 1
 
 
-def test_places_that_cannot_be_reserved_make_their_messages_come_again_and_no_others(behind: Doors) -> None:
+def test_places_that_cannot_be_reserved_make_their_messages_come_again_and_no_others(behind: MotoAws) -> None:
     batch = queue_batch([publish("1", "1"), remove("2")], sent_at=MORNING)
     with failing("dynamodb", "GetItem"):
         assert failed_ones(behind.call("record_article", batch)) == ["m0"]
@@ -331,7 +331,7 @@ def test_places_that_cannot_be_reserved_make_their_messages_come_again_and_no_ot
     assert failed_ones(behind.call("record_article", batch)) == []
 
 
-def test_a_news_place_that_cannot_be_given_back_fails_nothing_that_is_recorded(behind: Doors) -> None:
+def test_a_news_place_that_cannot_be_given_back_fails_nothing_that_is_recorded(behind: MotoAws) -> None:
     apply(publish("1", "1"), publish("2", "2"))
     batch = queue_batch([remove("1"), remove("9")], sent_at=MORNING)
     with failing("dynamodb", "GetItem"):  # removals ask for no place: it is the news's, where one is given back
@@ -340,13 +340,13 @@ def test_a_news_place_that_cannot_be_given_back_fails_nothing_that_is_recorded(b
     assert used("news")[0].entries == 2  # one too many, until the nightly look counts again
 
 
-def test_a_configuration_that_cannot_be_read_makes_its_messages_come_again(behind: Doors) -> None:
+def test_a_configuration_that_cannot_be_read_makes_its_messages_come_again(behind: MotoAws) -> None:
     sites.forget()
     with failing("dynamodb", "GetItem", code="ThrottlingException"):
         assert apply(publish(), publish("2", "2")) == ["failed", "listed"]
 
 
-def test_a_transaction_whose_answer_was_lost_is_a_duplicate_when_it_comes_again(behind: Doors) -> None:
+def test_a_transaction_whose_answer_was_lost_is_a_duplicate_when_it_comes_again(behind: MotoAws) -> None:
     with failing("dynamodb", "TransactWriteItems", applied=True):
         assert apply(publish()) == ["failed"]
     before = behind.items()
@@ -363,7 +363,7 @@ def test_a_transaction_that_the_client_repeated_loses_no_place_in_use() -> None:
     assert [series.entries for series in (*used("2026-11"), *used("news"))] == [1, 1]
 
 
-def test_a_crash_after_places_were_reserved_leaves_only_a_gap(behind: Doors, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_crash_after_places_were_reserved_leaves_only_a_gap(behind: MotoAws, monkeypatch: pytest.MonkeyPatch) -> None:
     class Crash(BaseException):
         """The execution environment is gone."""
 
@@ -391,7 +391,7 @@ def test_a_fault_of_ours_in_one_decision_keeps_no_neighbour_out(monkeypatch: pyt
     assert apply(publish("1", "1"), publish("2", "2"), publish("3", "3")) == ["listed", "failed", "listed"]
 
 
-def test_an_article_that_cannot_be_read_keeps_no_neighbour_out(behind: Doors) -> None:
+def test_an_article_that_cannot_be_read_keeps_no_neighbour_out(behind: MotoAws) -> None:
     apply(publish("1", "1"), publish("2", "2"))
     item = behind.item(*article_key(HOST, "cms#2"))
     table.put(item | {"received_at": "some day"}, int(item["rev"]))
@@ -518,7 +518,7 @@ def random_event(chance: random.Random, at: datetime) -> ArticleEvent:
 @pytest.mark.matrix
 @pytest.mark.parametrize("republish", ["keep-date", "new-date"])
 @pytest.mark.parametrize("seed", range(3))
-def test_whatever_is_sent_counts_entries_and_articles_agree(behind: Doors, seed: int, republish: str) -> None:
+def test_whatever_is_sent_counts_entries_and_articles_agree(behind: MotoAws, seed: int, republish: str) -> None:
     behind.site(republish=republish)
     chance = random.Random(seed)
     for minute in range(20):
@@ -532,7 +532,7 @@ def test_whatever_is_sent_counts_entries_and_articles_agree(behind: Doors, seed:
     check_agreement(behind, NOON + HOUR)
 
 
-def check_agreement(behind: Doors, now: datetime) -> None:
+def check_agreement(behind: MotoAws, now: datetime) -> None:
     """Check that each listed article has its page and news entry, and that the counts are right."""
     known = [read_article(item) for item in behind.items("article#")]
     listed = {article.url: article for article in known if article.state == "listed"}
@@ -546,7 +546,7 @@ def check_agreement(behind: Doors, now: datetime) -> None:
 
 
 def test_a_full_shard_and_a_full_news_sitemap_overflow_into_the_next_file(
-    behind: Doors, monkeypatch: pytest.MonkeyPatch
+    behind: MotoAws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     behind.site(shards={"by": "month", "size": 3})
     monkeypatch.setattr(places, "entries_max_of", lambda series, size: 2 if series == "news" else size)
@@ -559,7 +559,7 @@ def test_a_full_shard_and_a_full_news_sitemap_overflow_into_the_next_file(
 # ── takeovers and held articles ──
 
 
-def test_a_held_article_is_due_until_the_event_of_its_hour_has_been_decided(behind: Doors) -> None:
+def test_a_held_article_is_due_until_the_event_of_its_hour_has_been_decided(behind: MotoAws) -> None:
     release = NOON + HOUR
     assert apply(publish(published_at=release)) == ["held"]
     (due,) = behind.items("due#")
@@ -572,7 +572,7 @@ def test_a_held_article_is_due_until_the_event_of_its_hour_has_been_decided(behi
     assert apply(due["message"], now=release + MINUTE) == ["duplicate"]
 
 
-def test_a_late_date_that_ends_an_embargo_counts_though_an_edit_is_repeated_first(behind: Doors) -> None:
+def test_a_late_date_that_ends_an_embargo_counts_though_an_edit_is_repeated_first(behind: MotoAws) -> None:
     apply(publish(published_at=MORNING + timedelta(days=365)))
     edit = publish(published_at=None, timestamp=MORNING + 2 * MINUTE, title="Edited")
     apply(edit)
@@ -586,7 +586,9 @@ def test_a_late_date_that_ends_an_embargo_counts_though_an_edit_is_repeated_firs
 
 
 @pytest.mark.parametrize("title", ["Edited", "Edited again"])
-def test_a_late_date_that_puts_an_embargo_off_holds_the_undated_edits_that_come_next(behind: Doors, title: str) -> None:
+def test_a_late_date_that_puts_an_embargo_off_holds_the_undated_edits_that_come_next(
+    behind: MotoAws, title: str
+) -> None:
     apply(publish(published_at=NOON + HOUR))
     edit = publish(published_at=None, timestamp=MORNING + 2 * MINUTE, title="Edited")
     apply(edit)
@@ -603,7 +605,7 @@ def test_a_late_date_that_puts_an_embargo_off_holds_the_undated_edits_that_come_
     assert behind.items("due#") == []
 
 
-def test_an_excluded_article_keeps_an_embargo_that_comes_late_for_its_next_edits(behind: Doors) -> None:
+def test_an_excluded_article_keeps_an_embargo_that_comes_late_for_its_next_edits(behind: MotoAws) -> None:
     apply(publish())
     apply(publish(published_at=None, timestamp=MORNING + 2 * MINUTE, noindex=True))
     assert apply(publish(published_at=NOON + HOUR, timestamp=MORNING + MINUTE)) == ["late"]
@@ -615,7 +617,7 @@ def test_an_excluded_article_keeps_an_embargo_that_comes_late_for_its_next_edits
     assert article().first_published == NOON + HOUR
 
 
-def test_a_late_date_ends_the_embargo_of_an_excluded_article(behind: Doors) -> None:
+def test_a_late_date_ends_the_embargo_of_an_excluded_article(behind: MotoAws) -> None:
     apply(publish())
     apply(publish(published_at=None, timestamp=MORNING + 3 * MINUTE, noindex=True))
     apply(publish(published_at=NOON + HOUR, timestamp=MORNING + MINUTE))
@@ -623,7 +625,7 @@ def test_a_late_date_ends_the_embargo_of_an_excluded_article(behind: Doors) -> N
     assert apply(publish(published_at=None, timestamp=MORNING + 4 * MINUTE, title="Edited")) == ["listed"]
 
 
-def test_a_due_record_that_was_overtaken_is_cleared_away(behind: Doors) -> None:
+def test_a_due_record_that_was_overtaken_is_cleared_away(behind: MotoAws) -> None:
     """A crash between sending and deleting sends a stale message; deciding it clears the record that it came from."""
     apply(publish(published_at=NOON + HOUR))
     (due,) = behind.items("due#")
@@ -656,7 +658,7 @@ def largest() -> ArticleEvent:
     )
 
 
-def test_the_largest_legal_event_fits_every_message_item_and_transaction(behind: Doors) -> None:
+def test_the_largest_legal_event_fits_every_message_item_and_transaction(behind: MotoAws) -> None:
     assert len(to_message(largest()).encode()) < 1_048_576
     assert apply(largest()) == ["listed"]
     held = replace(largest(), id="h" * ID_BYTES_MAX, url=page("held"), published_at=NOON + HOUR)
@@ -686,7 +688,7 @@ def test_a_report_of_refusals_is_kept_beside_the_events_of_its_batch() -> None:
     assert {(count.source, count.refused, count.unverified) for count in counts} == {("wire", 1, 0), ("cms", 1, 7)}
 
 
-def test_a_report_is_neither_counted_nor_logged_as_an_event(behind: Doors) -> None:
+def test_a_report_is_neither_counted_nor_logged_as_an_event(behind: MotoAws) -> None:
     behind.call("record_article", queue_batch([refused(), publish("1", "ferry")], sent_at=MORNING))
 
     assert {name: behind.metrics[name] for name in ("EventsReceived", "EventsListed")} == {

@@ -9,7 +9,7 @@ import pytest
 
 from stoppress.model.event import ArticleEvent
 from stoppress.model.site import Site
-from tests.support.ledger import MORNING, SITE, Ledger, page, publish, remove
+from tests.support.article_events import MORNING, SITE, DecidedTable, page, publish, remove
 
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
@@ -94,7 +94,7 @@ STORIES: dict[str, tuple[list[ArticleEvent], dict[str, str]]] = {
 @pytest.mark.parametrize("story", STORIES)
 def test_a_story_ends_in_these_pages(story: str) -> None:
     events, titles = STORIES[story]
-    ledger = Ledger()
+    ledger = DecidedTable()
     for event in events:
         ledger.hear(event)
 
@@ -126,7 +126,7 @@ DATES: dict[str, tuple[list[ArticleEvent], str, datetime]] = {
 @pytest.mark.parametrize("story", DATES)
 def test_a_story_ends_with_this_date(story: str) -> None:
     events, title, published = DATES[story]
-    ledger = Ledger()
+    ledger = DecidedTable()
     for event in events:
         ledger.hear(event)
 
@@ -135,7 +135,7 @@ def test_a_story_ends_with_this_date(story: str) -> None:
 
 
 def test_the_same_content_at_a_newer_version_only_outdates_what_is_older() -> None:
-    ledger = Ledger()
+    ledger = DecidedTable()
     ledger.hear(publish(version=1))
     before = dict(ledger.general)
 
@@ -145,7 +145,7 @@ def test_the_same_content_at_a_newer_version_only_outdates_what_is_older() -> No
 
 
 def test_a_feed_that_names_no_change_date_moves_no_lastmod() -> None:
-    ledger = Ledger()
+    ledger = DecidedTable()
     ledger.hear(feed())
     ledger.hear(feed(title="Flood Closes The Harbour", timestamp=MORNING + HOUR))
 
@@ -153,7 +153,7 @@ def test_a_feed_that_names_no_change_date_moves_no_lastmod() -> None:
 
 
 def test_lastmod_is_never_before_publication_and_never_in_the_future() -> None:
-    ledger = Ledger()
+    ledger = DecidedTable()
     ledger.hear(publish(updated_at=MORNING - HOUR))
     assert [entry.lastmod for entry in ledger.general.values()] == [MORNING]
     ledger.hear(publish(updated_at=MORNING + 4 * MINUTE, timestamp=MORNING + MINUTE))
@@ -161,7 +161,7 @@ def test_lastmod_is_never_before_publication_and_never_in_the_future() -> None:
 
 
 def test_a_repeat_is_known_by_its_version_after_the_hour_of_an_embargo() -> None:
-    ledger = Ledger()
+    ledger = DecidedTable()
     plain: dict[str, Any] = {"timestamp": None, "verb": "updated", "published_at": None}
     ledger.hear(publish(timestamp=None, version=1, published_at=MORNING + HOUR), MORNING)
     edit = publish(version=2, title="Flood, corrected", delivery="msg_1", **plain)
@@ -174,7 +174,7 @@ def test_a_repeat_is_known_by_its_version_after_the_hour_of_an_embargo() -> None
 
 
 def test_a_repeat_is_known_by_its_version_after_its_article_came_back() -> None:
-    ledger = Ledger()
+    ledger = DecidedTable()
     plain: dict[str, Any] = {"timestamp": None, "verb": "updated", "published_at": None}
     ledger.hear(publish(timestamp=None, version=1), MORNING)
     edit = publish(version=2, title="Flood, corrected", **plain)
@@ -188,7 +188,7 @@ def test_a_repeat_is_known_by_its_version_after_its_article_came_back() -> None:
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (1, 0, 2), (1, 2, 0), (2, 1, 0)])
 def test_a_timestamp_that_comes_late_shows_since_when_an_article_is_known(order: tuple[int, ...]) -> None:
-    ledger = Ledger()
+    ledger = DecidedTable()
     events = [
         publish(version=1),
         publish(version=2, timestamp=MORNING + 10 * MINUTE, title="Flood, corrected"),
@@ -201,7 +201,7 @@ def test_a_timestamp_that_comes_late_shows_since_when_an_article_is_known(order:
 
 
 def test_a_date_that_comes_later_puts_the_story_into_the_news_and_moves_no_shard() -> None:
-    ledger = Ledger()
+    ledger = DecidedTable()
     ledger.hear(publish(published_at=None), datetime(2026, 10, 31, 23, 0, tzinfo=MORNING.tzinfo))
     ledger.hear(publish(timestamp=MORNING + MINUTE))
 
@@ -213,7 +213,7 @@ def test_a_date_that_comes_later_puts_the_story_into_the_news_and_moves_no_shard
 def test_a_date_a_minute_ahead_of_the_senders_clock_is_an_embargo(
     timestamp: datetime | None,
 ) -> None:
-    ledger = Ledger()
+    ledger = DecidedTable()
     decision = ledger.hear(publish(published_at=MORNING + MINUTE, timestamp=timestamp), MORNING)
 
     assert decision.outcome == "held"
@@ -222,7 +222,7 @@ def test_a_date_a_minute_ahead_of_the_senders_clock_is_an_embargo(
 
 
 def test_a_released_story_is_listed_though_the_clock_of_the_recorder_is_slow() -> None:
-    ledger = Ledger()
+    ledger = DecidedTable()
     release = MORNING + 3 * HOUR
     ledger.hear(publish(published_at=release))
     ledger.hear(publish(published_at=release, release=release, received_at=MORNING), release - MINUTE)
@@ -233,7 +233,7 @@ def test_a_released_story_is_listed_though_the_clock_of_the_recorder_is_slow() -
 
 def test_a_late_event_of_a_held_story_does_not_take_its_place_among_what_is_due() -> None:
     """Close before its hour the older event dates the story; it is the newer one that is to be published."""
-    ledger = Ledger()
+    ledger = DecidedTable()
     release = MORNING + HOUR
     ledger.hear(publish(published_at=release, title="New", timestamp=MORNING + MINUTE, version=2))
     late = ledger.hear(publish(published_at=release, title="Old", version=1), release - 4 * MINUTE)
@@ -243,7 +243,7 @@ def test_a_late_event_of_a_held_story_does_not_take_its_place_among_what_is_due(
 
 
 def test_a_held_story_claims_nothing_and_takes_out_no_page_of_another_source() -> None:
-    ledger = Ledger()
+    ledger = DecidedTable()
     ledger.hear(publish(published_at=MORNING + 3 * HOUR))
     ledger.hear(feed(timestamp=None, title="From the feed"), MORNING + MINUTE)
     assert [entry.title for entry in ledger.news_at(MORNING).values()] == ["From the feed"]
@@ -266,7 +266,7 @@ def test_a_held_story_claims_nothing_and_takes_out_no_page_of_another_source() -
     ],
 )
 def test_what_stays_out_goes_out_with_its_reason(changes: dict[str, Any], reason: str) -> None:
-    ledger = Ledger()
+    ledger = DecidedTable()
     ledger.hear(publish())
     decision = ledger.hear(publish(**({"timestamp": MORNING + MINUTE} | changes)))
 
@@ -286,7 +286,7 @@ def test_what_stays_out_goes_out_with_its_reason(changes: dict[str, Any], reason
     ],
 )
 def test_what_is_no_news_stands_in_the_general_sitemap_with_its_reason(changes: dict[str, Any], reason: str) -> None:
-    ledger = Ledger()
+    ledger = DecidedTable()
     decision = ledger.hear(publish(**changes))
 
     assert decision.article
@@ -297,7 +297,7 @@ def test_what_is_no_news_stands_in_the_general_sitemap_with_its_reason(changes: 
 def test_the_rules_of_a_site_hide_articles_and_say_which() -> None:
     rules = [{"path": "/sponsored/*"}, {"exclude": "news", "section": "horoscope"}]
     site = Site.model_validate(SITE.model_dump() | {"rules": rules})
-    ledger = Ledger(site)
+    ledger = DecidedTable(site)
 
     decision = ledger.hear(publish("1", "sponsored/shoes"))
     assert decision.article
@@ -313,7 +313,7 @@ def test_the_rules_of_a_site_hide_articles_and_say_which() -> None:
 
 
 def test_a_late_event_that_dates_an_article_leaves_its_images_and_its_section_alone() -> None:
-    ledger = Ledger()
+    ledger = DecidedTable()
     later = MORNING + 10 * MINUTE
     ledger.hear(
         publish(timestamp=later, published_at=later, images=("https://img.example.com/1.jpg",), section="local")
@@ -327,7 +327,7 @@ def test_a_late_event_that_dates_an_article_leaves_its_images_and_its_section_al
 
 
 def test_an_article_that_a_rule_kept_out_is_listed_when_sent_without_the_rule() -> None:
-    ledger = Ledger(Site.model_validate(SITE.model_dump() | {"rules": [{"path": "/flood"}]}))
+    ledger = DecidedTable(Site.model_validate(SITE.model_dump() | {"rules": [{"path": "/flood"}]}))
     ledger.hear(publish())
     ledger.site = SITE
     ledger.hear(publish(), MORNING + MINUTE)
@@ -336,7 +336,7 @@ def test_an_article_that_a_rule_kept_out_is_listed_when_sent_without_the_rule() 
 
 
 def test_an_inherited_date_is_not_replaced_by_a_late_event_of_the_same_source() -> None:
-    ledger = Ledger()
+    ledger = DecidedTable()
     old = MORNING - timedelta(days=2)
     ledger.hear(feed(guid="g1", published_at=old, timestamp=MORNING))
     ledger.hear(feed(guid="g2", published_at=None, timestamp=MORNING + HOUR))
@@ -346,7 +346,7 @@ def test_an_inherited_date_is_not_replaced_by_a_late_event_of_the_same_source() 
 
 
 def test_a_late_event_after_the_window_leaves_no_place_in_the_news_behind() -> None:
-    ledger = Ledger()
+    ledger = DecidedTable()
     ledger.hear(publish(timestamp=MORNING + HOUR))
     now = MORNING + timedelta(hours=49)
     ledger.news.clear()  # the roller was here, and gave the place back
@@ -381,14 +381,14 @@ def test_a_removal_by_url_removes_its_own_sources_copy_in_every_order(
 ) -> None:
     by_url = [remove("", source=source, url=page("flood"), timestamp=MORNING + 2 * MINUTE) for source in removals]
     for events in permutations([WIRE, CMS, *by_url, *([after] if after else [])]):
-        ledger = Ledger()
+        ledger = DecidedTable()
         for seconds, event in enumerate((*events, events[0])):
             ledger.hear(event, MORNING + HOUR + timedelta(seconds=10 * seconds))
         assert set(ledger.pages) == pages, [event.name for event in events]
 
 
 def test_the_home_page_beside_the_id_of_a_removal_stays() -> None:
-    ledger = Ledger()
+    ledger = DecidedTable()
     ledger.hear(feed("", timestamp=None))
     ledger.hear(remove("unknown", url=page("")))
 
@@ -396,7 +396,7 @@ def test_the_home_page_beside_the_id_of_a_removal_stays() -> None:
 
 
 def test_an_undated_event_recorded_after_an_embargo_leaves_the_story_in_the_news() -> None:
-    ledger = Ledger()
+    ledger = DecidedTable()
     hour = MORNING + HOUR
     ledger.hear(publish(published_at=hour))
     ledger.hear(
@@ -409,7 +409,7 @@ def test_an_undated_event_recorded_after_an_embargo_leaves_the_story_in_the_news
 @pytest.mark.parametrize("order", ["in its order", "late"])
 def test_an_embargo_that_comes_late_is_over_where_a_newer_event_has_another_date(order: str) -> None:
     """Also where that date was no correction and so did not become the first publication."""
-    ledger = Ledger()
+    ledger = DecidedTable()
     dated = publish(timestamp=MORNING + 3 * HOUR, published_at=MORNING + 2 * HOUR)
     undated = publish(timestamp=MORNING + 4 * HOUR, published_at=None, title="Edited")
     ledger.hear(publish())

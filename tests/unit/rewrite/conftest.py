@@ -4,13 +4,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support import doors
-from tests.support.doors import Doors
+from tests.support import moto_aws
+from tests.support.moto_aws import MotoAws
 from tests.support.partitions import NOON
 
 
 @pytest.fixture
-def behind() -> Iterator[Doors]:
-    with doors.opened(NOON) as opened:
+def behind() -> Iterator[MotoAws]:
+    with moto_aws.opened(NOON) as opened:
         opened.site()
         yield opened

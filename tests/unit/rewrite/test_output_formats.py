@@ -19,9 +19,9 @@ from stoppress.rewrite import publish
 from stoppress.rewrite.retire import EMPTIED_KEPT
 from stoppress.rewrite.sitemaps import rewrite, rewrite_all
 from stoppress.sitemaps import render
-from tests.support import doors
-from tests.support.doors import Doors, failing, once_before
-from tests.support.ledger import HOST, MORNING
+from tests.support import moto_aws
+from tests.support.article_events import HOST, MORNING
+from tests.support.moto_aws import MotoAws, failing, once_before
 from tests.support.partitions import DAY, HOUR, INDEX, MINUTE, NEWS, NOON, SHARD, put_news, put_page, take_page
 
 pytestmark = pytest.mark.moto
@@ -32,8 +32,8 @@ EVERY_FORM = {"gzip": True, "text": True, "atom": True}
 
 
 @pytest.fixture(autouse=True)
-def behind() -> Iterator[Doors]:
-    with doors.opened(NOON) as opened:
+def behind() -> Iterator[MotoAws]:
+    with moto_aws.opened(NOON) as opened:
         opened.site(outputs=EVERY_FORM)
         yield opened
 
@@ -43,7 +43,7 @@ def done(file: str = SHARD, now: datetime = NOON, **said: Any) -> str:
 
 
 def names() -> list[str]:
-    rows = client("s3").list_objects_v2(Bucket=doors.BUCKET).get("Contents", [])
+    rows = client("s3").list_objects_v2(Bucket=moto_aws.BUCKET).get("Contents", [])
     return sorted(row["Key"].partition("/")[2] for row in rows)
 
 
@@ -53,7 +53,7 @@ def mark(file: str = SHARD) -> Mark:
     return read_mark(item)
 
 
-def agree(behind: Doors, file: str = SHARD) -> bool:
+def agree(behind: MotoAws, file: str = SHARD) -> bool:
     """Whether a shard's forms say what the shard says."""
     body, packed = behind.file(file).body, behind.file(f"{file}.gz").body
     text = behind.file(f"{file.removesuffix('.xml')}.txt").body.decode()
@@ -63,7 +63,7 @@ def agree(behind: Doors, file: str = SHARD) -> bool:
 # ── written with their file ──
 
 
-def test_forms_are_written_with_their_file_and_named_in_its_mark(behind: Doors) -> None:
+def test_forms_are_written_with_their_file_and_named_in_its_mark(behind: MotoAws) -> None:
     put_page()
     assert done() == "written"
 
@@ -74,7 +74,7 @@ def test_forms_are_written_with_their_file_and_named_in_its_mark(behind: Doors) 
     assert [event["detail"]["file"] for event in behind.announced] == [SHARD]
 
 
-def test_forms_of_equal_bytes_are_not_put_again(behind: Doors, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_forms_of_equal_bytes_are_not_put_again(behind: MotoAws, monkeypatch: pytest.MonkeyPatch) -> None:
     put_page()
     put_news()
     works = [RewriteRequest(HOST, file) for file in (SHARD, NEWS, INDEX)]
@@ -90,11 +90,13 @@ def test_forms_of_equal_bytes_are_not_put_again(behind: Doors, monkeypatch: pyte
     assert [behind.file(name) for name in names()] == before
 
 
-def test_each_form_says_what_it_is(behind: Doors) -> None:
+def test_each_form_says_what_it_is(behind: MotoAws) -> None:
     put_page()
     put_news()
     rewrite_all([RewriteRequest(HOST, SHARD), RewriteRequest(HOST, NEWS)], NOON)
-    kinds = {name: client("s3").get_object(Bucket=doors.BUCKET, Key=f"{HOST}/{name}") for name in (PACKED, TEXT, FEED)}
+    kinds = {
+        name: client("s3").get_object(Bucket=moto_aws.BUCKET, Key=f"{HOST}/{name}") for name in (PACKED, TEXT, FEED)
+    }
     assert {name: kind["ContentType"] for name, kind in kinds.items()} == {
         PACKED: "application/gzip",
         TEXT: "text/plain; charset=utf-8",
@@ -107,7 +109,7 @@ def test_each_form_says_what_it_is(behind: Doors) -> None:
 
 
 def test_forms_of_an_emptied_file_do_not_outlive_it_when_a_rewriter_with_a_fast_clock_wrote_them(
-    behind: Doors, monkeypatch: pytest.MonkeyPatch
+    behind: MotoAws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put_page("a")
     done()
@@ -125,7 +127,7 @@ def test_forms_of_an_emptied_file_do_not_outlive_it_when_a_rewriter_with_a_fast_
 
 
 def test_forms_follow_a_file_that_comes_back_to_its_bytes_of_before_after_two_crashes(
-    behind: Doors, monkeypatch: pytest.MonkeyPatch
+    behind: MotoAws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The mark of the first bytes is no word for what had to follow the second ones."""
     put_page("a")
@@ -151,13 +153,13 @@ def test_forms_follow_a_file_that_comes_back_to_its_bytes_of_before_after_two_cr
 # ── turned off, and gone ──
 
 
-def change(behind: Doors, **outputs: Any) -> None:
+def change(behind: MotoAws, **outputs: Any) -> None:
     """Change the forms that the site wants, and rewrite its files as the change does."""
     behind.site(outputs=outputs)
     rewrite_all([RewriteRequest(HOST, file, checks_all=True) for file in (SHARD, NEWS)], NOON + MINUTE)
 
 
-def test_forms_that_are_turned_off_are_deleted_when_the_index_no_longer_lists_them(behind: Doors) -> None:
+def test_forms_that_are_turned_off_are_deleted_when_the_index_no_longer_lists_them(behind: MotoAws) -> None:
     put_page()
     put_news()
     rewrite_all([RewriteRequest(HOST, file) for file in (SHARD, NEWS, INDEX)], NOON)
@@ -176,7 +178,7 @@ def test_forms_that_are_turned_off_are_deleted_when_the_index_no_longer_lists_th
     assert behind.taken("rewrites") == []
 
 
-def test_forms_that_no_mark_tells_of_go_with_their_emptied_shard(behind: Doors) -> None:
+def test_forms_that_no_mark_tells_of_go_with_their_emptied_shard(behind: MotoAws) -> None:
     put_page("a")
     with failing("events", "PutEvents"), pytest.raises(ClientError):
         done()
@@ -190,7 +192,7 @@ def test_forms_that_no_mark_tells_of_go_with_their_emptied_shard(behind: Doors) 
 
 
 def test_the_forms_of_a_shard_that_is_filled_again_as_it_goes_stay(
-    behind: Doors, monkeypatch: pytest.MonkeyPatch
+    behind: MotoAws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put_page()
     done()
@@ -211,7 +213,7 @@ def test_the_forms_of_a_shard_that_is_filled_again_as_it_goes_stay(
     assert agree(behind)
 
 
-def test_the_forms_of_a_shard_that_is_filled_as_somebody_finds_it_empty_stay(behind: Doors) -> None:
+def test_the_forms_of_a_shard_that_is_filled_as_somebody_finds_it_empty_stay(behind: MotoAws) -> None:
     def fill() -> None:
         put_page()
         done()
@@ -221,7 +223,7 @@ def test_the_forms_of_a_shard_that_is_filled_as_somebody_finds_it_empty_stay(beh
     assert names() == [TEXT, SHARD, PACKED]
 
 
-def test_the_feed_of_a_series_stays_when_its_second_file_goes(behind: Doors) -> None:
+def test_the_feed_of_a_series_stays_when_its_second_file_goes(behind: MotoAws) -> None:
     table.put(series_item(HOST, Series("news", (Used(1, 400), Used(1, 400)))), None)
     put_news("a", MORNING + HOUR)
     put_news("b", number=2)
@@ -236,7 +238,7 @@ def test_the_feed_of_a_series_stays_when_its_second_file_goes(behind: Doors) -> 
     assert names() == [FEED, NEWS, f"{NEWS}.gz"]
 
 
-def test_the_file_of_an_edition_that_was_empty_for_long_goes_when_the_index_names_it_no_more(behind: Doors) -> None:
+def test_the_file_of_an_edition_that_was_empty_for_long_goes_when_the_index_names_it_no_more(behind: MotoAws) -> None:
     french = "sitemap-news-fr.xml"
     behind.site(editions=[{"prefix": "/fr/", "news": "fr"}], outputs=EVERY_FORM)
     rewrite_all([RewriteRequest(HOST, file) for file in (NEWS, french, INDEX)], NOON)
@@ -253,7 +255,7 @@ def test_the_file_of_an_edition_that_was_empty_for_long_goes_when_the_index_name
     assert (set(names()), behind.items("due#")) == (others, [])
 
 
-def test_a_packed_file_that_the_index_names_goes_later_than_its_file_that_somebody_took_away(behind: Doors) -> None:
+def test_a_packed_file_that_the_index_names_goes_later_than_its_file_that_somebody_took_away(behind: MotoAws) -> None:
     put_page()
     put_page(file="sitemap-2026-10.xml")
     rewrite_all([RewriteRequest(HOST, file) for file in (SHARD, "sitemap-2026-10.xml", INDEX)], NOON)
@@ -270,7 +272,7 @@ def test_a_packed_file_that_the_index_names_goes_later_than_its_file_that_somebo
     assert behind.taken("rewrites") == []
 
 
-def test_the_empty_file_of_an_edition_that_comes_back_stays(behind: Doors) -> None:
+def test_the_empty_file_of_an_edition_that_comes_back_stays(behind: MotoAws) -> None:
     french = "sitemap-news-fr.xml"
     editions = [{"prefix": "/fr/", "news": "fr"}]
     for number, said in enumerate([editions, [], editions], 2):
@@ -281,7 +283,7 @@ def test_the_empty_file_of_an_edition_that_comes_back_stays(behind: Doors) -> No
     assert (names(), behind.items("due#")) == ([french], [])
 
 
-def test_the_feed_of_an_empty_window_follows_a_changed_publication(behind: Doors) -> None:
+def test_the_feed_of_an_empty_window_follows_a_changed_publication(behind: MotoAws) -> None:
     done(NEWS)
     body = behind.file(NEWS).body
     behind.site(outputs=EVERY_FORM, publication="The Example", language="fr")
@@ -298,7 +300,7 @@ def test_the_feed_of_an_empty_window_follows_a_changed_publication(behind: Doors
 
 
 def test_more_files_than_an_index_takes_are_in_further_indexes_none_of_which_is_nested(
-    behind: Doors, monkeypatch: pytest.MonkeyPatch
+    behind: MotoAws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(render, "INDEX_ENTRIES_MAX", 2)
     behind.site(outputs={})
@@ -323,11 +325,11 @@ def test_more_files_than_an_index_takes_are_in_further_indexes_none_of_which_is_
 # ── robots.txt ──
 
 
-def test_robots_has_no_other_forms_and_what_is_called_like_one_is_somebody_elses(behind: Doors) -> None:
+def test_robots_has_no_other_forms_and_what_is_called_like_one_is_somebody_elses(behind: MotoAws) -> None:
     behind.site(robots="")
     theirs = ["robots.txt.gz", "robots.txt.txt"]
     for name in theirs:
-        client("s3").put_object(Bucket=doors.BUCKET, Key=f"{HOST}/{name}", Body=b"")
+        client("s3").put_object(Bucket=moto_aws.BUCKET, Key=f"{HOST}/{name}", Body=b"")
 
     done(ROBOTS, checks_all=True)
     assert names() == [ROBOTS, *theirs]
@@ -336,9 +338,9 @@ def test_robots_has_no_other_forms_and_what_is_called_like_one_is_somebody_elses
     assert names() == theirs
 
 
-def test_a_robots_txt_of_somebody_elses_is_left_alone_where_none_is_kept(behind: Doors) -> None:
+def test_a_robots_txt_of_somebody_elses_is_left_alone_where_none_is_kept(behind: MotoAws) -> None:
     assert done(ROBOTS, checks_all=True) == "unchanged"
     theirs = b"User-agent: *"
-    client("s3").put_object(Bucket=doors.BUCKET, Key=f"{HOST}/{ROBOTS}", Body=theirs)
+    client("s3").put_object(Bucket=moto_aws.BUCKET, Key=f"{HOST}/{ROBOTS}", Body=theirs)
     assert done(ROBOTS, checks_all=True) == "unchanged"
     assert behind.file(ROBOTS).body == theirs

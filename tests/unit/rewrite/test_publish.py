@@ -13,9 +13,9 @@ from stoppress.aws.queues import RewriteRequest, read_rewrite
 from stoppress.model.file_names import content_type
 from stoppress.primitives.instants import exact
 from stoppress.rewrite.sitemaps import rewrite, rewrite_all
-from tests.support import doors
-from tests.support.doors import Doors, failing, once_before
-from tests.support.ledger import HOST
+from tests.support import moto_aws
+from tests.support.article_events import HOST
+from tests.support.moto_aws import MotoAws, failing, once_before
 from tests.support.partitions import (
     DAY,
     HOUR,
@@ -36,7 +36,7 @@ pytestmark = [pytest.mark.moto, pytest.mark.usefixtures("behind")]
 # ── other rewriters ──
 
 
-def test_a_file_taken_away_meanwhile_is_made_anew(behind: Doors) -> None:
+def test_a_file_taken_away_meanwhile_is_made_anew(behind: MotoAws) -> None:
     put_page("a")
     shard()
     put_page("b")
@@ -46,13 +46,13 @@ def test_a_file_taken_away_meanwhile_is_made_anew(behind: Doors) -> None:
 
 
 @pytest.mark.parametrize("code", ["ConditionalRequestConflict", "PreconditionFailed", "NoSuchKey"])
-def test_what_s3_says_of_another_writer_is_taken_as_that(behind: Doors, code: str) -> None:
+def test_what_s3_says_of_another_writer_is_taken_as_that(behind: MotoAws, code: str) -> None:
     put_page()
     with failing("s3", "PutObject", code=code):
         assert shard() == "written"
 
 
-def test_other_errors_of_s3_are_themselves(behind: Doors) -> None:
+def test_other_errors_of_s3_are_themselves(behind: MotoAws) -> None:
     put_page()
     with failing("s3", "PutObject", code="AccessDenied"), pytest.raises(ClientError):
         shard()
@@ -67,7 +67,7 @@ def test_a_rewriter_that_is_always_overtaken_gives_up(monkeypatch: pytest.Monkey
         shard()
 
 
-def test_a_put_whose_answer_was_lost_is_found_and_marked(behind: Doors) -> None:
+def test_a_put_whose_answer_was_lost_is_found_and_marked(behind: MotoAws) -> None:
     put_page()
     with failing("s3", "PutObject", code="InternalError", applied=True), pytest.raises(ClientError):
         shard()
@@ -79,22 +79,22 @@ def test_a_put_whose_answer_was_lost_is_found_and_marked(behind: Doors) -> None:
     assert announced(behind) == [(SHARD, 1)]
 
 
-def test_an_object_that_somebody_else_has_put_is_written_anew_with_its_headers(behind: Doors) -> None:
+def test_an_object_that_somebody_else_has_put_is_written_anew_with_its_headers(behind: MotoAws) -> None:
     put_page()
     shard()
     body = behind.file(SHARD).body
-    client("s3").put_object(Bucket=doors.BUCKET, Key=f"{HOST}/{SHARD}", Body=body)
+    client("s3").put_object(Bucket=moto_aws.BUCKET, Key=f"{HOST}/{SHARD}", Body=body)
     assert not behind.file(SHARD).ours
     assert shard(NOON + HOUR) == "written"
     assert behind.file(SHARD).ours
-    assert client("s3").head_object(Bucket=doors.BUCKET, Key=f"{HOST}/{SHARD}")["ContentType"] == content_type(SHARD)
+    assert client("s3").head_object(Bucket=moto_aws.BUCKET, Key=f"{HOST}/{SHARD}")["ContentType"] == content_type(SHARD)
     assert shard(NOON + 2 * HOUR) == "unchanged"
 
 
 # ── crashes ──
 
 
-def test_a_mark_at_which_a_transaction_is_busy_is_not_taken_for_written(behind: Doors) -> None:
+def test_a_mark_at_which_a_transaction_is_busy_is_not_taken_for_written(behind: MotoAws) -> None:
     """A shard without a mark would be in no index until it changes again."""
     put_page("a")
     with failing("dynamodb", "PutItem", code="TransactionConflictException"):
@@ -103,7 +103,7 @@ def test_a_mark_at_which_a_transaction_is_busy_is_not_taken_for_written(behind: 
     assert behind.item(file_pk(HOST, INDEX), SHARD)
 
 
-def test_the_bus_that_takes_nothing_keeps_the_mark_back(behind: Doors, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bus_that_takes_nothing_keeps_the_mark_back(behind: MotoAws, monkeypatch: pytest.MonkeyPatch) -> None:
     put_page()
     answer = {"FailedEntryCount": 1, "Entries": [{"ErrorCode": "ThrottlingException", "ErrorMessage": "slow down"}]}
     with monkeypatch.context() as patch:
@@ -119,7 +119,7 @@ def test_the_bus_that_takes_nothing_keeps_the_mark_back(behind: Doors, monkeypat
 
 
 @pytest.mark.parametrize("back", [timedelta(), HOUR])
-def test_the_change_of_a_file_is_always_later_than_the_one_before(behind: Doors, back: timedelta) -> None:
+def test_the_change_of_a_file_is_always_later_than_the_one_before(behind: MotoAws, back: timedelta) -> None:
     put_page("a")
     shard(NOON)
     put_page("b")
@@ -131,7 +131,7 @@ def test_the_change_of_a_file_is_always_later_than_the_one_before(behind: Doors,
     assert marked.urls == 2
 
 
-def test_the_change_of_a_file_is_not_before_what_stands_in_it(behind: Doors) -> None:
+def test_the_change_of_a_file_is_not_before_what_stands_in_it(behind: MotoAws) -> None:
     put_page("a", NOON + 3 * MINUTE)
     shard(NOON)
     assert behind.file(SHARD).changed == NOON + 3 * MINUTE
@@ -145,7 +145,7 @@ def done(request: RewriteRequest, now: datetime) -> str:
     return result.outcome
 
 
-def emptied(behind: Doors) -> RewriteRequest:
+def emptied(behind: MotoAws) -> RewriteRequest:
     put_page("a")
     shard(NOON)
     take_page("a")
@@ -157,7 +157,7 @@ def emptied(behind: Doors) -> RewriteRequest:
     return read_rewrite(due["message"])
 
 
-def test_an_emptied_shard_is_taken_away_after_a_day(behind: Doors) -> None:
+def test_an_emptied_shard_is_taken_away_after_a_day(behind: MotoAws) -> None:
     retiring = emptied(behind)
     assert done(retiring, NOON + MINUTE + DAY) == "retired"
     assert bucket.read(HOST, SHARD) is None
@@ -166,12 +166,12 @@ def test_an_emptied_shard_is_taken_away_after_a_day(behind: Doors) -> None:
     assert done(retiring, NOON + MINUTE + DAY) == "retired"  # delivered again
 
 
-def test_a_clock_that_is_behind_keeps_no_emptied_shard(behind: Doors) -> None:
+def test_a_clock_that_is_behind_keeps_no_emptied_shard(behind: MotoAws) -> None:
     retiring = emptied(behind)
     assert done(retiring, NOON + DAY) == "retired"
 
 
-def test_a_shard_filled_while_it_is_taken_away_is_made_anew(behind: Doors) -> None:
+def test_a_shard_filled_while_it_is_taken_away_is_made_anew(behind: MotoAws) -> None:
     retiring = emptied(behind)
     later = NOON + MINUTE + DAY
 
@@ -187,7 +187,7 @@ def test_a_shard_filled_while_it_is_taken_away_is_made_anew(behind: Doors) -> No
     assert marked.urls == 1
 
 
-def test_a_crash_before_the_due_record_of_an_emptied_shard_is_repaired(behind: Doors) -> None:
+def test_a_crash_before_the_due_record_of_an_emptied_shard_is_repaired(behind: MotoAws) -> None:
     put_page("a")
     shard(NOON)
     take_page("a")
@@ -201,13 +201,13 @@ def test_a_crash_before_the_due_record_of_an_emptied_shard_is_repaired(behind: D
     assert marked.urls == 0
 
 
-def test_a_file_that_never_was_and_lists_nothing_is_not_made(behind: Doors) -> None:
+def test_a_file_that_never_was_and_lists_nothing_is_not_made(behind: MotoAws) -> None:
     assert shard() == "retired"
     assert bucket.read(HOST, SHARD) is None
     assert (behind.items("file#"), behind.announced) == ([], [])
 
 
-def test_a_due_message_that_meets_another_of_its_file_is_done_with_it_or_in_the_next_minute(behind: Doors) -> None:
+def test_a_due_message_that_meets_another_of_its_file_is_done_with_it_or_in_the_next_minute(behind: MotoAws) -> None:
     retiring = emptied(behind)
     later = NOON + MINUTE + DAY
     (result,) = rewrite_all([RewriteRequest(HOST, SHARD), retiring], later)

@@ -19,9 +19,9 @@ from stoppress.rewrite.sitemaps import rewrite, rewrite_all
 from stoppress.sitemaps.broken_file import BrokenFile
 from stoppress.sitemaps.render import render_general
 from stoppress.sitemaps.tags import RENDERER
-from tests.support import doors
-from tests.support.doors import Doors, failed_ones
-from tests.support.ledger import HOST, MORNING, SITE, page
+from tests.support import moto_aws
+from tests.support.article_events import HOST, MORNING, SITE, page
+from tests.support.moto_aws import MotoAws, failed_ones
 from tests.support.partitions import (
     HOUR,
     MINUTE,
@@ -47,7 +47,7 @@ def fold(file: str, *changed: tuple[str, str], now: datetime = NOON + MINUTE) ->
 
 
 @pytest.fixture
-def large_shard(behind: Doors) -> list[str]:
+def large_shard(behind: MotoAws) -> list[str]:
     """A shard that takes three units to read, written; the paths of its pages."""
     paths = [f"page-{number:03}" for number in range(240)]
     for path in paths:
@@ -62,7 +62,7 @@ def unread(*_: object, **__: object) -> None:
 
 
 def test_what_changed_is_read_by_its_keys_and_nothing_else(
-    behind: Doors, large_shard: list[str], monkeypatch: pytest.MonkeyPatch
+    behind: MotoAws, large_shard: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put_page("new", MORNING)
     put_page("page-007", MORNING + HOUR)
@@ -80,7 +80,7 @@ def test_what_changed_is_read_by_its_keys_and_nothing_else(
 
 
 def _without_metadata(stored: StoredFile) -> None:
-    client("s3").put_object(Bucket=doors.BUCKET, Key=f"{HOST}/{SHARD}", Body=stored.body)
+    client("s3").put_object(Bucket=moto_aws.BUCKET, Key=f"{HOST}/{SHARD}", Body=stored.body)
 
 
 def _put_again(stored: StoredFile, config: str, form: str, whole: datetime) -> None:
@@ -117,7 +117,7 @@ def _gone(stored: StoredFile) -> None:
     _without_metadata, _of_another_renderer, _of_another_configuration, _made_as_a_whole_long_ago, _gone,
 ])  # fmt: skip
 def test_a_file_that_is_not_as_we_write_it_is_made_from_all_entries(
-    behind: Doors, large_shard: list[str], monkeypatch: pytest.MonkeyPatch, happened: Callable[[StoredFile], None]
+    behind: MotoAws, large_shard: list[str], monkeypatch: pytest.MonkeyPatch, happened: Callable[[StoredFile], None]
 ) -> None:
     happened(behind.file(SHARD))
     put_page("lost")  # nobody tells of it: who reads the partition finds it
@@ -130,7 +130,7 @@ def test_a_file_that_is_not_as_we_write_it_is_made_from_all_entries(
 
 
 def test_more_keys_than_the_whole_partition_costs_are_not_read(
-    behind: Doors, large_shard: list[str], monkeypatch: pytest.MonkeyPatch
+    behind: MotoAws, large_shard: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     units = len(behind.file(SHARD).body) // render.READ_UNIT_BYTES
     monkeypatch.setattr(table, "query", unread)
@@ -140,7 +140,7 @@ def test_more_keys_than_the_whole_partition_costs_are_not_read(
 
 
 def test_a_file_that_one_of_its_works_names_without_entries_is_made_from_all(
-    behind: Doors, large_shard: list[str]
+    behind: MotoAws, large_shard: list[str]
 ) -> None:
     put_page("lost")
     put_page("new")
@@ -151,7 +151,7 @@ def test_a_file_that_one_of_its_works_names_without_entries_is_made_from_all(
 
 
 def test_the_entries_of_several_works_for_a_file_are_folded_in_together(
-    behind: Doors, large_shard: list[str], monkeypatch: pytest.MonkeyPatch
+    behind: MotoAws, large_shard: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put_page("first")
     put_page("second")
@@ -162,7 +162,7 @@ def test_the_entries_of_several_works_for_a_file_are_folded_in_together(
     assert (result.outcome, result.urls) == ("written", len(large_shard) + 2)
 
 
-def test_the_new_lines_of_a_file_are_held_to_the_rules(behind: Doors, large_shard: list[str]) -> None:
+def test_the_new_lines_of_a_file_are_held_to_the_rules(behind: MotoAws, large_shard: list[str]) -> None:
     before = behind.file(SHARD)
     table.put_if(general_item(HOST, SHARD, GeneralEntry("https://other.example.com/new")))
 
@@ -171,7 +171,7 @@ def test_the_new_lines_of_a_file_are_held_to_the_rules(behind: Doors, large_shar
     assert behind.file(SHARD) == before
 
 
-def test_the_stream_says_which_entries_changed(behind: Doors, large_shard: list[str]) -> None:
+def test_the_stream_says_which_entries_changed(behind: MotoAws, large_shard: list[str]) -> None:
     behind.stream.read()
     put_page("page-003", MORNING)
     take_page("page-004")
@@ -185,7 +185,7 @@ def test_the_stream_says_which_entries_changed(behind: Doors, large_shard: list[
     ]
 
 
-def test_a_record_without_images_has_its_file_made_from_all_entries(behind: Doors, large_shard: list[str]) -> None:
+def test_a_record_without_images_has_its_file_made_from_all_entries(behind: MotoAws, large_shard: list[str]) -> None:
     put_page("new")
     put_page("lost")
     batch = stream(behind)

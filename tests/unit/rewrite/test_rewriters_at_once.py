@@ -27,7 +27,7 @@ from stoppress.rewrite import attempt, output_formats, publish, render, retire, 
 from stoppress.rewrite.sitemaps import rewrite_all
 from stoppress.sitemaps.other_forms import compressed, text_sitemap
 from stoppress.sitemaps.render import render_general
-from tests.support.ledger import HOST, SITE, page
+from tests.support.article_events import HOST, SITE, page
 from tests.support.partitions import MINUTE, NOON, SHARD, key
 
 pytestmark = pytest.mark.matrix

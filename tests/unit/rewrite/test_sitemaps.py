@@ -15,9 +15,9 @@ from stoppress.rewrite.sitemaps import hand_over, rewrite, rewrite_all
 from stoppress.sitemaps import render
 from stoppress.sitemaps.broken_file import BrokenFile
 from stoppress.sitemaps.render import render_general, render_index
-from tests.support import doors
-from tests.support.doors import Doors, failed_ones, failing, queue_batch
-from tests.support.ledger import HOST, MORNING, SITE, page
+from tests.support import moto_aws
+from tests.support.article_events import HOST, MORNING, SITE, page
+from tests.support.moto_aws import MotoAws, failed_ones, failing, queue_batch
 from tests.support.partitions import (
     HOUR,
     INDEX,
@@ -36,7 +36,7 @@ from tests.support.partitions import (
 pytestmark = [pytest.mark.moto, pytest.mark.usefixtures("behind")]
 
 
-def items_without_rev(behind: Doors) -> list[dict[str, Any]]:
+def items_without_rev(behind: MotoAws) -> list[dict[str, Any]]:
     """Return the items, but for how often they were written."""
     return [{name: value for name, value in item.items() if name != "rev"} for item in behind.items()]
 
@@ -44,7 +44,7 @@ def items_without_rev(behind: Doors) -> list[dict[str, Any]]:
 # ── one rewriter ──
 
 
-def test_a_file_is_written_announced_and_marked(behind: Doors) -> None:
+def test_a_file_is_written_announced_and_marked(behind: MotoAws) -> None:
     put_page("a", MORNING)
     assert shard() == "written"
 
@@ -60,17 +60,17 @@ def test_a_file_is_written_announced_and_marked(behind: Doors) -> None:
 
 
 @pytest.mark.parametrize(("file", "age"), [(SHARD, 300), (NEWS, 60), (INDEX, 60), ("sitemap-news-2.xml", 60)])
-def test_a_file_says_what_it_is_and_how_long_it_may_be_kept(behind: Doors, file: str, age: int) -> None:
+def test_a_file_says_what_it_is_and_how_long_it_may_be_kept(behind: MotoAws, file: str, age: int) -> None:
     put_page("a")
     table.put_if(news_item(HOST, Place("news", 2, 400), NewsEntry(page("a"), "A", MORNING)))
     rewrite_all([RewriteRequest(HOST, SHARD), RewriteRequest(HOST, file)], NOON)
-    answer = client("s3").get_object(Bucket=doors.BUCKET, Key=f"{HOST}/{file}")
+    answer = client("s3").get_object(Bucket=moto_aws.BUCKET, Key=f"{HOST}/{file}")
     assert answer["ContentType"] == "application/xml; charset=utf-8"
     assert answer["CacheControl"] == f"public, max-age={age}"
     assert "ContentEncoding" not in answer
 
 
-def test_a_file_that_would_break_the_protocol_is_not_written_and_the_last_good_one_stands(behind: Doors) -> None:
+def test_a_file_that_would_break_the_protocol_is_not_written_and_the_last_good_one_stands(behind: MotoAws) -> None:
     put_page("a")
     shard()
     before = behind.file(SHARD).body
@@ -89,7 +89,7 @@ def test_a_file_that_would_break_the_protocol_is_not_written_and_the_last_good_o
 # ── configuration ──
 
 
-def test_news_is_written_first_then_the_newest_shard_and_the_index_last(behind: Doors) -> None:
+def test_news_is_written_first_then_the_newest_shard_and_the_index_last(behind: MotoAws) -> None:
     """An import fills a batch with old shards. A new story must not wait for them."""
     files = [INDEX, "sitemap-2009-03.xml", SHARD, "sitemap-2024-12.xml", NEWS]
     results = rewrite_all([RewriteRequest(HOST, file) for file in files], NOON)
@@ -105,7 +105,7 @@ def test_news_is_written_first_then_the_newest_shard_and_the_index_last(behind: 
 # ── the index ──
 
 
-def test_the_index_follows_the_marks_and_never_records_itself(behind: Doors) -> None:
+def test_the_index_follows_the_marks_and_never_records_itself(behind: MotoAws) -> None:
     put_page("a")
     put_news()
     results = rewrite_all([RewriteRequest(HOST, INDEX), RewriteRequest(HOST, SHARD), RewriteRequest(HOST, NEWS)], NOON)
@@ -122,7 +122,7 @@ def test_the_index_follows_the_marks_and_never_records_itself(behind: Doors) -> 
 # ── what fails ──
 
 
-def test_a_file_over_its_limit_leaves_the_last_good_one(behind: Doors, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_over_its_limit_leaves_the_last_good_one(behind: MotoAws, monkeypatch: pytest.MonkeyPatch) -> None:
     put_page("a")
     shard()
     before = behind.file(SHARD)
@@ -137,7 +137,7 @@ def test_a_file_over_its_limit_leaves_the_last_good_one(behind: Doors, monkeypat
     assert shard(NOON + HOUR) == "written"
 
 
-def test_one_bad_file_stops_no_other(behind: Doors) -> None:
+def test_one_bad_file_stops_no_other(behind: MotoAws) -> None:
     put_page("a")
     put_news()
     works = [
@@ -159,13 +159,13 @@ def test_one_bad_file_stops_no_other(behind: Doors) -> None:
 # ── the function ──
 
 
-def written_by_stream(behind: Doors) -> None:
+def written_by_stream(behind: MotoAws) -> None:
     """Deliver the stream until it is quiet."""
     while (batch := stream(behind))["Records"]:
         assert failed_ones(behind.call("rewrite_sitemaps", batch)) == []
 
 
-def test_a_burst_in_a_partition_is_one_rewrite(behind: Doors) -> None:
+def test_a_burst_in_a_partition_is_one_rewrite(behind: MotoAws) -> None:
     for number in range(50):
         put_page(str(number))
     behind.call("rewrite_sitemaps", stream(behind))
@@ -173,7 +173,7 @@ def test_a_burst_in_a_partition_is_one_rewrite(behind: Doors) -> None:
     assert behind.metrics["FilesWritten"] == 1
 
 
-def test_a_stream_batch_that_comes_again_changes_nothing(behind: Doors) -> None:
+def test_a_stream_batch_that_comes_again_changes_nothing(behind: MotoAws) -> None:
     put_page()
     put_news()
     batch = stream(behind)
@@ -189,11 +189,11 @@ def test_a_stream_batch_that_comes_again_changes_nothing(behind: Doors) -> None:
 
 @pytest.mark.parametrize("stands", [None, b"<sitemapindex/>"])
 def test_the_index_of_a_new_site_waits_for_the_first_file_and_no_failure_is_told(
-    behind: Doors, stands: bytes | None
+    behind: MotoAws, stands: bytes | None
 ) -> None:
     """An index has to name a file, so that there is none before the first one. Its mark wakes the index."""
     if stands:  # what the site had there before
-        client("s3").put_object(Bucket=doors.BUCKET, Key=f"{HOST}/{INDEX}", Body=stands)
+        client("s3").put_object(Bucket=moto_aws.BUCKET, Key=f"{HOST}/{INDEX}", Body=stands)
     index, news = (RewriteRequest(HOST, file).message() for file in (INDEX, NEWS))
     assert failed_ones(behind.call("rewrite_sitemaps", queue_batch([index], sent_at=NOON, queue="rewrites"))) == []
     stored = bucket.read(HOST, INDEX)
@@ -208,7 +208,7 @@ def test_the_index_of_a_new_site_waits_for_the_first_file_and_no_failure_is_told
     assert behind.metrics["FilesFailed"] == 0
 
 
-def test_a_file_of_an_unknown_site_is_ignored(behind: Doors) -> None:
+def test_a_file_of_an_unknown_site_is_ignored(behind: MotoAws) -> None:
     table.put_if(general_item("gone.example.com", SHARD, GeneralEntry("https://gone.example.com/a")))
     assert failed_ones(behind.call("rewrite_sitemaps", stream(behind))) == []
     assert behind.taken("rewrites") == []
@@ -217,7 +217,7 @@ def test_a_file_of_an_unknown_site_is_ignored(behind: Doors) -> None:
 
 @pytest.mark.parametrize(("seconds", "written"), [(170, True), (190, False)])
 def test_the_files_of_a_batch_that_waited_for_minutes_go_to_the_queue(
-    behind: Doors, seconds: int, written: bool
+    behind: MotoAws, seconds: int, written: bool
 ) -> None:
     for slug in "abc":
         put_page(slug)
@@ -227,7 +227,7 @@ def test_the_files_of_a_batch_that_waited_for_minutes_go_to_the_queue(
     assert (bucket.read(HOST, SHARD) is not None) == written
 
 
-def test_files_named_in_the_queue_are_written_and_bad_messages_are_counted(behind: Doors) -> None:
+def test_files_named_in_the_queue_are_written_and_bad_messages_are_counted(behind: MotoAws) -> None:
     put_page("a")
     bodies = [
         RewriteRequest(HOST, SHARD).message(),
@@ -244,7 +244,7 @@ def test_files_named_in_the_queue_are_written_and_bad_messages_are_counted(behin
 
 @pytest.mark.parametrize(("receives", "delay_s"), [(1, 10), (5, 160), (1_000, 300)])
 def test_a_named_file_that_fails_comes_back_later_each_time(
-    behind: Doors, monkeypatch: pytest.MonkeyPatch, receives: int, delay_s: int
+    behind: MotoAws, monkeypatch: pytest.MonkeyPatch, receives: int, delay_s: int
 ) -> None:
     changes: list[dict[str, Any]] = []
     monkeypatch.setattr(client("sqs"), "change_message_visibility", lambda **change: changes.append(change))
@@ -256,7 +256,7 @@ def test_a_named_file_that_fails_comes_back_later_each_time(
     assert [(change["ReceiptHandle"], change["VisibilityTimeout"]) for change in changes] == [("handle-0", delay_s)]
 
 
-def test_a_visibility_that_cannot_be_changed_reports_its_record_all_the_same(behind: Doors) -> None:
+def test_a_visibility_that_cannot_be_changed_reports_its_record_all_the_same(behind: MotoAws) -> None:
     bodies = [RewriteRequest(HOST, NEWS).message(), RewriteRequest("gone.example.com", NEWS).message()]
     with failing("s3", "PutObject"):
         answer = behind.call("rewrite_sitemaps", queue_batch(bodies, sent_at=NOON, queue="rewrites"))

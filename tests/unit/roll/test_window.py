@@ -25,9 +25,9 @@ from stoppress.record.message import Message
 from stoppress.rewrite.batch import request_all
 from stoppress.roll import window
 from stoppress.roll.window import RESEND_AFTER, begin_deployment, roll
-from tests.support import doors
-from tests.support.doors import PUBLISHING, Doors, counted, failing, once_before, put_site
-from tests.support.ledger import HOST, MORNING, page, publish
+from tests.support import moto_aws
+from tests.support.article_events import HOST, MORNING, page, publish
+from tests.support.moto_aws import PUBLISHING, MotoAws, counted, failing, once_before, put_site
 
 pytestmark = pytest.mark.moto
 
@@ -37,14 +37,14 @@ NEWS = "sitemap-news.xml"
 
 
 @pytest.fixture(autouse=True)
-def behind(monkeypatch: pytest.MonkeyPatch) -> Iterator[Doors]:
-    with doors.opened(MORNING) as opened:
+def behind(monkeypatch: pytest.MonkeyPatch) -> Iterator[MotoAws]:
+    with moto_aws.opened(MORNING) as opened:
         monkeypatch.setattr(table, "back_off", lambda attempt: None)
         yield opened
 
 
 @pytest.fixture
-def site(behind: Doors) -> None:
+def site(behind: MotoAws) -> None:
     """A site whose files are written."""
     behind.site()
     for change in due.every(due.SITES):
@@ -71,18 +71,18 @@ def rolled(now: datetime) -> Counter[str]:
     return done
 
 
-def minute(behind: Doors, at: datetime) -> None:
+def minute(behind: MotoAws, at: datetime) -> None:
     """Call the function, in a new execution environment."""
     behind.clock.move_to(at)
     importlib.import_module("functions.roll_window.app")._begun.clear()
     behind.call("roll_window", {})
 
 
-def sent(behind: Doors) -> list[str]:
+def sent(behind: MotoAws) -> list[str]:
     return [from_message(body).id for body in behind.taken("articles")]
 
 
-def requests(behind: Doors) -> list[RewriteRequest | AllFiles]:
+def requests(behind: MotoAws) -> list[RewriteRequest | AllFiles]:
     return [read_request(body) for body in behind.taken("rewrites")]
 
 
@@ -101,7 +101,7 @@ def waiting(kind: str) -> list[tuple[str, datetime]]:
 # ── expired news ──
 
 
-def test_an_entry_is_deleted_at_the_second_and_not_before(behind: Doors, site: None) -> None:
+def test_an_entry_is_deleted_at_the_second_and_not_before(behind: MotoAws, site: None) -> None:
     receive(publish(published_at=MORNING + 0.4 * SECOND), now=MORNING + SECOND)  # a date of a sitemap has whole seconds
     for early in (WINDOW - MINUTE, WINDOW - SECOND, WINDOW - timedelta(microseconds=1)):
         assert rolled(MORNING + early) == Counter()
@@ -114,7 +114,7 @@ def test_an_entry_is_deleted_at_the_second_and_not_before(behind: Doors, site: N
 
 
 @pytest.mark.parametrize("zone", ["Europe/Paris", "America/New_York", "Australia/Lord_Howe"])
-def test_the_window_is_48_hours_over_a_change_of_the_clocks_too(behind: Doors, zone: str) -> None:
+def test_the_window_is_48_hours_over_a_change_of_the_clocks_too(behind: MotoAws, zone: str) -> None:
     behind.site(timezone=zone)
     published = datetime(2026, 10, 24, 23, 30, tzinfo=UTC)  # an hour and a half before Paris puts its clocks back
     receive(publish(published_at=published, timestamp=published), now=published)
@@ -177,7 +177,7 @@ def test_news_of_every_file_expire(site: None) -> None:
 # ── messages that are due ──
 
 
-def test_a_message_is_sent_once_while_on_its_way_and_again_later(behind: Doors, site: None) -> None:
+def test_a_message_is_sent_once_while_on_its_way_and_again_later(behind: MotoAws, site: None) -> None:
     release = MORNING + HOUR
     hold("1")
     emptied = RewriteRequest(HOST, "sitemap-2025-01.xml", release=release)
@@ -197,7 +197,7 @@ def test_a_message_is_sent_once_while_on_its_way_and_again_later(behind: Doors, 
     assert (news(), waiting(due.MESSAGES), behind.items("due#")) == ([page("1")], [], [])
 
 
-def test_messages_of_two_instants_that_were_sent_together_are_both_sent_again(behind: Doors, site: None) -> None:
+def test_messages_of_two_instants_that_were_sent_together_are_both_sent_again(behind: MotoAws, site: None) -> None:
     hold("1")
     hold("2", until=MORNING + HOUR + SECOND)
     hold("3", until=MORNING + HOUR + MINUTE + RESEND_AFTER)
@@ -207,7 +207,7 @@ def test_messages_of_two_instants_that_were_sent_together_are_both_sent_again(be
     assert sorted(sent(behind)) == ["1", "2", "3"]
 
 
-def test_an_unreadable_message_stays_and_delays_no_other(behind: Doors, site: None) -> None:
+def test_an_unreadable_message_stays_and_delays_no_other(behind: MotoAws, site: None) -> None:
     table.put_if(due_item(HOST, MORNING + HOUR, "cms#bad", "{}", queue="articles"))
     hold("good")
     assert len(roll(MORNING + HOUR)[1]) == 1
@@ -227,7 +227,7 @@ def test_a_run_ends_at_its_deadline_and_the_next_one_does_the_rest(site: None) -
     assert rolled(MORNING + WINDOW)["EntriesExpired"] == 2
 
 
-def test_the_kinds_take_turns(behind: Doors, site: None) -> None:
+def test_the_kinds_take_turns(behind: MotoAws, site: None) -> None:
     """A thousand articles of one hour do not delay the expiry of a story."""
     receive(publish("0", "0"))
     for number in range(1, 6):
@@ -237,7 +237,7 @@ def test_the_kinds_take_turns(behind: Doors, site: None) -> None:
     assert done == Counter(EntriesExpired=1, SitesEmptied=1, ArticlesReleased=2, DueNotReached=1)
 
 
-def test_work_that_fails_stops_no_other_site_and_no_other_kind(behind: Doors, site: None) -> None:
+def test_work_that_fails_stops_no_other_site_and_no_other_kind(behind: MotoAws, site: None) -> None:
     behind.site("other.example.com")
     receive(publish())
     hold("1")
@@ -249,14 +249,14 @@ def test_work_that_fails_stops_no_other_site_and_no_other_kind(behind: Doors, si
     assert sent(behind) == ["1"]
 
 
-def test_without_the_heartbeat_the_rest_of_the_minute_is_done(behind: Doors, site: None) -> None:
+def test_without_the_heartbeat_the_rest_of_the_minute_is_done(behind: MotoAws, site: None) -> None:
     receive(publish())
     with failing("dynamodb", "PutItem"), pytest.raises(ExceptionGroup):
         minute(behind, MORNING + WINDOW)
     assert news() == []
 
 
-def test_an_idle_minute_costs_three_queries_and_the_heartbeat(behind: Doors) -> None:
+def test_an_idle_minute_costs_three_queries_and_the_heartbeat(behind: MotoAws) -> None:
     for number in range(5):
         behind.site(f"site-{number}.example.com")
     minute(behind, MORNING)
@@ -270,7 +270,7 @@ def test_an_idle_minute_costs_three_queries_and_the_heartbeat(behind: Doors) -> 
 # ── changed sites ──
 
 
-def test_a_change_is_requested_after_a_minute_and_again_until_it_is_applied(behind: Doors) -> None:
+def test_a_change_is_requested_after_a_minute_and_again_until_it_is_applied(behind: MotoAws) -> None:
     behind.site()
     assert rolled(MORNING + MINUTE - SECOND) == Counter()
     for at in (MORNING + MINUTE, MORNING + MINUTE + RESEND_AFTER):
@@ -282,7 +282,7 @@ def test_a_change_is_requested_after_a_minute_and_again_until_it_is_applied(behi
     assert (len(requests(behind)), waiting(due.SITES)) == (3, [])
 
 
-def test_a_removed_site_is_done_and_its_messages_wait(behind: Doors, site: None) -> None:
+def test_a_removed_site_is_done_and_its_messages_wait(behind: MotoAws, site: None) -> None:
     hold("1")
     site_versions.remove(HOST, 1, "a test", MORNING, deletes_files=False)
     assert rolled(MORNING + HOUR) == Counter()
@@ -292,7 +292,7 @@ def test_a_removed_site_is_done_and_its_messages_wait(behind: Doors, site: None)
 
 
 @pytest.mark.parametrize("documents", [[{"host": HOST}], [PUBLISHING, {"host": HOST}]], ids=["new", "changed"])
-def test_an_unreadable_site_is_failing_until_its_next_version(behind: Doors, documents: list[dict[str, Any]]) -> None:
+def test_an_unreadable_site_is_failing_until_its_next_version(behind: MotoAws, documents: list[dict[str, Any]]) -> None:
     for document in documents:
         put_site(document)
     with suppress(BadConfiguration):  # the stream's record comes first
@@ -307,7 +307,7 @@ def test_an_unreadable_site_is_failing_until_its_next_version(behind: Doors, doc
 # ── a silent site, and a reconciliation that does not run ──
 
 
-def test_a_silent_site_is_failing_until_its_next_event(behind: Doors) -> None:
+def test_a_silent_site_is_failing_until_its_next_event(behind: MotoAws) -> None:
     behind.site(silent_after_hours=2)
     behind.site(silent_after_hours=3)
     receive(publish(), now=MORNING + HOUR)
@@ -321,7 +321,7 @@ def test_a_silent_site_is_failing_until_its_next_event(behind: Doors) -> None:
     assert not [name for name, _ in waiting(due.SITES) if name.startswith(due.SILENCE)]
 
 
-def test_a_reconciliation_that_does_not_run_is_reported_once_in_26_hours(behind: Doors) -> None:
+def test_a_reconciliation_that_does_not_run_is_reported_once_in_26_hours(behind: MotoAws) -> None:
     begun = MORNING
     for reported in (0, 1):
         for hours, reports in ((0, 0), (25.9, 0), (26, 1), (27, 1)):
@@ -335,7 +335,7 @@ def test_a_reconciliation_that_does_not_run_is_reported_once_in_26_hours(behind:
 
 
 def test_the_first_site_is_added_to_a_host_without_versions_and_files(
-    behind: Doors, monkeypatch: pytest.MonkeyPatch
+    behind: MotoAws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FIRST_SITE", json.dumps(PUBLISHING))
     bucket.write(HOST, NEWS, b"", "", "", replaces=None, changed=MORNING, config="")

@@ -14,7 +14,7 @@ from stoppress.primitives.instants import exact
 from stoppress.show import read_site
 from stoppress.show.timeline import Delays, list_stops, median_delays
 from stoppress_cli.commands.status import _delays
-from tests.support import doors
+from tests.support import moto_aws
 
 T = datetime(2026, 11, 20, 8, 0, tzinfo=UTC)
 URL = "https://www.example.com/flood"
@@ -108,7 +108,7 @@ def test_a_delay_counts_only_where_the_page_shows_it(case: str) -> None:
 
 @pytest.mark.moto
 def test_the_medians_are_read_from_pages_claims_and_articles() -> None:
-    with doors.opened(NOW) as behind:
+    with moto_aws.opened(NOW) as behind:
         site = behind.site(engines={})
         for number in range(5):
             url, name = f"{URL}-{number}", f"cms#{number}"
@@ -119,14 +119,14 @@ def test_the_medians_are_read_from_pages_claims_and_articles() -> None:
         table.put(page_item(HOST, story(6, 20, 20, url=f"{URL}-without-article")), None)
         table.put(page_item(HOST, story(-90_000, url=f"{URL}-old")), None)
         table.put(page_item(HOST, story(6, url=f"{URL}-gone", version=GONE)), None)
-        with doors.counted("dynamodb", "Query") as queries, doors.counted("dynamodb", "BatchGetItem") as reads:
+        with moto_aws.counted("dynamodb", "Query") as queries, moto_aws.counted("dynamodb", "BatchGetItem") as reads:
             assert read_site._delays_of(site, NOW) == Delays(6, 2.0, 6.0, 12.5, 0.0)
         assert (len(queries), len(reads)) == (1, 2)
 
 
 @pytest.mark.moto
 def test_a_site_without_engines_reads_no_pages() -> None:
-    with doors.opened(NOW) as behind, doors.counted("dynamodb", "Query") as queries:
+    with moto_aws.opened(NOW) as behind, moto_aws.counted("dynamodb", "Query") as queries:
         assert read_site._delays_of(behind.site(), NOW) is None
     assert queries == []
 

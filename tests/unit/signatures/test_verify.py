@@ -8,7 +8,7 @@ import pytest
 from stoppress.model.http_request import Request
 from stoppress.signatures.verify import BadSecret, BadSignature, verify
 from stoppress_cli.scenario import signing
-from tests.support.ledger import MORNING
+from tests.support.article_events import MORNING
 
 SECRET = "whsec_c3RvcHByZXNz"
 OTHER = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"

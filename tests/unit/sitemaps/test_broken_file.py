@@ -11,7 +11,7 @@ from stoppress.model.places import BYTES_MAX
 from stoppress.sitemaps.broken_file import BrokenFile, assert_valid
 from stoppress.sitemaps.fold import fold_general
 from stoppress.sitemaps.render import Rendered, render_general, render_index, render_news
-from tests.support.ledger import MORNING, SITE, page
+from tests.support.article_events import MORNING, SITE, page
 
 CAMERA = Video(
     thumbnail_loc=page("still.jpg"),

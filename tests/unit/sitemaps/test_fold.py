@@ -19,7 +19,7 @@ from stoppress.sitemaps import fold, render
 from stoppress.sitemaps.fold import fold_general, fold_index, fold_news
 from stoppress.sitemaps.render import Rendered, render_general, render_index, render_news
 from stoppress.sitemaps.tags import RENDERER, general_line, index_line, news_line
-from tests.support.ledger import HOST, MORNING, SITE, page
+from tests.support.article_events import HOST, MORNING, SITE, page
 
 HOUR, SECOND = timedelta(hours=1), timedelta(seconds=1)
 PATHS = ["", "a", "a?b=1&c=2", "a'b", "a&b", "a%26b", "a&amp;b", "sponsored/a", "fr/a", "zoo", "%E2%98%83", "about"]

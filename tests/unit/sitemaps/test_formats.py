@@ -24,7 +24,7 @@ from stoppress.sitemaps import other_forms, robots
 from stoppress.sitemaps.other_forms import atom_feed, compressed, text_sitemap
 from stoppress.sitemaps.render import render_general
 from stoppress.sitemaps.robots import robots_lines, robots_txt
-from tests.support.ledger import MORNING, SITE, page
+from tests.support.article_events import MORNING, SITE, page
 
 GOLDEN = Path(__file__).parents[3] / "tests/fixtures/golden" / "formats"
 ATOM = "{http://www.w3.org/2005/Atom}"

@@ -21,8 +21,8 @@ from stoppress.sitemaps.media_tags import (
     image_tags,
     video_tags,
 )
-from tests.support.beside import SHARED, needs_shared
-from tests.support.ledger import page
+from tests.support.adjacent_paths import SHARED, needs_shared
+from tests.support.article_events import page
 
 PAGE = page("2026/flood")
 CDN = "https://cdn.example.net"

@@ -15,8 +15,8 @@ from usp.web_client.abstract_client import AbstractWebClient, AbstractWebClientS
 
 from stoppress.sitemaps.other_forms import compressed
 from tests.docs.test_tags import rendered
-from tests.support.beside import SHARED, needs_shared
-from tests.support.ledger import HOST, page
+from tests.support.adjacent_paths import SHARED, needs_shared
+from tests.support.article_events import HOST, page
 
 FLOOD, STORM, DERBY = page("flood?id=1&page=2"), page("storm"), page("derby")
 TITLE = 'Fish & "chips": it\'s cheap'

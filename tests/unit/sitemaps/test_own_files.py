@@ -16,7 +16,7 @@ from stoppress.sitemaps.other_forms import atom_feed
 from stoppress.sitemaps.own_files import is_own_file
 from stoppress.sitemaps.render import render_general, render_index, render_news, render_pages
 from tests.support import playing
-from tests.support.ledger import HOST, MORNING, SITE, page
+from tests.support.article_events import HOST, MORNING, SITE, page
 
 PAGES = [GeneralEntry(page(path), MORNING) for path in ("a", "b?x=1&y=2", "c")]
 NEWS = [NewsEntry(page(path), "T", MORNING - timedelta(minutes=number)) for number, path in enumerate("abc")]

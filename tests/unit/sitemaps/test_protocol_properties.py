@@ -23,7 +23,7 @@ from stoppress.sitemaps.render import Rendered, render_general, render_news
 from stoppress_cli.check import checker
 from stoppress_cli.check.findings import Findings
 from stoppress_cli.check.input import InMemory, Source
-from tests.support.ledger import HOST, MORNING, Ledger, page
+from tests.support.article_events import HOST, MORNING, DecidedTable, page
 
 pytestmark = pytest.mark.matrix
 
@@ -92,7 +92,7 @@ def read_event(data: dict[str, Any]) -> ArticleEvent | None:
 
 def entries_of(event: ArticleEvent) -> tuple[GeneralEntry, NewsEntry]:
     """An article's entries as they come out of the table."""
-    ledger = Ledger(SITE)
+    ledger = DecidedTable(SITE)
     ledger.hear(event, MORNING + HOUR)
     (general,), (news,) = ledger.general.values(), ledger.news.values()
     stored = read_general(general_item(HOST, "sitemap-2026-11.xml", general))

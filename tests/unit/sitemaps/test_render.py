@@ -30,7 +30,7 @@ from stoppress.sitemaps.render import (
     render_pages,
 )
 from stoppress.sitemaps.tags import general_line, line_bytes, news_line
-from tests.support.ledger import MORNING, SITE, page
+from tests.support.article_events import MORNING, SITE, page
 
 GOLDEN = Path(__file__).parents[3] / "tests/fixtures/golden"
 SITEMAP = "{http://www.sitemaps.org/schemas/sitemap/0.9}"

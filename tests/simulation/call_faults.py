@@ -40,7 +40,7 @@ class Killed(BaseException):
 
 
 @dataclass(frozen=True)
-class Weather:
+class CallFaults:
     """Which faults come, and the chance of one for each call; of a lost answer of a function; of a cold start."""
 
     kinds: tuple[str, ...] = ()
@@ -50,11 +50,11 @@ class Weather:
     skew_s: float = 0.0
 
     @staticmethod
-    def of(chance: random.Random) -> "Weather":
+    def of(chance: random.Random) -> "CallFaults":
         """The weather that a seed has."""
         kinds = tuple(kind for kind in KINDS if chance.random() < 0.6)
         rough = chance.choice((0.0, 0.01, 0.03, 0.06, 0.12)) if kinds else 0.0
-        return Weather(
+        return CallFaults(
             kinds,
             rough,
             chance.choice((0.0, 0.02, 0.1)),

@@ -1,6 +1,6 @@
 """What those who only hear the events can know of their order: where this is not enough, the oracle does not judge.
 
-`Hearing` keeps when each act was received, by clocks that differ by `skew`. These cases are undecidable:
+`Arrivals` keeps when each act was received, by clocks that differ by `skew`. These cases are undecidable:
 
 - `in_order`: no versions and no timestamps, and received in another order or at once; equal timestamps, likewise; a clock that is
   ahead by d, or was until it was set right, and acts that are so close or so late that one looks ahead and the other does not;
@@ -36,7 +36,7 @@ class _Attempt:
     delivery: str
 
 
-class Hearing:
+class Arrivals:
     """When each act was received, and what follows from that."""
 
     def __init__(self, skew: timedelta) -> None:

@@ -1,4 +1,4 @@
-"""Threads of which one runs at a time: each goes on only when it is handed the baton, so that a seed can decide who is next."""
+"""Threads of which one runs at a time: each goes on only when it is handed the turn, so that a seed can decide who is next."""
 
 import threading
 from collections.abc import Callable
@@ -8,7 +8,7 @@ _idle: list["_Worker"] = []
 
 
 class Over(BaseException):
-    """The run is over: whoever still waits for the baton ends."""
+    """The run is over: whoever still waits for the turn ends."""
 
 
 class _Worker:
@@ -45,7 +45,7 @@ class Task:
             raise self.error
 
     def pause(self) -> None:
-        """Called by the work itself: hand the baton back."""
+        """Called by the work itself: hand the turn back."""
         self._back.release()
         self._worker.go.acquire()
         if self._over:

@@ -54,7 +54,7 @@ def remove(article: str = "1042", **changes: Any) -> ArticleEvent:
     return ArticleEvent(**(values | changes))
 
 
-class Ledger:
+class DecidedTable:
     """The content of the table after some events."""
 
     def __init__(self, site: Site = SITE) -> None:

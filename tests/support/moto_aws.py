@@ -25,7 +25,7 @@ from stoppress_cli.local import bus, moto_fixes, queues
 from stoppress_cli.local.functions import OUTPUT, Context
 from stoppress_cli.local.queues import MotoReader
 from stoppress_cli.local.template import ACCOUNT, REGION
-from tests.support.ledger import HOST
+from tests.support.article_events import HOST
 
 TABLE, BUCKET, BUS = "stoppress-table", "stoppress-files", "stoppress-articles"
 PUBLISHING = {
@@ -51,7 +51,7 @@ QUEUE_ARN = f"arn:aws:sqs:{REGION}:{ACCOUNT}:"
 
 
 @dataclass
-class Doors:
+class MotoAws:
     """What lies behind the doors, for a test to look at; and the clock."""
 
     clock: time_machine.Traveller
@@ -132,13 +132,13 @@ def put_site(document: Mapping[str, Any]) -> int:
 
 
 @contextmanager
-def opened(at: datetime) -> Iterator[Doors]:
+def opened(at: datetime) -> Iterator[MotoAws]:
     """Everything empty, at an instant that stands still. Clients are kept from test to test: they cost more than all else."""
     with ExitStack() as opening:
         patch = opening.enter_context(pytest.MonkeyPatch.context())
         for name, value in ENVIRONMENT.items():
             patch.setenv(name, value)
-        doors = Doors(opening.enter_context(time_machine.travel(at, tick=False)))
+        doors = MotoAws(opening.enter_context(time_machine.travel(at, tick=False)))
         opening.enter_context(mock_aws())
         opening.enter_context(moto_fixes.applied())
         _make()

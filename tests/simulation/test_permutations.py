@@ -1,0 +1,21 @@
+"""Of one history, told in any order, the same files come."""
+
+import pytest
+
+from tests.simulation.permutations import Permutation
+
+pytestmark = pytest.mark.matrix
+
+ORDERS = 4
+
+
+@pytest.mark.parametrize("seed_", range(1, 13))
+def test_a_history_ends_in_the_same_bytes_in_whichever_order_it_is_told(seed_: int) -> None:
+    first, *others = [Permutation(seed_, order).files() for order in range(ORDERS)]
+
+    assert first
+    for files in others:
+        assert files.keys() == first.keys()
+        assert {name: body.decode() for name, body in files.items()} == {
+            name: body.decode() for name, body in first.items()
+        }

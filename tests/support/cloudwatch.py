@@ -80,12 +80,6 @@ class Alarm:
     name: str
     properties: Mapping[str, Any]
 
-    @property
-    def watched(self) -> list[Mapping[str, Any]]:
-        """The metrics that it watches; each is paid for."""
-        parts = [part["MetricStat"]["Metric"] for part in self.properties.get("Metrics", []) if "MetricStat" in part]
-        return parts or [self.properties]
-
     def is_in_alarm(self, metrics: Metrics, minute: int) -> bool:
         """Whether it is in ALARM when the minutes before `minute` are over. AWS evaluates every minute, over whole periods."""
         wanted = int(self.properties["EvaluationPeriods"])

@@ -19,6 +19,7 @@ from tests.deployment.artifact.faults import faults_of
 
 pytestmark = pytest.mark.artifact
 
+Spoil = Callable[[Path], None]
 MACHINE = "aarch64"  # how wheels and ELF call the template's arm64
 
 
@@ -47,127 +48,64 @@ def test_a_layer_without_a_build_method_is_found(tmp_path: Path) -> None:
     assert "receive_webhook/app.py imports aws_lambda_powertools, which is not in the layer" in found
 
 
-@pytest.fixture(scope="module")
-def planted(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """The faults of a tree that has four, built by SAM's own builder for Python (which needs no network for it)."""
-    tree = tmp_path_factory.mktemp("planted")
+def test_each_fault_of_a_tree_is_found(tmp_path: Path) -> None:
+    """The tree is built by SAM's own builder for Python, which needs no network for it."""
     plant(
-        tree,
+        tmp_path,
         ("      BuildMethod: makefile", "      BuildMethod: python3.13"),
         ("    Handler: app.lambda_handler", "    Handler: app.handler"),
     )
-    (tree / "shared/requirements.txt").write_text("")
-    (tree / "shared/stoppress/env").mkdir()
-    (tree / "shared/stoppress/env/__init__.py").write_text('"""A module like any other."""\n')
-    return faults_of(builds.sam_build(tree), tree, MACHINE)
+    (tmp_path / "shared/requirements.txt").write_text("")
+    (tmp_path / "shared/stoppress/env").mkdir()  # a name that SAM leaves out
+    (tmp_path / "shared/stoppress/env/__init__.py").write_text('"""A module like any other."""\n')
+
+    assert set(faults_of(builds.sam_build(tmp_path), tmp_path, MACHINE)) >= {
+        "stoppress/env/__init__.py is not in the layer",
+        "model/site.py imports pydantic, which is not in the layer",
+        "stoppress/model/site.py is not compiled: each cold start would do it anew",
+        "RollWindow: its handler is app.handler, and app.py defines no handler",
+    }
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [
-        pytest.param("stoppress/env/__init__.py is not in the layer", id="a folder whose name SAM leaves out"),
-        pytest.param("model/site.py imports pydantic, which is not in the layer", id="a library that is not listed"),
-        pytest.param(
-            "stoppress/model/site.py is not compiled: each cold start would do it anew", id="nothing is compiled"
-        ),
-        pytest.param(
-            "RollWindow: its handler is app.handler, and app.py defines no handler", id="a handler that is not there"
-        ),
-    ],
-)
-def test_a_planted_fault_is_found(planted: list[str], fault: str) -> None:
-    assert fault in planted
+def write(path: str, content: bytes = b"") -> Spoil:
+    """Write a file anew: what stands there is a link to the real build's."""
+
+    def spoil(build: Path) -> None:
+        (build / path).parent.mkdir(exist_ok=True)
+        (build / path).unlink(missing_ok=True)
+        (build / path).write_bytes(content)
+
+    return spoil
 
 
-def beside_boto3(build: Path) -> None:
-    (build / LAYER / "boto3").mkdir()
+def change(pattern: str, changed: Callable[[bytes], bytes]) -> Spoil:
+    """Change the bytes of the one file that a pattern finds."""
+
+    def spoil(build: Path) -> None:
+        [path] = build.glob(pattern)
+        write(str(path.relative_to(build)), changed(path.read_bytes()))(build)
+
+    return spoil
 
 
-def for_another_processor(build: Path) -> None:
-    [library] = (build / LAYER).glob("pydantic_core/*.so")
-    header = bytearray(library.read_bytes())
-    header[18] = 62
-    replace(library, bytes(header))
+def remove(pattern: str) -> Spoil:
+    def spoil(build: Path) -> None:
+        for path in list(build.glob(pattern)):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    return spoil
 
 
-def for_another_system(build: Path) -> None:
-    (build / LAYER / "idna/speedups.dylib").write_bytes(b"\xcf\xfa\xed\xfe")
+def rename(pattern: str, name: str) -> Spoil:
+    def spoil(build: Path) -> None:
+        [path] = build.glob(pattern)
+        path.rename(path.with_name(name))
+
+    return spoil
 
 
-def for_another_python(build: Path) -> None:
-    [library] = (build / LAYER).glob("pydantic_core/*.so")
-    library.rename(library.with_name("_pydantic_core.cpython-312-aarch64-linux-gnu.so"))
-
-
-def without_a_library_that_a_library_needs(build: Path) -> None:
-    for path in (build / LAYER).glob("typing_inspection*"):
-        shutil.rmtree(path)
-
-
-def with_another_file_in_a_function(build: Path) -> None:
-    (build / "PollFeeds/requirements.txt").write_text("")
-
-
-def for_another_processor_in_a_function(build: Path) -> None:
-    [library] = (build / "NotifyEngines").glob("_cffi_backend*.so")
-    header = bytearray(library.read_bytes())
-    header[18] = 62
-    replace(library, bytes(header))
-
-
-def without_a_library_that_only_a_function_has(build: Path) -> None:
-    shutil.rmtree(build / "NotifyEngines/cryptography")
-
-
-def with_an_older_function(build: Path) -> None:
-    replace(build / "PollFeeds/app.py", b"def lambda_handler(event, context): ...\n")
-
-
-def without_a_function(build: Path) -> None:
-    (build / "PollFeeds/app.py").unlink()
-
-
-def with_an_older_module(build: Path) -> None:
-    replace(build / LAYER / "stoppress/model/site.py", b'"""As it was yesterday."""\n')
-
-
-def with_a_module_that_is_gone(build: Path) -> None:
-    (build / LAYER / "stoppress/gone.py").write_text("")
-
-
-def with_an_uncompiled_module(build: Path) -> None:
-    compiled(build).unlink()
-
-
-def with_a_module_compiled_by_another_python(build: Path) -> None:
-    replace(compiled(build), b"\xa7\x0d\x0d\x0a" + compiled(build).read_bytes()[4:])
-
-
-def with_a_module_whose_source_is_looked_at(build: Path) -> None:
-    code = compiled(build).read_bytes()
-    replace(compiled(build), code[:4] + b"\x03\x00\x00\x00" + code[8:])
-
-
-def with_the_name_of_the_folder_it_was_built_in(build: Path) -> None:
-    replace(compiled(build), compiled(build).read_bytes().replace(b"/opt/python", os.fsencode(build)))
-
-
-def with_compiled_code_of_no_module(build: Path) -> None:
-    shutil.copy(compiled(build), compiled(build).with_name("gone.cpython-313.pyc"))
-
-
-def laid_out_otherwise(build: Path) -> None:
-    (build / LAYER).rename(build / "SharedLayer/site-packages")
-
-
-def compiled(build: Path) -> Path:
-    return build / LAYER / "stoppress/model/__pycache__/site.cpython-313.pyc"
-
-
-def replace(path: Path, content: bytes) -> None:
-    """Writes a new file: what stands there is a link to the real build's."""
-    path.unlink()
-    path.write_bytes(content)
+def for_x86_64(binary: bytes) -> bytes:
+    return binary[:18] + bytes([62]) + binary[19:]
 
 
 def linked(source: str, target: str) -> None:
@@ -178,41 +116,56 @@ def linked(source: str, target: str) -> None:
         shutil.copy(source, target)
 
 
-@pytest.mark.parametrize(
-    ("spoil", "fault"),
-    [
-        (beside_boto3, "the layer has boto3, which the runtime brings"),
-        (for_another_processor, "is for x86_64, the functions run on aarch64"),
-        (for_another_system, "idna/speedups.dylib is no library that Linux loads"),
-        (for_another_python, "is for another Python than 3.13"),
-        (without_a_library_that_a_library_needs, "pydantic needs typing-inspection, which is not in the layer"),
-        (with_another_file_in_a_function, "PollFeeds has requirements.txt in it; a function is its app.py alone"),
-        (for_another_processor_in_a_function, "is for x86_64, the functions run on aarch64"),
-        (
-            without_a_library_that_only_a_function_has,
-            "service_account.py imports cryptography, which is not in the layer",
-        ),
-        (with_an_older_function, "PollFeeds is not what stands in poll_feeds/app.py"),
-        (without_a_function, "PollFeeds has no app.py"),
-        (with_an_older_module, "stoppress/model/site.py is another in the layer"),
-        (with_a_module_that_is_gone, "the layer has stoppress/gone.py, which the tree has not"),
-        (with_an_uncompiled_module, "stoppress/model/site.py is not compiled: each cold start would do it anew"),
-        (with_a_module_compiled_by_another_python, "stoppress/model/site.py is compiled by another Python than 3.13"),
-        (with_a_module_whose_source_is_looked_at, "or its source is looked at before it is used"),
-        (
-            with_the_name_of_the_folder_it_was_built_in,
-            "stoppress/model/site.py is compiled under another name than /opt/python/",
-        ),
-        (with_the_name_of_the_folder_it_was_built_in, "names the folder it was built in"),
-        (with_compiled_code_of_no_module, "stoppress/model/__pycache__/gone.cpython-313.pyc belongs to no module"),
-        (laid_out_otherwise, "SharedLayer has no folder python/, where Lambda looks for modules"),
-    ],
-    ids=lambda value: value.__name__ if callable(value) else "",
-)
-def test_a_build_that_was_spoilt_is_found(tmp_path: Path, spoil: Callable[[Path], None], fault: str) -> None:
+COMPILED = f"{LAYER}/stoppress/model/__pycache__/site.cpython-313.pyc"
+SPOILT: dict[str, Spoil] = {
+    "the layer has boto3, which the runtime brings": write(f"{LAYER}/boto3/__init__.py"),
+    "_pydantic_core.cpython-313-aarch64-linux-gnu.so is for x86_64, the functions run on aarch64": change(
+        f"{LAYER}/pydantic_core/*.so", for_x86_64
+    ),
+    "_cffi_backend.cpython-313-aarch64-linux-gnu.so is for x86_64, the functions run on aarch64": change(
+        "NotifyEngines/_cffi_backend*.so", for_x86_64
+    ),
+    "idna/speedups.dylib is no library that Linux loads": write(f"{LAYER}/idna/speedups.dylib", b"\xcf\xfa\xed\xfe"),
+    "is for another Python than 3.13": rename(
+        f"{LAYER}/pydantic_core/*.so", "_pydantic_core.cpython-312-aarch64-linux-gnu.so"
+    ),
+    "pydantic needs typing-inspection, which is not in the layer": remove(f"{LAYER}/typing_inspection*"),
+    "service_account.py imports cryptography, which is not in the layer": remove("NotifyEngines/cryptography"),
+    "PollFeeds has requirements.txt in it; a function is its app.py alone": write("PollFeeds/requirements.txt"),
+    "PollFeeds is not what stands in poll_feeds/app.py": write(
+        "PollFeeds/app.py", b"def lambda_handler(event, context): ..."
+    ),
+    "PollFeeds has no app.py": remove("PollFeeds/app.py"),
+    "stoppress/model/site.py is another in the layer": change(
+        f"{LAYER}/stoppress/model/site.py", lambda text: text + b"#"
+    ),
+    "the layer has stoppress/gone.py, which the tree has not": write(f"{LAYER}/stoppress/gone.py"),
+    "stoppress/model/site.py is not compiled: each cold start would do it anew": remove(COMPILED),
+    "stoppress/model/site.py is compiled by another Python than 3.13": change(
+        COMPILED, lambda code: b"\xa7\x0d\x0d\x0a" + code[4:]
+    ),
+    "or its source is looked at before it is used": change(COMPILED, lambda code: code[:4] + b"\x03\0\0\0" + code[8:]),
+    "stoppress/model/site.py is compiled under another name than /opt/python/": change(
+        COMPILED, lambda code: code.replace(b"/opt/python", b"/tmp")
+    ),
+    "stoppress/model/__pycache__/gone.cpython-313.pyc belongs to no module": rename(COMPILED, "gone.cpython-313.pyc"),
+    "SharedLayer has no folder python/, where Lambda looks for modules": rename(LAYER, "site-packages"),
+}
+
+
+@pytest.mark.parametrize("fault", SPOILT)
+def test_a_build_that_was_spoilt_is_found(fault: str, tmp_path: Path) -> None:
     build = shutil.copytree(builds.deployment(), tmp_path / "build", copy_function=linked)
-    spoil(build)
+    SPOILT[fault](build)
+
     assert [found for found in faults_of(build, ROOT, MACHINE) if fault in found]
+
+
+def test_a_build_that_names_its_own_folder_is_found(tmp_path: Path) -> None:
+    build = shutil.copytree(builds.deployment(), tmp_path / "build", copy_function=linked)
+    change(COMPILED, lambda code: code.replace(b"/opt/python", os.fsencode(build)))(build)
+
+    assert [found for found in faults_of(build, ROOT, MACHINE) if "names the folder it was built in" in found]
 
 
 def test_the_layer_takes_no_library_but_the_one_that_was_locked(tmp_path: Path) -> None:

@@ -70,25 +70,16 @@ def started(function: str, *, on_lambda: bool = True) -> tuple[frozenset[str], i
 
 
 @pytest.mark.parametrize("function", LEFT_OUT)
-def test_a_function_imports_nothing_that_its_first_event_does_without(function: str) -> None:
-    modules, _, _ = started(function)
+def test_a_cold_start_imports_only_what_its_first_event_needs_and_looks_for_no_garbage(function: str) -> None:
+    modules, threshold, objects = started(function)
 
     assert f"stoppress.{'poll.feeds' if function == 'poll_feeds' else 'aws.sites'}" in modules
     assert not modules & (NOWHERE | LEFT_OUT[function])
-
-
-@pytest.mark.parametrize("function", LEFT_OUT)
-def test_a_cold_start_is_over_before_garbage_is_looked_for(function: str) -> None:
-    _, threshold, objects = started(function)
-
     assert threshold > 2 * objects  # clients and the first event come to what is imported
 
 
-def test_every_function_is_looked_at() -> None:
+def test_every_function_is_looked_at_and_only_lambda_looks_for_garbage_less_often() -> None:
     assert {path.parent.name for path in (ROOT / "functions").glob("*/app.py")} == LEFT_OUT.keys()
-
-
-def test_garbage_is_looked_for_less_often_on_lambda_and_nowhere_else() -> None:
     assert started("receive_webhook")[1] > 10 * started("receive_webhook", on_lambda=False)[1]
 
 

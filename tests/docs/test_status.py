@@ -1,15 +1,16 @@
-"""docs/how-to/health.md and docs/reference/status.md: their commands, and the keys of the JSON."""
+"""Pages whose commands are typed at a demo: health, the editors' page; and the keys of the JSON of `status`."""
 
 import json
 import re
 import shlex
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cli.test_commands_as_typed import serving, typed
+from tests.cli.test_commands_as_typed import Serving, serving, typed
 from tests.docs.pages import blocks, commands, table_rows, text_of
 from tests.support.printed import as_json
 from tests.unit.show.test_site import a_full_answer
@@ -17,22 +18,39 @@ from tests.unit.show.test_site import a_full_answer
 HOW_TO, REFERENCE = "docs/how-to/health.md", "docs/reference/status.md"
 
 
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    with serving("demo", "--port", 0, cwd=tmp_path_factory.mktemp("demo")) as served:
+        yield served
+
+
 @pytest.mark.moto
-def test_the_commands_of_the_page_print_what_it_shows(tmp_path: Path) -> None:
+def test_the_commands_of_the_page_print_what_it_shows(demo: Serving, tmp_path: Path) -> None:
     [shown] = blocks(text_of(HOW_TO), "console")
     lines = dict.fromkeys(
         line for page, line, _ in commands("stoppress") if page == HOW_TO and line.startswith("status")
     )
     assert len(lines) >= 3
-    with serving("demo", "--port", 0, cwd=tmp_path) as served:
-        for line in lines:
-            answer = typed(*shlex.split(line), "--local", served.url, cwd=tmp_path)
+    for line in lines:
+        answer = typed(*shlex.split(line), "--local", demo.url, cwd=tmp_path)
 
-            assert (answer.code, answer.err) == (0, ""), line
-            if line == "status":
-                assert _without_numbers(f"$ stoppress status\n{answer.out}") == _without_numbers(shown)
-            elif "--json" in line:
-                assert json.loads(answer.out)["verdict"] == "well"
+        assert (answer.code, answer.err) == (0, ""), line
+        if line == "status":
+            assert _without_numbers(f"$ stoppress status\n{answer.out}") == _without_numbers(shown)
+        elif "--json" in line:
+            assert json.loads(answer.out)["verdict"] == "well"
+
+
+@pytest.mark.moto
+def test_the_command_for_the_editors_prints_an_address_that_is_served(demo: Serving, tmp_path: Path) -> None:
+    page = "docs/how-to/give-the-editors-a-page.md"
+    [line] = [line for name, line, _ in commands("stoppress") if name == page and line.startswith("sites page")]
+    answer = typed(*shlex.split(line.replace("--stack NAME", f"--local {demo.url}")), cwd=tmp_path)
+    with urllib.request.urlopen(answer.out.strip()) as served:  # noqa: S310 - loopback
+        assert "www.example.com" in served.read().decode()
+
+    unknown = typed("sites", "page", "other.example.com", "--local", demo.url, cwd=tmp_path)
+    assert (unknown.code, unknown.out) == (2, "")
 
 
 def _without_numbers(text: str) -> str:

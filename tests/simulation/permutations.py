@@ -59,6 +59,7 @@ class Permutation(Run):
     def __init__(self, seed: int, order: int) -> None:
         super().__init__(seed)
         self.story = history(seed)
+        self._left = list(self.story.deliveries)
         self._public_from = self.story.public_from()
         self._order = random.Random(order)
 

@@ -37,7 +37,7 @@ def digest(seed: int) -> str:
 
 
 @pytest.mark.matrix
-def test_a_seedis_the_same_run_in_another_process() -> None:
+def test_a_seed_is_the_same_run_in_another_process() -> None:
     """What a seed decides does not depend on the order of a set, on an address or on the machine's clock."""
     code = f"from tests.simulation.test_seeds import digest; print(*map(digest, {SOME}))"
     paths = os.pathsep.join(str(ROOT / folder) for folder in (".", "shared", "cli"))
@@ -55,7 +55,7 @@ def test_a_seedis_the_same_run_in_another_process() -> None:
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("seed", range(101, 109))
-def test_the_files_of_a_seedbreak_no_rule_of_the_protocol(seed: int, tmp_path: Path) -> None:
+def test_the_files_of_a_seed_break_no_rule_of_the_protocol(seed: int, tmp_path: Path) -> None:
     """The checker, on the files of some seeds, at the end of the faults."""
     run = Run(seed)
     saved: list[tuple[datetime, dict[str, bytes]]] = []

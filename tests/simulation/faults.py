@@ -339,14 +339,14 @@ FAULTS: dict[str, Swap] = {
         101,
     ),
     # ── explain ──
-    "a rule is no reason": Swap("show.story:_ruled", lambda _: lambda _facts, _target, _article: iter(()), 1),
+    "a rule is no reason": Swap("show.reasons:_ruled", lambda _: lambda _facts, _target, _article: iter(()), 1),
     "the news sitemaps are not read": Swap(
         "show.read_story:_files",
         lambda _: lambda facts: [article.shard.file for article in facts.articles if article.shard],
         1,
     ),
     "a held article is waited for whose URL was removed": Swap(
-        "show.story:_is_outclaimed", lambda _: lambda _article, _claim: False, 235
+        "show.reasons:_is_outclaimed", lambda _: lambda _article, _claim: False, 235
     ),
 }
 

@@ -83,6 +83,8 @@ class Guard:
         match operation:
             case "Query":
                 items[params["TableName"]] = self._queried(params)
+            case "Scan":
+                items[params["TableName"]] = []
             case "GetItem":
                 items[params["TableName"]] = [params["Key"]]
             case "BatchGetItem":

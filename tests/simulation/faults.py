@@ -21,7 +21,7 @@ from unittest import mock
 from botocore.exceptions import BotoCoreError, ClientError
 
 import stoppress
-from stoppress.aws import bucket, queues, sites, table
+from stoppress.aws import bucket, queues, table
 from stoppress.model.article import Decision
 from stoppress.model.event import CLOCK_SKEW_MAX, CMS_RANK, order_of
 from stoppress.model.file_names import INDEX_FILE, NEWS_SERIES, series_of
@@ -275,9 +275,6 @@ FAULTS: dict[str, Swap] = {
     "a robots.txt that is not kept any more stays": Swap(
         "rewrite.batch:all_files", lambda all_files: lambda site, **_: all_files(site), 19
     ),
-    "files keep a configuration that was replaced meanwhile": Swap(
-        "rewrite.sitemaps:_in_force", lambda in_force: lambda host: _cached_digest(host) or in_force(host), 384
-    ),
     "a changed site's files are not rewritten": Swap(
         "rewrite.batch:queues", lambda queues: _With(queues, send_rewrites=lambda _requests: None), 1
     ),
@@ -386,13 +383,6 @@ def _deleting(items: Iterator[Any]) -> Iterator[Any]:
     for item in items:
         table.delete(item["pk"], item["sk"])
         yield item
-
-
-def _cached_digest(host: str) -> str:
-    try:
-        return sites.load(host).digest
-    except sites.UnknownSite:
-        return ""
 
 
 def _is_tie(one: Any, other: Any) -> bool:

@@ -17,7 +17,7 @@ from stoppress.sitemaps.broken_file import BrokenFile
 from stoppress.sitemaps.render import render_general, render_index
 from tests.support import moto_aws
 from tests.support.article_events import HOST, MORNING, SITE, page
-from tests.support.moto_aws import MotoAws, failed_ones, failing, queue_batch
+from tests.support.moto_aws import PUBLISHING, MotoAws, failed_ones, failing, put_site, queue_batch
 from tests.support.partitions import (
     HOUR,
     INDEX,
@@ -87,6 +87,16 @@ def test_a_file_that_would_break_the_protocol_is_not_written_and_the_last_good_o
 
 
 # ── configuration ──
+
+
+def test_a_new_file_follows_a_configuration_that_was_replaced_in_the_cache(behind: MotoAws) -> None:
+    sites.load(HOST)
+    put_site(PUBLISHING | {"host": HOST, "scheme": "http"})
+    put_page("a", MORNING)
+
+    rewrite_all([RewriteRequest(HOST, SHARD)], NOON)
+
+    assert b"<loc>http://" in behind.file(SHARD).body
 
 
 def test_news_is_written_first_then_the_newest_shard_and_the_index_last(behind: MotoAws) -> None:

@@ -197,25 +197,15 @@ def test_an_answer_that_no_attempt_will_change_ends_the_listing_with_a_hint(
 # ── Retry-After ──
 
 
-@pytest.mark.parametrize(
-    ("status", "text", "waited"),
-    [
-        (429, "90", 90),
-        (503, "in 90 seconds", 90),
-        (429, "0", 0),
-        (429, "Fri, 31 Dec 1999 23:59:59 GMT", 0),
-        (429, "soon", 1),
-    ],
-)
+@pytest.mark.parametrize(("status", "text", "waited"), [(429, "90", 90), (503, "0", 0), (429, "soon", 1)])
 def test_the_server_says_how_long_to_wait(
     serve: Any, waits: list[float], status: int, text: str, waited: float
 ) -> None:
-    date = f"{datetime.now(UTC) + timedelta(seconds=90):%a, %d %b %Y %H:%M:%S GMT}"
     api = serve(WordPress(stories(1)))
-    api.answers[0] = Response(status, {"retry-after": date if text == "in 90 seconds" else text}, b"", "")
+    api.answers[0] = Response(status, {"retry-after": text}, b"", "")
 
     assert slugs(pages(query(api))) == ["story-1"]
-    assert waits == [pytest.approx(waited, abs=3 if text == "in 90 seconds" else 0)]
+    assert waits == [waited]
 
 
 @pytest.mark.parametrize("text", ["601", "9" * 400, "Fri, 31 Dec 2100 23:59:59 GMT"])
@@ -257,18 +247,6 @@ def test_the_deadline_ends_the_reading_and_the_cursor_goes_on(serve: Any) -> Non
         assert len(api.requests) <= 6
 
 
-def test_a_deadline_that_is_over_leaves_a_cursor_before_anything_is_read(serve: Any) -> None:
-    api = serve(WordPress(stories(250)))
-    over = Deadline(lambda: 0)
-
-    [page] = pages(query(api), None, over)
-
-    assert page.items == ()
-    assert page.cursor
-    assert api.requests == []
-    assert slugs(pages(query(api), page.cursor)) == names(*range(1, 251))
-
-
 def test_a_wait_that_goes_beyond_the_deadline_is_left_to_the_next_run(serve: Any, waits: list[float]) -> None:
     api = serve(WordPress(stories(250)))
     api.answers[1] = Response(503, {"retry-after": "300"}, b"", "")
@@ -279,13 +257,6 @@ def test_a_wait_that_goes_beyond_the_deadline_is_left_to_the_next_run(serve: Any
     assert problems(read_pages) == []
     assert waits == []
     assert slugs(pages(query(api), read_pages[-1].cursor)) == names(*range(101, 251))
-
-
-def test_a_broken_cursor_is_refused_before_anything_is_requested(serve: Any) -> None:
-    api = serve(WordPress(stories(1)))
-
-    assert "is not a position in a listing" in read(query(api), '{"page": "x"}')[1]
-    assert api.requests == []
 
 
 # ── a listing that changes while it is read ──
@@ -339,14 +310,6 @@ def test_a_blog_whose_every_page_loses_articles_ends(serve: Any) -> None:
 
     assert "the number of articles keeps changing: list again at a quieter time" in error
     assert len(read_pages) < 20 + 3 * BACKWARD_MAX
-
-
-@by_number
-def test_all_articles_leave(serve: Any, kind: type[Api]) -> None:
-    api = serve(kind(stories(50)))
-    api.before = lambda number: api.stories.clear() if number == 2 else None
-
-    assert slugs(pages(small(query(api), 10))) == names(*range(1, 21))
 
 
 # ── servers that give less, or the same again ──
@@ -497,19 +460,6 @@ def test_an_item_that_cannot_be_taken_is_a_problem_with_its_place(serve: Any) ->
     assert slugs(every_page) == names(*(n for n in range(1, 121) if n != 117))
 
 
-def test_an_item_that_is_no_article_of_the_site_is_ignored_with_its_reason(serve: Any) -> None:
-    class Pages(WordPress):
-        def item(self, story: Any) -> dict[str, Any]:
-            return super().item(story) | ({"type": "page"} if story.number == 2 else {})
-
-    [page] = pages(query(serve(Pages(stories(3)))))
-
-    assert slugs([page]) == names(1, 3)
-    assert [(each.place, each.reason) for each in page.ignored] == [
-        ("page 1, item 2", "of a post type that is no article")
-    ]
-
-
 def test_an_article_was_received_of_when_its_page_was_requested(serve: Any) -> None:
     before = datetime.now(UTC)
     api = serve(WordPress(stories(1)))
@@ -526,18 +476,6 @@ def test_an_article_was_received_of_when_its_page_was_requested(serve: Any) -> N
 # ── memory ──
 
 
-def test_pages_that_come_again_in_turn_end_the_listing(serve: Any) -> None:
-    class Alternating(WordPress):
-        def answer(self, query: dict[str, str], headers: Any) -> Response:
-            answered = super().answer(query | {"page": str(2 - int(query["page"]) % 2)}, headers)
-            return replace(answered, headers={})  # no total
-
-    read_pages, error = read(query(serve(Alternating(stories(200)))))
-
-    assert len(read_pages) < 10
-    assert "repeats a page" in error
-
-
 def test_an_error_does_not_show_the_key(serve: Any) -> None:
     class Moved(Ghost):
         def fetch(self, url: str, headers: Any = None, **_: Any) -> Response:
@@ -548,13 +486,3 @@ def test_an_error_does_not_show_the_key(serve: Any) -> None:
     assert read_pages == []
     assert "redirects from https" in error
     assert "cret" not in error
-
-
-def test_items_that_are_no_objects_are_problems(serve: Any) -> None:
-    class Odd(WordPress):
-        def answer(self, query: dict[str, str], headers: Any) -> Response:
-            return reply([None, 5, "x"], x_wp_total="3")
-
-    read_pages, _ = read(query(serve(Odd(stories(1)))))
-
-    assert [place for place, _ in problems(read_pages)] == [f"page 1, item {n}" for n in (1, 2, 3)]

@@ -13,7 +13,7 @@ from typing import Any
 
 import botocore.endpoint
 import pytest
-from botocore.exceptions import BotoCoreError, ClientError, ConnectTimeoutError, ReadTimeoutError
+from botocore.exceptions import BotoCoreError, ConnectTimeoutError, ReadTimeoutError
 from moto.core.botocore_stubber import BotocoreStubber
 
 from stoppress.aws import clients, queues, sites, table
@@ -247,35 +247,6 @@ def test_a_webhook_is_answered_503_while_a_service_hangs_and_taken_afterwards(
     assert len(behind.taken("articles")) == 1
 
 
-@pytest.mark.parametrize("hanging", [["dynamodb"], ["dynamodb", "secretsmanager"]], ids="-".join)
-def test_a_hub_is_answered_503_while_a_service_hangs(behind: MotoAws, clock: Clock, hanging: list[str]) -> None:
-    behind.secret("websub", "a-master-of-many-letters")
-    requests: list[dict[str, str]] = []
-    hub = b'<rss xmlns:a="http://www.w3.org/2005/Atom"><channel><a:link rel="hub" href="https://hub.net/"/></channel></rss>'
-
-    def post(url: str, form: dict[str, str], headers: dict[str, str]) -> web.Response:
-        requests.append(form)
-        return web.Response(202, {}, b"", url)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(web, "fetch", lambda url, headers: web.Response(200, {}, hub, url))
-        patch.setattr(web, "post", post)
-        clock.call("poll_feeds", {})
-    site, feed, token = requests[0]["hub.callback"].split("/")[-3:]
-    event = {
-        "requestContext": {"http": {"method": "GET"}},
-        "pathParameters": {"site": site, "feed": feed, "token": token},
-        "rawQueryString": f"hub.mode=subscribe&hub.challenge=c&hub.lease_seconds=9000&hub.topic={FEED}",
-        "headers": {},
-    }
-    behind.clock.move_to(NOON + timedelta(minutes=2))
-    behind.forget_secrets()
-    with clock.hanging(*hanging):
-        answer = clock.call("receive_push", event)
-        assert answer["statusCode"] == 503
-    assert clock.call("receive_push", event)["statusCode"] == 200
-
-
 # ── recording ──
 
 
@@ -299,28 +270,6 @@ def test_what_a_slow_table_leaves_no_time_for_comes_again_and_takes_no_place(beh
     assert behind.metrics["EventsPostponed"] == len(again)
     clock.call("record_article", {"Records": [one for one in events(100)["Records"] if one["messageId"] in again]})
     assert listed() == listed(NEWS) == 100
-
-
-def test_a_throttled_event_comes_again_and_takes_no_place(behind: MotoAws, clock: Clock) -> None:
-    cancelled: Any = {
-        "Error": {"Code": "TransactionCanceledException"},
-        "CancellationReasons": [{"Code": "ThrottlingError"}],
-    }
-    write = clients.client("dynamodb").transact_write_items
-
-    def throttle(**transaction: Any) -> Any:
-        if len(transaction["TransactItems"]) == 1:  # gives a place back
-            return write(**transaction)
-        raise ClientError(cancelled, "TransactWriteItems")
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("stoppress.aws.table.time.sleep", clock.sleep)
-        patch.setattr(clients.client("dynamodb"), "transact_write_items", throttle)
-        assert len(failed_ones(clock.call("record_article", events(3)))) == 3
-    assert behind.metrics["EventsFailed"] == 3
-    assert news_places() == 0
-    assert failed_ones(clock.call("record_article", events(3))) == []
-    assert listed() == listed(NEWS) == 3
 
 
 # ── rewriting ──
@@ -411,19 +360,3 @@ def test_a_feed_is_polled_by_a_later_minute_when_a_service_hangs(
     behind.clock.move_to(NOON + timedelta(minutes=3))
     clock.call("poll_feeds", {})
     assert [from_message(body).title for body in behind.taken("articles")] == ["A"]
-
-
-def test_feeds_that_cannot_be_leased_in_time_stay_due(behind: MotoAws, clock: Clock) -> None:
-    behind.site(feeds=[page(f"{number}.xml") for number in range(50)])
-    leasing = table.put
-
-    def hang(item: Any, rev: int | None) -> None:
-        with clock.hanging("dynamodb"):
-            leasing(item, rev)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(table, "put", hang)
-        clock.call("poll_feeds", {})
-    assert behind.metrics["FeedsFailed"] == 50
-    clock.call("poll_feeds", {})
-    assert behind.metrics["FeedsPolled"] - behind.metrics["FeedsFailed"] == 50

@@ -94,26 +94,17 @@ def test_fields_that_the_contract_does_not_know_are_named_to_the_sender() -> Non
     assert read_delivery(document, SITE, "cms", MORNING)[1] == ["publishedAt"]
 
 
-def test_urls_of_the_host_are_listed_under_the_scheme_of_the_site() -> None:
-    event = read(url="http://www.example.com:80/flood?utm_source=x#top", canonical_url="/flood")
-
-    assert (event.url, event.canonical_url) == (page("flood"), page("flood"))
-
-
 @pytest.mark.parametrize(
     ("fields", "flags", "type_", "dropped"),
     [
         ({"flags": "noindex"}, ("noindex",), None, ()),
-        ({"flags": " paid, and long "}, ("paid, and long",), None, ()),
         ({"flags": ["paid", " paid ", " ", "live"]}, ("paid", "live"), None, ()),
         ({"flags": {"paid": True, "live": False, "free": None}}, ("paid",), None, ()),
-        ({"flags": None, "type": None}, (), None, ()),
         ({"flags": "", "type": " "}, (), None, ()),
         ({"type": " Opinion "}, (), "Opinion", ()),
         ({"flags": [1]}, (), None, ("flags[0]: 1 is no text: give it in quotation marks",)),
         ({"flags": ["paid", ["x"], "live"]}, ("paid", "live"), None, ("flags[1]: a list is no text",)),
         ({"flags": 5}, (), None, ("flags: 5 is no text",)),
-        ({"flags": True}, (), None, ("flags: True is no text",)),
         (
             {"flags": {"paid": "yes", "live": True}},
             ("live",),
@@ -134,7 +125,6 @@ def test_urls_of_the_host_are_listed_under_the_scheme_of_the_site() -> None:
             "Opinion",
             ("type[0]: 7 is no text", "type: an article takes 1; the last 1 were left out"),
         ),
-        ({"type": {"name": "Opinion"}}, (), None, ("type: an object is no text",)),
     ],
 )
 def test_a_flag_or_a_type_of_another_form_keeps_no_article_out(
@@ -147,29 +137,6 @@ def test_a_flag_or_a_type_of_another_form_keeps_no_article_out(
     assert from_message(to_message(event)) == event
 
 
-def test_what_is_left_out_of_flags_and_images_is_told_together() -> None:
-    dropped = read(flags=[1, 2], images=["javascript:1"]).dropped
-
-    assert [reason.partition(":")[0] for reason in dropped] == ["images[0]", "flags[0]", "flags[1]"]
-
-
-@pytest.mark.parametrize(
-    ("title", "plain"),
-    [
-        ("What <T> means", "What <T> means"),
-        ("How to write &amp; in <b>", "How to write &amp; in <b>"),
-        ("5 < 6 and I <3 you", "5 < 6 and I <3 you"),
-        ("Rock 🎸 roll", "Rock 🎸 roll"),
-        ("half \ud83c pair", "half pair"),
-        ("bell\x07 and \x85 null\x00", "bell and null"),
-        ("  much\n\t white   space ", "much white space"),
-        ("non\ufffecharacter\U0001ffff", "noncharacter"),
-    ],
-)
-def test_titles_come_out_as_plain_text(title: str, plain: str) -> None:
-    assert read(title=title).title == plain
-
-
 @pytest.mark.parametrize(
     ("data", "words"),
     [
@@ -178,27 +145,18 @@ def test_titles_come_out_as_plain_text(title: str, plain: str) -> None:
         ({"id": "x" * 513}, "id: is longer than 512 bytes"),
         ({"id": "half \ud800"}, "id: has half a character in it"),
         ({"url": None}, "url: give it as a text, in quotation marks"),
-        ({"url": "javascript:alert(1)"}, "url: 'javascript:alert(1)' is not an absolute http or https URL"),
         ({"url": "/flood"}, "url: '/flood' is not an absolute http or https URL"),
         ({"url": "https://www.example.com/a\r\nb"}, "url: 'https://www.example.com/a\\r\\nb' has a line break"),
-        ({"url": "https://user:pw@www.example.com/"}, "has a user name or password in it"),
-        ({"url": page("x" * 2048)}, "characters long; a sitemap takes at most 2047"),
-        ({"url": "https://www.example.com/\ud800"}, "has half a character in it"),
-        ({"url": "https://[broken/"}, "is not a URL"),
         ({"title": ""}, "title: is empty: give the headline as readers see it"),
         ({"title": "\u200b "}, "title: is empty"),
         ({"title": ["Flood"]}, "title: give it as a text, in quotation marks"),
         ({"published_at": "yesterday"}, "published_at: 'yesterday' is not an ISO 8601 instant"),
         ({"published_at": "2026-11-20T08:00:00"}, "has no zone: add Z, or an offset such as +01:00"),
-        ({"published_at": "2026-11-20"}, "has no zone"),
         ({"published_at": 1763625600}, "published_at: give an ISO 8601 text"),
-        ({"published_at": "9999-12-31T23:59:59-23:59"}, "is outside what a sitemap can say"),
         ({"version": -1}, "version: give an instant"),
         ({"version": 2**63}, "version: give an instant"),
-        ({"version": True}, "version: give an instant"),
         ({"version": "rev-9"}, "version: 'rev-9' is not an ISO 8601 instant"),
         ({"language": "English"}, "language: 'English' is no language code: give one such as en, fr or zh-tw"),
-        ({"language": "jp-JP"}, "language: 'jp-JP' is no language code: give one such as en, fr or zh-tw"),
         ({"access": "vip"}, "access: give one of these: 'public', 'registration', 'subscription' or 'protected'"),
         ({"keywords": 7}, "keywords: give a list, in square brackets"),
         ({"noindex": "perhaps"}, "noindex: give true or false, without quotation marks"),
@@ -236,17 +194,7 @@ def test_what_is_no_event_is_refused(document: object, words: str) -> None:
 
 @pytest.mark.parametrize(
     "kind",
-    [
-        "contact.created",
-        "article.archived",
-        "article.comment.deleted",
-        "article.depublished",
-        "image.deleted",
-        "package.updated",
-        "user.updated",
-        "sitemap rewritten",
-        "",
-    ],
+    ["contact.created", "article.archived", "article.comment.deleted", "article.depublished", "sitemap rewritten", ""],
 )
 def test_an_event_of_another_kind_is_none_of_ours(kind: str) -> None:
     with pytest.raises(UnknownType, match=rf"^{re.escape(repr(kind))} is not one of article\.published"):
@@ -257,13 +205,9 @@ def test_an_event_of_another_kind_is_none_of_ours(kind: str) -> None:
     ("kind", "meant"),
     [
         ("article.publish", "article.published"),
-        ("Article.Published", "article.published"),
-        ("ARTICLE_PUBLISHED", "article.published"),
         ("articlePublished", "article.published"),
-        (" article.published", "article.published"),
         ("artcile.published", "article.published"),
         ("article.unpublish", "article.unpublished"),
-        ("article.delete", "article.deleted"),
         ("pages.updated", "page.updated"),
         ("com.example.article.published.v1", "article.published"),
     ],
@@ -272,18 +216,6 @@ def test_a_type_of_ours_that_is_misspelt_is_refused_with_the_one_that_was_meant(
     document = {"type": kind, "data": ARTICLE}
     with pytest.raises(BadArticle, match=rf"^type: {re.escape(repr(kind))} is not known: did you mean {meant}\?$"):
         read_delivery(document, SITE, "cms", MORNING)
-
-
-def test_an_event_of_the_bus_says_the_same_in_its_own_words() -> None:
-    envelope = {
-        "detail-type": "article.published",
-        "source": "wire",
-        "time": "2026-11-20T08:00:00Z",
-        "detail": ARTICLE | {"site": HOST},
-    }
-    event, unknown = read_bus_event(envelope, SITE, MORNING)
-
-    assert (event.source, event.id, event.timestamp, unknown) == ("wire", "1042", MORNING, [])
 
 
 def test_a_source_that_the_site_does_not_know_is_named_beside_those_it_knows() -> None:

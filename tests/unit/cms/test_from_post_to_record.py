@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from stoppress.aws import refusals, site_versions, table
-from stoppress.model.event import ArticleEvent, from_message
+from stoppress.model.event import ArticleEvent
 from stoppress.record import article as recording
 from stoppress.record.article import MessageOutcome, record
 from stoppress.record.message import Message
@@ -93,15 +93,6 @@ def recorded(behind: MotoAws) -> list[MessageOutcome]:
     messages = [Message(f"m{number}", body, NOW) for number, body in enumerate(behind.taken("articles"))]
     outcomes = record(messages, NOW)
     return [outcomes[message.id] for message in messages]
-
-
-def test_an_article_of_a_cms_is_queued_as_one_of_our_own_contract(behind: MotoAws) -> None:
-    assert ghost(behind, CURRENT) == (
-        200, {"status": "queued", "site": HOST, "source": "ghost", "id": "65f0", "action": "publish"},
-    )  # fmt: skip
-    [event] = [from_message(body) for body in behind.taken("articles")]
-    assert (event.source, event.url, event.title) == ("ghost", page("ferry/"), "Ferry sails again")
-    assert behind.metrics["WebhooksQueued"] == 1
 
 
 def test_the_query_of_the_url_is_read_where_the_body_does_not_say(behind: MotoAws) -> None:

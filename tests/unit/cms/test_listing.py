@@ -15,10 +15,8 @@ from stoppress.http import client
 from stoppress.model.adapters import names
 from stoppress.model.event import ArticleEvent, Listed, ListingError, Problem, digest_of
 from stoppress.model.http_request import Request
-from tests.support.adjacent_paths import needs_shared
 from tests.support.apis import APIS, KEY, Api, Contentful, Ghost, Sanity, Storyblok, Strapi, Strapi4, WordPress
 from tests.support.listings import DAY, events, pages, query, slugs, stories
-from tests.support.recorded import OF_OTHERS, cases, now_of
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 by_api = pytest.mark.parametrize("kind", APIS, ids=lambda kind: kind.__name__)
@@ -68,27 +66,6 @@ def test_what_storyblok_lists_and_its_webhook_are_of_one_article(monkeypatch: py
     [listed] = events(pages(listing))
 
     assert (verdict.shown(NOW)["id"], verdict.shown(NOW)["url"]) == (listed.id, listed.url)
-
-
-@needs_shared
-@pytest.mark.parametrize("name", ["contentful/01-news-publish.json", "ghost/02-published-event-field.json"])
-def test_a_recorded_delivery_and_its_item_are_one_event(name: str) -> None:
-    """Both APIs give what the webhook has: Contentful the whole entry, Ghost `post.current` without the status."""
-    [recorded] = [case.recorded for case in cases(OF_OTHERS) if case.name == name]
-    kind = Contentful if name.startswith("contentful") else Ghost
-    listing = query(kind())
-    listing = replace(listing, source=listing.source.model_copy(update={"settings": recorded.settings}))
-    listing = replace(listing, site=listing.site.model_copy(update={"other_hosts": "report"}))
-    body = json.loads(recorded.received.body)
-    item = {name: value for name, value in body.get("post", {}).get("current", {}).items() if name != "status"} or body
-    [verdict] = read_delivery(listing.mapping, recorded.received, recorded.settings, listing.site, now_of(recorded))
-
-    listed = of_item(listing, item)
-
-    assert isinstance(listed, Listed), listed
-    from_webhook = verdict.event(listing.site, "cms", NOW)
-    assert digest_of(listed.event) == digest_of(from_webhook)
-    assert (listed.event.id, listed.event.version) == (from_webhook.id, from_webhook.version)
 
 
 @by_api

@@ -42,14 +42,19 @@ def test_a_cms_is_added_by_a_mapping_file_alone(tmp_path: Path, monkeypatch: pyt
 
 
 def test_only_our_own_contract_costs_nothing_of_the_engine() -> None:
-    """What a cold start of a site with `standard` loads has no mapping, no TOML and no engine in it."""
+    """What a cold start and a delivery of a site with `standard` load has no mapping, no TOML, no engine and no other scheme in it."""
     script = """
 import json, sys
+from datetime import UTC, datetime
 sys.path[:0] = ["shared", "."]
 import functions.receive_webhook.app
 from stoppress.model.site import read_site
+from stoppress.signatures.verify import *
 read_site(json.dumps({"host": "www.example.com", "publication": "A", "sources": {"cms": {"adapter": "standard", "secret": "cms"}}}), 1)
-print([name for name in sys.modules if name in ("stoppress.cms.engine", "stoppress.cms.mapping", "tomllib")])
+try: verify("standard", Request({}, b""), ["whsec_AAAA"], datetime.now(UTC))
+except BadSignature: pass
+dear = ("stoppress.cms.engine", "stoppress.cms.mapping", "tomllib", "stoppress.signatures.canonical", "stoppress.signatures.tokens")
+print([name for name in sys.modules if name in dear])
 """
     environment = {"METRICS_NAMESPACE": "x", "DASHBOARD": "no", "POWERTOOLS_SERVICE_NAME": "x", "PATH": "/usr/bin"}
     ran = subprocess.run(  # noqa: S603

@@ -13,7 +13,7 @@ from stoppress.feeds.documents import FeedError, read_document
 from stoppress.feeds.parse import children_of, read
 from stoppress.http import client, errors
 from stoppress.model.event import ArticleEvent
-from stoppress.model.site import BadConfiguration, Site, read_site
+from stoppress.model.site import Site
 from stoppress.poll import fetch as fetching
 from tests.support.article_events import HOST, MORNING, DecidedTable, page, publish, remove
 
@@ -67,11 +67,6 @@ def test_a_sitemap_in_which_nothing_can_be_read_is_a_failed_poll() -> None:
 def test_a_sitemap_that_nests_without_end_is_not_read_on() -> None:
     with pytest.raises(FeedError, match="nested more than"):
         events_of(b"<urlset>" + b"<url>" * 100_000 + b"</urlset>")
-
-
-def test_no_source_of_a_site_can_be_called_as_its_old_sitemaps_are() -> None:
-    with pytest.raises(BadConfiguration, match="all sitemaps form together"):
-        read_site('{"host": "www.example.com", "publication": "X", "sources": {"sitemap": {"secret": "cms"}}}', 1)
 
 
 # ── whose word counts ─────────────────────────────────────────────────────────────────────────────────────────────────────

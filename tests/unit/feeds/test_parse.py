@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stoppress.feeds import documents, events, parse as module
+from stoppress.feeds import documents, parse as module
 from stoppress.feeds.documents import FeedError, decode, read_document
 from stoppress.feeds.entries import Deletion, Entry, Reading
 from stoppress.feeds.events import shared_guids, to_events
@@ -68,11 +68,6 @@ def test_a_feed_is_read_as_its_first_comment_says(case: Path) -> None:
     assert deleted == expected.get("deleted", [])
 
 
-def test_an_empty_body_is_no_empty_feed() -> None:
-    with pytest.raises(FeedError, match="is empty"):
-        parse_feed(b" \r\n", {}, URL, SITE)
-
-
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-be"])
 def test_an_encoding_is_seen_in_the_bytes_whatever_is_declared(encoding: str) -> None:
     text = RSS.replace("Flood", "Überflutung")
@@ -107,19 +102,14 @@ def test_a_wrong_claim_does_not_spoil_utf_8_that_has_one_broken_character() -> N
     ("claim", "codec", "text"),
     [
         ("Shift_JIS", "cp932", "①髙島屋の洪水"),
-        ("x-sjis", "cp932", "港の洪水"),
         ("EUC-KR", "cp949", "항구 침수 똠방"),
-        ("ks_c_5601-1987", "euc-kr", "항구 침수"),
         ("gb2312", "gb18030", "港口洪水镕"),
         ("big5", "big5hkscs", "港口嘅洪水"),
         ("iso-8859-9", "cp1254", "İstanbul’da"),
         ("ISO_8859-2", "iso8859-2", "Zażółć gęślą"),
         ("x-cp1251", "cp1251", "Наводнение"),
-        ("cp-1251", "cp1251", "Наводнение"),
         ("windows-874", "cp874", "น้ำท่วม"),
-        ("iso8859-7", "iso8859-7", "Πλημμύρα"),
         ("x-mac-cyrillic", "mac-cyrillic", "Наводнение"),
-        ("ibm866", "cp866", "Наводнение"),
         ("iso-2022-jp", "iso-2022-jp", "港の洪水"),
     ],
 )
@@ -304,24 +294,7 @@ def test_of_very_many_images_those_that_fit_are_kept() -> None:
     assert "were left out" in event.dropped[0]
 
 
-def test_what_was_not_asked_for_is_not_taken() -> None:
-    body = (Path(__file__).parents[3] / "tests/fixtures/feeds" / "rss-media.xml").read_bytes()
-
-    reading = read(read_document(body, {}), URL, SITE, ("keywords",))
-
-    assert [(one.images, one.videos) for one in reading.entries] == [((), ())] * 6
-
-
 # ── tombstones ────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_a_tombstone_becomes_a_removal_as_of_when_it_was_fetched() -> None:
-    gone_at = NOW - timedelta(minutes=5)
-
-    (event,), _ = to_events(Reading(deleted=(Deletion("1042", gone_at),)), SITE, NOW, feed=FEED)
-
-    assert (event.source, event.id, event.action, event.version) == ("feed", f"{KEY}:1042", "remove", None)
-    assert (event.timestamp, event.received_at, event.url) == (None, NOW, None)
 
 
 @pytest.mark.parametrize(
@@ -363,23 +336,3 @@ def test_tombstones_are_taken_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 # ── every entry ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_every_entry_is_told_what_becomes_of_it_in_the_feeds_order() -> None:
-    old, new = NOW - timedelta(hours=2), NOW - timedelta(hours=1)
-    told = events.judged(
-        Reading(
-            (entry("1", updated_at=old), entry("2", None), entry("1", updated_at=new), entry("3", published_at=old)),
-            deleted=(Deletion("3", new),),
-        ),
-        SITE,
-        NOW,
-        feed=FEED,
-    )
-
-    assert [(one.id, one.event is not None, one.reason) for one in told] == [
-        (f"{KEY}:1", False, "another entry of the same id counts"),
-        (f"{KEY}:2", False, "it has no http or https link"),
-        (f"{KEY}:1", True, ""),
-        (f"{KEY}:3", False, "its feed says that it is deleted"),
-    ]

@@ -173,22 +173,20 @@ def test_a_form_is_posted_with_what_it_says(origin: Origin) -> None:
     assert request.endswith("hub.mode=subscribe&hub.topic=https%3A%2F%2Fwww.example.com%2Fa%3Fb%3Dc%26d")
 
 
-@pytest.mark.parametrize("status", ["307 Temporary Redirect", "308 Permanent Redirect"])
-def test_a_form_goes_where_the_hub_has_it_repeated(origin: Origin, status: str) -> None:
+@pytest.mark.parametrize(
+    ("status", "goes_there"),
+    [("301 Moved", 0), ("302 Found", 0), ("303 See Other", 0), ("307 Temporary", 1), ("308 Permanent", 1)],
+)
+def test_a_form_goes_where_the_hub_has_it_repeated_and_nowhere_else(
+    origin: Origin, status: str, goes_there: int
+) -> None:
     origin.answer("/hub", status=status, location="/new")
     origin.answer("/new", status="202 Accepted")
 
-    assert client.post(f"{HUB}/hub", FORM).status == 202
-    assert [request.split(" ")[:2] for request in origin.requests] == [["POST", "/hub"], ["POST", "/new"]]
-    assert origin.requests[1].endswith("%26d")
-
-
-@pytest.mark.parametrize("status", ["301 Moved", "302 Found", "303 See Other"])
-def test_a_form_goes_nowhere_else(origin: Origin, status: str) -> None:
-    origin.answer("/hub", status=status, location="/new")
-
-    assert client.post(f"{HUB}/hub", FORM).status == int(status[:3])
-    assert len(origin.requests) == 1
+    assert client.post(f"{HUB}/hub", FORM).status == (202 if goes_there else int(status[:3]))
+    requests = [["POST", "/hub"], ["POST", "/new"]][: 1 + goes_there]
+    assert [request.split(" ")[:2] for request in origin.requests] == requests
+    assert all(request.endswith("%26d") for request in origin.requests)
 
 
 @pytest.mark.parametrize("url", ["http://hub.example.net/hub", "ftp://hub.example.net/", "hub"])
@@ -544,16 +542,19 @@ def test_a_dns_answer_that_changes_between_check_and_connect_does_not_get_throug
     trap.close()
 
 
+def resolve_to(monkeypatch: pytest.MonkeyPatch, addresses: dict[str, str], scheme: str, port: int) -> None:
+    """Have hosts resolve to these addresses, of which loopback counts as public, and allow one port."""
+    pool_to = address.pool_to
+    monkeypatch.setattr(address, "pool_to", lambda *to: pool_to(*to, answers(addresses[to[1]])))
+    monkeypatch.setattr(address, "PORTS", {scheme: port})
+    monkeypatch.setattr(address, "is_public", lambda ip: ip.is_loopback)
+
+
 def test_the_address_is_checked_again_at_each_redirect(monkeypatch: pytest.MonkeyPatch) -> None:
     server = Origin()
     server.answer("/feed", status="302 Found", location=f"http://inside.example.com:{server.port}/secret")
-    pool_to = address.pool_to
     addresses = {"www.example.com": "127.0.0.1", "inside.example.com": "169.254.169.254"}
-    monkeypatch.setattr(
-        address, "pool_to", lambda scheme, host, port: pool_to(scheme, host, port, answers(addresses[host]))
-    )
-    monkeypatch.setattr(address, "PORTS", {"http": server.port})
-    monkeypatch.setattr(address, "is_public", lambda ip: ip.is_loopback)
+    resolve_to(monkeypatch, addresses, "http", server.port)
 
     with pytest.raises(errors.Refused, match=r"169\.254\.169\.254"):
         client.fetch(f"http://www.example.com:{server.port}/feed")
@@ -590,12 +591,8 @@ def test_a_certificate_is_checked_against_the_name_though_the_connection_goes_to
     served.load_cert_chain(file)
     server = Origin(served)
     server.answer("/feed", b"<rss/>")
-    pool_to = address.pool_to
-    monkeypatch.setattr(
-        address, "pool_to", lambda scheme, host, port: pool_to(scheme, host, port, answers("127.0.0.1"))
-    )
-    monkeypatch.setattr(address, "PORTS", {"https": server.port})
-    monkeypatch.setattr(address, "is_public", lambda ip: ip.is_loopback)
+    addresses = dict.fromkeys(("www.example.com", "other.example.com"), "127.0.0.1")
+    resolve_to(monkeypatch, addresses, "https", server.port)
 
     with pytest.raises(errors.Unreachable, match="certificate"):
         client.fetch(f"https://www.example.com:{server.port}/feed")

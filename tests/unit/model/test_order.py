@@ -10,7 +10,7 @@ from stoppress.model.event import ArticleEvent
 from stoppress.model.order import DELIVERIES_KEPT, Order, Removal, is_claimed_before, is_repeat, known_by, remembered
 from stoppress.primitives.instants import exact
 from stoppress.primitives.urls import identity
-from tests.support.article_events import MORNING, DecidedTable, page, publish, remove
+from tests.support.article_events import MORNING, DecidedTable, publish, remove
 
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 
@@ -218,11 +218,3 @@ def test_every_delivery_may_be_repeated_at_the_end_and_changes_nothing(history: 
 def test_the_identity_of_a_page_is_its_url_normalised_as_rfc_3986_has_it(url: str, page_of: str) -> None:
     assert identity(url) == page_of
     assert identity(page_of) == page_of
-
-
-def test_another_spelling_of_a_page_takes_its_place_and_is_what_the_file_lists() -> None:
-    ledger = DecidedTable()
-    ledger.hear(publish(path="caf%C3%A9"))
-    ledger.hear(publish(path="caf%c3%a9", timestamp=at(1), title="Two"))
-
-    assert [entry.loc for entry in ledger.general.values()] == [page("caf%c3%a9")]

@@ -58,10 +58,6 @@ def test_names_of_hosts_that_are_not_of_two_parts_are_hosts() -> None:
     assert site(host="xn--mller-kva.example").host == "xn--mller-kva.example"
 
 
-def test_a_publication_loses_its_parentheses() -> None:
-    assert site(publication=" Example  News (subscription) ").publication == "Example News"
-
-
 def console(property_: str = "https://www.example.com/", secret: str = "google") -> dict[str, Any]:  # noqa: S107
     return {"engines": {"search_console": {"property": property_, "secret": secret}}}
 
@@ -86,15 +82,12 @@ def test_a_property_of_search_console_has_the_site(changes: dict[str, Any]) -> N
         ({"host": "WWW.example.com"}, "host: give a bare host name"),
         ({"host": "www.example.com:8443"}, "host: give a bare host name"),
         ({"host": "müller.example"}, "host: give a bare host name"),
-        ({"host": "a" * 300}, "host: give a bare host name"),
         ({"host": None}, "host: is missing: it has to be given"),
         ({"host": 7}, "host: give it as a text, in quotation marks"),
         ({"publication": "(beta)"}, "publication: give the name"),
         ({"language": "jp"}, "language: give a language code such as en, fr, zh-tw"),
         ({"timezone": "Paris"}, "timezone: give a name of the IANA time zone database, such as Europe/Paris"),
         ({"timezone": "../../etc/passwd"}, "timezone: give a name"),
-        ({"timezone": "Europe"}, "timezone: give a name"),
-        ({"scheme": "ftp"}, "scheme: give one of these: 'https' or 'http'"),
         ({"feeds": "https://www.example.com/rss.xml"}, "feeds: give a list, in square brackets"),
         ({"feeds": ["rss.xml"]}, "feeds.0.url: is not of the form"),
         (
@@ -102,16 +95,11 @@ def test_a_property_of_search_console_has_the_site(changes: dict[str, Any]) -> N
             "feeds.0.interval_minutes: give a number",
         ),
         (
-            {"feeds": [{"url": "https://a.example/", "interval_minutes": 1_441}]},
-            "feeds.0.interval_minutes: give",
-        ),
-        ({"feeds": [{"uri": "https://a.example/"}]}, "feeds.0.url: is missing: it has to be given"),
-        (
             {"sources": {"feed": {}}},
             "sources: 'feed' is the source that all feeds form together: give the source another name",
         ),
+        ({"sources": {"sitemap": {}}}, "sources: 'sitemap' is the source that all"),
         ({"sources": {"My CMS": {}}}, "sources: 'My CMS': a source's name is small letters, digits"),
-        ({"sources": {"a#b": {}}}, "sources: 'a#b': a source's name"),
         (
             {"sources": {"cms": {"adapter": "ghots"}}},
             "sources.cms.adapter: 'ghots' is no adapter: give one of arc-content-op, arc-ifx, cloudevents,",
@@ -129,17 +117,10 @@ def test_a_property_of_search_console_has_the_site(changes: dict[str, Any]) -> N
             "sources.cms: settings.signature: the signature 'gohst' is not known",
         ),
         ({"sources": {"cms": {"secret": "a b"}}}, "sources.cms.secret: is not of the form"),
-        (
-            {"sources": {"cms": {"secrets": "x"}}},
-            "sources.cms.secrets: is not known here: correct its name, or take it out",
-        ),
-        ({"shards": {"by": "week"}}, "shards.by: give one of these: 'day', 'month' or 'year'"),
         ({"shards": {"size": 0}}, "shards.size: give a number that is 1 or more"),
         ({"shards": {"size": 50_001}}, "shards.size: give a number that is 50000 or less"),
-        ({"rules": [{"exclude": "some"}]}, "rules.0.exclude: give one of these: 'all', 'general' or 'news'"),
         ({"rules": [{"exclude": "all", "include": "news", "path": "/a"}]}, "rules.0: say either exclude or include"),
         ({"rules": [{}]}, "rules.0: give a path, a section, a keyword, a type or a flag"),
-        ({"rules": [{"include": "all"}]}, "rules.0: give a path, a section, a keyword, a type or a flag"),
         ({"editions": [{"prefix": "fr"}]}, "editions.0.prefix: is not of the form"),
         ({"editions": [{"prefix": "/a"}, {"prefix": "/a/"}]}, "editions: two editions have '/a/'"),
         ({"editions": [{"prefix": "/a/", "news": "2"}]}, "editions.0.news: is not of the form"),
@@ -149,7 +130,6 @@ def test_a_property_of_search_console_has_the_site(changes: dict[str, Any]) -> N
             "the document: pages: https://www.example.org/about has another host",
         ),
         ({"pages": [{"url": "/a", "priority": 2}]}, "pages.0.priority: give a number from 0.0 to 1.0"),
-        ({"write": ["genres"]}, "write.0: give one of these: 'keywords', 'changefreq' or 'priority'"),
         ({"robots": "User-agent: *\nDisallow: /\u0000"}, "robots: line 2 has a control character in it"),
         (
             {"robots": "User-agent: *\nSitemap: a b"},
@@ -157,12 +137,6 @@ def test_a_property_of_search_console_has_the_site(changes: dict[str, Any]) -> N
         ),
         ({"robots": "\r\n site-map : # none"}, "robots: line 2: after `Sitemap:` give one URL"),
         ({"robots": "Sitemap: https://[broken/"}, "robots: line 1: "),
-        ({"host": "?", "robots": "Sitemap:"}, "host: give a bare host name"),
-        ({"outputs": {"hub": "hub.example.com"}}, "outputs.hub: is not of the form"),
-        (
-            console("https://www.example.com"),
-            "engines.search_console.property: is not of the form",
-        ),
         (
             console("https://www.example.org/"),
             "the document: engines.search_console.property: https://www.example.org/ does not have www.example.com; give https://www.example.com/",

@@ -12,10 +12,9 @@ from stoppress.aws import bucket, queues, table
 from stoppress.aws.items import mark_item
 from stoppress.http import client
 from stoppress.model.entries import Mark
-from stoppress.notify import changed_files, engines, service_account
-from stoppress.notify.engines import Notified, notify_engines, notify_pages, sweep
+from stoppress.notify import changed_files, service_account
+from stoppress.notify.engines import Notified, notify_engines, sweep
 from stoppress.notify.google import inspect_message, sitemaps_message
-from stoppress.notify.page import PageVerdict
 from stoppress.notify.state import (
     GONE,
     SEARCH_CONSOLE,
@@ -87,6 +86,14 @@ def page(url: str = URL, notified: datetime | None = T, published: datetime | No
     return state
 
 
+def several_pages(number: int) -> list[str]:
+    """Write the states of so many pages. Return their URLs, the newest story first."""
+    urls = [f"{URL}-{minute}" for minute in range(number, 0, -1)]
+    for minute, url in enumerate(reversed(urls), 1):
+        page(url, published=at(minute))
+    return urls
+
+
 def kept(url: str = URL) -> PageState:
     item = table.get(*page_key(HOST, url))
     assert item
@@ -131,29 +138,6 @@ def test_a_story_is_inspected_after_it_was_notified_and_six_hours_after_its_publ
 ) -> None:
     state = replace(PageState(URL, "v1", T, T, notified="v1", notified_at=T), **changes)
     assert is_inspection_due(state, at(minutes)) == is_due
-
-
-def test_a_notified_page_gets_a_message_a_quarter_of_an_hour_later(
-    doors: MotoAws, sent: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    table.put(page_item(HOST, PageState(URL, "v1", T, T)), None)
-    monkeypatch.setattr(engines, "check_pages", lambda pages, _: {each.url: PageVerdict(ready=True) for each in pages})
-    done = Notified()
-    notify_pages(HOST, [URL], at(1), NEVER, done)
-
-    assert done.notified == [(HOST, URL)]
-    assert sent == [(inspect_message(HOST, URL), 900)]
-
-
-def test_without_search_console_no_message_is_sent(
-    doors: MotoAws, sent: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    site = doors.site(engines={})
-    table.put(page_item(HOST, PageState(URL, "v1", T, T)), None)
-    monkeypatch.setattr(engines, "check_pages", lambda pages, _: {each.url: PageVerdict(ready=True) for each in pages})
-    notify_pages(HOST, [URL], at(1), NEVER, Notified())
-    assert sweep([site], at(400)) == {}
-    assert sent == []
 
 
 def test_the_date_of_a_story_is_noted_whichever_file_is_compared_first(
@@ -214,9 +198,7 @@ def test_a_repeated_message_asks_nothing(doors: MotoAws, google: Console) -> Non
 def test_the_quota_is_kept_and_the_rest_comes_again(
     doors: MotoAws, google: Console, sent: list[tuple[str, int]], counted: dict[str, Any], asked: int
 ) -> None:
-    urls = [f"{URL}-{number}" for number in (3, 2, 1)]
-    for number, url in enumerate(reversed(urls)):
-        page(url, published=at(number))
+    urls = several_pages(3)
     table.put({"pk": QUOTA_KEY[0], "sk": QUOTA_KEY[1], **counted}, None)
     ask(at(20), *(inspect_message(HOST, url) for url in urls))
 
@@ -229,9 +211,7 @@ def test_the_quota_is_kept_and_the_rest_comes_again(
 def test_inspections_end_after_half_a_minute_and_with_the_run(
     doors: MotoAws, google: Console, sent: list[tuple[str, int]]
 ) -> None:
-    urls = [f"{URL}-{number}" for number in (3, 2, 1)]
-    for number, url in enumerate(reversed(urls)):
-        page(url, published=at(number))
+    urls = several_pages(3)
     for left in ([90, 90, 90, 90, 50, 50], [30, 30, 30, 30, 0, 0]):
         google.requests.clear()
         seconds = iter([*left, 0, 0, 0])
@@ -265,9 +245,7 @@ def test_inspections_end_after_half_a_minute_and_with_the_run(
 def test_what_google_does_not_answer_comes_again_and_our_faults_ring(
     doors: MotoAws, google: Console, sent: list[tuple[str, int]], answer: str, seconds: int, *, fires: bool
 ) -> None:
-    urls = [f"{URL}-2", f"{URL}-1"]
-    for number, url in enumerate(reversed(urls)):
-        page(url, published=at(number))
+    urls = several_pages(2)
     google.answers["inspection"] = [answer]
     done = ask(at(20), *(inspect_message(HOST, url) for url in urls))
 
@@ -296,9 +274,7 @@ def test_what_google_does_not_answer_comes_again_and_our_faults_ring(
 def test_a_page_that_google_fails_for_holds_no_other_up(
     doors: MotoAws, google: Console, sent: list[tuple[str, int]], answer: str, seconds: int, *, fires: bool
 ) -> None:
-    urls = [f"{URL}-{number}" for number in (5, 4, 3, 2, 1)]
-    for number, url in enumerate(reversed(urls)):
-        page(url, published=at(number))
+    urls = several_pages(5)
     google.answers["inspection"] = [answer, "unknown page", answer]
     ask(at(20), *(inspect_message(HOST, url) for url in urls))
     assert [bool(kept(url).inspected_at) for url in urls] == [False, True, False, True, True]
@@ -327,17 +303,6 @@ def test_google_that_fails_for_an_hour_rings(doors: MotoAws, google: Console) ->
     fires = [ask(at(minutes), inspect_message(HOST, URL)).engines_failing for minutes in (20, 50, 80)]
     assert [bool(failing) for failing in fires] == [False, False, True]
     assert fires[-1][HOST].startswith("Search Console: answers 500")
-
-
-def test_after_two_hours_only_the_sweep_asks_again(
-    doors: MotoAws, google: Console, sent: list[tuple[str, int]]
-) -> None:
-    page()
-    google.answers["inspection"] = ["broken"] * 2
-    ask(at(121), inspect_message(HOST, URL))
-    assert sent == []
-    assert sweep([doors.site(engines={"search_console": SETTINGS})], at(180)) == {}
-    assert sent == [(inspect_message(HOST, URL), 0)]
 
 
 @pytest.mark.parametrize(
@@ -419,8 +384,7 @@ def test_the_sweep_asks_of_what_is_due_the_newest_stories_first(doors: MotoAws, 
     site = doors.site(engines={"search_console": SETTINGS})
     for file in ("sitemap-news.xml", "sitemap-2026-11.xml"):
         table.put_if(mark_item(HOST, Mark(file, T, 2, 1_000, "")))
-    for number in (1, 2):
-        page(f"{URL}-{number}", published=at(number))
+    several_pages(2)
     table.put_if(submitted_item(HOST, SubmittedSitemap("sitemap.xml", T, at(300)), T))
     assert sweep([site], at(370)) == {}
     assert [message for message in map(json.loads, next(zip(*sent, strict=True))) if "detail" not in message] == [
@@ -432,8 +396,7 @@ def test_the_sweep_asks_of_what_is_due_the_newest_stories_first(doors: MotoAws, 
 
 def test_the_sweep_leaves_half_of_the_quota_to_new_stories(doors: MotoAws, sent: list[tuple[str, int]]) -> None:
     site = doors.site(engines={"search_console": SETTINGS})
-    for number in (1, 2):
-        page(f"{URL}-{number}", published=at(number))
+    several_pages(2)
     table.put({"pk": QUOTA_KEY[0], "sk": QUOTA_KEY[1], "day": INSPECTIONS_A_DAY // 2 - 1}, None)
     sweep([site], at(370))
     assert [message for message, _ in sent] == [inspect_message(HOST, f"{URL}-2")]

@@ -16,7 +16,6 @@ from stoppress.notify.search_console import (
     meaning,
     read_inspection,
     read_report,
-    sitemap_url,
 )
 from stoppress.notify.service_account import (
     ServiceAccount,
@@ -165,29 +164,11 @@ def test_a_secret_that_is_no_key_is_named_and_nothing_is_sent(
     assert not google.requests
 
 
-def test_a_function_without_the_library_says_so(google: Console, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "cryptography.hazmat.primitives.serialization", None)
-    refused = refusal()
-    assert (refused.result, refused.reason.split(":")[0]) == ("wrong", "the function lacks the library cryptography")
-
-
 def test_a_private_key_is_in_no_text_of_an_account() -> None:
     assert "PRIVATE" not in repr(read_key(json_key()))
 
 
 # ── requests ──
-
-
-def test_the_address_of_a_sitemap_has_both_urls_encoded() -> None:
-    """developers.google.com/webmaster-tools/v1/sitemaps/submit: PUT …/sites/siteUrl/sitemaps/feedpath."""
-    assert sitemap_url("http://www.example.com/", "http://www.example.com/sitemap.xml") == (
-        "https://www.googleapis.com/webmasters/v3/sites/http%3A%2F%2Fwww.example.com%2F"
-        "/sitemaps/http%3A%2F%2Fwww.example.com%2Fsitemap.xml"
-    )
-    assert sitemap_url("sc-domain:example.com", "https://www.example.com/sitemap-news.xml") == (
-        "https://www.googleapis.com/webmasters/v3/sites/sc-domain%3Aexample.com"
-        "/sitemaps/https%3A%2F%2Fwww.example.com%2Fsitemap-news.xml"
-    )
 
 
 # ── answers ──

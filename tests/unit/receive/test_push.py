@@ -3,8 +3,6 @@
 import base64
 import hmac
 import json
-import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -14,15 +12,14 @@ from urllib.parse import urlencode, urlsplit
 
 import pytest
 
-from stoppress.aws import secrets, site_versions, sites, table
+from stoppress.aws import secrets, sites, table
 from stoppress.feeds.schedule import FeedState
-from stoppress.feeds.subscription import RETRY_FIRST, Subscription
+from stoppress.feeds.subscription import Subscription
 from stoppress.http import client, errors
 from stoppress.model.event import ArticleEvent, from_message, order_of
 from stoppress.model.site import Site
 from stoppress.poll import feeds as polling, subscribe
 from stoppress.poll.items import DueFeed, PollOutcome, feed_key, subscription_item, subscription_key
-from stoppress.primitives.deadline import Deadline
 from stoppress.receive import push
 from tests.support.article_events import HOST
 from tests.support.moto_aws import MotoAws, counted, failing, once_before, opened, put_site
@@ -205,34 +202,6 @@ def test_some_hubs_are_never_asked(internet: Internet, body: bytes, settings: di
     assert subscribe.load(HOST, FEED) is None
 
 
-def test_a_feed_without_a_name_of_its_own_is_known_by_the_url_that_was_asked(internet: Internet) -> None:
-    internet.body = rss("A").replace(b'rel="self"', b'rel="via"')
-    poll(internet)
-
-    assert internet.form["hub.topic"] == FEED
-
-
-def fail_slowly() -> None:
-    raise errors.TooSlow("hub.example.net did not answer in time")
-
-
-@pytest.mark.parametrize(
-    ("at_once", "reason"),
-    [(lambda: None, "the hub answered 500: out of order"), (fail_slowly, "hub.example.net did not answer in time")],
-)
-def test_a_hub_that_fails_is_remembered_with_its_reason_and_harms_no_poll(
-    internet: Internet, at_once: Callable[[], object], reason: str
-) -> None:
-    internet.status, internet.at_once = 500, at_once
-
-    outcomes = poll(internet)
-
-    assert [outcome.result for outcome in outcomes] == ["changed", "not subscribed"]
-    assert (outcomes[1].reason, state().refused) == (f"{HUB}: {reason}", reason)
-    assert sent(internet) == ["A"]
-    assert next_poll(internet).startswith("2026-11-20T08:01:00")
-
-
 def test_a_secret_that_is_missing_is_reported_and_harms_no_poll(internet: Internet) -> None:
     internet.behind.secret("websub", " ")
     internet.behind.forget_secrets()
@@ -243,15 +212,6 @@ def test_a_secret_that_is_missing_is_reported_and_harms_no_poll(internet: Intern
     assert "the secret stoppress/test/websub is empty" in str(outcomes[1].reason)
     assert internet.requests == []
     assert "is empty" in str(state().refused)
-
-
-def test_a_hub_that_asks_back_before_it_answers_is_confirmed(internet: Internet) -> None:
-    answers = []
-    internet.at_once = lambda: answers.append(internet.verify())
-
-    assert [outcome.result for outcome in poll(internet)] == ["changed", "subscribing"]
-    assert [(answer["statusCode"], answer["body"]) for answer in answers] == [(200, "c-1")]
-    assert state().holds(NOW + 9 * 24 * HOUR)
 
 
 def test_a_hub_that_asks_back_and_then_breaks_off_is_subscribed_to(internet: Internet) -> None:
@@ -275,20 +235,6 @@ def test_of_two_pollers_one_asks(internet: Internet) -> None:
     assert (requests[0] is not None, late) == (True, None)
     assert subscribe.prepare_request(feed, HUB, FEED) is None
     assert state().asks == 1
-
-
-def test_a_hub_that_takes_longer_than_the_run_keeps_nobody_and_is_asked_again(internet: Internet) -> None:
-    over = threading.Event()
-    internet.at_once = over.wait
-
-    ends = time.monotonic() + 0.5
-    deadline = Deadline(lambda: 1_000 * (ends - time.monotonic()))
-    results = [outcome.result for outcome in polling.poll_site_feeds([site()], NOW, deadline)]
-    over.set()
-
-    assert results == ["changed"]
-    assert not state().is_to_ask(HUB, FEED, NOW)
-    assert state().is_to_ask(HUB, FEED, NOW + RETRY_FIRST)
 
 
 # ── asked back ──
@@ -325,24 +271,6 @@ def test_what_was_not_asked_for_is_not_confirmed(internet: Internet, query: dict
     assert internet.behind.metrics == {"HubsRefused": 1}
 
 
-def test_nothing_is_looked_up_for_a_token_that_is_not_ours(internet: Internet, monkeypatch: pytest.MonkeyPatch) -> None:
-    poll(internet)
-    callback = internet.form["hub.callback"].replace("/websub/", "/websub/x", 1)
-    for module, name in ((sites, "load"), (table, "get_many")):
-        monkeypatch.setattr(module, name, lambda *_: pytest.fail("somebody was asked"))
-
-    assert internet.verify({}, {**internet.form, "hub.callback": callback})["statusCode"] == 404
-    assert internet.push(rss("B"), {**internet.form, "hub.callback": callback})["statusCode"] == 404
-
-
-def test_a_denial_is_remembered(internet: Internet) -> None:
-    subscribed(internet)
-
-    assert internet.verify({"hub.mode": "denied", "hub.reason": "too many"})["statusCode"] == 200
-    assert state().refused == "the hub denied it: too many"
-    assert not state().holds(NOW)
-
-
 def test_a_feed_that_was_just_configured_is_known_to_who_has_an_older_configuration(internet: Internet) -> None:
     sites.load(HOST)
     internet.behind.clock.shift(10)
@@ -365,19 +293,6 @@ def test_500_made_up_callbacks_cost_no_call(internet: Internet) -> None:
 
 
 # ── pushes ──
-
-
-def test_a_push_brings_its_entries_and_the_poll_brings_none_of_them_again(internet: Internet) -> None:
-    subscribed(internet)
-
-    assert internet.push(rss("B"))["statusCode"] == 202
-    assert sent(internet) == ["B"]
-    internet.body = rss("B", "A")
-    assert poll(internet, MINUTE)[0].sent == 0
-    assert internet.push(rss("B", "A"))["statusCode"] == 202
-    assert sent(internet) == []
-    assert state().last_push == NOW
-    assert internet.behind.metrics == {"HubsConfirmed": 1, "PushesTaken": 2}
 
 
 def test_two_stories_that_are_pushed_under_a_guid_known_as_shared_are_two(
@@ -465,30 +380,6 @@ def test_a_push_for_a_feed_that_nobody_wants_is_gone(internet: Internet, feeds: 
     assert internet.verify()["statusCode"] == 404
 
 
-def test_a_push_for_a_site_that_is_gone_is_gone_too(internet: Internet) -> None:
-    subscribed(internet)
-    site_versions.remove(HOST, sites.load(HOST).version, "a test", NOW, deletes_files=False)
-    sites.forget()
-
-    assert internet.push(rss("B"))["statusCode"] == 410
-    assert sent(internet) == []
-
-
-def test_a_push_of_a_hub_that_the_feed_has_left_is_gone(internet: Internet) -> None:
-    subscribed(internet)
-    old = internet.form
-    internet.body = rss("A", hub=OTHER)
-    poll(internet, RETRY_FIRST)
-
-    assert [url for url, _ in internet.requests] == [HUB, OTHER]
-    assert internet.form["hub.secret"] != old["hub.secret"]
-    assert internet.push(rss("B"), old)["statusCode"] == 410
-    assert internet.verify({"hub.mode": "unsubscribe"}, old)["statusCode"] == 200
-    assert internet.verify()["statusCode"] == 200
-    assert internet.push(rss("B"))["statusCode"] == 202
-    assert sent(internet) == ["B"]
-
-
 def test_a_push_for_a_feed_that_names_no_hub_any_more_is_gone(internet: Internet) -> None:
     """Whoever has ceased to trust a hub takes it out of the feed, and names no other."""
     subscribed(internet)
@@ -498,24 +389,6 @@ def test_a_push_for_a_feed_that_names_no_hub_any_more_is_gone(internet: Internet
     assert internet.push(rss("B"))["statusCode"] == 410
     assert internet.verify()["statusCode"] == 404
     assert sent(internet) == []
-
-
-@pytest.mark.parametrize(
-    "body", [b"", b"<!DOCTYPE html><html></html>", b"\x1f\x8b\x08\x00", b"{}", b"<rss><channel><item>"]
-)
-def test_a_push_that_cannot_be_read_has_the_feed_polled_at_once(internet: Internet, body: bytes) -> None:
-    subscribed(internet)
-    internet.push(rss("B"))
-    internet.body = rss("B", "A")
-    poll(internet, 5 * HOUR)
-    assert next_poll(internet).startswith("2026-11-20T13:15")
-
-    internet.behind.clock.move_to(NOW + 5 * HOUR + MINUTE)
-    assert internet.push(body)["statusCode"] == 202
-    internet.body = rss("C", "B", "A")
-
-    assert [outcome.sent for outcome in poll(internet, 5 * HOUR + 2 * MINUTE)] == [1]
-    assert internet.behind.metrics["PushesUnread"] == 1
 
 
 def test_a_push_that_ended_the_function_is_not_read_again_but_has_the_feed_polled(
@@ -550,18 +423,6 @@ def test_a_push_that_cannot_be_read_shortens_no_pause_that_the_server_asked_for(
 
     assert internet.push(b"")["statusCode"] == 202
     assert next_poll(internet) == before
-
-
-def test_of_a_push_that_is_cut_off_the_complete_entries_count(internet: Internet) -> None:
-    subscribed(internet)
-    internet.push(rss("B"))
-    poll(internet, 5 * HOUR)
-    sent(internet)
-
-    internet.push(rss("C", "D")[:-50])
-
-    assert sent(internet) == ["C"]
-    assert next_poll(internet).startswith("2026-11-20T13:00:30")
 
 
 def test_a_poll_that_was_under_way_when_a_push_asked_for_one_comes_again(internet: Internet) -> None:

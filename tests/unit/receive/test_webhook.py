@@ -156,14 +156,6 @@ def test_an_event_of_another_kind_is_no_error_and_nothing_is_queued(behind: Moto
     assert (behind.log[-1]["level"], behind.log[-1]["cause"]) == ("WARNING", reply["reason"])
 
 
-def test_a_misspelt_type_is_refused_with_the_one_that_was_meant_and_leaves_its_trace(behind: MotoAws) -> None:
-    before = behind.metrics["WebhooksRefused"]
-    error = refused(behind, request(PUBLISHED | {"type": "article.publish"}), 400)
-    assert error == "type: 'article.publish' is not known: did you mean article.published?"
-    assert behind.metrics["WebhooksRefused"] == before + 1
-    assert (behind.log[-1]["level"], behind.log[-1]["answer"]["error"]) == ("WARNING", error)
-
-
 def test_a_wrong_signature_is_counted_for_a_known_source_alone(behind: MotoAws) -> None:
     before = behind.metrics["WebhooksUnverified"]
     answered(behind, request(source="other"))
@@ -200,13 +192,6 @@ def test_half_a_character_in_a_delivery_does_not_lose_its_log_line(behind: MotoA
     behind.call("receive_webhook", request({"type": "article.published", "data": ARTICLE | broken | {"title": ""}}))
 
     assert (behind.log[-1]["message"], behind.log[-1]["http_status"]) == ("delivery", 400)
-
-
-def test_a_body_that_is_no_json_is_reported_without_names_and_has_no_errors(behind: MotoAws) -> None:
-    _, reply = answered(behind, request(b"{"))
-    _, [report] = sent(behind)
-    assert "errors" not in reply
-    assert [(refusal.id, refusal.url, refusal.reason) for refusal in report.refusals] == [("", "", reply["error"])]
 
 
 def test_a_refusal_whose_report_fails_is_answered_all_the_same(behind: MotoAws) -> None:
@@ -272,26 +257,6 @@ def test_a_report_that_the_queue_refuses_fails_no_article(behind: MotoAws, monke
 )
 def test_the_names_of_a_refused_article_come_from_its_own_object(document: Any, names: dict[str, str]) -> None:
     assert refusing.named_in(document) == names
-
-
-def test_a_queued_article_warns_of_what_keeps_it_out_of_the_news(behind: MotoAws) -> None:
-    undated = {name: value for name, value in ARTICLE.items() if name != "published_at"}
-    _, reply = answered(behind, request(PUBLISHED | {"data": undated | {"publishedAt": "2026-11-20T07:58:00Z"}}))
-    [warning] = reply["warnings"]
-    assert warning.startswith("no published_at: it will not be in the news sitemap")
-    assert warning.endswith("; did you mean it by publishedAt?")
-
-
-def test_an_adapted_article_warns_too(behind: MotoAws) -> None:
-    behind.site(sources={"cms": {"adapter": "cloudevents", "secret": "cms", "settings": {"signature": "standard"}}})
-    data = ARTICLE | {"published_at": "2026-11-18T07:59:00Z", "images": ["ftp://x"]}
-    document = {"specversion": "1.0", "source": "/cms", "id": "e1", "type": "article.published", "data": data}
-    _, reply = answered(behind, request(document, headers={"content-type": "application/cloudevents+json"}))
-    assert reply["warnings"] == [
-        "it will not be in the news sitemap: published_at is more than 48 hours ago",
-        *(f"left out: {reason}" for reason in reply["dropped"]),
-    ]
-    assert len(reply["dropped"]) == 1
 
 
 @pytest.mark.parametrize(

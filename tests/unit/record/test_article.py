@@ -9,16 +9,14 @@ from typing import Any
 
 import pytest
 
-from stoppress.aws import due, places, refusals, sites, table
+from stoppress.aws import due, refusals, sites, table
 from stoppress.aws.clients import client
 from stoppress.aws.items import (
     Item,
     article_key,
-    claim_key,
     due_sk,
     file_pk,
     read_article,
-    read_claim,
     read_news_place,
     read_series,
 )
@@ -101,26 +99,6 @@ def bus_event(detail: Any, kind: str = "article.published", source: str = "bus")
 # ── one event ──
 
 
-def test_an_article_its_claim_and_its_two_entries_are_written_at_once(behind: MotoAws) -> None:
-    assert apply(publish()) == ["listed"]
-
-    assert article().state == "listed"
-    assert (locs(SHARD), locs(NEWS)) == ([page("flood")], [page("flood")])
-    claim = read_claim(behind.item(*claim_key(HOST, page("flood"))), page("flood"))
-    assert (claim.owner, claim.live) == ("cms#1042", True)
-    place = article().shard
-    assert place
-    assert (used("2026-11"), used("news")[0].entries) == ((Used(1, place.size_bytes),), 1)
-
-
-def test_an_event_of_the_bus_is_recorded_like_any_other() -> None:
-    detail = {"site": HOST, "id": "7", "url": page("bus"), "title": "By bus", "published_at": "2026-11-20T07:58:00Z"}
-    assert apply(bus_event(detail)) == ["listed"]
-    assert article("bus#7").first_published == MORNING - 2 * MINUTE
-    assert apply(bus_event({"site": HOST, "id": "7"}, "article.deleted")) == ["removed"]
-    assert locs(SHARD) == []
-
-
 def test_a_removal_before_anything_else_leaves_a_tombstone(behind: MotoAws) -> None:
     assert apply(remove()) == ["removed"]
     assert apply(publish()) == ["late"]
@@ -161,17 +139,6 @@ def test_events_of_one_article_in_a_batch_are_applied_one_after_the_other(
     assert apply(*batch) == outcomes
     assert [entry["title"] for entry in table.query(file_pk(HOST, NEWS))] == titles
     assert [file.entries for file in used("2026-11")] == [1] * len(titles)
-
-
-def test_slugs_swapped_in_one_batch_end_with_each_page_in_its_place() -> None:
-    apply(publish("a", "x", title="A"), publish("b", "y", title="B"))
-    later = MORNING + MINUTE
-    outcomes = apply(publish("a", "y", title="A", timestamp=later), publish("b", "x", title="B", timestamp=later))
-
-    assert outcomes == ["listed", "listed"]
-    assert {item["loc"]: item["title"] for item in table.query(file_pk(HOST, NEWS))} == {page("x"): "B", page("y"): "A"}
-    assert locs(SHARD) == [page("x"), page("y")]
-    assert used("news")[0].entries == 2
 
 
 def test_a_batch_that_comes_again_changes_nothing(behind: MotoAws) -> None:
@@ -363,24 +330,6 @@ def test_a_transaction_that_the_client_repeated_loses_no_place_in_use() -> None:
     assert [series.entries for series in (*used("2026-11"), *used("news"))] == [1, 1]
 
 
-def test_a_crash_after_places_were_reserved_leaves_only_a_gap(behind: MotoAws, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Crash(BaseException):
-        """The execution environment is gone."""
-
-    def crash(*_: object) -> None:
-        raise Crash
-
-    monkeypatch.setattr(table, "transact", crash)
-    with pytest.raises(Crash):
-        apply(publish())
-    monkeypatch.undo()
-    assert {item["pk"] for item in written(behind)} == {f"places#{HOST}"}
-
-    assert apply(publish()) == ["listed"]
-    assert (locs(SHARD), locs(NEWS)) == ([page("flood")], [page("flood")])
-    assert [series.entries for series in (*used("2026-11"), *used("news"))] == [2, 2]
-
-
 def test_a_fault_of_ours_in_one_decision_keeps_no_neighbour_out(monkeypatch: pytest.MonkeyPatch) -> None:
     def faulty(event: ArticleEvent, *rest: Any) -> Any:
         if event.id == "2":
@@ -402,27 +351,6 @@ def test_an_article_that_cannot_be_read_keeps_no_neighbour_out(behind: MotoAws) 
 
 
 # ── other writers ──
-
-
-@pytest.mark.parametrize(
-    ("before", "other", "event", "outcome", "title"),
-    [
-        ([publish()], publish(title="New", timestamp=MORNING + 2 * MINUTE), publish(title="Old", timestamp=MORNING + MINUTE), "late", "New"),
-        ([], publish(), publish(title="New", timestamp=MORNING + MINUTE), "listed", "New"),
-        ([], publish("new", title="New", timestamp=MORNING + MINUTE), publish("old", title="Old"), "displaced", "New"),
-    ],
-    ids=["an edit", "a new article", "another article of the URL"],
-)  # fmt: skip
-def test_an_event_is_decided_again_when_somebody_else_was_faster(
-    before: list[ArticleEvent], other: ArticleEvent, event: ArticleEvent, outcome: str, title: str
-) -> None:
-    apply(*before)
-    with once_before(table, "transact", lambda: apply(other)):
-        assert apply(event) == [outcome]
-
-    assert [entry["title"] for entry in table.query(file_pk(HOST, NEWS))] == [title]
-    assert locs(SHARD) == [page("flood")]
-    assert used("news")[0].entries == 1  # what the loser had reserved has been given back
 
 
 @pytest.mark.parametrize("now", [NOON, MORNING + 48 * HOUR], ids=["by hand", "by the roller"])
@@ -545,31 +473,7 @@ def check_agreement(behind: MotoAws, now: datetime) -> None:
     assert held <= {item["sk"] for item in behind.items("due#")}
 
 
-def test_a_full_shard_and_a_full_news_sitemap_overflow_into_the_next_file(
-    behind: MotoAws, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    behind.site(shards={"by": "month", "size": 3})
-    monkeypatch.setattr(places, "entries_max_of", lambda series, size: 2 if series == "news" else size)
-    apply(*[publish(str(number), str(number)) for number in range(5)])
-
-    assert [len(locs(file)) for file in (SHARD, "sitemap-2026-11-2.xml")] == [3, 2]
-    assert [len(locs(file)) for file in (NEWS, "sitemap-news-2.xml", "sitemap-news-3.xml")] == [2, 2, 1]
-
-
 # ── takeovers and held articles ──
-
-
-def test_a_held_article_is_due_until_the_event_of_its_hour_has_been_decided(behind: MotoAws) -> None:
-    release = NOON + HOUR
-    assert apply(publish(published_at=release)) == ["held"]
-    (due,) = behind.items("due#")
-    assert (due["sk"], due["queue"]) == (f"{exact(release)}#cms#1042", "articles")
-    assert (locs(SHARD), locs(NEWS)) == ([], [])
-
-    assert apply(due["message"], now=release) == ["listed"]
-    assert behind.items("due#") == []
-    assert locs(NEWS) == [page("flood")]
-    assert apply(due["message"], now=release + MINUTE) == ["duplicate"]
 
 
 def test_a_late_date_that_ends_an_embargo_counts_though_an_edit_is_repeated_first(behind: MotoAws) -> None:
@@ -623,16 +527,6 @@ def test_a_late_date_ends_the_embargo_of_an_excluded_article(behind: MotoAws) ->
     apply(publish(published_at=NOON + HOUR, timestamp=MORNING + MINUTE))
     apply(publish(published_at=MORNING + MINUTE, timestamp=MORNING + 2 * MINUTE))
     assert apply(publish(published_at=None, timestamp=MORNING + 4 * MINUTE, title="Edited")) == ["listed"]
-
-
-def test_a_due_record_that_was_overtaken_is_cleared_away(behind: MotoAws) -> None:
-    """A crash between sending and deleting sends a stale message; deciding it clears the record that it came from."""
-    apply(publish(published_at=NOON + HOUR))
-    (due,) = behind.items("due#")
-    apply(remove())
-    table.put_if(due)
-    assert apply(due["message"], now=NOON + HOUR) == ["late"]
-    assert behind.items("due#") == []
 
 
 # ── size ──

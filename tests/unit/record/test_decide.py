@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from stoppress.model.event import ArticleEvent
-from stoppress.model.site import Site
-from tests.support.article_events import MORNING, SITE, DecidedTable, page, publish, remove
+from tests.support.article_events import MORNING, DecidedTable, page, publish, remove
 
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
@@ -200,27 +199,6 @@ def test_a_timestamp_that_comes_late_shows_since_when_an_article_is_known(order:
     assert ledger.articles["cms#1042"].first_published == MORNING
 
 
-def test_a_date_that_comes_later_puts_the_story_into_the_news_and_moves_no_shard() -> None:
-    ledger = DecidedTable()
-    ledger.hear(publish(published_at=None), datetime(2026, 10, 31, 23, 0, tzinfo=MORNING.tzinfo))
-    ledger.hear(publish(timestamp=MORNING + MINUTE))
-
-    assert ledger.pages == {page("flood"): "sitemap-2026-10.xml"}
-    assert set(ledger.news_at(MORNING)) == {page("flood")}
-
-
-@pytest.mark.parametrize("timestamp", [MORNING, None])
-def test_a_date_a_minute_ahead_of_the_senders_clock_is_an_embargo(
-    timestamp: datetime | None,
-) -> None:
-    ledger = DecidedTable()
-    decision = ledger.hear(publish(published_at=MORNING + MINUTE, timestamp=timestamp), MORNING)
-
-    assert decision.outcome == "held"
-    ledger.release(MORNING + MINUTE)
-    assert [entry.published for entry in ledger.news_at(MORNING).values()] == [MORNING + MINUTE]
-
-
 def test_a_released_story_is_listed_though_the_clock_of_the_recorder_is_slow() -> None:
     ledger = DecidedTable()
     release = MORNING + 3 * HOUR
@@ -229,87 +207,6 @@ def test_a_released_story_is_listed_though_the_clock_of_the_recorder_is_slow() -
 
     assert set(ledger.news_at(release)) == {page("flood")}
     assert set(ledger.due) == set()
-
-
-def test_a_late_event_of_a_held_story_does_not_take_its_place_among_what_is_due() -> None:
-    """Close before its hour the older event dates the story; it is the newer one that is to be published."""
-    ledger = DecidedTable()
-    release = MORNING + HOUR
-    ledger.hear(publish(published_at=release, title="New", timestamp=MORNING + MINUTE, version=2))
-    late = ledger.hear(publish(published_at=release, title="Old", version=1), release - 4 * MINUTE)
-
-    assert (late.outcome, late.held) == ("late", None)
-    assert set(ledger.due) == {(release, "cms#1042")}
-
-
-def test_a_held_story_claims_nothing_and_takes_out_no_page_of_another_source() -> None:
-    ledger = DecidedTable()
-    ledger.hear(publish(published_at=MORNING + 3 * HOUR))
-    ledger.hear(feed(timestamp=None, title="From the feed"), MORNING + MINUTE)
-    assert [entry.title for entry in ledger.news_at(MORNING).values()] == ["From the feed"]
-
-    ledger.release(MORNING + 3 * HOUR)
-    assert [entry.title for entry in ledger.news_at(MORNING).values()] == ["Flood closes the harbour"]
-
-
-@pytest.mark.parametrize(
-    ("changes", "reason"),
-    [
-        ({"noindex": True}, "noindex"),
-        ({"access": "protected"}, "protected"),
-        (
-            {"canonical_url": "https://agency.example.org/flood"},
-            "canonical elsewhere: https://agency.example.org/flood",
-        ),
-        ({"canonical_url": page("other")}, "canonical elsewhere"),
-        ({"url": "https://blog.example.com/flood"}, "foreign host: blog.example.com is not www.example.com"),
-    ],
-)
-def test_what_stays_out_goes_out_with_its_reason(changes: dict[str, Any], reason: str) -> None:
-    ledger = DecidedTable()
-    ledger.hear(publish())
-    decision = ledger.hear(publish(**({"timestamp": MORNING + MINUTE} | changes)))
-
-    assert decision.outcome == "excluded"
-    assert decision.article
-    assert decision.article.reason.startswith(reason)
-    assert (ledger.pages, ledger.news_at(MORNING)) == ({}, {})
-
-
-@pytest.mark.parametrize(
-    ("changes", "reason"),
-    [
-        ({"news": False}, "its source keeps it out of the news sitemap"),
-        ({"title": ""}, "no title"),
-        ({"published_at": None}, "no publication date"),
-        ({"published_at": MORNING - timedelta(hours=48)}, "published more than 48 hours ago"),
-    ],
-)
-def test_what_is_no_news_stands_in_the_general_sitemap_with_its_reason(changes: dict[str, Any], reason: str) -> None:
-    ledger = DecidedTable()
-    decision = ledger.hear(publish(**changes))
-
-    assert decision.article
-    assert decision.article.news_reason == reason
-    assert (set(ledger.pages), ledger.news_at(MORNING)) == ({page("flood")}, {})
-
-
-def test_the_rules_of_a_site_hide_articles_and_say_which() -> None:
-    rules = [{"path": "/sponsored/*"}, {"exclude": "news", "section": "horoscope"}]
-    site = Site.model_validate(SITE.model_dump() | {"rules": rules})
-    ledger = DecidedTable(site)
-
-    decision = ledger.hear(publish("1", "sponsored/shoes"))
-    assert decision.article
-    assert (decision.outcome, decision.article.state) == ("excluded", "hidden")
-    assert decision.article.reason == 'rule 1 of the site: {"exclude":"all","path":"/sponsored/*"}'
-    decision = ledger.hear(publish("2", "stars", section="horoscope"))
-    assert decision.article
-    assert (decision.outcome, decision.article.state) == ("listed", "listed")
-    assert decision.article.news_reason.startswith("rule 2 of the site")
-    # Their entries are there: another rule may let them in without another event.
-    assert set(ledger.pages) == {page("sponsored/shoes"), page("stars")}
-    assert set(ledger.news_at(MORNING)) == {page("sponsored/shoes"), page("stars")}
 
 
 def test_a_late_event_that_dates_an_article_leaves_its_images_and_its_section_alone() -> None:
@@ -324,15 +221,6 @@ def test_a_late_event_that_dates_an_article_leaves_its_images_and_its_section_al
     assert (entry.images, entry.traits.section) == (("https://img.example.com/1.jpg",), "local")
     [news] = ledger.news.values()
     assert (news.published, news.traits.section) == (MORNING, "local")
-
-
-def test_an_article_that_a_rule_kept_out_is_listed_when_sent_without_the_rule() -> None:
-    ledger = DecidedTable(Site.model_validate(SITE.model_dump() | {"rules": [{"path": "/flood"}]}))
-    ledger.hear(publish())
-    ledger.site = SITE
-    ledger.hear(publish(), MORNING + MINUTE)
-
-    assert set(ledger.pages) == {page("flood")}
 
 
 def test_an_inherited_date_is_not_replaced_by_a_late_event_of_the_same_source() -> None:
@@ -393,17 +281,6 @@ def test_the_home_page_beside_the_id_of_a_removal_stays() -> None:
     ledger.hear(remove("unknown", url=page("")))
 
     assert set(ledger.pages) == {page("")}
-
-
-def test_an_undated_event_recorded_after_an_embargo_leaves_the_story_in_the_news() -> None:
-    ledger = DecidedTable()
-    hour = MORNING + HOUR
-    ledger.hear(publish(published_at=hour))
-    ledger.hear(
-        publish(title="Edited", published_at=None, timestamp=hour - MINUTE, received_at=hour - MINUTE), hour + MINUTE
-    )
-
-    assert [(entry.title, entry.published) for entry in ledger.news_at(hour).values()] == [("Edited", hour)]
 
 
 @pytest.mark.parametrize("order", ["in its order", "late"])

@@ -63,17 +63,6 @@ def agree(behind: MotoAws, file: str = SHARD) -> bool:
 # ── written with their file ──
 
 
-def test_forms_are_written_with_their_file_and_named_in_its_mark(behind: MotoAws) -> None:
-    put_page()
-    assert done() == "written"
-
-    assert names() == [TEXT, SHARD, PACKED]
-    assert agree(behind)
-    assert mark().also == (TEXT, PACKED)
-    assert {behind.file(name).changed for name in names()} == {NOON}
-    assert [event["detail"]["file"] for event in behind.announced] == [SHARD]
-
-
 def test_forms_of_equal_bytes_are_not_put_again(behind: MotoAws, monkeypatch: pytest.MonkeyPatch) -> None:
     put_page()
     put_news()
@@ -126,27 +115,6 @@ def test_forms_of_an_emptied_file_do_not_outlive_it_when_a_rewriter_with_a_fast_
     assert agree(behind)
 
 
-def test_forms_follow_a_file_that_comes_back_to_its_bytes_of_before_after_two_crashes(
-    behind: MotoAws, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The mark of the first bytes is no word for what had to follow the second ones."""
-    put_page("a")
-    done()
-    put_page("b")
-    with failing("events", "PutEvents"), pytest.raises(ClientError):
-        done(now=NOON + MINUTE)  # the file and its forms are there, and not its mark
-    take_page("b")
-    read = bucket.read
-    monkeypatch.setattr(bucket, "read", lambda site, file: read(site, file) if file == SHARD else 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        done(now=NOON + 2 * MINUTE)
-    monkeypatch.setattr(bucket, "read", read)
-
-    assert done(now=NOON + 3 * MINUTE) == "unchanged"
-    assert agree(behind)
-    assert mark().changed == NOON + 2 * MINUTE
-
-
 # ── other rewriters ──
 
 
@@ -176,19 +144,6 @@ def test_forms_that_are_turned_off_are_deleted_when_the_index_no_longer_lists_th
     rewrite_all(waiting, NOON + 2 * MINUTE)
     assert names() == [TEXT, SHARD, NEWS, INDEX]
     assert behind.taken("rewrites") == []
-
-
-def test_forms_that_no_mark_tells_of_go_with_their_emptied_shard(behind: MotoAws) -> None:
-    put_page("a")
-    with failing("events", "PutEvents"), pytest.raises(ClientError):
-        done()
-    take_page("a")
-    behind.site(outputs={})
-    assert done(now=NOON + MINUTE) == "written"
-    assert names() == [TEXT, SHARD, PACKED]
-
-    assert done(now=NOON + MINUTE + EMPTIED_KEPT) == "retired"
-    assert names() == []
 
 
 def test_the_forms_of_a_shard_that_is_filled_again_as_it_goes_stay(
@@ -253,23 +208,6 @@ def test_the_file_of_an_edition_that_was_empty_for_long_goes_when_the_index_name
     (due,) = behind.items("due#")
     assert rewrite_all([read_rewrite(due["message"])], NOON + 2 * DAY + MINUTE)[0].outcome == "retired"
     assert (set(names()), behind.items("due#")) == (others, [])
-
-
-def test_a_packed_file_that_the_index_names_goes_later_than_its_file_that_somebody_took_away(behind: MotoAws) -> None:
-    put_page()
-    put_page(file="sitemap-2026-10.xml")
-    rewrite_all([RewriteRequest(HOST, file) for file in (SHARD, "sitemap-2026-10.xml", INDEX)], NOON)
-    others = set(names()) - {TEXT, SHARD, PACKED}
-    take_page()
-    bucket.delete(HOST, SHARD, behind.file(SHARD))
-    assert done(now=NOON + MINUTE) == "retired"
-    assert PACKED in names()
-    done(INDEX, NOON + MINUTE)
-
-    (sent,) = [read_rewrite(message) for message in behind.taken("rewrites")]
-    assert rewrite_all([sent], NOON + 2 * MINUTE)[0].outcome == "retired"
-    assert set(names()) == others
-    assert behind.taken("rewrites") == []
 
 
 def test_the_empty_file_of_an_edition_that_comes_back_stays(behind: MotoAws) -> None:

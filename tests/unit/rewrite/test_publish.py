@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 import pytest
 from botocore.exceptions import ClientError
 
-from stoppress.aws import bucket, queues
+from stoppress.aws import bucket
 from stoppress.aws.bucket import Overtaken
 from stoppress.aws.clients import client
 from stoppress.aws.items import file_pk
@@ -23,7 +23,6 @@ from tests.support.partitions import (
     MINUTE,
     NOON,
     SHARD,
-    announced,
     mark,
     put_page,
     shard,
@@ -67,18 +66,6 @@ def test_a_rewriter_that_is_always_overtaken_gives_up(monkeypatch: pytest.Monkey
         shard()
 
 
-def test_a_put_whose_answer_was_lost_is_found_and_marked(behind: MotoAws) -> None:
-    put_page()
-    with failing("s3", "PutObject", code="InternalError", applied=True), pytest.raises(ClientError):
-        shard()
-    assert (mark(), behind.announced) == (None, [])
-    assert shard(NOON + MINUTE) == "unchanged"
-    marked = mark()
-    assert marked
-    assert marked.changed == NOON
-    assert announced(behind) == [(SHARD, 1)]
-
-
 def test_an_object_that_somebody_else_has_put_is_written_anew_with_its_headers(behind: MotoAws) -> None:
     put_page()
     shard()
@@ -101,18 +88,6 @@ def test_a_mark_at_which_a_transaction_is_busy_is_not_taken_for_written(behind: 
         rewrite(RewriteRequest(HOST, SHARD), NOON)
 
     assert behind.item(file_pk(HOST, INDEX), SHARD)
-
-
-def test_the_bus_that_takes_nothing_keeps_the_mark_back(behind: MotoAws, monkeypatch: pytest.MonkeyPatch) -> None:
-    put_page()
-    answer = {"FailedEntryCount": 1, "Entries": [{"ErrorCode": "ThrottlingException", "ErrorMessage": "slow down"}]}
-    with monkeypatch.context() as patch:
-        patch.setattr(client("events"), "put_events", lambda **_: answer)
-        with pytest.raises(queues.SendError, match=r"the bus did not take 'sitemap rewritten'.*slow down"):
-            shard()
-    assert mark() is None
-    assert shard() == "unchanged"
-    assert mark()
 
 
 # ── marks and clocks ──
@@ -157,15 +132,6 @@ def emptied(behind: MotoAws) -> RewriteRequest:
     return read_rewrite(due["message"])
 
 
-def test_an_emptied_shard_is_taken_away_after_a_day(behind: MotoAws) -> None:
-    retiring = emptied(behind)
-    assert done(retiring, NOON + MINUTE + DAY) == "retired"
-    assert bucket.read(HOST, SHARD) is None
-    assert mark() is None
-    assert behind.items("due#") == []
-    assert done(retiring, NOON + MINUTE + DAY) == "retired"  # delivered again
-
-
 def test_a_clock_that_is_behind_keeps_no_emptied_shard(behind: MotoAws) -> None:
     retiring = emptied(behind)
     assert done(retiring, NOON + DAY) == "retired"
@@ -185,20 +151,6 @@ def test_a_shard_filled_while_it_is_taken_away_is_made_anew(behind: MotoAws) -> 
     marked = mark()
     assert marked
     assert marked.urls == 1
-
-
-def test_a_crash_before_the_due_record_of_an_emptied_shard_is_repaired(behind: MotoAws) -> None:
-    put_page("a")
-    shard(NOON)
-    take_page("a")
-    with failing("dynamodb", "PutItem"), pytest.raises(ClientError):
-        shard(NOON + MINUTE)
-    assert behind.items("due#") == []
-    assert shard(NOON + HOUR) == "unchanged"
-    assert len(behind.items("due#")) == 1
-    marked = mark()
-    assert marked
-    assert marked.urls == 0
 
 
 def test_a_file_that_never_was_and_lists_nothing_is_not_made(behind: MotoAws) -> None:

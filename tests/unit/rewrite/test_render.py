@@ -8,15 +8,12 @@ import pytest
 from stoppress.aws import bucket, table
 from stoppress.aws.bucket import StoredFile
 from stoppress.aws.clients import client
-from stoppress.aws.items import general_item
 from stoppress.aws.queues import RewriteRequest
 from stoppress.model.entries import GeneralEntry
 from stoppress.model.file_names import headers
-from stoppress.primitives.urls import key_of
 from stoppress.rewrite import render
 from stoppress.rewrite.batch import changed_entry
 from stoppress.rewrite.sitemaps import rewrite, rewrite_all
-from stoppress.sitemaps.broken_file import BrokenFile
 from stoppress.sitemaps.render import render_general
 from stoppress.sitemaps.tags import RENDERER
 from tests.support import moto_aws
@@ -148,27 +145,6 @@ def test_a_file_that_one_of_its_works_names_without_entries_is_made_from_all(
     (result,) = rewrite_all(works, NOON + MINUTE)
 
     assert result.urls == len(large_shard) + 2
-
-
-def test_the_entries_of_several_works_for_a_file_are_folded_in_together(
-    behind: MotoAws, large_shard: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    put_page("first")
-    put_page("second")
-    monkeypatch.setattr(table, "query", unread)
-    works = [RewriteRequest(HOST, SHARD, entries=frozenset([key(path)])) for path in ("first", "second")]
-    (result,) = rewrite_all(works, NOON + MINUTE)
-
-    assert (result.outcome, result.urls) == ("written", len(large_shard) + 2)
-
-
-def test_the_new_lines_of_a_file_are_held_to_the_rules(behind: MotoAws, large_shard: list[str]) -> None:
-    before = behind.file(SHARD)
-    table.put_if(general_item(HOST, SHARD, GeneralEntry("https://other.example.com/new")))
-
-    with pytest.raises(BrokenFile, match=r"other\.example\.com"):
-        fold(SHARD, (key_of("https://other.example.com/new"), "https://other.example.com/new"))
-    assert behind.file(SHARD) == before
 
 
 def test_the_stream_says_which_entries_changed(behind: MotoAws, large_shard: list[str]) -> None:

@@ -5,7 +5,6 @@ delivered again, as a stream and a queue do.
 """
 
 import random
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -27,6 +26,7 @@ from stoppress.rewrite import attempt, output_formats, publish, render, retire, 
 from stoppress.rewrite.sitemaps import rewrite_all
 from stoppress.sitemaps.other_forms import compressed, text_sitemap
 from stoppress.sitemaps.render import render_general
+from tests.simulation.interleaving import Task
 from tests.support.article_events import HOST, SITE, page
 from tests.support.partitions import MINUTE, NOON, SHARD, key
 
@@ -42,47 +42,20 @@ REMOVED, DELETED = "removed", "removed with its files"
 State = Site | str
 
 
-class Killed(BaseException):
-    """The end of an execution environment."""
+class Rewriter(Task):
+    """A run that pauses before each of its calls until it may do it. `known` is the configuration that it has in memory."""
 
-
-class Rewriter(threading.Thread):
-    """A run that waits before each of its calls until it may do it."""
-
-    def __init__(self, work: Callable[[], object], known: State) -> None:
-        super().__init__(daemon=True)
-        self._work, self._go, self._waits = work, threading.Semaphore(0), threading.Semaphore(0)
-        self.known = known
-        self.over = self.killed = False
-        self.error: BaseException | None = None
-
-    def run(self) -> None:
-        try:
-            self.wait()
-            self._work()
-        except Killed:
-            pass
-        except BaseException as error:  # noqa: BLE001 - raised in the test
-            self.error = error
-        self.over = True
-        self._waits.release()
-
-    def wait(self) -> None:
-        self._waits.release()
-        self._go.acquire()
-        if self.killed:
-            raise Killed
+    def __init__(self, world: "World", work: Callable[[], object], known: State) -> None:
+        super().__init__("rewriter", work)
+        self._world, self.known = world, known
 
     def step(self) -> None:
-        """Let it do one call."""
-        self._go.release()
-        self._waits.acquire()
-        if self.error:
-            raise self.error
+        self._world.running = self
+        super().step()
 
-    def begin(self) -> None:
-        self.start()
-        self._waits.acquire()
+    def end(self) -> None:
+        self._world.running = self
+        super().end()
 
 
 class World:
@@ -99,31 +72,29 @@ class World:
         self.mark: dict[str, Any] | None = None
         self.queued: list[RewriteRequest] = []
         self.puts = self.announced = 0
+        self.running: Rewriter | None = None
 
     def _wait(self) -> None:
-        current = threading.current_thread()
-        if isinstance(current, Rewriter):
-            current.wait()
+        if self.running:
+            self.running.pause()
 
     # ── aws.sites ──
 
     def load(self, host: str, age_max: timedelta) -> Site:
-        current = threading.current_thread()
-        state = self.state
-        if isinstance(current, Rewriter):
-            if age_max:
-                state = current.known
-            else:
-                self._wait()
-                state = current.known = self.state
+        state, current = self.state, self.running
+        if current and age_max:
+            state = current.known
+        elif current:
+            current.pause()
+            state = current.known = self.state
         if isinstance(state, str):
             raise sites.UnknownSite
         return state
 
     def reload(self, host: str) -> Site | None:
-        self._wait()
-        current = threading.current_thread()
-        if isinstance(current, Rewriter):
+        current = self.running
+        if current:
+            current.pause()
             current.known = self.state
         return None if isinstance(self.state, str) else self.state
 
@@ -252,15 +223,14 @@ def play(case: Case, choose: Callable[[int], int], patch: pytest.MonkeyPatch) ->
 
     def start(request: RewriteRequest, known: State) -> None:
         minute = NOON + len(requests) * MINUTE
-        rewriter = Rewriter(lambda: failed_again(world, rewrite_all([request], minute)), known)
+        rewriter = Rewriter(world, lambda: failed_again(world, rewrite_all([request], minute)), known)
         requests[rewriter] = request
-        rewriter.begin()
 
     start(edit(world, case, 0), world.state)
     waiting = list(case.changes)
     may_kill = case.kills
     while True:
-        able = [rewriter for rewriter in requests if not rewriter.over]
+        able = [rewriter for rewriter in requests if not rewriter.done]
         steps: list[Callable[[], None]] = [rewriter.step for rewriter in able]
         if waiting:
             steps.append(lambda: happen(waiting.pop(0)))
@@ -282,8 +252,7 @@ def play(case: Case, choose: Callable[[int], int], patch: pytest.MonkeyPatch) ->
         def kill(rewriter: Rewriter) -> None:
             nonlocal may_kill
             may_kill = False
-            rewriter.killed = True
-            rewriter.step()
+            rewriter.end()
             again = requests[rewriter]
             start(RewriteRequest(again.site, again.file, checks_all=True), rewriter.known)
 

@@ -11,7 +11,7 @@ import pytest
 
 from stoppress.model.entries import NewsEntry
 from stoppress.model.site import Site
-from stoppress.show.page import STORIES_MAX, _path, headers, render
+from stoppress.show.page import _path, headers, render
 from stoppress.show.read_page import SitePage, is_page_token, page_token
 from stoppress.show.read_site import Quarantine, SiteFacts, StackFacts, Unknown
 from stoppress.show.read_story import Facts, Received
@@ -104,29 +104,6 @@ def test_a_story_shows_when_it_leaves_in_the_time_zone_of_the_newsroom() -> None
     assert '<time datetime="2026-11-20T13:00:00Z" data-relative>in 1 h 0 min</time>' in html
     assert "20 Nov 14:00 CET" in html
     assert 'class="rest" width="2.08"' in html
-
-
-def test_more_stories_than_the_page_shows_are_counted() -> None:
-    assert "And 3 older stories" in page(*(entry(str(number)) for number in range(STORIES_MAX + 3)))
-
-
-def test_the_first_line_says_whether_something_needs_attention() -> None:
-    assert "All is well" in page()
-    troubled = page(quarantine=Quarantine(2, newest_at=NOW, newest_reason="no title"))
-    assert "1 thing needs attention" in troubled
-    assert "in quarantine: 2" in troubled
-    assert "not everything could be read" in page(unknown=(Unknown("secrets", "denied"),))
-
-
-def test_a_question_is_answered_with_its_reason() -> None:
-    html = page(question="x", story=story(f"https://{HOST}/x"))
-
-    assert re.search(r'news sitemap: <span class="verdict no">no</span>', html)
-    assert "Because no event named this page." in html
-
-
-def test_an_unclear_question_is_answered_with_what_to_give_instead() -> None:
-    assert "give a URL" in page(question="x", unclear="give a URL")
 
 
 def test_nobody_stores_indexes_or_frames_the_page() -> None:

@@ -15,11 +15,9 @@ from stoppress.model.site_sources import Feed
 from stoppress.notify.state import SubmittedSitemap
 from stoppress.show.feed import OVERDUE_AFTER, FeedStatus
 from stoppress.show.read_site import Alarm, Quarantine, Queue, SiteFacts, StackFacts, Unknown
-from stoppress.show.site import Access, StackStatus, stack_status
-from stoppress.show.timeline import Delays
+from stoppress.show.site import Access, stack_status
 from stoppress_cli.commands.status import as_lines
 from tests.docs.test_pages import parse
-from tests.support.printed import as_json
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -126,21 +124,6 @@ def test_a_stack_whose_clock_never_ran_is_unknown() -> None:
     assert (answer.verdict, [unknown.what for unknown in answer.unknown]) == ("unknown", ["the clock"])
 
 
-def test_the_window_leaves_out_what_has_expired() -> None:
-    ages = {"a": 48, "b": 47, "c": 1}
-    news = tuple(NewsEntry(f"https://{HOST}/{name}", name, NOW - age * HOUR) for name, age in ages.items())
-
-    [status] = stack_status(stack(site(news=news)), NOW, Access()).sites
-
-    assert status["window"] == {
-        "stories": 2,
-        "oldest": NOW - 47 * HOUR,
-        "newest": NOW - HOUR,
-        "next_to_leave": f"https://{HOST}/b",
-        "leaves_at": NOW + HOUR,
-    }
-
-
 def test_the_state_of_a_secret_is_there_missing_not_needed_or_unknown() -> None:
     states = {}
     for is_there in (True, False, None):
@@ -152,21 +135,6 @@ def test_the_state_of_a_secret_is_there_missing_not_needed_or_unknown() -> None:
         False: {"cms": "missing", "bus": "not needed"},
         None: {"cms": "unknown", "bus": "not needed"},
     }
-
-
-def a_full_answer() -> StackStatus:
-    """An answer in which no list is empty."""
-    facts = stack(
-        site(
-            feeds=feed(failures=1),
-            submitted=(SubmittedSitemap("sitemap.xml", NOW),),
-            delays=Delays(3, 2.0, 5.0, 4.0, 0.0),
-        ),
-        unreadable=(BadSite("b.example.com", "not JSON"),),
-        alarms=(Alarm("FailuresAlarm", NOW, "Failed."),),
-        unknown=(Unknown("files in the bucket", "AccessDenied"),),
-    )
-    return stack_status(facts, NOW, Access())
 
 
 def test_a_sitemap_in_which_google_finds_errors_is_a_problem_and_search_console_that_refuses_too() -> None:
@@ -189,11 +157,3 @@ def test_a_sitemap_in_which_google_finds_errors_is_a_problem_and_search_console_
     ]
     line = "  sitemap-news.xml in Search Console  read by Google 2026-11-20 11:30:00 UTC (30 minutes ago): 3 URLs, 3 errors, 0 warnings"
     assert line in list(as_lines(answer, in_detail=True))
-
-
-def test_the_report_is_json() -> None:
-    report = as_json(a_full_answer())
-
-    assert report["at"] == "2026-11-20T12:00:00Z"
-    assert report["sites"][0]["newest_file"] == "2026-11-20T11:00:00Z"
-    assert report["sites"][0]["quarantine"]["events"] == 0

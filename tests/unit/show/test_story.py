@@ -10,8 +10,8 @@ from stoppress.model.places import Place
 from stoppress.model.site import Site
 from stoppress.notify.state import PageState
 from stoppress.primitives.instants import exact
-from stoppress.show.read_story import Facts, FileRead, Received
-from stoppress.show.story import RECEIVED_MAX, answer_story
+from stoppress.show.read_story import Facts, FileRead
+from stoppress.show.story import answer_story
 from stoppress_cli.commands.explain import as_lines
 
 HOST, URL = "www.example.com", "https://www.example.com/flood"
@@ -80,13 +80,6 @@ def test_a_forgotten_article_is_no_missing_event() -> None:
     assert [reason.kind for reason in story.news.reasons] == ["forgotten"]
 
 
-def test_a_page_of_another_host_that_no_event_named() -> None:
-    url = "https://shop.example.com/flood"
-    story = answer_story(Facts(asked=url, site=SITE, url=url, general={}), NOW)
-
-    assert [reason.kind for reason in story.news.reasons] == ["other host"]
-
-
 def test_a_feeds_embargo_ends_nothing_while_the_cms_has_removed_the_page() -> None:
     held = replace(LISTED, name="feed#1", state="held", release_at=NOW + timedelta(days=1), shard=None, news=None)
     removed = replace(LISTED, state="removed")
@@ -94,13 +87,6 @@ def test_a_feeds_embargo_ends_nothing_while_the_cms_has_removed_the_page() -> No
     story = answer_story(replace(FACTS, claim=claim, articles=(held, removed), general={}, news=None, files=()), NOW)
 
     assert ([reason.kind for reason in story.news.reasons], story.held_until) == (["removed"], None)
-
-
-def test_of_many_deliveries_the_newest_are_told_and_the_others_counted() -> None:
-    received = tuple(Received(NOON + timedelta(minutes=minute), "publish", "cms#1", "listed") for minute in range(60))
-    story = answer_story(replace(FACTS, received=received), NOW)
-
-    assert (story.received, story.received_earlier) == (received[-RECEIVED_MAX:], 10)
 
 
 def test_what_google_says_of_a_page_is_shown_as_it_said_it() -> None:

@@ -13,7 +13,6 @@ from stoppress.notify.state import GONE, PageState, page_item
 from stoppress.primitives.instants import exact
 from stoppress.show import read_site
 from stoppress.show.timeline import Delays, list_stops, median_delays
-from stoppress_cli.commands.status import _delays
 from tests.support import moto_aws
 
 T = datetime(2026, 11, 20, 8, 0, tzinfo=UTC)
@@ -81,10 +80,6 @@ def test_the_medians_are_those_of_the_pages_that_show_each_delay() -> None:
     assert median_delays(pages, NOW) == Delays(4, received_s=3.0, listed_s=6.0, page_ready_s=4.0, notified_s=2.0)
 
 
-def test_without_pages_nothing_is_known() -> None:
-    assert median_delays([], NOW) == Delays(0)
-
-
 # By case: the page and its article, and the delays that they show: received, listed, page ready, notified.
 CASES: dict[str, tuple[PageState, Article, tuple[float | None, ...]]] = {
     "an update counts from its own event": (story(600, 602, 602), article(0, 2, newest=590), (2, 10, 2, 0)),
@@ -122,18 +117,3 @@ def test_the_medians_are_read_from_pages_claims_and_articles() -> None:
         with moto_aws.counted("dynamodb", "Query") as queries, moto_aws.counted("dynamodb", "BatchGetItem") as reads:
             assert read_site._delays_of(site, NOW) == Delays(6, 2.0, 6.0, 12.5, 0.0)
         assert (len(queries), len(reads)) == (1, 2)
-
-
-@pytest.mark.moto
-def test_a_site_without_engines_reads_no_pages() -> None:
-    with moto_aws.opened(NOW) as behind, moto_aws.counted("dynamodb", "Query") as queries:
-        assert read_site._delays_of(behind.site(), NOW) is None
-    assert queries == []
-
-
-def test_the_medians_are_shown_in_words() -> None:
-    assert _delays(Delays(57, 3.0, 5.0, 240.0, 0.0)) == (
-        "medians of 57 pages in 24 h: received 3 s after publication, listed 5 s after that, page ready 4 min after that,"
-        " engines notified 0 s after that"
-    )
-    assert _delays(Delays(1)) == "medians of 1 page in 24 h: unknown"

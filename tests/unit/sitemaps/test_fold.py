@@ -177,16 +177,6 @@ def test_a_page_that_is_spelled_anew_stands_once(before: str, after: str) -> Non
     agree(fold_general(stored.body, {now.loc: now}, SITE), render_general([now, GeneralEntry(page("b"))], SITE))
 
 
-def test_a_changed_mark_changes_its_line_of_the_index_alone() -> None:
-    first, second = (Mark(file, MORNING, 1, 1, "") for file in FILES[:2])
-    changed = Mark(second.file, MORNING + HOUR, 1, 1, "")
-    folded = fold_index(render_index([first, second], SITE)[0].body, {second.file: changed}, SITE)
-
-    assert folded
-    assert folded.body == render_index([first, changed], SITE)[0].body
-    assert folded.fresh == render_index([changed], SITE)[0].body
-
-
 @pytest.mark.parametrize("added", [0, 1])
 def test_an_index_that_is_full_is_left_to_who_reads_all_marks(monkeypatch: pytest.MonkeyPatch, added: int) -> None:
     marks = [Mark(file, MORNING, 1, 1, "") for file in FILES[:3]]
@@ -212,20 +202,6 @@ def test_a_file_that_would_be_too_large_is_left_to_who_reads_all_its_entries(
         monkeypatch.setattr(module, limit, value, raising=False)
     assert fold_news(body, added, SITE, MORNING + HOUR) is None
     assert fold_news(body, added | {(iso(MORNING), page("a")): None}, SITE, MORNING + HOUR)
-
-
-def test_an_article_dated_anew_stands_once_whichever_of_its_two_records_comes_first() -> None:
-    old, new = (NewsEntry(page("a"), "Flood", published) for published in (MORNING, MORNING + HOUR))
-    stored = render_news([old], SITE, MORNING + HOUR)
-    put, gone = {(iso(new.published), new.loc): new}, {(iso(old.published), old.loc): None}
-    whole = render_news([new], SITE, MORNING + HOUR).body
-
-    first = fold_news(stored.body, put, SITE, MORNING + HOUR)
-    assert first
-    assert first.body == whole
-    then = fold_news(first.body, gone, SITE, MORNING + HOUR)
-    assert then
-    assert then.body == whole
 
 
 def test_what_leaves_the_window_is_dropped_with_the_next_change_to_the_second() -> None:

@@ -97,14 +97,6 @@ def test_whatever_the_paths_are_each_line_is_one_valid_url(paths: list[str]) -> 
     assert [canonical(line) for line in lines] == lines
 
 
-def test_the_lines_of_a_text_sitemap_are_the_locs_of_the_shard() -> None:
-    for site in (SITE, HTTP_SITE):
-        shard = etree.fromstring(render_general(map(GeneralEntry, LOCS), site).body)
-        lines = text_sitemap(LOCS, site).decode().splitlines()
-        assert lines == [element.text for element in shard.iter("{*}loc")]
-        assert lines[0].startswith(f"{site.scheme}://")
-
-
 def test_a_text_sitemap_is_limited_as_every_sitemap(monkeypatch: pytest.MonkeyPatch) -> None:
     size_bytes = len(text_sitemap(LOCS, SITE))
     monkeypatch.setattr(other_forms, "BYTES_MAX", size_bytes)
@@ -186,12 +178,6 @@ def test_ids_stay_when_the_site_goes_over_to_https() -> None:
     assert before.replace(b'href="http:', b'href="https:') == after
 
 
-def test_only_an_entry_that_differs_says_language_and_author() -> None:
-    same = NewsEntry(page("a"), "A", MORNING, None, "Example News", "en")
-    entry = etree.fromstring(atom_feed([same], SITE, file=FEED)).find(f"{ATOM}entry")
-    assert (entry.get(LANG), entry.find(f"{ATOM}author")) == (None, None)
-
-
 def test_an_entry_has_the_voice_of_its_edition() -> None:
     site = SITE.model_copy(update={"editions": (Edition(prefix="/fr/", publication="Exemple", language="fr"),)})
     entry = etree.fromstring(atom_feed([NewsEntry(page("fr/a"), "A", MORNING)], site, file=FEED)).find(f"{ATOM}entry")
@@ -235,19 +221,6 @@ def test_sitemap_lines_are_absolute_and_stand_once_each() -> None:
 def test_a_sitemap_that_is_no_url_of_the_web_is_refused() -> None:
     with pytest.raises(ValueError, match=r"s\.xml' is not an absolute http or https URL"):
         robots_lines(SITE, ["ftp://files.example.com/s.xml"])
-
-
-@pytest.mark.parametrize(
-    ("sitemaps", "rules", "body"),
-    [
-        (SITEMAPS[:1], "", "Sitemap: https://www.example.com/sitemap.xml\n"),
-        (SITEMAPS[:1], "\n\nUser-agent: *", "Sitemap: https://www.example.com/sitemap.xml\n\nUser-agent: *\n"),
-        ([], "User-agent: *\nDisallow:\n\n", "User-agent: *\nDisallow:\n"),
-        ([], "", "\n"),
-    ],
-)
-def test_robots_txt_has_one_blank_line_between_sitemaps_and_rules(sitemaps: list[str], rules: str, body: str) -> None:
-    assert robots_txt(SITE, sitemaps, rules).decode() == body
 
 
 def test_what_only_looks_like_a_sitemap_line_stays_in_the_rules() -> None:

@@ -1,6 +1,5 @@
 """Images, videos and language versions: what is read of any JSON, what is kept, and the tags it becomes."""
 
-import json
 from dataclasses import replace
 from importlib.resources import files as resources
 from typing import Any
@@ -350,15 +349,6 @@ def test_videos_are_read_and_what_is_left_out_is_named(raw: object, read: list[V
     assert all(reason.startswith(start) for reason, start in zip(given, reasons, strict=True))
 
 
-@pytest.mark.parametrize("whole", [VIDEO, WHOLE])
-def test_a_video_comes_back_from_a_message(whole: Video) -> None:
-    plain = video_json(whole)
-
-    assert TypeAdapter(Video).validate_json(json.dumps(plain), strict=True) == whole
-    assert None not in plain.values()
-    assert not any(isinstance(value, float | set | tuple) for value in plain.values())
-
-
 # ── language versions ──
 
 
@@ -446,34 +436,6 @@ def test_the_countries_are_those_of_the_time_zone_database() -> None:
 
 
 # ── tags ──
-
-
-def test_tags_have_the_order_of_the_schema_and_no_line_break() -> None:
-    tags = video_tags([WHOLE])
-
-    assert tags == (
-        f"<video:video><video:thumbnail_loc>{CDN}/t.jpg?a=1&amp;b=&apos;2&apos;</video:thumbnail_loc>"
-        "<video:title>Fish &amp; &quot;chips&quot; &lt; 5 🌊</video:title>"
-        f"<video:description>It rose. مياه 洪水</video:description><video:content_loc>{CDN}/v.mp4</video:content_loc>"
-        f"<video:player_loc>{CDN}/player</video:player_loc><video:duration>150</video:duration>"
-        "<video:expiration_date>2026-12-31</video:expiration_date><video:rating>4.5</video:rating>"
-        "<video:view_count>0</video:view_count><video:publication_date>2026-11-20T08:00:00Z</video:publication_date>"
-        "<video:tag>flood</video:tag><video:tag>a &amp; b</video:tag><video:family_friendly>yes</video:family_friendly>"
-        '<video:restriction relationship="allow">GB IE</video:restriction>'
-        "<video:requires_subscription>no</video:requires_subscription>"
-        '<video:uploader info="https://www.example.com/desk?a=1&amp;b=2">Desk &amp; Co</video:uploader>'
-        '<video:platform relationship="deny">tv</video:platform><video:live>no</video:live></video:video>'
-    )
-
-
-def test_images_and_versions_are_written_with_nothing_but_what_is_used() -> None:
-    assert image_tags(("https://a.example/?a=1&b=2",)) == (
-        "<image:image><image:loc>https://a.example/?a=1&amp;b=2</image:loc></image:image>"
-    )
-    assert alternate_tags((Alternate("zh-Hant-TW", "https://a.example/?a=1&b='"),)) == (
-        '<xhtml:link rel="alternate" hreflang="zh-Hant-TW" href="https://a.example/?a=1&amp;b=&apos;"/>'
-    )
-    assert image_tags(()) + video_tags(()) + alternate_tags(()) == ""
 
 
 def test_what_does_not_fit_is_left_out_old_images_first() -> None:

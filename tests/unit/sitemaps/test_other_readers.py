@@ -9,7 +9,6 @@ from typing import Any
 import feedparser
 import pytest
 from lxml import etree
-from protego import Protego
 from usp.fetch_parse import SitemapFetcher
 from usp.web_client.abstract_client import AbstractWebClient, AbstractWebClientSuccessResponse
 
@@ -139,14 +138,6 @@ def test_feedparser_reads_every_field_of_the_feed() -> None:
     ]  # fmt: skip
     assert [time.strftime("%H:%M", element.published_parsed) for element in feed.entries] == ["08:00", "09:00", "08:30"]
     assert feed.entries[2].author == "Example Sport & Leisure"
-
-
-def test_protego_reads_the_sitemaps_and_the_rules_of_robots_txt() -> None:
-    robots = Protego.parse(rendered()["robots.txt"])
-
-    assert list(robots.sitemaps) == [page("sitemap.xml"), page(NEWS)]
-    assert not robots.can_fetch(page("search?q=flood"), "examplebot")
-    assert robots.can_fetch(FLOOD, "examplebot")
 
 
 @needs_shared

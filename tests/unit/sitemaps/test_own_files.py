@@ -1,9 +1,7 @@
 """A file of ours that is listed as a feed is recognised behind proxies; a CMS's file of the same name is not."""
 
-import gzip
 import re
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
@@ -15,7 +13,6 @@ from stoppress.poll import fetch as fetching
 from stoppress.sitemaps.other_forms import atom_feed
 from stoppress.sitemaps.own_files import is_own_file
 from stoppress.sitemaps.render import render_general, render_index, render_news, render_pages
-from tests.support import playing
 from tests.support.article_events import HOST, MORNING, SITE, page
 
 PAGES = [GeneralEntry(page(path), MORNING) for path in ("a", "b?x=1&y=2", "c")]
@@ -75,24 +72,6 @@ def test_a_file_of_the_configuration_s_pages_is_recognised_though_no_page_has_a_
     assert is_own_file(url, render_pages([], before).body, site)  # the new configuration is not applied yet
     assert not is_own_file(url, render_pages([], site).body, before)
     assert not is_own_file(url, render_pages([], site).body.replace(b"<url>", b" <url>"), site)
-
-
-@pytest.mark.matrix
-@pytest.mark.parametrize(
-    "scenario", ["publish", "http-site", "gzip-text-and-atom", "two-sites", "sections-and-editions", "emptied-shard",
-                 "pages-that-are-not-articles", "alternates-are-mutual", "empty-window"]
-)  # fmt: skip
-def test_every_file_of_a_scenario_is_recognised(scenario: str, tmp_path: Path) -> None:
-    path = playing.SCENARIOS / f"{scenario}.jsonl"
-    played = playing.play(playing.read(path), tmp_path, path=path)
-    files = [file for save in played.saves for file in (tmp_path / save).rglob("sitemap*") if file.suffix != ".txt"]
-    assert files
-    for file in files:
-        body = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
-        host = file.parent.name if "." in file.parent.name else HOST
-        # Pages of the configuration have no dates, so their file looks like a hand-made one. The header still tells.
-        if not file.name.startswith("sitemap-pages"):
-            assert is_own_file(f"https://{host}/{file.name}", body, Site(host=host, publication="P")), file
 
 
 def test_a_site_reads_its_old_sitemap_until_the_url_is_ours(monkeypatch: pytest.MonkeyPatch) -> None:

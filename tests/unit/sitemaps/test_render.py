@@ -34,7 +34,6 @@ from tests.support.article_events import MORNING, SITE, page
 
 GOLDEN = Path(__file__).parents[3] / "tests/fixtures/golden"
 SITEMAP = "{http://www.sitemaps.org/schemas/sitemap/0.9}"
-NEWS = "{http://www.google.com/schemas/sitemap-news/0.9}"
 HOUR = timedelta(hours=1)
 
 GENERAL = [
@@ -72,12 +71,6 @@ AT = MORNING + 2 * HOUR
 )
 def test_the_bytes_are_those_of_the_golden_file(name: str, rendered: Rendered) -> None:
     assert rendered.body == (GOLDEN / f"{name}.xml").read_bytes()
-
-
-def test_what_is_counted_is_what_is_listed() -> None:
-    assert (render_general(GENERAL, SITE).urls, render_general([], SITE).urls) == (4, 0)
-    assert (render_news(FRESH, SITE, AT).urls, render_news([], SITE, AT).urls) == (4, 0)
-    assert render_index(MARKS, SITE)[0].urls == 4
 
 
 def test_the_newest_instant_in_a_file_is_known() -> None:
@@ -125,18 +118,6 @@ def test_the_index_says_a_second_that_is_not_before_what_stands_in_the_file() ->
     """Microseconds order changes inside; a file shows whole seconds, in the index as in its children (R6.4)."""
     root = _root(render_index([Mark("sitemap-2026-11.xml", MORNING + timedelta(microseconds=7), 1, 1, "")], SITE)[0])
     assert root.findtext(f".//{SITEMAP}lastmod") == "2026-11-20T08:00:00Z"
-
-
-def test_a_sites_scheme_publication_and_language_stand_in_its_files() -> None:
-    site = Site(host="news.example.org", publication="Beispiel & Söhne", language="de", scheme="http")
-    its_page = "https://news.example.org/a?from=https://www.example.com/"
-    body = render_news([NewsEntry(its_page, "A", MORNING)], site, AT).body.decode()
-
-    assert "<loc>http://news.example.org/a?from=https://www.example.com/</loc>" in body
-    assert its_page.replace("https:", "http:", 1).encode() in render_general([GeneralEntry(its_page)], site).body
-    assert "<news:name>Beispiel &amp; Söhne</news:name><news:language>de</news:language>" in body
-    assert b"<loc>http://news.example.org/</loc>" in render_general([], site).body
-    assert b"<loc>http://news.example.org/sitemap-news.xml</loc>" in render_index(MARKS, site)[0].body
 
 
 def test_no_two_files_of_any_series_share_a_name() -> None:

@@ -45,23 +45,14 @@ CLASSES: list[tuple[Any, Callable[[Any], Any], Callable[[Any], Any]]] = [
         items.article_item,
         items.read_article,
     ),
-    (
-        Claim(HOST, URL, "cms#1", live=True, order=DATED, waiting=("cms#2",), removed={"wire": ORDER}, rev=3),
-        items.claim_item,
-        lambda item: items.read_claim(item, URL),
-    ),
-    (
-        GeneralEntry(URL, T, TRAITS, (URL,), (VIDEO,), (Alternate("fr", URL),), "fr", "daily", "0.5"),
-        partial(items.general_item, HOST, "sitemap-2026-11.xml"),
-        items.read_general,
-    ),
+    (Claim(HOST, URL, "cms#1", live=True, order=DATED, waiting=("cms#2",), removed={"wire": ORDER}, rev=3),
+     items.claim_item, lambda item: items.read_claim(item, URL)),
+    (GeneralEntry(URL, T, TRAITS, (URL,), (VIDEO,), (Alternate("fr", URL),), "fr", "daily", "0.5"),
+     partial(items.general_item, HOST, "sitemap-2026-11.xml"), items.read_general),
     (NewsEntry(URL, "T", T, LATER, "P", "fr", TRAITS), partial(items.news_item, HOST, PLACE), items.read_news),
     (Mark("f.xml", T, 3, 4, "d", ("f.xml.gz",), LATER, 3), partial(items.mark_item, HOST), items.read_mark),
-    (
-        Series("news", (Used(1, 2), Used()), 3),
-        partial(items.series_item, HOST),
-        lambda item: items.read_series("news", item),
-    ),
+    (Series("news", (Used(1, 2), Used()), 3), partial(items.series_item, HOST),
+     lambda item: items.read_series("news", item)),
     (
         FeedState(
             next_poll_at=T, etag="e", last_modified="m", answered_by=URL, body_digest="b", config_version=3, hints=Hints(1, 2, (3,), (4,)),
@@ -80,21 +71,12 @@ CLASSES: list[tuple[Any, Callable[[Any], Any], Callable[[Any], Any]]] = [
         partial(subscription_item, HOST, URL),
         partial(from_item, Subscription),
     ),
-    (
-        AuditState(T, T, "f", "c", T, T, 3, {exact(T): 2}, ("p",), ("u",), ("v",), 4),
-        partial(state_item, HOST, "cms"),
-        partial(from_item, AuditState),
-    ),
-    (
-        PageState(URL, "v2", T, T, "v1", T, T, T, 2, T, "r", T, "PASS", "c", URL, "ALLOWED", T, LATER, 3),
-        partial(page_item, HOST),
-        read_page,
-    ),
-    (
-        SubmittedSitemap("sitemap.xml", T, T, LATER, is_pending=True, errors=1, warnings=2, urls={"web": 5}),
-        lambda sitemap: submitted_item(HOST, sitemap, T),
-        lambda item: submitted_in([item])[0],
-    ),
+    (AuditState(T, T, "f", "c", T, T, 3, {exact(T): 2}, ("p",), ("u",), ("v",), 4), partial(state_item, HOST, "cms"),
+     partial(from_item, AuditState)),
+    (PageState(URL, "v2", T, T, "v1", T, T, T, 2, T, "r", T, "PASS", "c", URL, "ALLOWED", T, LATER, 3),
+     partial(page_item, HOST), read_page),
+    (SubmittedSitemap("sitemap.xml", T, T, LATER, is_pending=True, errors=1, warnings=2, urls={"web": 5}),
+     lambda sitemap: submitted_item(HOST, sitemap, T), lambda item: submitted_in([item])[0]),
 ]  # fmt: skip
 
 

@@ -105,28 +105,16 @@ def test_fields_that_the_contract_does_not_know_are_named_to_the_sender() -> Non
         ({"flags": [1]}, (), None, ("flags[0]: 1 is no text: give it in quotation marks",)),
         ({"flags": ["paid", ["x"], "live"]}, ("paid", "live"), None, ("flags[1]: a list is no text",)),
         ({"flags": 5}, (), None, ("flags: 5 is no text",)),
-        (
-            {"flags": {"paid": "yes", "live": True}},
-            ("live",),
-            None,
-            ("flags['paid']: 'yes' is neither true nor false",),
-        ),
-        (
-            {"flags": [f"f{number}" for number in range(102)]},
-            tuple(f"f{number}" for number in range(100)),
-            None,
-            ("flags: an article takes 100; the last 2 were left out",),
-        ),
+        ({"flags": {"paid": "yes", "live": True}}, ("live",), None,
+         ("flags['paid']: 'yes' is neither true nor false",)),
+        ({"flags": [f"f{number}" for number in range(102)]}, tuple(f"f{number}" for number in range(100)), None,
+         ("flags: an article takes 100; the last 2 were left out",)),
         ({"type": 5}, (), None, ("type: 5 is no text",)),
         ({"type": ["Opinion"]}, (), "Opinion", ()),
-        (
-            {"type": [7, "Opinion", "Analysis"]},
-            (),
-            "Opinion",
-            ("type[0]: 7 is no text", "type: an article takes 1; the last 1 were left out"),
-        ),
+        ({"type": [7, "Opinion", "Analysis"]}, (), "Opinion",
+         ("type[0]: 7 is no text", "type: an article takes 1; the last 1 were left out")),
     ],
-)
+)  # fmt: skip
 def test_a_flag_or_a_type_of_another_form_keeps_no_article_out(
     fields: dict[str, Any], flags: tuple[str, ...], type_: str | None, dropped: tuple[str, ...]
 ) -> None:

@@ -131,14 +131,11 @@ def test_a_protected_post_keeps_its_mark() -> None:
         (None, False, None),
         ({"robots": {"index": "index"}, "canonical": "https://www.example.com/story-1"}, False, None),
         ({"robots": {"index": "noindex"}}, True, None),
-        (
-            {"robots": {"index": "index"}, "canonical": "https://agency.example.net/7"},
-            False,
-            "https://agency.example.net/7",
-        ),
+        ({"robots": {"index": "index"}, "canonical": "https://agency.example.net/7"}, False,
+         "https://agency.example.net/7"),
         ({"robots": []}, False, None),
     ],
-)
+)  # fmt: skip
 def test_yoast_says_in_the_list_what_search_engines_should_not_index(
     monkeypatch: pytest.MonkeyPatch, head: Any, noindex: bool, canonical: str | None
 ) -> None:
@@ -236,13 +233,7 @@ def test_a_broken_position_is_refused_with_what_to_do(text: str) -> None:
         position_of(text)
 
 
-LINKS = {
-    "items": "body",
-    "next": "link",
-    "size": 100,
-    "url": "…",
-    "delivery": "item",
-}
+LINKS = {"items": "body", "next": "link", "size": 100, "url": "…", "delivery": "item"}
 
 
 def by_links() -> Query:

@@ -24,10 +24,8 @@ FRESH = replace(publish("1", "flood"), published_at=MORNING, timestamp=MORNING)
         ({"published_at": None, "verb": "updated"}, []),
         ({"published_at": MORNING - timedelta(hours=47, minutes=59)}, []),
         ({"published_at": MORNING - timedelta(hours=48)}, [f"{NO_NEWS}published_at is more than 48 hours ago"]),
-        (
-            {"published_at": MORNING + timedelta(hours=2)},
-            ["it will be in no sitemap before published_at, 2026-11-20T10:00:00Z"],
-        ),
+        ({"published_at": MORNING + timedelta(hours=2)},
+         ["it will be in no sitemap before published_at, 2026-11-20T10:00:00Z"]),
         ({"dropped": ("images[0]: is no URL",)}, ["left out: images[0]: is no URL"]),
         ({"title": "x" * 998}, []),
         ({"title": "x" * 1_000}, ["title: at most 1,000 characters are kept, so its end may be missing"]),
@@ -38,7 +36,7 @@ FRESH = replace(publish("1", "flood"), published_at=MORNING, timestamp=MORNING)
         ({"news": False}, []),
         ({"page": True, "published_at": None}, []),
     ],
-)
+)  # fmt: skip
 def test_a_publication_warns_of_what_keeps_it_out(fields: dict[str, Any], warnings: list[str]) -> None:
     assert warnings_of(replace(FRESH, **fields), SITE, MORNING, {}) == warnings
 

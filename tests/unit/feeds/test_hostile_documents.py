@@ -36,14 +36,10 @@ def numbered(template: str, times: int) -> str:
 # The name, the document, and the reason of its refusal or the number of its entries.
 DOCUMENTS: dict[str, tuple[Callable[[], str | bytes], str | int]] = {
     "a namespace in each tag": (lambda: item(numbered('<p{0}:x xmlns:p{0}="u:{0}"/>', 5_000)), TOO_MANY_STEPS),
-    "namespaces on the root": (
-        lambda: rss(numbered(ITEM, 200), root=numbered(' xmlns:p{0}="u:{0}"', 5_000)),
-        TOO_MANY_STEPS,
-    ),
-    "nested namespaces in broken markup": (
-        lambda: item("<b><i></b>" + numbered('<p{0}:x xmlns:p{0}="u:{0}">', 5_000)),
-        TOO_MANY_STEPS,
-    ),
+    "namespaces on the root": (lambda: rss(numbered(ITEM, 200), root=numbered(' xmlns:p{0}="u:{0}"', 5_000)),
+        TOO_MANY_STEPS),
+    "nested namespaces in broken markup": (lambda: item("<b><i></b>" + numbered('<p{0}:x xmlns:p{0}="u:{0}">', 5_000)),
+        TOO_MANY_STEPS),
     "one namespace in each tag": (lambda: item('<x xmlns:p="u:p"/>' * 5_000), 1),
     "escaped namespaces": (lambda: item("<a>" + numbered(' xmlns:p{0}="u:{0}"', 20_000) + "</a>"), 1),
     "nested base URLs": (lambda: item('<a xml:base="x/">' * 5_000), TOO_MANY_STEPS),
@@ -69,19 +65,14 @@ DOCUMENTS: dict[str, tuple[Callable[[], str | bytes], str | int]] = {
     "nothing but &": (lambda: item("&" * 1_000_001), "more than 1,000,000 ampersands"),
     "an open quote": (lambda: item(f'<a b="{"x" * 1_000_000}'), LONG_TAG),
     "an entity bomb": (lambda: item("<a>&a11;</a>", prolog=f'<!DOCTYPE rss [<!ENTITY a0 "x">{BOMB}]>'), 1),
-    "many entities": (
-        lambda: item("", prolog="<!DOCTYPE rss [" + numbered('<!ENTITY e{0} "x">', 50_000) + "]>"),
-        NO_FEED,
-    ),
+    "many entities": (lambda: item("", prolog="<!DOCTYPE rss [" + numbered('<!ENTITY e{0} "x">', 50_000) + "]>"),
+        NO_FEED),
     "many processing instructions": (lambda: item("", prolog="<?a b?>" * 100_000), NO_FEED),
     "processing instructions in an item": (lambda: item("<?a b?>" * 100_000), 1),
     "many small entries": (lambda: rss("<item></item>" * 500), 200),
     "many items": (lambda: rss(numbered(ITEM, 500)), 200),
     "many items in an item": (lambda: item("<item>" * 500), 200),
-    "many items of RDF": (
-        lambda: f'<rdf:RDF xmlns="http://purl.org/rss/1.0/">{numbered(ITEM, 500)}</rdf:RDF>',
-        200,
-    ),
+    "many items of RDF": (lambda: f'<rdf:RDF xmlns="http://purl.org/rss/1.0/">{numbered(ITEM, 500)}</rdf:RDF>', 200),
     "many enclosures": (lambda: item(numbered('<enclosure url="/{0}.jpg" type="image/jpeg"/>', 1_000)), 1),
     "base64": (lambda: item(f"<content mode='base64'>{'PDw8' * 250_000}</content>"), 1),
     "UTF-16": (lambda: rss(numbered(ITEM, 500)).encode("utf-16"), 200),
@@ -91,7 +82,7 @@ DOCUMENTS: dict[str, tuple[Callable[[], str | bytes], str | int]] = {
     "null characters": (lambda: item("<a>" + "\0" * 1_000_000 + "</a>"), 1),
     "a nested sitemap": (lambda: f"<urlset>{'<url>' * 5_000}</url></urlset>", "nested more than"),
     "JSON": (lambda: '{"items": ' + "[" * 1_000_000, NO_FEED),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)

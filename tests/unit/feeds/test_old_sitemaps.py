@@ -59,14 +59,16 @@ def test_of_a_sitemap_that_is_too_long_the_newest_pages_are_read(monkeypatch: py
     assert reading.left_out == ("2 pages beside the newest 3",)
 
 
-def test_a_sitemap_in_which_nothing_can_be_read_is_a_failed_poll() -> None:
-    with pytest.raises(FeedError, match="cannot be read"):
-        events_of(b"<urlset><url><loc>https://www.example.com/</url></urlset>")
-
-
-def test_a_sitemap_that_nests_without_end_is_not_read_on() -> None:
-    with pytest.raises(FeedError, match="nested more than"):
-        events_of(b"<urlset>" + b"<url>" * 100_000 + b"</urlset>")
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b"<urlset><url><loc>https://www.example.com/</url></urlset>", "cannot be read"),
+        (b"<urlset>" + b"<url>" * 100_000 + b"</urlset>", "nested more than"),
+    ],
+)
+def test_a_sitemap_in_which_nothing_can_be_read_is_a_failed_poll(body: bytes, words: str) -> None:
+    with pytest.raises(FeedError, match=words):
+        events_of(body)
 
 
 # ── whose word counts ─────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -49,14 +49,10 @@ def test_a_feed_polled_in_one_minutes_run_is_due_in_the_run_an_interval_later() 
 @pytest.mark.parametrize(
     ("quiet", "waits"),
     [
-        (timedelta(), MINUTE),
-        (23 * MINUTE, MINUTE),
-        (24 * MINUTE, 2 * MINUTE),
-        (2 * HOUR, 10 * MINUTE),
-        (3 * HOUR, 15 * MINUTE),
-        (7 * DAY, 15 * MINUTE),
+        (timedelta(), MINUTE), (23 * MINUTE, MINUTE), (24 * MINUTE, 2 * MINUTE), (2 * HOUR, 10 * MINUTE),
+        (3 * HOUR, 15 * MINUTE), (7 * DAY, 15 * MINUTE),
     ],
-)
+)  # fmt: skip
 def test_the_longer_nothing_new_has_come_the_more_seldom_a_feed_is_asked_up_to_its_cap(
     quiet: timedelta, waits: timedelta
 ) -> None:
@@ -244,24 +240,18 @@ def test_a_feed_that_has_moved_for_good_is_asked_at_its_new_place_and_once_a_day
     assert an_hour_later.url_to_ask(FEED, NOW + MOVE_TRUSTED) == FEED
 
 
-def test_a_place_that_sends_on_to_another_is_left_for_it() -> None:
-    third = "https://third.example.com/feed.xml"
+THIRD = "https://third.example.com/feed.xml"
+
+
+@pytest.mark.parametrize(
+    ("asked", "permanent_url", "next_place"),
+    [
+        (NEW_PLACE, THIRD, THIRD),  # the new place sends on to another
+        (FEED, None, FEED),  # the feed is back at its old place
+        (NEW_PLACE, FEED, FEED),
+    ],
+)
+def test_a_feed_is_asked_where_it_was_last_found(asked: str, permanent_url: str | None, next_place: str) -> None:
     state = moved(FeedState(), FEED, NEW_PLACE, FEED, NOW)
 
-    assert moved(state, NEW_PLACE, third, FEED, NOW + HOUR).url_to_ask(FEED, NOW + HOUR) == third
-
-
-@pytest.mark.parametrize(("asked", "permanent_url"), [(FEED, None), (NEW_PLACE, FEED)])
-def test_a_feed_that_is_back_at_its_old_place_is_asked_there(asked: str, permanent_url: str | None) -> None:
-    state = moved(FeedState(), FEED, NEW_PLACE, FEED, NOW)
-
-    assert moved(state, asked, permanent_url, FEED, NOW + HOUR).url_to_ask(FEED, NOW + HOUR) == FEED
-
-
-def test_a_new_place_that_fails_is_forgotten() -> None:
-    state = moved(FeedState(), FEED, NEW_PLACE, FEED, NOW)
-
-    failed = after_failure(state, NOW + HOUR, EACH_MINUTE, "the server answered 404")
-
-    assert failed.url_to_ask(FEED, NOW + HOUR) == FEED
-    assert replace(state, moved_at=None).url_to_ask(FEED, NOW) == FEED
+    assert moved(state, asked, permanent_url, FEED, NOW + HOUR).url_to_ask(FEED, NOW + HOUR) == next_place

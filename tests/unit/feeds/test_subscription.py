@@ -17,7 +17,6 @@ from stoppress.feeds.subscription import (
     RETRY_MAX,
     EntryDigest,
     Subscription,
-    denied,
     failed,
     is_owed,
     polled,
@@ -63,16 +62,6 @@ def test_a_hub_is_asked_once_and_then_waited_for() -> None:
     assert not state.holds(NOW)
 
 
-@pytest.mark.parametrize(("hub", "topic"), [("https://other.example.net/", TOPIC), (HUB, f"{TOPIC}?all")])
-def test_another_hub_or_topic_is_asked_for_and_nothing_is_kept_of_the_old(hub: str, topic: str) -> None:
-    state = trusted()
-
-    assert state.is_to_ask(hub, topic, NOW + RETRY_FIRST)
-    moved = requested(state, hub, topic, NOW + RETRY_FIRST)
-    assert (moved.asks, moved.lease_until, moved.trusted_since, moved.pushed) == (1, None, None, ())
-    assert moved.id != state.id
-
-
 def test_a_feed_that_calls_itself_something_else_each_time_has_its_hub_asked_once_in_a_while() -> None:
     state, requests = subscribed(), 0
     for minute in range(60):
@@ -109,15 +98,6 @@ def test_the_reason_of_a_failure_is_kept_but_not_over_a_verification_that_was_fa
 
 
 # ── the lease ──
-
-
-def test_a_verified_subscription_holds_until_the_end_of_its_lease() -> None:
-    state = subscribed(lease=HOUR)
-
-    assert (state.asked_at, state.asks, state.next_ask_at, state.refused) == (None, 0, None, None)
-    assert state.holds(NOW + HOUR - MINUTE)
-    assert not state.holds(NOW + HOUR)
-    assert state.is_to_ask(HUB, TOPIC, NOW + HOUR)
 
 
 @pytest.mark.parametrize(
@@ -165,16 +145,6 @@ def test_a_renewal_that_fails_keeps_the_lease_and_waits() -> None:
     assert not renewing.is_to_ask(HUB, TOPIC, state.renew_at + MINUTE)
 
 
-def test_a_denial_ends_the_lease_and_the_trust_and_is_kept_with_its_reason() -> None:
-    state = denied(trusted(), "no such feed", NOW)
-
-    assert not state.holds(NOW)
-    assert state.refused == "the hub denied it: no such feed"
-    assert not state.is_to_ask(HUB, TOPIC, NOW + DAY - MINUTE)
-    assert state.is_to_ask(HUB, TOPIC, NOW + DAY)
-    assert denied(NEW, "", NOW).refused == "the hub denied it: it gave no reason"
-
-
 # ── the trust ──
 
 
@@ -198,11 +168,23 @@ def test_an_old_lease_is_trusted_with_nothing() -> None:
     assert polled(state, [], (), NOW + 10 * DAY).trusted_since is None
 
 
-def test_what_a_push_has_brought_before_is_not_owed_nor_where_it_has_left_something_out() -> None:
-    at = NOW + HOUR
+FLOOD, MARKET, RISING = event(), event("market"), event(title="Flood rises", updated_at=NOW + MINUTE)
+CLOSES = event(title="Flood closes the harbour")
 
-    assert not polled(trusted(), [], [digest_of(event())], at).owed
-    assert not polled(trusted(), [event(title="Flood closes the harbour")], (), at).owed
+
+@pytest.mark.parametrize(
+    ("new", "seen", "hours", "blamed", "is_owed"),
+    [
+        ([], [digest_of(FLOOD)], 1, True, False),  # a push has brought it before
+        ([CLOSES], [], 1, True, False),  # the push left something out
+        ([RISING], [], 5, True, True),  # a new version that no push has brought
+        ([MARKET], [], 5, False, False),  # another configuration makes it new
+    ],
+)
+def test_what_a_hub_owes_is_what_no_push_has_brought(
+    new: list[ArticleEvent], seen: list[str], hours: int, blamed: bool, is_owed: bool
+) -> None:
+    assert bool(polled(trusted(), new, seen, NOW + hours * HOUR, blamed=blamed).owed) is is_owed
 
 
 def test_what_a_poll_finds_first_is_owed_and_ends_the_trust_after_the_grace() -> None:
@@ -237,14 +219,6 @@ def test_who_has_been_trusted_for_a_while_only_is_not_left_alone_for_the_whole_g
     assert state.backup(NOW + 12 * MINUTE) == MINUTE
 
 
-def test_a_new_version_that_no_push_has_brought_is_owed_as_well() -> None:
-    assert polled(trusted(), [event(title="Flood rises", updated_at=NOW + MINUTE)], (), NOW + 5 * HOUR).owed
-
-
-def test_what_another_configuration_makes_new_is_not_owed() -> None:
-    assert not polled(trusted(), [event("market")], (), NOW + 5 * HOUR, blamed=False).owed
-
-
 def test_a_push_within_the_grace_pays_what_was_owed_and_another_does_not() -> None:
     at = NOW + 5 * HOUR
     state = polled(trusted(), [event("market"), event("ferry", updated_at=None)], (), at)
@@ -262,26 +236,27 @@ def test_a_push_within_the_grace_pays_what_was_owed_and_another_does_not() -> No
 # ── what was received last ──
 
 
-def test_what_a_push_has_brought_is_no_news_to_a_poll_nor_what_a_poll_has_seen_to_a_push() -> None:
-    state = trusted()
-
-    assert not state.has_news(event(), ())
-    assert state.has_news(event("market"), ())
-    assert not state.has_news(event("market"), {digest_of(event("market"))})
+EDITED = event(title="Flood closes the harbour", updated_at=None)
+UNDATED = event(updated_at=None)
+LATER = event(updated_at=NOW + MINUTE, title="Flood closes the harbour")
 
 
-def test_what_is_as_it_was_before_the_last_push_is_news_again() -> None:
-    first, corrected = event(updated_at=None), event(title="Flood closes the harbour", updated_at=None)
-    state = trusted(NOW, corrected)
-
-    assert state.has_news(first, {digest_of(first)})
-
-
-def test_a_feed_that_lags_behind_its_hub_has_no_news() -> None:
-    state = trusted(NOW, event(updated_at=NOW + MINUTE, title="Flood closes the harbour"))
-
-    assert not state.has_news(event(), {digest_of(event())})
-    assert state.has_news(event(updated_at=NOW + 2 * MINUTE), ())
+@pytest.mark.parametrize(
+    ("pushed_last", "entry", "polled_before", "is_news"),
+    [
+        (FLOOD, FLOOD, None, False),  # a push has brought it
+        (FLOOD, MARKET, None, True),
+        (FLOOD, MARKET, MARKET, False),  # a poll has seen it
+        (EDITED, UNDATED, UNDATED, True),  # it is as it was before the last push
+        (LATER, FLOOD, FLOOD, False),  # the feed lags behind its hub
+        (LATER, event(updated_at=NOW + 2 * MINUTE), None, True),
+    ],
+)
+def test_what_neither_a_push_nor_a_poll_has_brought_is_news(
+    pushed_last: ArticleEvent, entry: ArticleEvent, polled_before: ArticleEvent | None, is_news: bool
+) -> None:
+    seen = {digest_of(polled_before)} if polled_before else ()
+    assert trusted(NOW, pushed_last).has_news(entry, seen) is is_news
 
 
 def test_a_mark_goes_when_a_poll_has_seen_its_entry_or_something_newer_of_it() -> None:

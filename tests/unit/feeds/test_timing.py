@@ -9,7 +9,6 @@ from boto3.dynamodb.types import TypeSerializer
 
 from stoppress.feeds.schedule import FeedState
 from stoppress.feeds.timing import (
-    STALE_MAX,
     WISH_MAX,
     Freshness,
     Hints,
@@ -182,12 +181,6 @@ def test_the_later_of_each_instant_is_remembered() -> None:
     answer = Freshness(made_at=NOW - 30 * SECOND, modified_at=NOW, built_at=NOW)
 
     assert merge_freshness(known, answer) == NEWEST
-
-
-def test_a_stale_copy_is_skipped_for_an_hour_after_the_first() -> None:
-    assert FeedState().skips_stale(NOW)
-    assert FeedState(stale_since=NOW).skips_stale(NOW + STALE_MAX - SECOND)
-    assert not FeedState(stale_since=NOW).skips_stale(NOW + STALE_MAX)
 
 
 def test_the_item_of_a_usual_feed_is_one_unit_to_write() -> None:

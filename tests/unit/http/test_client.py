@@ -227,11 +227,7 @@ def test_permanent_redirects_are_remembered_up_to_the_first_that_is_not(origin: 
 
 @pytest.mark.parametrize(
     ("location", "keeps_key"),
-    [
-        ("/there", True),
-        ("http://www.example.net/there", False),
-        ("https://www.example.com/there", False),
-    ],
+    [("/there", True), ("http://www.example.net/there", False), ("https://www.example.com/there", False)],
 )
 def test_a_redirect_to_another_server_does_not_take_the_key_there(
     origin: Origin, location: str, keeps_key: bool
@@ -263,13 +259,10 @@ def test_five_redirects_are_followed_and_no_more(origin: Origin, redirects: int,
 @pytest.mark.parametrize(
     "location",
     [
-        "http://www.example.com/b",
-        "file:///etc/hostname",
-        "//user:secret@www.example.com/b",
-        "https://[::1",
+        "http://www.example.com/b", "file:///etc/hostname", "//user:secret@www.example.com/b", "https://[::1",
         "gopher://x",
     ],
-)
+)  # fmt: skip
 def test_a_redirect_to_where_we_do_not_go_is_refused(origin: Origin, location: str) -> None:
     origin.answer("/a", status="302 Found", location=location)
 
@@ -341,9 +334,7 @@ def test_an_answer_that_drips_in_byte_by_byte_ends_at_the_deadline(
         client.fetch(f"{HOST}/feed")
 
 
-def test_a_tls_handshake_that_drips_in_byte_by_byte_ends_at_the_deadline(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_tls_handshake_that_drips_in_byte_by_byte_ends_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     served = socket.create_server(("127.0.0.1", 0))
     over = threading.Event()
 
@@ -385,14 +376,11 @@ def endlessly(start: bytes, more: bytes) -> Callable[[Origin], Callable[[socket.
         (endlessly(b"HTTP/1.1 200 OK\r\nx-one: ", b"x" * 65_536), errors.Unreachable),
         (endlessly(b"HTTP/1.1 200 OK\r\n", b"x-more: 1\r\n" * 1_000), errors.Unreachable),
         (endlessly(b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 1_000), errors.TooSlow),
-        (
-            endlessly(b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\n\r\n", gzip.compress(b"") * 1_000),
-            errors.TooLarge,
-        ),
+        (endlessly(b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\n\r\n", gzip.compress(b"") * 1_000), errors.TooLarge),
         (endlessly(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", b"1\r\nx\r\n" * 4_096), errors.TooLarge),
     ],
     ids=["body", "one header", "many headers", "continue", "gzip of nothing", "chunks"],
-)
+)  # fmt: skip
 def test_an_answer_without_end_ends_at_a_limit(
     origin: Origin,
     monkeypatch: pytest.MonkeyPatch,

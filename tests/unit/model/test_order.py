@@ -41,44 +41,36 @@ CLOCK_AHEAD, CLOCK_RIGHT = order(timestamp=2 * HOUR), order(MINUTE, timestamp=MI
 NEWER: dict[str, tuple[Order, Order]] = {
     "the higher version, although it was received first": (order(HOUR, version=1), order(version=2)),
     "the higher sequence of one version": (order(HOUR, version=7, sequence=1), order(version=7, sequence=2)),
-    "receipt, where only one has a sequence": (
-        order(HOUR, version=7, sequence=2), order(2 * HOUR, version=7, removal="unpublished"),
-    ),
+    "receipt, where only one has a sequence": (order(HOUR, version=7, sequence=2),
+        order(2 * HOUR, version=7, removal="unpublished")),
     "timestamps, where one version was ahead and the other came late": (
         order(25 * HOUR, version=2 * HOUR, timestamp=AT_EIGHT), order(version=3 * HOUR, timestamp=HOUR),
     ),
-    "receipt, where one version was ahead and there are no timestamps": (
-        order(version=2 * HOUR), order(3 * HOUR, version=HOUR),
-    ),
-    "receipt, where one version was ahead and the timestamps are equal": (
-        order(version=2 * HOUR, timestamp=AT_EIGHT), order(3 * HOUR, version=HOUR, timestamp=AT_EIGHT),
-    ),
-    "timestamps, where one version is a number and one an instant": (
-        order(version=9, timestamp=AT_EIGHT), order(MINUTE, version=-HOUR, timestamp=MINUTE),
-    ),
+    "receipt, where one version was ahead and there are no timestamps": (order(version=2 * HOUR),
+        order(3 * HOUR, version=HOUR)),
+    "receipt, where one version was ahead and the timestamps are equal": (order(version=2 * HOUR, timestamp=AT_EIGHT),
+        order(3 * HOUR, version=HOUR, timestamp=AT_EIGHT)),
+    "timestamps, where one version is a number and one an instant": (order(version=9, timestamp=AT_EIGHT),
+        order(MINUTE, version=-HOUR, timestamp=MINUTE)),
     "timestamps, as the sender gave them": (order(HOUR, timestamp=AT_EIGHT), order(MINUTE, timestamp=MINUTE)),
-    "timestamps of a clock that is always ahead": (
-        order(MINUTE, timestamp=2 * HOUR), order(2 * MINUTE, timestamp=2 * HOUR + MINUTE, removal="unpublished"),
-    ),
-    "timestamps of a clock that is always behind": (
-        order(MINUTE, timestamp=-5 * HOUR), order(2 * MINUTE, timestamp=-5 * HOUR + MINUTE, removal="unpublished"),
-    ),
+    "timestamps of a clock that is always ahead": (order(MINUTE, timestamp=2 * HOUR),
+        order(2 * MINUTE, timestamp=2 * HOUR + MINUTE, removal="unpublished")),
+    "timestamps of a clock that is always behind": (order(MINUTE, timestamp=-5 * HOUR),
+        order(2 * MINUTE, timestamp=-5 * HOUR + MINUTE, removal="unpublished")),
     "what follows a clock that was set right": (CLOCK_AHEAD, CLOCK_RIGHT),
     "the later timestamp of a clock that is ahead, where the earlier event was delayed": (
         order(HOUR, timestamp=timedelta(seconds=30)), order(MINUTE, timestamp=4 * MINUTE, removal="unpublished"),
     ),
     "what follows a version in the far future": (order(version=timedelta(days=30_000)), order(MINUTE, version=MINUTE)),
     "receipt, without timestamps": (order(), order(MINUTE, removal="unpublished")),
-    "in a burst of equal timestamps the event received later": (
-        REMOVED_AT_EIGHT, order(timedelta(seconds=2), timestamp=AT_EIGHT),
-    ),
+    "in a burst of equal timestamps the event received later": (REMOVED_AT_EIGHT,
+        order(timedelta(seconds=2), timestamp=AT_EIGHT)),
     "of equal timestamps the removal": (order(MINUTE, timestamp=AT_EIGHT), REMOVED_AT_EIGHT),
     "of equal timestamps and receipts the removal": (order(timestamp=AT_EIGHT), REMOVED_AT_EIGHT),
     "receipt, where the version never changes": (order(version=1, removal="unpublished"), order(MINUTE, version=1)),
     "a lower version after a deletion": (DELETED_AT_VERSION_5, order(HOUR, timestamp=HOUR, version=1)),
-    "the higher version where the removal was no deletion": (
-        order(HOUR, timestamp=HOUR, version=1), UNPUBLISHED_AT_VERSION_5,
-    ),
+    "the higher version where the removal was no deletion": (order(HOUR, timestamp=HOUR, version=1),
+        UNPUBLISHED_AT_VERSION_5),
 }  # fmt: skip
 
 

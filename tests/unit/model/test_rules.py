@@ -55,11 +55,7 @@ def test_all_conditions_of_a_rule_must_hold(conditions: dict[str, str], matches:
 
 
 def test_the_first_rule_of_the_sitemap_that_matches_decides() -> None:
-    rules = [
-        Rule(exclude="news", path="/a*"),
-        Rule(include="all", path="/ab"),
-        Rule(exclude="all", path="/a*"),
-    ]
+    rules = [Rule(exclude="news", path="/a*"), Rule(include="all", path="/ab"), Rule(exclude="all", path="/a*")]
 
     assert kept_out(rules, "/ab") == ""
     assert kept_out(rules, "/ab", target="news").startswith("rule 1 of the site: {")

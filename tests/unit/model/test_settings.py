@@ -13,15 +13,7 @@ from pydantic import BaseModel
 
 from stoppress.cms.contract import read_delivery
 from stoppress.model.entries import Mark
-from stoppress.model.file_names import (
-    INDEX_FILE,
-    ROBOTS_FILE,
-    atom_name,
-    is_news,
-    is_pages,
-    permanent_files,
-    series_of,
-)
+from stoppress.model.file_names import INDEX_FILE, ROBOTS_FILE, atom_name, is_news, is_pages, permanent_files, series_of
 from stoppress.model.site import Site, read_site
 from stoppress.primitives.instants import iso
 from stoppress.sitemaps.other_forms import atom_feed, compressed, text_sitemap
@@ -61,28 +53,20 @@ CASES: dict[str, tuple[Settings, Settings]] = {
     "editions.language": ({}, {"editions": [{"prefix": "/fr/", "language": "fr"}]}),
     "editions.news": ({"editions": [FRENCH]}, {"editions": [FRENCH | {"news": "fr"}]}),
     "pages.url": ({}, {"pages": ["/about"]}),
-    "pages.changefreq": (
-        {"pages": ["/about"], "write": ["changefreq"]},
-        {"pages": [{"url": "/about", "changefreq": "monthly"}]},
-    ),
-    "pages.priority": (
-        {"pages": ["/about"], "write": ["priority"]},
-        {"pages": [{"url": "/about", "priority": 0.3}]},
-    ),
+    "pages.changefreq": ({"pages": ["/about"], "write": ["changefreq"]},
+        {"pages": [{"url": "/about", "changefreq": "monthly"}]}),
+    "pages.priority": ({"pages": ["/about"], "write": ["priority"]}, {"pages": [{"url": "/about", "priority": 0.3}]}),
     "write": ({}, {"write": ["keywords", "changefreq", "priority"]}),
     "outputs.gzip": ({}, {"outputs": {"gzip": True}}),
     "outputs.text": ({}, {"outputs": {"text": True}}),
     "outputs.atom": ({}, {"outputs": {"atom": True}}),
-    "outputs.hub": (
-        {"outputs": {"atom": True}},
-        {"outputs": {"atom": True, "hub": "https://hub.example.net/"}},
-    ),
+    "outputs.hub": ({"outputs": {"atom": True}}, {"outputs": {"atom": True, "hub": "https://hub.example.net/"}}),
     "robots.search": ({"robots": "User-agent: *\nAllow: /"}, {"robots": {"search": False}}),
     "robots.ai_search": ({"robots": {}}, {"robots": {"ai_search": False}}),
     "robots.ai_training": ({"robots": {}}, {"robots": {"ai_training": False}}),
     "robots.disallow": ({"robots": {}}, {"robots": {"disallow": ["/search"]}}),
     "robots.content_signal": ({"robots": {}}, {"robots": {"content_signal": True}}),
-}
+}  # fmt: skip
 # Settings that change no byte of a file by themselves, and why.
 OF_NO_FILE = {
     "engines.indexnow.key": "which key engines are shown; it has a file of its own",

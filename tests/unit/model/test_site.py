@@ -90,32 +90,21 @@ def test_a_property_of_search_console_has_the_site(changes: dict[str, Any]) -> N
         ({"timezone": "../../etc/passwd"}, "timezone: give a name"),
         ({"feeds": "https://www.example.com/rss.xml"}, "feeds: give a list, in square brackets"),
         ({"feeds": ["rss.xml"]}, "feeds.0.url: is not of the form"),
-        (
-            {"feeds": [{"url": "https://a.example/", "interval_minutes": 0}]},
-            "feeds.0.interval_minutes: give a number",
-        ),
-        (
-            {"sources": {"feed": {}}},
-            "sources: 'feed' is the source that all feeds form together: give the source another name",
-        ),
+        ({"feeds": [{"url": "https://a.example/", "interval_minutes": 0}]}, "feeds.0.interval_minutes: give a number"),
+        ({"sources": {"feed": {}}},
+         "sources: 'feed' is the source that all feeds form together: give the source another name"),
         ({"sources": {"sitemap": {}}}, "sources: 'sitemap' is the source that all"),
         ({"sources": {"My CMS": {}}}, "sources: 'My CMS': a source's name is small letters, digits"),
-        (
-            {"sources": {"cms": {"adapter": "ghots"}}},
-            "sources.cms.adapter: 'ghots' is no adapter: give one of arc-content-op, arc-ifx, cloudevents,",
-        ),
-        (
-            {"sources": {"cms": {"adapter": "ghost", "settings": {"langauge": "fr"}}}},
-            "sources.cms: settings.langauge: is not known here: correct its name, or take it out; there are base_url,",
-        ),
+        ({"sources": {"cms": {"adapter": "ghots"}}},
+         "sources.cms.adapter: 'ghots' is no adapter: give one of arc-content-op, arc-ifx, cloudevents,"),
+        ({"sources": {"cms": {"adapter": "ghost", "settings": {"langauge": "fr"}}}},
+         "sources.cms: settings.langauge: is not known here: correct its name, or take it out; there are base_url,"),
         (
             {"sources": {"cms": {"adapter": "ghost", "settings": {"base_url": "example.com", "language": "klingon"}}}},
             "sources.cms: settings.base_url: 'example.com' is not an absolute http or https URL\nsettings.language: give a language",
         ),
-        (
-            {"sources": {"cms": {"settings": {"signature": "gohst"}}}},
-            "sources.cms: settings.signature: the signature 'gohst' is not known",
-        ),
+        ({"sources": {"cms": {"settings": {"signature": "gohst"}}}},
+         "sources.cms: settings.signature: the signature 'gohst' is not known"),
         ({"sources": {"cms": {"secret": "a b"}}}, "sources.cms.secret: is not of the form"),
         ({"shards": {"size": 0}}, "shards.size: give a number that is 1 or more"),
         ({"shards": {"size": 50_001}}, "shards.size: give a number that is 50000 or less"),
@@ -125,16 +114,12 @@ def test_a_property_of_search_console_has_the_site(changes: dict[str, Any]) -> N
         ({"editions": [{"prefix": "/a"}, {"prefix": "/a/"}]}, "editions: two editions have '/a/'"),
         ({"editions": [{"prefix": "/a/", "news": "2"}]}, "editions.0.news: is not of the form"),
         ({"sections": {"sport": {"language": "gibberish"}}}, "sections.sport.language: give a language code"),
-        (
-            {"pages": ["https://www.example.org/about"]},
-            "the document: pages: https://www.example.org/about has another host",
-        ),
+        ({"pages": ["https://www.example.org/about"]},
+         "the document: pages: https://www.example.org/about has another host"),
         ({"pages": [{"url": "/a", "priority": 2}]}, "pages.0.priority: give a number from 0.0 to 1.0"),
         ({"robots": "User-agent: *\nDisallow: /\u0000"}, "robots: line 2 has a control character in it"),
-        (
-            {"robots": "User-agent: *\nSitemap: a b"},
-            "robots: line 2: after `Sitemap:` give one URL, such as https://www.example.com/sitemap-video.xml, or take",
-        ),
+        ({"robots": "User-agent: *\nSitemap: a b"},
+         "robots: line 2: after `Sitemap:` give one URL, such as https://www.example.com/sitemap-video.xml, or take"),
         ({"robots": "\r\n site-map : # none"}, "robots: line 2: after `Sitemap:` give one URL"),
         ({"robots": "Sitemap: https://[broken/"}, "robots: line 1: "),
         (
@@ -146,7 +131,7 @@ def test_a_property_of_search_console_has_the_site(changes: dict[str, Any]) -> N
         ({"republish": "always"}, "republish: give one of these: 'keep-date' or 'new-date'"),
         ({"publicaton": "Example"}, "publicaton: is not known here: correct its name, or take it out"),
     ],
-)
+)  # fmt: skip
 def test_each_wrong_key_is_reported_with_what_to_do(changes: dict[str, Any], words: str) -> None:
     assert refusal(**changes).startswith(words)
 

@@ -2,6 +2,8 @@
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from stoppress.notify.changed_files import Change, find_changes
 from stoppress.notify.state import GONE
 
@@ -29,21 +31,35 @@ def versions(before: bytes | None, after: bytes, began: datetime = LONG_AGO) -> 
     return [(change.url.removeprefix(HOME), change.version) for change in find_changes(before, after, HOME, began, NOW)]
 
 
-def test_a_new_page_and_one_with_a_new_lastmod_have_changed() -> None:
-    before = file(page("same", NOW - HOUR), page("edited", NOW - 2 * HOUR))
-    after = file(page("same", NOW - HOUR), page("edited", NOW - HOUR), page("new", NOW))
-    assert versions(before, after) == [("edited", "2026-11-20T07:00:00Z"), ("new", "2026-11-20T08:00:00Z")]
+# By case: the pages of a version, the pages of the next one, and what has changed.
+CASES: dict[str, tuple[list[str], list[str], list[tuple[str, str]]]] = {
+    "a new page and one with a new lastmod": (
+        [page("same", NOW - HOUR), page("edited", NOW - 2 * HOUR)],
+        [page("same", NOW - HOUR), page("edited", NOW - HOUR), page("new", NOW)],
+        [("edited", "2026-11-20T07:00:00Z"), ("new", "2026-11-20T08:00:00Z")],
+    ),
+    "an archive that is imported or edited in old times": (
+        [page("edited", NOW - 100 * HOUR)],
+        [page("edited", NOW - 90 * HOUR), page("imported", NOW - 49 * HOUR), page("late", NOW - 47 * HOUR)],
+        [("late", "2026-11-18T09:00:00Z")],
+    ),
+    "pages that left, one of them after its two days": (
+        [page("removed", NOW, NOW - HOUR), page("expired", NOW - 48 * HOUR, NOW - 48 * HOUR)], [], [("removed", GONE)],
+    ),
+    "the home page, which stands in an empty file": ([page("a", NOW)], [page("")], [("a", GONE)]),
+    "a page in a file that was empty": ([page("")], [page("a", NOW)], [("a", "2026-11-20T08:00:00Z")]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_these_pages_have_changed_between_two_versions(case: str) -> None:
+    before, after, changed = CASES[case]
+    assert versions(file(*before), file(*after)) == changed
 
 
 def test_a_url_is_as_a_browser_would_ask_for_it_and_the_date_goes_with_it() -> None:
     [change] = find_changes(file(), file(page("a?b=1&amp;c=%C3%A9", NOW, NOW - HOUR)), HOME, LONG_AGO, NOW)
     assert change == Change(f"{HOME}a?b=1&c=%C3%A9", "2026-11-20T08:00:00Z", NOW - HOUR)
-
-
-def test_an_archive_is_not_notified_neither_new_nor_edited_in_old_times() -> None:
-    before = file(page("edited", NOW - 100 * HOUR))
-    after = file(page("edited", NOW - 90 * HOUR), page("imported", NOW - 49 * HOUR), page("late", NOW - 47 * HOUR))
-    assert versions(before, after) == [("late", "2026-11-18T09:00:00Z")]
 
 
 def test_without_a_version_before_only_pages_count_that_are_newer_than_the_beginning() -> None:
@@ -56,13 +72,3 @@ def test_a_page_without_dates_counts_as_new_once() -> None:
     assert name == "undated"
     assert len(version) == 16
     assert versions(file(page("undated")), file(page("undated"))) == []
-
-
-def test_a_page_that_left_is_gone_but_not_if_its_two_days_are_over() -> None:
-    before = file(page("removed", NOW, NOW - HOUR), page("expired", NOW - 48 * HOUR, NOW - 48 * HOUR))
-    assert versions(before, file()) == [("removed", GONE)]
-
-
-def test_the_home_page_in_an_empty_file_is_no_page_of_its_own() -> None:
-    assert versions(file(page("a", NOW)), file(page(""))) == [("a", GONE)]
-    assert versions(file(page("")), file(page("a", NOW))) == [("a", "2026-11-20T08:00:00Z")]

@@ -231,17 +231,11 @@ def test_inspections_end_after_half_a_minute_and_with_the_run(
 @pytest.mark.parametrize(
     ("answer", "seconds", "fires"),
     [
-        ("unauthorized", 900, True),
-        ("no user", 900, True),
-        ("disabled", 900, True),
-        ("not found", 900, True),
-        ("quota", 600, False),
-        ("too many", 300, False),
-        ("overloaded", 120, False),
-        ("slow", 600, False),
+        ("unauthorized", 900, True), ("no user", 900, True), ("disabled", 900, True), ("not found", 900, True),
+        ("quota", 600, False), ("too many", 300, False), ("overloaded", 120, False), ("slow", 600, False),
         ("cut", 600, False),
     ],
-)
+)  # fmt: skip
 def test_what_google_does_not_answer_comes_again_and_our_faults_ring(
     doors: MotoAws, google: Console, sent: list[tuple[str, int]], answer: str, seconds: int, *, fires: bool
 ) -> None:

@@ -51,12 +51,7 @@ def test_an_answer_that_no_document_names_is_wrong_and_names_the_setting() -> No
 
 @pytest.mark.parametrize(
     ("retry_after", "seconds"),
-    [
-        ("Fri, 20 Nov 2026 08:05:00 GMT", 300),
-        ("0", 60),
-        ("99999999", 86_400),
-        ("soon", LATER_SECONDS),
-    ],
+    [("Fri, 20 Nov 2026 08:05:00 GMT", 300), ("0", 60), ("99999999", 86_400), ("soon", LATER_SECONDS)],
 )
 def test_retry_after_is_a_number_or_a_date(retry_after: str, seconds: int) -> None:
     assert meaning(429, {"retry-after": retry_after}, b"", NOW) == Meaning(

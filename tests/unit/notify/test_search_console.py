@@ -12,11 +12,7 @@ from stoppress.aws import secrets
 from stoppress.http import client
 from stoppress.notify import service_account
 from stoppress.notify.indexnow import LATER_SECONDS, WRONG_SECONDS
-from stoppress.notify.search_console import (
-    meaning,
-    read_inspection,
-    read_report,
-)
+from stoppress.notify.search_console import meaning, read_inspection, read_report
 from stoppress.notify.service_account import (
     ServiceAccount,
     Unanswered,
@@ -117,12 +113,8 @@ def test_another_key_gets_a_token_of_its_own(google: Console, monkeypatch: pytes
 @pytest.mark.parametrize(
     ("answer", "result", "after_seconds", "words"),
     [
-        (
-            "invalid grant",
-            "wrong",
-            WRONG_SECONDS,
-            "answers 400, invalid_grant: Invalid JWT Signature.: store a new key",
-        ),
+        ("invalid grant", "wrong", WRONG_SECONDS,
+         "answers 400, invalid_grant: Invalid JWT Signature.: store a new key"),
         ("invalid client", "wrong", WRONG_SECONDS, "answers 401, invalid_client"),
         ("no token", "later", LATER_SECONDS, "without a token"),
         ("no json", "later", LATER_SECONDS, "without a token"),
@@ -132,7 +124,7 @@ def test_another_key_gets_a_token_of_its_own(google: Console, monkeypatch: pytes
         ("slow", "later", LATER_SECONDS, "in time"),
         ("cut", "later", LATER_SECONDS, "oauth2.googleapis.com"),
     ],
-)
+)  # fmt: skip
 def test_each_refusal_of_a_token_has_its_meaning(
     google: Console, monkeypatch: pytest.MonkeyPatch, answer: str, result: str, after_seconds: int, words: str
 ) -> None:

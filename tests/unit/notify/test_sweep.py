@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -12,7 +13,17 @@ from stoppress.model.entries import Mark
 from stoppress.model.site import Site
 from stoppress.notify.changed_files import compare, page_message
 from stoppress.notify.engines import notify_engines, sweep
-from stoppress.notify.state import GONE, INDEXNOW, PageState, notified_pk, page_item
+from stoppress.notify.page import PageVerdict
+from stoppress.notify.state import (
+    GONE,
+    INDEXNOW,
+    PageState,
+    after_failed_check,
+    is_ready,
+    notified_pk,
+    page_item,
+    seconds_until_check,
+)
 from stoppress.primitives.deadline import NEVER
 from stoppress.primitives.instants import exact
 from tests.support.article_events import HOST
@@ -53,18 +64,6 @@ def paused_until(at: datetime) -> None:
 
 def pages_of(sent: list[tuple[str, int]]) -> list[str]:
     return [document["page"] for document in (json.loads(message) for message, _ in sent) if "page" in document]
-
-
-def test_a_page_that_was_not_notified_gets_a_message_unless_the_engine_is_left_alone(
-    site: Site, sent: list[tuple[str, int]]
-) -> None:
-    page()
-    paused_until(T + 24 * HOUR)
-    assert sweep([site], T + 2 * HOUR) == {}
-    assert pages_of(sent) == []
-    paused_until(T + HOUR)
-    sweep([site], T + 2 * HOUR)
-    assert pages_of(sent) == [URL]
 
 
 def test_after_two_hours_a_page_waits_for_the_sweep_and_has_no_message_of_its_own(
@@ -120,3 +119,55 @@ def test_what_there_was_no_time_for_is_postponed_and_no_failure(site: Site) -> N
 
     done = notify_engines({"1": page_message(HOST, URL)}, T, Over())  # type: ignore[arg-type]
     assert (done.failed, done.postponed) == ({}, {"1"})
+
+
+# ── what is left to do about a page ──
+
+MINUTE = timedelta(minutes=1)
+PAGE = PageState("https://www.example.com/a", "v2", T)
+MISSING = PageVerdict(ready=False, reason="answers 404", kind="status", is_gone=True)
+
+
+@pytest.mark.parametrize(
+    ("state", "seconds"),
+    [
+        (PAGE, 0),
+        (replace(PAGE, notified="v1"), 0),
+        (replace(PAGE, notified="v2"), None),
+        (replace(PAGE, changed=T - timedelta(hours=48)), None),
+        (replace(PAGE, notified="v1", tried_at=T - MINUTE), 600),
+        (replace(PAGE, tried_at=T - 11 * MINUTE), 0),
+        (replace(PAGE, checks=1, checked_at=T - timedelta(seconds=4)), 6),
+        (replace(PAGE, checks=7, checked_at=T - MINUTE), 840),
+    ],
+)
+def test_a_page_is_checked_unless_it_is_notified_or_has_to_wait(state: PageState, seconds: int | None) -> None:
+    assert seconds_until_check(state, T) == seconds
+
+
+def test_checks_are_repeated_for_ten_minutes_and_then_every_quarter_of_an_hour() -> None:
+    state, now, seconds = PAGE, T, []
+    while now < T + 40 * MINUTE:
+        assert seconds_until_check(state, now) == 0
+        state = after_failed_check(state, MISSING, now)
+        seconds.append(seconds_until_check(state, now) or 0)
+        now += timedelta(seconds=seconds[-1])
+    assert seconds == [10, 20, 40, 80, 160, 290, 900, 900]
+    assert (state.is_late, state.failing_since, state.reason) == (True, T, "answers 404")
+
+
+@pytest.mark.parametrize(
+    ("verdict", "listed", "gone"),
+    [
+        (PageVerdict(ready=True), True, False),
+        (PageVerdict(ready=True, kind="robots"), True, False),
+        (MISSING, False, True),
+        (PageVerdict(ready=False, kind="redirect"), False, False),
+        (PageVerdict(ready=False, kind="unreachable"), False, False),
+    ],
+)
+def test_a_listed_page_must_be_ready_and_a_removed_one_must_answer_404_or_410(
+    verdict: PageVerdict, *, listed: bool, gone: bool
+) -> None:
+    assert is_ready(PAGE, verdict) is listed
+    assert is_ready(replace(PAGE, version=GONE), verdict) is gone

@@ -12,7 +12,7 @@ from urllib.parse import urlencode, urlsplit
 
 import pytest
 
-from stoppress.aws import secrets, sites, table
+from stoppress.aws import secrets, site_versions, sites, table
 from stoppress.feeds.schedule import FeedState
 from stoppress.feeds.subscription import Subscription
 from stoppress.http import client, errors
@@ -295,9 +295,7 @@ def test_500_made_up_callbacks_cost_no_call(internet: Internet) -> None:
 # ── pushes ──
 
 
-def test_two_stories_that_are_pushed_under_a_guid_known_as_shared_are_two(
-    internet: Internet,
-) -> None:
+def test_two_stories_that_are_pushed_under_a_guid_known_as_shared_are_two(internet: Internet) -> None:
     """By its guid the second would be the first one at a new URL, and take its place."""
 
     def under_one_guid(*titles: str) -> bytes:
@@ -380,6 +378,15 @@ def test_a_push_for_a_feed_that_nobody_wants_is_gone(internet: Internet, feeds: 
     assert internet.verify()["statusCode"] == 404
 
 
+def test_a_push_for_a_site_that_is_gone_is_gone_too(internet: Internet) -> None:
+    subscribed(internet)
+    site_versions.remove(HOST, sites.load(HOST).version, "a test", NOW, deletes_files=False)
+    sites.forget()
+
+    assert internet.push(rss("B"))["statusCode"] == 410
+    assert sent(internet) == []
+
+
 def test_a_push_for_a_feed_that_names_no_hub_any_more_is_gone(internet: Internet) -> None:
     """Whoever has ceased to trust a hub takes it out of the feed, and names no other."""
     subscribed(internet)
@@ -423,6 +430,18 @@ def test_a_push_that_cannot_be_read_shortens_no_pause_that_the_server_asked_for(
 
     assert internet.push(b"")["statusCode"] == 202
     assert next_poll(internet) == before
+
+
+def test_of_a_push_that_is_cut_off_the_complete_entries_count(internet: Internet) -> None:
+    subscribed(internet)
+    internet.push(rss("B"))
+    poll(internet, 5 * HOUR)
+    sent(internet)
+
+    internet.push(rss("C", "D")[:-50])
+
+    assert sent(internet) == ["C"]
+    assert next_poll(internet).startswith("2026-11-20T13:00:30")
 
 
 def test_a_poll_that_was_under_way_when_a_push_asked_for_one_comes_again(internet: Internet) -> None:

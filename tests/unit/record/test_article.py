@@ -11,15 +11,7 @@ import pytest
 
 from stoppress.aws import due, refusals, sites, table
 from stoppress.aws.clients import client
-from stoppress.aws.items import (
-    Item,
-    article_key,
-    due_sk,
-    file_pk,
-    read_article,
-    read_news_place,
-    read_series,
-)
+from stoppress.aws.items import Item, article_key, due_sk, file_pk, read_article, read_news_place, read_series
 from stoppress.aws.refusals import Refusal, Report
 from stoppress.aws.table import Check, Conflict, Delete, Put
 from stoppress.cms.contract_fields import KEYWORDS_MAX
@@ -197,17 +189,6 @@ def test_half_a_character_in_a_quarantined_event_does_not_lose_its_log_line(behi
     detail = {"site": HOST, "id": "10\ud80042", "url": "https://www.example.com/\ud800", "title": "Flood"}
     assert failed_ones(behind.call("record_article", queue_batch([bus_event(detail)], sent_at=MORNING))) == []
     assert behind.log[-1]["outcome"] == "quarantined"
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [{"id": 7}, {"action": "shout"}, {"url": None}, {"title": None}, {"keywords": "flood"}, {"sequence": "first"},
-     {"version": {}}, {"id": "x" * 3_000}],
-    ids="-".join,
-)  # fmt: skip
-def test_a_message_with_a_field_of_a_wrong_kind_is_quarantined(fields: dict[str, Any]) -> None:
-    body = json.dumps(json.loads(to_message(publish())) | fields)
-    assert apply(body, publish("other", "other")) == ["quarantined", "listed"]
 
 
 def test_a_site_whose_configuration_is_broken_makes_its_messages_come_again(behind: MotoAws) -> None:
@@ -406,9 +387,7 @@ def test_an_event_that_is_always_too_late_comes_again_and_gives_its_news_place_b
 # ── places ──
 
 
-def test_a_place_is_given_back_once_although_the_client_repeated_the_call(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_place_is_given_back_once_although_the_client_repeated_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
     """Botocore sends a call again whose answer it did not get. A put would meet its own, and be taken for another's."""
     apply(publish("1", "1"), publish("2", "2"), publish("3", "3"))
     put_if = table.put_if

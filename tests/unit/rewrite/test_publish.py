@@ -16,18 +16,7 @@ from stoppress.rewrite.sitemaps import rewrite, rewrite_all
 from tests.support import moto_aws
 from tests.support.article_events import HOST
 from tests.support.moto_aws import MotoAws, failing, once_before
-from tests.support.partitions import (
-    DAY,
-    HOUR,
-    INDEX,
-    MINUTE,
-    NOON,
-    SHARD,
-    mark,
-    put_page,
-    shard,
-    take_page,
-)
+from tests.support.partitions import DAY, HOUR, INDEX, MINUTE, NOON, SHARD, mark, put_page, shard, take_page
 
 pytestmark = [pytest.mark.moto, pytest.mark.usefixtures("behind")]
 

@@ -19,19 +19,7 @@ from stoppress.sitemaps.tags import RENDERER
 from tests.support import moto_aws
 from tests.support.article_events import HOST, MORNING, SITE, page
 from tests.support.moto_aws import MotoAws, failed_ones
-from tests.support.partitions import (
-    HOUR,
-    MINUTE,
-    NOON,
-    SHARD,
-    key,
-    mark,
-    put_news,
-    put_page,
-    shard,
-    stream,
-    take_page,
-)
+from tests.support.partitions import HOUR, MINUTE, NOON, SHARD, key, mark, put_news, put_page, shard, stream, take_page
 
 pytestmark = [pytest.mark.moto, pytest.mark.usefixtures("behind")]
 
@@ -82,15 +70,7 @@ def _without_metadata(stored: StoredFile) -> None:
 
 def _put_again(stored: StoredFile, config: str, form: str, whole: datetime) -> None:
     bucket.write(
-        HOST,
-        SHARD,
-        stored.body,
-        *headers(SHARD),
-        replaces=stored,
-        changed=NOON,
-        config=config,
-        form=form,
-        whole=whole,
+        HOST, SHARD, stored.body, *headers(SHARD), replaces=stored, changed=NOON, config=config, form=form, whole=whole
     )
 
 

@@ -218,13 +218,6 @@ def test_the_index_of_a_new_site_waits_for_the_first_file_and_no_failure_is_told
     assert behind.metrics["FilesFailed"] == 0
 
 
-def test_a_file_of_an_unknown_site_is_ignored(behind: MotoAws) -> None:
-    table.put_if(general_item("gone.example.com", SHARD, GeneralEntry("https://gone.example.com/a")))
-    assert failed_ones(behind.call("rewrite_sitemaps", stream(behind))) == []
-    assert behind.taken("rewrites") == []
-    assert behind.metrics["FilesIgnored"] == 1
-
-
 @pytest.mark.parametrize(("seconds", "written"), [(170, True), (190, False)])
 def test_the_files_of_a_batch_that_waited_for_minutes_go_to_the_queue(
     behind: MotoAws, seconds: int, written: bool
@@ -239,12 +232,7 @@ def test_the_files_of_a_batch_that_waited_for_minutes_go_to_the_queue(
 
 def test_files_named_in_the_queue_are_written_and_bad_messages_are_counted(behind: MotoAws) -> None:
     put_page("a")
-    bodies = [
-        RewriteRequest(HOST, SHARD).message(),
-        "not JSON",
-        '{"site": "x"}',
-        RewriteRequest(HOST, NEWS).message(),
-    ]
+    bodies = [RewriteRequest(HOST, SHARD).message(), "not JSON", '{"site": "x"}', RewriteRequest(HOST, NEWS).message()]
     answer = behind.call("rewrite_sitemaps", queue_batch(bodies, sent_at=NOON, queue="rewrites"))
     assert failed_ones(answer) == []
     assert (behind.metrics["FilesUnreadable"], behind.metrics["WorkFailed"]) == (2, 2)

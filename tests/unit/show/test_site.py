@@ -71,11 +71,8 @@ PROBLEMS = [
     (stack(site(feeds=feed(failures=1, failing_since=NOW - HOUR, last_error="the server answered 500"))), "fails: ", HOUR),
     (stack(site(feeds=feed(failures=1, failing_since=NOW - HOUR, gone_by=3))), "answered 410", HOUR),
     (stack(site(feeds=feed(next_poll_at=NOW - OVERDUE_AFTER - HOUR))), "poll_feeds does not poll", OVERDUE_AFTER + HOUR),
-    (
-        stack(site(news=(NewsEntry(f"https://{HOST}/a", "A", NOW - 49 * HOUR),))),
-        "stories that roll_window has not removed from the news after 48 hours: 1",
-        HOUR,
-    ),
+    (stack(site(news=(NewsEntry(f"https://{HOST}/a", "A", NOW - 49 * HOUR),))),
+     "stories that roll_window has not removed from the news after 48 hours: 1", HOUR),
     (stack(site(stored=frozenset(FILES))), "not in the bucket: sitemap.xml", None),
     (stack(site(marks=(Mark(FILES[0], NOW, 1, 1, "", (f"{FILES[0]}.gz",)),))), f"not in the bucket: {FILES[0]}.gz", None),
     (stack(site(quarantine=Quarantine(100, True, NOW - HOUR, "title: is missing\nurl: too"))), "100 or more; newest reason: title: is missing; url: too", HOUR),

@@ -56,15 +56,11 @@ def test_a_rendered_or_folded_file_passes(rendered: Rendered) -> None:
         (SHARD, b"</url>", b"Flood</url>", "line 3: R1.11 'Flood'"),
         (SHARD, b"<urlset", b"<old><urlset", "line 6: R1.2 no element found"),
         (PLAIN, b"</urlset>", b"<url><lastmod>2026-11-20</lastmod></url></urlset>", "2 entries, 0 with news, 1 URLs"),
-        (
-            SHARD,
-            b"</urlset>",
-            b"<url><loc>%b</loc></url></urlset>" % page("c").encode(),
-            "3 entries, .* 2 entries were",
-        ),
+        (SHARD, b"</urlset>", b"<url><loc>%b</loc></url></urlset>" % page("c").encode(),
+         "3 entries, .* 2 entries were"),
         (PLAIN, b"<loc>", b"<loc/><loc>", "line 3: R1.7 ''"),
     ],
-)
+)  # fmt: skip
 def test_a_file_that_breaks_the_protocol_is_refused(rendered: Rendered, old: bytes, new: bytes, reason: str) -> None:
     assert old in rendered.body
     with pytest.raises(BrokenFile, match=f"^sitemap-1.xml would break the protocol, and is not written: .*({reason})"):

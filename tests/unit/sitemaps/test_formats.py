@@ -13,6 +13,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from hypothesis import given, settings, strategies as st
 from lxml import etree
+from protego import Protego
 
 from stoppress.model.entries import GeneralEntry, NewsEntry
 from stoppress.model.places import FileTooLarge
@@ -23,7 +24,14 @@ from stoppress.primitives.urls import canonical
 from stoppress.sitemaps import other_forms, robots
 from stoppress.sitemaps.other_forms import atom_feed, compressed, text_sitemap
 from stoppress.sitemaps.render import render_general
-from stoppress.sitemaps.robots import robots_lines, robots_txt
+from stoppress.sitemaps.robots import (
+    AI_SEARCH_CRAWLERS,
+    AI_TRAINING_CRAWLERS,
+    SEARCH_CRAWLERS,
+    robots_lines,
+    robots_txt,
+    rules_of,
+)
 from tests.support.article_events import MORNING, SITE, page
 
 GOLDEN = Path(__file__).parents[3] / "tests/fixtures/golden" / "formats"
@@ -262,3 +270,45 @@ def test_whatever_the_rules_say_the_sitemaps_are_found(rules: str) -> None:
     robots.parse(body.splitlines())
     assert (robots.site_maps() or [])[:2] == [page(name) for name in SITEMAPS]
     assert body == robots_txt(SITE, [], body).decode()
+
+
+# ── robots.txt made of rights ──
+
+KINDS = {"search": SEARCH_CRAWLERS, "ai_search": AI_SEARCH_CRAWLERS, "ai_training": AI_TRAINING_CRAWLERS}
+# Some parsers take the group of Applebot for it too. Apple trains on nothing that Applebot may not read.
+NOT_ALONE = "Applebot-Extended"
+PAGE, SEARCHED = "https://www.example.com/flood", "https://www.example.com/search?q=flood"
+
+
+def text_of(rights: dict[str, object]) -> str:
+    site = Site.model_validate({"host": "www.example.com", "publication": "Example News", "robots": rights})
+    return robots_txt(site, ["sitemap.xml"], rules_of(site) or "").decode()
+
+
+@pytest.mark.parametrize("closed", [(), ("search",), ("ai_search",), ("ai_training",), ("ai_search", "ai_training")])
+def test_crawlers_without_a_right_are_shut_out_and_no_others(closed: tuple[str, ...]) -> None:
+    rules = Protego.parse(text_of(dict.fromkeys(closed, False)))
+    for kind, crawlers in KINDS.items():
+        for crawler in set(crawlers) - {NOT_ALONE} if "search" in closed else crawlers:
+            assert rules.can_fetch(PAGE, crawler) is (kind not in closed), crawler
+    assert rules.can_fetch(PAGE, "SomeOtherBot")
+
+
+def test_what_all_may_not_read_holds_for_every_crawler() -> None:
+    rules = Protego.parse(text_of({"ai_training": False, "disallow": ["/search", "/*.pdf$"]}))
+    for crawler in ("SomeOtherBot", *SEARCH_CRAWLERS, *AI_SEARCH_CRAWLERS, *AI_TRAINING_CRAWLERS):
+        assert not rules.can_fetch(SEARCHED, crawler), crawler
+        assert not rules.can_fetch("https://www.example.com/a.pdf", crawler), crawler
+
+
+def test_only_lines_of_the_standard_are_written_unless_the_signal_is_asked_for() -> None:
+    fields = {line.partition(":")[0] for line in text_of({"ai_training": False}).splitlines() if line}
+    assert fields == {"Sitemap", "User-agent", "Allow", "Disallow"}
+    signal = "Content-Signal: search=yes, ai-input=yes, ai-train=no"
+    assert signal in text_of({"ai_training": False, "content_signal": True}).splitlines()
+
+
+@pytest.mark.parametrize("path", ["search", "/a b", "/a\nAllow: /", ""])
+def test_a_path_that_would_break_the_file_is_refused(path: str) -> None:
+    with pytest.raises(ValueError, match="disallow"):
+        text_of({"disallow": [path]})

@@ -14,12 +14,7 @@ from stoppress.model.alternates import ALTERNATES_MAX, Alternate, hreflang, read
 from stoppress.model.media import Video, read_images, read_videos, video_json
 from stoppress.primitives.languages import COUNTRIES
 from stoppress.primitives.urls import canonical, linked
-from stoppress.sitemaps.media_tags import (
-    alternate_tags,
-    fit,
-    image_tags,
-    video_tags,
-)
+from stoppress.sitemaps.media_tags import alternate_tags, fit, image_tags, video_tags
 from tests.support.adjacent_paths import SHARED, needs_shared
 from tests.support.article_events import page
 
@@ -72,14 +67,12 @@ def root(tags: str) -> Any:
         ("a.jpg?partner=x", page("2026/a.jpg?partner=x")),
         ("//cdn.example.net/a.jpg", f"{CDN}/a.jpg"),
         (f" {CDN}/ü.jpg#top ", f"{CDN}/%C3%BC.jpg"),
-        (
-            f"{CDN}/a.jpg?utm_source=x&&Signature=a%2Bb=&partner=",
-            f"{CDN}/a.jpg?utm_source=x&&Signature=a%2Bb=&partner=",
-        ),
+        (f"{CDN}/a.jpg?utm_source=x&&Signature=a%2Bb=&partner=",
+         f"{CDN}/a.jpg?utm_source=x&&Signature=a%2Bb=&partner="),
         ("http://cdn.example.net/a.jpg", "http://cdn.example.net/a.jpg"),
         ("http://www.example.com/a.jpg", page("a.jpg")),
     ],
-)
+)  # fmt: skip
 def test_the_url_of_a_file_is_absolute_and_keeps_all_its_parameters(raw: str, spelling: str) -> None:
     assert linked(raw, PAGE, keep_query=True) == spelling
     assert linked(spelling, PAGE, keep_query=True) == spelling
@@ -90,46 +83,23 @@ def test_the_url_of_a_page_has_no_tracking_parameters_and_the_scheme_of_its_host
     assert linked("https://www.example.com/fr", "http://www.example.com/") == "http://www.example.com/fr"
 
 
-@pytest.mark.parametrize(
-    ("raw", "wrong"),
-    [
-        ("", "is empty: give a URL"),
-        ("javascript:alert(1)", "is not an absolute http or https URL"),
-        ("data:image/png;base64,AAAA", "is not an absolute http or https URL"),
-        ("/a\nb.jpg", "has a line break or another control character in it"),
-        ("https://[::1/a.jpg", "is not a URL"),
-        ("/\ud800.jpg", "half a character"),
-        (f"/{'x' * 2_048}", "characters long"),
-    ],
-)
-def test_what_is_no_url_is_named(raw: str, wrong: str) -> None:
-    with pytest.raises(ValueError, match=wrong):
-        linked(raw, PAGE)
-
-
 # ── images ──
 
 
 @pytest.mark.parametrize(
     ("raw", "urls", "reasons"),
     [
-        (
-            ["/1.jpg", {"url": f"{CDN}/2.jpg"}, {"loc": "/3.jpg"}, {"src": "/4.jpg", "caption": 7}, "/1.jpg#again"],
-            [page("1.jpg"), f"{CDN}/2.jpg", page("3.jpg"), page("4.jpg")], [],
-        ),
+        (["/1.jpg", {"url": f"{CDN}/2.jpg"}, {"loc": "/3.jpg"}, {"src": "/4.jpg", "caption": 7}, "/1.jpg#again"],
+         [page("1.jpg"), f"{CDN}/2.jpg", page("3.jpg"), page("4.jpg")], []),
         # One that comes again is as new as its newest date.
         (
             ["/1.jpg", {"url": "/2.jpg", "published_at": "2026-11-21"}, {"url": "/1.jpg", "published_at": "2026-11-22"}, "/1.jpg"],
             [page("2.jpg"), page("1.jpg")], [],
         ),
-        (
-            ["/1.jpg", {"url": "/2.jpg", "published_at": "soon"}], [page("1.jpg"), page("2.jpg")],
-            ["images[1].published_at: 'soon' is not an ISO 8601 instant"],
-        ),
-        (
-            [f"/{number}.jpg" for number in range(1_002)], [page(f"{number}.jpg") for number in range(2, 1_002)],
-            ["images: a page takes 1,000; the oldest 2 were left out"],
-        ),
+        (["/1.jpg", {"url": "/2.jpg", "published_at": "soon"}], [page("1.jpg"), page("2.jpg")],
+         ["images[1].published_at: 'soon' is not an ISO 8601 instant"]),
+        ([f"/{number}.jpg" for number in range(1_002)], [page(f"{number}.jpg") for number in range(2, 1_002)],
+         ["images: a page takes 1,000; the oldest 2 were left out"]),
         *(
             (["/1.jpg", raw, "/3.jpg"], [page("1.jpg"), page("3.jpg")], [f"images[1]: {reason}"])
             for raw, reason in [
@@ -137,9 +107,7 @@ def test_what_is_no_url_is_named(raw: str, wrong: str) -> None:
                 ("", "is empty: give a URL"),
                 ("#top", "the URL is that of the page itself: give that of the file"),
                 (7, "7 is no URL: give one, as a text"),
-                ([], "a list is no URL: give one, as a text"),
                 ({"width": 7}, "None is no URL: give one, as a text"),
-                ({"url": {"href": "/a.jpg"}}, "an object is no URL: give one, as a text"),
             ]
         ),
         *((raw, [], []) for raw in (None, "", list[str](), dict[str, str]())),
@@ -230,31 +198,21 @@ def test_a_video_with_a_wrong_value_where_one_is_required_is_left_out(name: str,
         ("duration", 0, "0 is no duration: give 1 to 28800 seconds, or a text such as PT2M30S"),
         ("duration", 28_801, "28801 is no duration"),
         ("duration", "PT", "'PT' is no duration"),
-        ("duration", "2:30", "'2:30' is no duration"),
         ("duration", "PT9H", "'PT9H' is no duration"),
-        ("duration", True, "True is no duration"),
         ("duration", float("nan"), "nan is no duration"),
-        ("duration", float("inf"), "inf is no duration"),
         ("duration", 10**400, "is no duration"),
         ("expiration_date", "2026-13-01", "'2026-13-01' is not in the calendar"),
         ("expiration_date", "2026-11-20T08:00:00", "has no zone"),
         ("publication_date", 1_763_625_600, "1763625600 is no date: give a text"),
         ("rating", 5.1, "5.1 is no rating: give a number from 0.0 to 5.0"),
-        ("rating", -1, "-1 is no rating"),
         ("rating", "4,5", "'4,5' is no rating"),
-        ("rating", float("nan"), "nan is no rating"),
-        ("view_count", -1, "-1 is no count"),
         ("view_count", 1.5, "1.5 is no count"),
         ("view_count", 2**63, "is no count: give a whole number from 0 on"),
         ("family_friendly", "perhaps", "'perhaps' is neither yes nor no: give one of them"),
-        ("live", 1, "1 is neither yes nor no: give one of them"),
         ("requires_subscription", {}, "an object is neither"),
         ("restriction", "GB IE", 'give {"relationship": "allow" or "deny", "countries": ["GB", "IE"]}'),
-        ("restriction", {"countries": ["GB"]}, 'give {"relationship": "allow" or "deny"'),
         ("restriction", {"relationship": ["allow"], "countries": ["GB"]}, 'give {"relationship": "allow" or "deny"'),
-        ("restriction", {"relationship": "allow"}, 'give {"relationship": "allow" or "deny"'),
         ("restriction", {"deny": ["XX", 7]}, "is left out, none of its codes is known"),
-        ("restriction", 7, 'give {"relationship": "allow" or "deny"'),
         ("platform", {"allow": ["radio"]}, "is left out, none of its codes is known"),
         ("uploader", 7, "7 is no text"),
         ("tags", 7, "7 is no list: give texts, in square brackets"),
@@ -372,10 +330,7 @@ def test_hreflang_has_one_spelling(raw: str, spelling: str) -> None:
         ("en-EU", "EU is no country of ISO 3166-1; there is no code for Europe"),
         ("es-LA", "LA is Laos: give es, or a country such as es-MX"),
         ("es-419", "is no hreflang"),
-        ("US", "us is no language"),
-        ("fil", "is no hreflang"),
         ("english", "is no hreflang"),
-        ("en-", "is no hreflang"),
         ("en-GB-oxendict", "is no hreflang"),
         ("", "is no hreflang"),
         ("xx", "xx is no language of ISO 639-1; give the code that the list has"),

@@ -1,12 +1,10 @@
 """What others wrote to read sitemaps finds every field in our files; the official schemas take them."""
 
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
-import feedparser
 import pytest
 from lxml import etree
 from usp.fetch_parse import SitemapFetcher
@@ -123,21 +121,6 @@ def test_ultimate_sitemap_parser_reads_every_field_of_the_news(pages_by_file: di
     assert [(element.news_story.title, element.news_story.publish_date) for element in pages_by_file[FEED]] == [
         (TITLE, EIGHT), ("The storm", NINE), ("The derby", HALF_PAST),
     ]  # fmt: skip
-
-
-def test_feedparser_reads_every_field_of_the_feed() -> None:
-    feed = feedparser.parse(files()[FEED])
-
-    assert not feed.bozo
-    assert (feed.feed.title, feed.feed.author, feed.feed.language) == ("Example News", "Example News", "en")
-    assert {link.rel: link.href for link in feed.feed.links} == {
-        "self": page(FEED), "alternate": page(""), "hub": "https://hub.example.net/",
-    }  # fmt: skip
-    assert [(element.id, element.link, element.title) for element in feed.entries] == [
-        (FLOOD, FLOOD, TITLE), (STORM, STORM, "The storm"), (DERBY, DERBY, "The derby"),
-    ]  # fmt: skip
-    assert [time.strftime("%H:%M", element.published_parsed) for element in feed.entries] == ["08:00", "09:00", "08:30"]
-    assert feed.entries[2].author == "Example Sport & Leisure"
 
 
 @needs_shared

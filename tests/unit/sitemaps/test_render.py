@@ -2,7 +2,6 @@
 
 import random
 import re
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -230,35 +229,28 @@ def links(entries: list[GeneralEntry], path: str) -> dict[str, str]:
     return dict(re.findall(r'hreflang="([^"]+)" href="([^"]+)"', line))
 
 
-def test_alternates_are_mutual_within_a_shard_in_either_order() -> None:
-    english, french = GeneralEntry(page("flood")), GeneralEntry(page("crue"), language="fr")
-    naming = replace(french, alternates=(Alternate("en", page("flood")),))
-    both = {"en": page("flood"), "fr": page("crue")}
-
-    assert links([english, naming], "flood") == links([naming, english], "flood") == both
-    assert links([english, naming], "crue") == both
-    assert links([english, french], "flood") == {}
-    assert links([naming], "crue") == both  # the other page is in another shard, or another's
+EN_FR = (Alternate("en", page("a")), Alternate("en-GB", page("a")), Alternate("fr", page("b")))
+REGIONS = (Alternate("en-GB", page("a")), Alternate("en-US", page("b")))
 
 
-def test_what_a_page_says_of_its_alternates_outweighs_what_they_say_of_it() -> None:
-    english = GeneralEntry(page("flood"), alternates=(Alternate("fr", page("a")),))
-    other = GeneralEntry(page("b"), alternates=(Alternate("en", page("flood")),), language="fr")
-
-    assert links([english, other], "flood") == {"en": page("flood"), "fr": page("a")}
-
-
-def test_pages_of_one_language_and_two_regions_keep_the_codes_they_give_themselves() -> None:
-    british = (Alternate("en-GB", page("gb")), Alternate("en-US", page("us")))
-    entries = [GeneralEntry(page("gb"), alternates=british), GeneralEntry(page("us"), alternates=british)]
-
-    assert links(entries, "gb") == links(entries, "us") == {"en-GB": page("gb"), "en-US": page("us")}
-
-
-def test_one_page_in_two_languages_is_named_by_both() -> None:
-    both = (Alternate("en", page("a")), Alternate("en-GB", page("a")), Alternate("fr", page("b")))
-
-    assert links([GeneralEntry(page("a"), alternates=both)], "a").keys() == {"en", "en-GB", "fr"}
+@pytest.mark.parametrize(
+    ("alternates", "others", "codes"),
+    [
+        (
+            (Alternate("fr", page("c")),),
+            (Alternate("en", page("a")),),
+            {"en": "a", "fr": "c"},
+        ),  # its own word outweighs
+        (REGIONS, REGIONS, {"en-GB": "a", "en-US": "b"}),  # it keeps the code that it gives itself
+        (EN_FR, (), {"en": "a", "en-GB": "a", "fr": "b"}),  # one page in two languages
+    ],
+)
+def test_a_page_has_these_links(
+    alternates: tuple[Alternate, ...], others: tuple[Alternate, ...], codes: dict[str, str]
+) -> None:
+    other = GeneralEntry(page("b"), alternates=others, language="fr" if others is not REGIONS else None)
+    found = links([GeneralEntry(page("a"), alternates=alternates), other], "a")
+    assert found == {code: page(path) for code, path in codes.items()}
 
 
 def test_a_page_of_the_configuration_is_one_page_however_an_event_spells_it() -> None:

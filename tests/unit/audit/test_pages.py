@@ -247,6 +247,18 @@ def test_the_deadline_ends_the_reading_and_the_cursor_goes_on(serve: Any) -> Non
         assert len(api.requests) <= 6
 
 
+def test_a_deadline_that_is_over_leaves_a_cursor_before_anything_is_read(serve: Any) -> None:
+    api = serve(WordPress(stories(250)))
+    over = Deadline(lambda: 0)
+
+    [page] = pages(query(api), None, over)
+
+    assert page.items == ()
+    assert page.cursor
+    assert api.requests == []
+    assert slugs(pages(query(api), page.cursor)) == names(*range(1, 251))
+
+
 def test_a_wait_that_goes_beyond_the_deadline_is_left_to_the_next_run(serve: Any, waits: list[float]) -> None:
     api = serve(WordPress(stories(250)))
     api.answers[1] = Response(503, {"retry-after": "300"}, b"", "")

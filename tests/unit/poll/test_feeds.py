@@ -4,6 +4,7 @@ import json
 import threading
 import time
 from collections.abc import Iterable, Iterator
+from concurrent.futures import wait
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
@@ -441,6 +442,14 @@ def test_no_more_bodies_are_held_at_once_than_are_fetched_at_once(
 
     assert [outcome.result for outcome in poll(one=site(*urls))] == ["changed"] * 40
     assert max(held) <= 4
+
+
+def test_a_large_body_keeps_nobody_waiting_that_came_with_it(internet: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+    internet.answer(rss(*"ABCDEFGH"))
+    internet.answer(rss("A"), url=OTHER)
+    monkeypatch.setattr(feeds, "wait", lambda fetches, *_: wait(fetches))
+
+    assert [outcome.url for outcome in poll(one=site(FEED, OTHER))] == [OTHER, FEED]
 
 
 def test_a_slow_host_has_two_fetches_at_once_and_delays_no_other(

@@ -3,6 +3,8 @@
 import base64
 import hmac
 import json
+import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -14,12 +16,13 @@ import pytest
 
 from stoppress.aws import secrets, site_versions, sites, table
 from stoppress.feeds.schedule import FeedState
-from stoppress.feeds.subscription import Subscription
+from stoppress.feeds.subscription import RETRY_FIRST, Subscription
 from stoppress.http import client, errors
 from stoppress.model.event import ArticleEvent, from_message, order_of
 from stoppress.model.site import Site
 from stoppress.poll import feeds as polling, subscribe
 from stoppress.poll.items import DueFeed, PollOutcome, feed_key, subscription_item, subscription_key
+from stoppress.primitives.deadline import Deadline
 from stoppress.receive import push
 from tests.support.article_events import HOST
 from tests.support.moto_aws import MotoAws, counted, failing, once_before, opened, put_site
@@ -202,6 +205,13 @@ def test_some_hubs_are_never_asked(internet: Internet, body: bytes, settings: di
     assert subscribe.load(HOST, FEED) is None
 
 
+def test_a_feed_without_a_name_of_its_own_is_known_by_the_url_that_was_asked(internet: Internet) -> None:
+    internet.body = rss("A").replace(b'rel="self"', b'rel="via"')
+    poll(internet)
+
+    assert internet.form["hub.topic"] == FEED
+
+
 def test_a_secret_that_is_missing_is_reported_and_harms_no_poll(internet: Internet) -> None:
     internet.behind.secret("websub", " ")
     internet.behind.forget_secrets()
@@ -212,6 +222,20 @@ def test_a_secret_that_is_missing_is_reported_and_harms_no_poll(internet: Intern
     assert "the secret stoppress/test/websub is empty" in str(outcomes[1].reason)
     assert internet.requests == []
     assert "is empty" in str(state().refused)
+
+
+def test_a_hub_that_takes_longer_than_the_run_keeps_nobody_and_is_asked_again(internet: Internet) -> None:
+    over = threading.Event()
+    internet.at_once = over.wait
+
+    ends = time.monotonic() + 0.5
+    deadline = Deadline(lambda: 1_000 * (ends - time.monotonic()))
+    results = [outcome.result for outcome in polling.poll_site_feeds([site()], NOW, deadline)]
+    over.set()
+
+    assert results == ["changed"]
+    assert not state().is_to_ask(HUB, FEED, NOW)
+    assert state().is_to_ask(HUB, FEED, NOW + RETRY_FIRST)
 
 
 def test_a_hub_that_asks_back_and_then_breaks_off_is_subscribed_to(internet: Internet) -> None:

@@ -127,6 +127,27 @@ def change(behind: MotoAws, **outputs: Any) -> None:
     rewrite_all([RewriteRequest(HOST, file, checks_all=True) for file in (SHARD, NEWS)], NOON + MINUTE)
 
 
+def test_forms_follow_a_file_that_comes_back_to_its_bytes_of_before_after_two_crashes(
+    behind: MotoAws, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The mark of the first bytes is no word for what had to follow the second ones."""
+    put_page("a")
+    done()
+    put_page("b")
+    with failing("events", "PutEvents"), pytest.raises(ClientError):
+        done(now=NOON + MINUTE)  # the file and its forms are there, and not its mark
+    take_page("b")
+    read = bucket.read
+    monkeypatch.setattr(bucket, "read", lambda site, file: read(site, file) if file == SHARD else 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        done(now=NOON + 2 * MINUTE)
+    monkeypatch.setattr(bucket, "read", read)
+
+    assert done(now=NOON + 3 * MINUTE) == "unchanged"
+    assert agree(behind)
+    assert mark().changed == NOON + 2 * MINUTE
+
+
 def test_forms_that_are_turned_off_are_deleted_when_the_index_no_longer_lists_them(behind: MotoAws) -> None:
     put_page()
     put_news()

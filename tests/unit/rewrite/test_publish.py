@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 import pytest
 from botocore.exceptions import ClientError
 
-from stoppress.aws import bucket
+from stoppress.aws import bucket, queues
 from stoppress.aws.bucket import Overtaken
 from stoppress.aws.clients import client
 from stoppress.aws.items import file_pk
@@ -77,6 +77,18 @@ def test_a_mark_at_which_a_transaction_is_busy_is_not_taken_for_written(behind: 
         rewrite(RewriteRequest(HOST, SHARD), NOON)
 
     assert behind.item(file_pk(HOST, INDEX), SHARD)
+
+
+def test_the_bus_that_takes_nothing_keeps_the_mark_back(behind: MotoAws, monkeypatch: pytest.MonkeyPatch) -> None:
+    put_page()
+    answer = {"FailedEntryCount": 1, "Entries": [{"ErrorCode": "ThrottlingException", "ErrorMessage": "slow down"}]}
+    with monkeypatch.context() as patch:
+        patch.setattr(client("events"), "put_events", lambda **_: answer)
+        with pytest.raises(queues.SendError, match=r"the bus did not take 'sitemap rewritten'.*slow down"):
+            shard()
+    assert mark() is None
+    assert shard() == "unchanged"
+    assert mark()
 
 
 # ── marks and clocks ──

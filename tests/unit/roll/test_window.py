@@ -1,10 +1,12 @@
 """roll_window: what is due is done on time, once, and for each site although another fails."""
 
-import importlib
 import json
+import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -15,6 +17,7 @@ from stoppress.model.entries import NewsEntry
 from stoppress.model.event import ArticleEvent, from_message, to_message
 from stoppress.model.news_window import window_end
 from stoppress.model.places import Place, Series, Used
+from stoppress.model.site import BadConfiguration
 from stoppress.primitives.deadline import Deadline
 from stoppress.primitives.instants import exact
 from stoppress.record.article import record
@@ -71,7 +74,8 @@ def rolled(now: datetime) -> Counter[str]:
 def minute(behind: MotoAws, at: datetime) -> None:
     """Call the function, in a new execution environment."""
     behind.clock.move_to(at)
-    importlib.import_module("functions.roll_window.app")._begun.clear()
+    if app := sys.modules.get("functions.roll_window.app"):
+        app._begun.clear()
     behind.call("roll_window", {})
 
 
@@ -286,6 +290,19 @@ def test_a_removed_site_is_done_and_its_messages_wait(behind: MotoAws, site: Non
     assert (requests(behind), waiting(due.SITES)) == ([], [])
     put_site(PUBLISHING)
     assert rolled(MORNING + HOUR + RESEND_AFTER)["ArticlesReleased"] == 1
+
+
+@pytest.mark.parametrize("documents", [[{"host": HOST}], [PUBLISHING, {"host": HOST}]], ids=["new", "changed"])
+def test_an_unreadable_site_is_failing_until_its_next_version(behind: MotoAws, documents: list[dict[str, Any]]) -> None:
+    for document in documents:
+        put_site(document)
+    with suppress(BadConfiguration):  # the stream's record comes first
+        request_all(AllFiles(HOST, f"{exact(MORNING + MINUTE)}#configuration#{HOST}"))
+    for number in (1, 2):
+        minute(behind, MORNING + number * MINUTE)
+        assert (behind.metrics["SitesUnreadable"], behind.metrics["SitesFailing"]) == (number, number)
+    put_site(PUBLISHING)
+    assert rolled(MORNING + 3 * MINUTE)["SitesChanged"] >= 1
 
 
 # ── a silent site, and a reconciliation that does not run ──

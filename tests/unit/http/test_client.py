@@ -533,7 +533,9 @@ def test_a_dns_answer_that_changes_between_check_and_connect_does_not_get_throug
 def resolve_to(monkeypatch: pytest.MonkeyPatch, addresses: dict[str, str], scheme: str, port: int) -> None:
     """Have hosts resolve to these addresses, of which loopback counts as public, and allow one port."""
     pool_to = address.pool_to
-    monkeypatch.setattr(address, "pool_to", lambda *to: pool_to(*to, answers(addresses[to[1]])))
+    monkeypatch.setattr(
+        address, "pool_to", lambda scheme, host, port: pool_to(scheme, host, port, answers(addresses[host]))
+    )
     monkeypatch.setattr(address, "PORTS", {scheme: port})
     monkeypatch.setattr(address, "is_public", lambda ip: ip.is_loopback)
 

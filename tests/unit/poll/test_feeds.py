@@ -444,6 +444,19 @@ def test_no_more_bodies_are_held_at_once_than_are_fetched_at_once(
     assert max(held) <= 4
 
 
+def test_the_feeds_that_failed_are_asked_after_the_others(internet: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+    internet.fail(errors.TooSlow("it did not answer in time"))
+    internet.answer(rss("A"), url=OTHER)
+    both = site(FEED, {"url": OTHER, "interval_minutes": 5})
+    poll(one=both)
+    internet.requests.clear()
+    monkeypatch.setattr(feeds, "FETCHES_AT_ONCE", 1)
+
+    poll(NOW + 5 * MINUTE, both)
+
+    assert [url for url, _ in internet.requests] == [OTHER, FEED]
+
+
 def test_a_large_body_keeps_nobody_waiting_that_came_with_it(internet: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     internet.answer(rss(*"ABCDEFGH"))
     internet.answer(rss("A"), url=OTHER)

@@ -247,6 +247,18 @@ def test_the_names_of_a_refused_article_come_from_its_own_object(document: Any, 
     assert refusing.named_in(document) == names
 
 
+def test_an_adapted_article_warns_too(behind: MotoAws) -> None:
+    behind.site(sources={"cms": {"adapter": "cloudevents", "secret": "cms", "settings": {"signature": "standard"}}})
+    data = ARTICLE | {"published_at": "2026-11-18T07:59:00Z", "images": ["ftp://x"]}
+    document = {"specversion": "1.0", "source": "/cms", "id": "e1", "type": "article.published", "data": data}
+    _, reply = answered(behind, request(document, headers={"content-type": "application/cloudevents+json"}))
+    assert reply["warnings"] == [
+        "it will not be in the news sitemap: published_at is more than 48 hours ago",
+        *(f"left out: {reason}" for reason in reply["dropped"]),
+    ]
+    assert len(reply["dropped"]) == 1
+
+
 @pytest.mark.parametrize(
     ("signature", "wrong"),
     [

@@ -15,7 +15,8 @@ from stoppress.model.site_sources import Feed
 from stoppress.notify.state import SubmittedSitemap
 from stoppress.show.feed import OVERDUE_AFTER, FeedStatus
 from stoppress.show.read_site import Alarm, Quarantine, Queue, SiteFacts, StackFacts, Unknown
-from stoppress.show.site import Access, stack_status
+from stoppress.show.site import Access, StackStatus, stack_status
+from stoppress.show.timeline import Delays
 from stoppress_cli.commands.status import as_lines
 from tests.docs.test_pages import parse
 
@@ -132,6 +133,21 @@ def test_the_state_of_a_secret_is_there_missing_not_needed_or_unknown() -> None:
         False: {"cms": "missing", "bus": "not needed"},
         None: {"cms": "unknown", "bus": "not needed"},
     }
+
+
+def a_full_answer() -> StackStatus:
+    """An answer in which no list is empty."""
+    facts = stack(
+        site(
+            feeds=feed(failures=1),
+            submitted=(SubmittedSitemap("sitemap.xml", NOW),),
+            delays=Delays(3, 2.0, 5.0, 4.0, 0.0),
+        ),
+        unreadable=(BadSite("b.example.com", "not JSON"),),
+        alarms=(Alarm("FailuresAlarm", NOW, "Failed."),),
+        unknown=(Unknown("files in the bucket", "AccessDenied"),),
+    )
+    return stack_status(facts, NOW, Access())
 
 
 def test_a_sitemap_in_which_google_finds_errors_is_a_problem_and_search_console_that_refuses_too() -> None:

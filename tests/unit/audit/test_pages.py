@@ -472,6 +472,19 @@ def test_an_item_that_cannot_be_taken_is_a_problem_with_its_place(serve: Any) ->
     assert slugs(every_page) == names(*(n for n in range(1, 121) if n != 117))
 
 
+def test_an_item_that_is_no_article_of_the_site_is_ignored_with_its_reason(serve: Any) -> None:
+    class Pages(WordPress):
+        def item(self, story: Any) -> dict[str, Any]:
+            return super().item(story) | ({"type": "page"} if story.number == 2 else {})
+
+    [page] = pages(query(serve(Pages(stories(3)))))
+
+    assert slugs([page]) == names(1, 3)
+    assert [(each.place, each.reason) for each in page.ignored] == [
+        ("page 1, item 2", "of a post type that is no article")
+    ]
+
+
 def test_an_article_was_received_of_when_its_page_was_requested(serve: Any) -> None:
     before = datetime.now(UTC)
     api = serve(WordPress(stories(1)))

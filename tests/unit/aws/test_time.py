@@ -13,7 +13,7 @@ from typing import Any
 
 import botocore.endpoint
 import pytest
-from botocore.exceptions import BotoCoreError, ConnectTimeoutError, ReadTimeoutError
+from botocore.exceptions import BotoCoreError, ClientError, ConnectTimeoutError, ReadTimeoutError
 from moto.core.botocore_stubber import BotocoreStubber
 
 from stoppress.aws import clients, queues, sites, table
@@ -259,6 +259,28 @@ def test_a_batch_comes_again_when_the_table_hangs(
     assert len(failed_ones(answer)) == 100
     assert failed_ones(clock.call("record_article", events(100))) == []
     assert listed() == listed(NEWS) == 100
+
+
+def test_a_throttled_event_comes_again_and_takes_no_place(behind: MotoAws, clock: Clock) -> None:
+    cancelled: Any = {
+        "Error": {"Code": "TransactionCanceledException"},
+        "CancellationReasons": [{"Code": "ThrottlingError"}],
+    }
+    write = clients.client("dynamodb").transact_write_items
+
+    def throttle(**transaction: Any) -> Any:
+        if len(transaction["TransactItems"]) == 1:  # gives a place back
+            return write(**transaction)
+        raise ClientError(cancelled, "TransactWriteItems")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("stoppress.aws.table.time.sleep", clock.sleep)
+        patch.setattr(clients.client("dynamodb"), "transact_write_items", throttle)
+        assert len(failed_ones(clock.call("record_article", events(3)))) == 3
+    assert behind.metrics["EventsFailed"] == 3
+    assert news_places() == 0
+    assert failed_ones(clock.call("record_article", events(3))) == []
+    assert listed() == listed(NEWS) == 3
 
 
 def test_what_a_slow_table_leaves_no_time_for_comes_again_and_takes_no_place(behind: MotoAws, clock: Clock) -> None:

@@ -526,6 +526,13 @@ def test_a_delivery_after_a_call_that_failed_once_is_taken(behind: MotoAws) -> N
     assert answered(behind, request())[0] == 200
 
 
+@pytest.mark.parametrize("value", ["not-base64!", " "])
+def test_a_secret_that_cannot_be_used_is_our_own_fault(behind: MotoAws, value: str) -> None:
+    behind.secret(f"webhooks/{HOST}/cms", value)
+    behind.forget_secrets()
+    assert refused(behind, request(), 503) == "this source cannot be verified at the moment: send it again"
+
+
 def test_a_site_whose_configuration_is_broken_is_our_own_fault(behind: MotoAws) -> None:
     host = "broken.example.com"
     put_site({"host": host})

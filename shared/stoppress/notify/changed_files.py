@@ -144,28 +144,28 @@ def _mark_all(host: str, changed: Sequence[Change], now: datetime) -> bool:
         return True
     stored = table.get_many(page_key(host, change.url) for change in changed)
     states = {state.url: state for state in map(read_page, stored.values())}
-    new = [change for change in changed if not _is_marked(states.get(change.url), change)]
+    new: list[Change] = []
     # Marked by an earlier run, which perhaps did not get to send the messages.
-    unchecked = [
-        change.url
-        for change in changed
-        if (state := states.get(change.url))
-        and _is_marked(state, change)
-        and not (state.is_notified or state.checked_at)
-    ]
-    for change in new[:MARKED_MAX]:
-        mark(host, states.get(change.url), change, now)
+    unchecked: list[str] = []
     for change in changed:
         state = states.get(change.url)
-        if state and _is_marked(state, change) and change.published and not state.published:
-            _date(host, change)
+        if state is None or state.version != change.version:
+            new.append(change)
+            continue
+        if not (state.is_notified or state.checked_at):
+            unchecked.append(change.url)
+        if change.published and not state.published:
+            _add_date(host, change)
+    for change in new[:MARKED_MAX]:
+        mark(host, states.get(change.url), change, now)
     urls = [*unchecked[:MARKED_MAX], *(change.url for change in new[:MARKED_MAX])]
     queues.send_engines((page_message(host, url), 0) for url in urls)
     return len(new) <= MARKED_MAX
 
 
-def _is_marked(state: PageState | None, change: Change) -> bool:
-    return state is not None and state.version == change.version
+def _add_date(host: str, change: Change) -> None:
+    """Note the publication date of a page that another file listed first. Only news sitemaps have the date."""
+    update_page(host, change.url, lambda old: replace(old, published=change.published) if old else None)
 
 
 def mark(host: str, old: PageState | None, change: Change, now: datetime) -> None:
@@ -173,11 +173,6 @@ def mark(host: str, old: PageState | None, change: Change, now: datetime) -> Non
         forget_failing(host, old)
     if not write_page(host, _marked(old, change, now)):
         update_page(host, change.url, lambda newer: _marked(newer, change, now))
-
-
-def _date(host: str, change: Change) -> None:
-    """Note the publication date of a page that another file listed first. Only news sitemaps have the date."""
-    update_page(host, change.url, lambda old: replace(old, published=change.published) if old else None)
 
 
 def forget_failing(host: str, state: PageState) -> None:

@@ -128,22 +128,29 @@ def notify_pages(host: str, urls: Sequence[str], now: datetime, deadline: Deadli
     waits = {state.url: seconds_until_check(state, now) for state in states}
     again = [(url, seconds) for url, seconds in waits.items() if seconds]
     due = [state for state in states if waits[state.url] == 0]
-    if due and (seconds := paused_seconds(engine, now)):
+    if seconds := paused_seconds(engine, now):
         again += [(state.url, seconds) for state in due if now < state.changed + CHECKED_FOR]
-        due = []
-    verdicts = check_pages([Expected(state.url, state.published) for state in due], deadline) if due else {}
+    elif due:
+        again += _check(site, engine, due, now, deadline, done)
+    queues.send_engines((page_message(host, url), seconds) for url, seconds in again)
+
+
+def _check(
+    site: Site, engine: Mapping[str, str], due: Sequence[PageState], now: datetime, deadline: Deadline, done: Notified
+) -> Iterator[tuple[str, int]]:
+    """Check pages, and notify the engines of those that are ready. Yields the others, with the seconds until they come again."""
+    verdicts = check_pages([Expected(state.url, state.published) for state in due], deadline)
     claimed: list[PageState] = []
     for state in due:
         verdict = verdicts[state.url]
         if not is_ready(state, verdict):
-            again += _not_ready(site, state, verdict, now, done)
-        elif mine := _claimed(host, state, now):
+            yield from _note_failed_check(site, state, verdict, now, done)
+        elif mine := _claim_page(site.host, state, now):
             claimed.append(mine)
         else:  # another run notifies engines of the page, and may be killed
-            again.append((state.url, CLAIMED_SECONDS))
+            yield state.url, CLAIMED_SECONDS
     if claimed:
-        again += _notify(site, engine, claimed, now, done)
-    queues.send_engines((page_message(host, url), seconds) for url, seconds in again)
+        yield from _notify(site, engine, claimed, now, done)
 
 
 def _as_claimed(host: str, states: Iterable[PageState], live: Mapping[str, bool], now: datetime) -> Iterator[PageState]:
@@ -161,7 +168,7 @@ def _as_claimed(host: str, states: Iterable[PageState], live: Mapping[str, bool]
         yield state
 
 
-def _claimed(host: str, state: PageState, now: datetime) -> PageState | None:
+def _claim_page(host: str, state: PageState, now: datetime) -> PageState | None:
     """Claim a page, so that no other run notifies engines of it in the next ten minutes. None: another run was faster."""
     forget_failing(host, state)
     # The instant of the claim, not that of the run: the ten minutes count from the request.
@@ -179,7 +186,7 @@ def _claimed(host: str, state: PageState, now: datetime) -> PageState | None:
     )
 
 
-def _not_ready(
+def _note_failed_check(
     site: Site, state: PageState, verdict: PageVerdict, now: datetime, done: Notified
 ) -> Iterator[tuple[str, int]]:
     """Note a failed check. Yields the page with the seconds until its next check, unless that is left to the sweep."""
@@ -201,7 +208,8 @@ def _notify(
     for state in claimed:
         if answer.result == "accepted":
             done.notified.append((site.host, state.url))
-            update_page(site.host, state.url, lambda old, state=state: _with_notified(old, state, now))  # type: ignore[misc]
+            notified = {"notified": state.version, "notified_at": now}
+            update_page(site.host, state.url, lambda old, new=notified: replace(old, **new) if old else None)  # type: ignore[misc]
             taken.append(state)
             continue
         done.later.append((site.host, state.url))
@@ -212,10 +220,6 @@ def _notify(
     if reason := note_answer(site.host, INDEXNOW, engine, answer, now):
         done.note_failing(site.host, f"IndexNow: {reason}")
     queues.send_engines(google.first_questions(site, taken))
-
-
-def _with_notified(old: PageState | None, state: PageState, now: datetime) -> PageState | None:
-    return replace(old, notified=state.version, notified_at=now) if old else None
 
 
 def _ask_indexnow(site: Site, urls: list[str], now: datetime) -> Meaning:
@@ -236,20 +240,12 @@ def _ask_indexnow(site: Site, urls: list[str], now: datetime) -> Meaning:
 
 def _keep_key_file(site: Site, file: str, key: str, now: datetime) -> None:
     """Put the key file, if it is not in the bucket. Raises Overtaken after ATTEMPTS_MAX."""
+    headers = CONTENT_TYPES[".txt"], CACHE_FRESH
     for _ in range(ATTEMPTS_MAX):
         if bucket.read(site.host, file) is not None:
             return
         with suppress(Overtaken):  # another run puts it, and may be killed
-            bucket.write(
-                site.host,
-                file,
-                key.encode(),
-                CONTENT_TYPES[".txt"],
-                CACHE_FRESH,
-                replaces=None,
-                changed=now,
-                config=site.digest,
-            )
+            bucket.write(site.host, file, key.encode(), *headers, replaces=None, changed=now, config=site.digest)
             return
     raise Overtaken(f"{file}: other runs were faster in all {ATTEMPTS_MAX} attempts")
 

@@ -7,18 +7,18 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, TypeAlias
 
 from stoppress.aws import queues, table
 from stoppress.aws.items import Item
 from stoppress.http import client
-from stoppress.http.errors import FetchError, Refused
 from stoppress.model.file_names import INDEX_FILE, is_news
 from stoppress.model.site import Site
 from stoppress.model.site_outputs import SearchConsole
 from stoppress.model.site_sources import secret_path
 from stoppress.notify import search_console, service_account
-from stoppress.notify.indexnow import WRONG_SECONDS, Meaning
+from stoppress.notify.indexnow import Meaning
 from stoppress.notify.search_console import INDEXED
 from stoppress.notify.service_account import Unanswered
 from stoppress.notify.state import (
@@ -55,7 +55,7 @@ FAILURES_MAX = 3
 ASKED_BY_SWEEP_MAX = 100
 # The sweep asks only while more than this part of the day's quota is left: new stories come first.
 KEPT_FOR_NEW_STORIES = INSPECTIONS_A_DAY // 2
-_Answer = TypeVar("_Answer")
+_Reader: TypeAlias = Callable[[bytes], dict[str, Any]]
 
 
 def is_question(document: Mapping[str, Any]) -> bool:
@@ -105,29 +105,19 @@ def ask(host: str, questions: Iterable[Mapping[str, Any]], now: datetime, deadli
         return None
     engine_key, keys, files = (notified_pk(host), SEARCH_CONSOLE), [], list[str]()
     for question in questions:
-        keys += [page_key(host, question["inspect"])] if "inspect" in question else []
-        files += question.get("sitemaps", [])
+        if "inspect" in question:
+            keys.append(page_key(host, question["inspect"]))
+        files += question.get("sitemaps", ())
     stored = table.get_many([engine_key, *keys, *(submitted_key(host, file) for file in files)])
     engine = stored.pop(engine_key, {})
     left = _newest_first(page for page in pages_in(stored.values()) if is_inspection_due(page, now))
     sitemaps = _sitemaps(files, stored.values())
     answer = None
-    seconds = paused_seconds(engine, now)
-    if not seconds and (left or sitemaps):
-        seconds = SLOW_CHECK_SECONDS
-        try:
-            token = service_account.token(secret_path("engines", host, settings.secret), now)
-            console = _Console(settings, token, now, deadline, deadline.seconds_left)
-            for sitemap in sitemaps:
-                if console.has_time():
-                    _submit_or_read(site, sitemap, console)
-            _inspect(site, left, console)
-            answer = Meaning("accepted") if console.has_answered else None
-        except Unanswered as error:
-            answer, seconds = error.meaning, error.meaning.after_seconds
-    in_time = [
-        page for page in left if now < (page.notified_at or page.changed) + CHECKED_FOR
-    ]  # then only the sweep asks
+    if not (seconds := paused_seconds(engine, now)):
+        answer = _Console(site, settings, now, deadline, deadline.seconds_left).ask(sitemaps, left)
+        seconds = answer.after_seconds if answer and answer.result != "accepted" else SLOW_CHECK_SECONDS
+    # Later only the sweep asks.
+    in_time = [page for page in left if now < (page.notified_at or page.changed) + CHECKED_FOR]
     queues.send_engines((inspect_message(host, page.url), seconds) for page in in_time)
     reason = note_answer(host, SEARCH_CONSOLE, engine, answer, now) if answer else None
     return f"Search Console: {reason}" if reason else None
@@ -149,32 +139,43 @@ def _newest_first(pages: Iterable[PageState]) -> list[PageState]:
 
 @dataclass
 class _Console:
-    """The API, with a token. `started`: the seconds until the deadline at the start. `has_answered`: a request was successful."""
+    """The API for a site. `started`: the seconds until the deadline at the start. `has_answered`: a request was successful."""
 
+    site: Site
     settings: SearchConsole
-    token: str
     now: datetime
     deadline: Deadline
     started: float
+    token: str = ""
     has_answered: bool = False
 
-    def has_time(self) -> bool:
-        """Whether there is time for another request."""
+    def ask(self, sitemaps: Sequence[SubmittedSitemap], left: list[PageState]) -> Meaning | None:
+        """Ask about sitemaps and pages while there is time; take the inspected pages out of `left`. None: nothing was asked."""
+        if not (sitemaps or left):
+            return None
+        try:
+            self.token = service_account.token(secret_path("engines", self.site.host, self.settings.secret), self.now)
+            for sitemap in sitemaps:
+                if self._has_time():
+                    self._submit_or_read(sitemap)
+            self._inspect(left)
+        except Unanswered as error:
+            return error.meaning
+        return Meaning("accepted") if self.has_answered else None
+
+    def _has_time(self) -> bool:
         spent = self.started - self.deadline.seconds_left
         return not (self.deadline.is_over() or spent > ASKED_SECONDS_MAX)
 
-    def request(self, method: str, url: str, body: bytes = b"") -> bytes | None:
-        """The body of the answer. None: a GET found nothing. Raises Unanswered."""
+    def _request(self, method: str, url: str, body: bytes = b"", read: _Reader = lambda _: {}) -> dict[str, Any] | None:
+        """Return what `read` finds in the answer's body. None: a GET found nothing. Raises Unanswered."""
         headers = {"Authorization": f"Bearer {self.token}", "Accept": search_console.CONTENT_TYPE}
-        try:
-            if method == "GET":
-                answer = client.fetch(url, headers, seconds_max=client.POST_SECONDS_MAX, redirects=False)
-            else:
-                answer = client.post_body(url, body, search_console.CONTENT_TYPE if body else None, headers, method)
-        except Refused as error:
-            raise Unanswered(Meaning("wrong", str(error), WRONG_SECONDS, is_certain=True)) from None
-        except FetchError as error:
-            raise Unanswered(Meaning("later", str(error), is_certain=True)) from None
+        if method == "GET":
+            send = partial(client.fetch, url, headers, seconds_max=client.POST_SECONDS_MAX, redirects=False)
+        else:
+            content_type = search_console.CONTENT_TYPE if body else None
+            send = partial(client.post_body, url, body, content_type, headers, method)
+        answer = service_account.ask(send)
         if method == "GET" and answer.status == 404:
             return None
         if answer.status == 401:
@@ -184,70 +185,55 @@ class _Console:
             is_of_page = answer.status == 400 or (answer.status >= 500 and answer.status != 503)
             raise Unanswered(meaning, is_of_page=is_of_page)
         self.has_answered = True
-        return answer.body
-
-
-def _submit_or_read(site: Site, before: SubmittedSitemap, console: _Console) -> None:
-    """Read the report on a sitemap if it is due, and submit the sitemap if it is new or has errors."""
-    url = search_console.sitemap_url(console.settings.property, f"{site.origin}/{before.file}")
-    sitemap = before
-    if sitemap.is_to_read(console.now):
-        body = console.request("GET", url)
-        if body is None:  # somebody has deleted it in Search Console
-            sitemap = SubmittedSitemap(before.file)
-        else:
-            report = _read(search_console.read_report, body)
-            sitemap = replace(sitemap, read_at=console.now, **report)
-    if sitemap.is_to_submit:
-        console.request("PUT", url)
-        sitemap = replace(sitemap, submitted_at=console.now)
-    if sitemap != before:
-        table.put_if(submitted_item(site.host, sitemap, console.now))
-
-
-def _inspect(site: Site, left: list[PageState], console: _Console) -> None:
-    """Ask about each page, while there are time and quota, and take it out of `left`. Raises Unanswered.
-
-    Google may fail for some pages only. So a failure ends the run only after several, or if no page succeeds.
-    """
-    failures: list[Unanswered] = []
-    pages = len(left)
-    for page in list(left):
-        if not (console.has_time() and count_inspection(console.settings.property, console.now)):
-            break
-        body = search_console.inspection_body(console.settings.property, page.url)
         try:
-            answer = console.request("POST", search_console.INSPECTION_URL, body)
-            status = _read(search_console.read_inspection, answer or b"")
-        except Unanswered as error:
-            failures.append(error)
-            if not error.is_of_page or len(failures) == FAILURES_MAX:
-                raise
-            continue
-        _note_inspection(site, page.url, status, console.now)
-        left.remove(page)
-    if failures and len(left) == pages:
-        raise failures[0]
+            return read(answer.body)
+        except ValueError as error:
+            meaning = Meaning("later", f"sends an answer that {error}", is_certain=True)
+            raise Unanswered(meaning, is_of_page=True) from None
+
+    def _submit_or_read(self, before: SubmittedSitemap) -> None:
+        """Read the report on a sitemap if it is due, and submit the sitemap if it is new or has errors."""
+        url = search_console.sitemap_url(self.settings.property, f"{self.site.origin}/{before.file}")
+        sitemap = before
+        if sitemap.is_to_read(self.now):
+            report = self._request("GET", url, read=search_console.read_report)
+            # None: somebody has deleted it in Search Console.
+            sitemap = SubmittedSitemap(before.file) if report is None else replace(sitemap, read_at=self.now, **report)
+        if sitemap.is_to_submit:
+            self._request("PUT", url)
+            sitemap = replace(sitemap, submitted_at=self.now)
+        if sitemap != before:
+            table.put_if(submitted_item(self.site.host, sitemap, self.now))
+
+    def _inspect(self, left: list[PageState]) -> None:
+        """Ask about each page, while there are time and quota, and take it out of `left`. Raises Unanswered.
+
+        Google may fail for some pages only. So a failure ends the run only after several, or if no page succeeds.
+        """
+        failures: list[Unanswered] = []
+        pages = len(left)
+        for page in list(left):
+            if not (self._has_time() and count_inspection(self.settings.property, self.now)):
+                break
+            body = search_console.inspection_body(self.settings.property, page.url)
+            try:
+                status = self._request("POST", search_console.INSPECTION_URL, body, search_console.read_inspection)
+            except Unanswered as error:
+                failures.append(error)
+                if not error.is_of_page or len(failures) == FAILURES_MAX:
+                    raise
+                continue
+            update_page(self.site.host, page.url, partial(_with_inspection, status=status or {}, now=self.now))
+            left.remove(page)
+        if failures and len(left) == pages:
+            raise failures[0]
 
 
-def _read(reader: Callable[[bytes], _Answer], body: bytes) -> _Answer:
-    try:
-        return reader(body)
-    except ValueError as error:
-        meaning = Meaning("later", f"sends an answer that {error}", is_certain=True)
-        raise Unanswered(meaning, is_of_page=True) from None
-
-
-def _note_inspection(site: Site, url: str, status: Mapping[str, Any], now: datetime) -> None:
-    """Note what Google has of a page. `status` has fields of `PageState`."""
-
-    def inspected(old: PageState | None) -> PageState | None:
-        indexed_at = now if status["verdict"] == INDEXED else None
-        return old and replace(
-            old,
-            **{**status, "crawled_at": status["crawled_at"] or old.crawled_at},
-            inspected_at=now,
-            indexed_at=old.indexed_at or indexed_at,
-        )
-
-    update_page(site.host, url, inspected)
+def _with_inspection(old: PageState | None, status: Mapping[str, Any], now: datetime) -> PageState | None:
+    """Return the state with what Google has of the page. `status` has fields of `PageState`."""
+    return old and replace(
+        old,
+        **{**status, "crawled_at": status["crawled_at"] or old.crawled_at},
+        inspected_at=now,
+        indexed_at=old.indexed_at or (now if status["verdict"] == INDEXED else None),
+    )

@@ -9,7 +9,7 @@ import re
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from html.parser import HTMLParser
 from typing import Any
@@ -156,11 +156,9 @@ def _page_of(response: Response) -> "_Page":
     media_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     page = _Page(is_html=media_type in _HTML_TYPES)
     if page.is_html:
-        reader = _Reader(page)
-        with suppress(
-            AssertionError
-        ):  # HTMLParser's, for a marked section with an unknown keyword; what was read counts
-            reader.feed(_text(response))  # without close(), which takes quadratic time for many unfinished tags
+        # AssertionError is HTMLParser's, for a marked section with an unknown keyword; what was read counts.
+        with suppress(AssertionError):
+            page.feed(_text(response))  # without close(), which takes quadratic time for many unfinished tags
         page.title = " ".join(page.title.split())[:_VALUE_CHARACTERS_MAX]
     return page
 
@@ -176,17 +174,21 @@ def _text(response: Response) -> str:
     return body.decode("utf-8", "replace")
 
 
-@dataclass(slots=True)
-class _Page:
-    """What a page declares to search engines."""
+class _Page(HTMLParser):
+    """What a page declares to search engines. Ignores templates, `noscript` and SVG pictures, whose titles are not the page's."""
 
-    is_html: bool
-    title: str = ""
-    og_site_name: str = ""
-    base: str = ""
-    robots: list[tuple[str, str]] = field(default_factory=list)
-    links: list[str] = field(default_factory=list)
-    scripts: list[str] = field(default_factory=list)
+    _OUTSIDE = frozenset({"template", "noscript", "svg"})
+
+    def __init__(self, *, is_html: bool) -> None:
+        super().__init__()
+        self.is_html = is_html
+        self.title = self.og_site_name = self.base = ""
+        self.robots: list[tuple[str, str]] = []
+        self.links: list[str] = []
+        self.scripts: list[str] = []
+        self._outside = 0
+        self._script: list[str] | None = None
+        self._title: list[str] | None = None
 
     def canonicals(self, url: str) -> Iterator[str]:
         """The page's canonical links as absolute URLs. A link that is no URL stays as it is."""
@@ -217,27 +219,6 @@ class _Page:
                 yield node
                 waiting += [node.get("@graph"), node.get("mainEntity")]
 
-
-def _types(node: dict[str, Any]) -> set[str]:
-    """The types of an object, without the URL or the prefix of schema.org."""
-    types = node.get("@type")
-    return {
-        re.split("[/#:]", name)[-1] for name in (types if isinstance(types, list) else [types]) if isinstance(name, str)
-    }
-
-
-class _Reader(HTMLParser):
-    """Fills a `_Page`. Ignores templates, `noscript` and SVG pictures, whose titles are not the page's."""
-
-    _OUTSIDE = frozenset({"template", "noscript", "svg"})
-
-    def __init__(self, page: _Page) -> None:
-        super().__init__()
-        self._page = page
-        self._outside = 0
-        self._script: list[str] | None = None
-        self._title: list[str] | None = None
-
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag in self._OUTSIDE:
             self._outside += 1
@@ -248,14 +229,14 @@ class _Reader(HTMLParser):
         if tag == "meta":
             name = attributes.get("name", "").lower()
             if name == "robots" or name in _CRAWLERS:
-                self._page.robots.append((name, attributes.get("content", "")))
+                self.robots.append((name, attributes.get("content", "")))
             elif attributes.get("property", "").lower() == "og:site_name":
-                self._page.og_site_name = self._page.og_site_name or attributes.get("content", "")
+                self.og_site_name = self.og_site_name or attributes.get("content", "")
         elif tag == "link" and "canonical" in attributes.get("rel", "").lower().split():
-            self._page.links.append(href)
+            self.links.append(href)
         elif tag == "base":
-            self._page.base = self._page.base or href
-        elif tag == "title" and not self._page.title:
+            self.base = self.base or href
+        elif tag == "title" and not self.title:
             self._title = []
         elif tag == "script" and attributes.get("type", "").lower().startswith("application/ld+json"):
             self._script = []
@@ -264,9 +245,9 @@ class _Reader(HTMLParser):
         if tag in self._OUTSIDE and self._outside:
             self._outside -= 1
         elif tag == "title" and self._title is not None:
-            self._page.title, self._title = "".join(self._title), None
+            self.title, self._title = "".join(self._title), None
         elif tag == "script" and self._script is not None:
-            self._page.scripts.append("".join(self._script).strip())
+            self.scripts.append("".join(self._script).strip())
             self._script = None
 
     def handle_data(self, data: str) -> None:
@@ -274,3 +255,11 @@ class _Reader(HTMLParser):
             self._script.append(data)
         elif self._title is not None:
             self._title.append(data)
+
+
+def _types(node: dict[str, Any]) -> set[str]:
+    """The types of an object, without the URL or the prefix of schema.org."""
+    types = node.get("@type")
+    return {
+        re.split("[/#:]", name)[-1] for name in (types if isinstance(types, list) else [types]) if isinstance(name, str)
+    }

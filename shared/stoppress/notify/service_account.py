@@ -6,6 +6,7 @@ Source: developers.google.com/identity/protocols/oauth2/service-account.
 import json
 import re
 from base64 import urlsafe_b64encode
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 from stoppress.aws import secrets
 from stoppress.http import client
 from stoppress.http.errors import FetchError, Refused
-from stoppress.notify.indexnow import WRONG_SECONDS, Meaning, retry_after
+from stoppress.notify.indexnow import LATER_SECONDS, WRONG_SECONDS, Meaning, retry_after
 from stoppress.primitives.instants import epoch_seconds
 
 # Also the audience of the signed request. `token_uri` of the JSON key is ignored: no secret decides where requests go.
@@ -58,30 +59,29 @@ def token(secret: str, now: datetime) -> str:
     """A valid access token for the service account whose JSON key is in a secret. Raises Unanswered."""
     try:
         account = read_key(secrets.load_text(secret))
-    except secrets.NoSecret as error:
-        if error.may_pass:
-            raise Unanswered(Meaning("later", str(error), is_certain=True)) from None
-        raise _wrong(str(error)) from None
-    except ValueError as error:
-        raise _wrong(f"the secret {secret} {error}") from None
-    until, kept = _tokens.get(account, (now, ""))
-    if now < until:
-        return kept
-    try:
+        until, kept = _tokens.get(account, (now, ""))
+        if now < until:
+            return kept
         form = {"grant_type": GRANT_TYPE, "assertion": assertion(account, now)}
+    except secrets.NoSecret as error:
+        raise (_later if error.may_pass else _wrong)(str(error)) from None
     except ImportError:
         raise _wrong("the function lacks the library cryptography: build it with `make build`, and deploy") from None
     except ValueError as error:
         raise _wrong(f"the secret {secret} {error}") from None
+    value, seconds = read_answer(ask(lambda: client.post(TOKEN_URL, form)), now)
+    _tokens[account] = (now + timedelta(seconds=seconds) - SPARED, value)
+    return value
+
+
+def ask(request: Callable[[], client.Response]) -> client.Response:
+    """Return the answer to a request to Google. Raises Unanswered if there is none."""
     try:
-        answer = client.post(TOKEN_URL, form)
+        return request()
     except Refused as error:
         raise _wrong(str(error)) from None
     except FetchError as error:
-        raise Unanswered(Meaning("later", str(error), is_certain=True)) from None
-    value, seconds = read_answer(answer, now)
-    _tokens[account] = (now + timedelta(seconds=seconds) - SPARED, value)
-    return value
+        raise _later(str(error)) from None
 
 
 def forget() -> None:
@@ -141,13 +141,12 @@ def read_answer(answer: client.Response, now: datetime) -> tuple[str, float]:
         value, seconds = document.get("access_token"), document.get("expires_in")
         if isinstance(value, str) and _TOKEN.fullmatch(value) and isinstance(seconds, int):
             return value, seconds
-        raise Unanswered(Meaning("later", "answers without a token", is_certain=True))
+        raise _later("answers without a token")
     words = (document.get("error"), document.get("error_description"))
     detail = ": ".join(word for word in words if isinstance(word, str))[:300]
     reason = f"gives no token: it answers {answer.status}" + (f", {detail}" if detail else "")
     if answer.status == 429 or answer.status >= 500:
-        seconds = retry_after(answer.headers, now)
-        raise Unanswered(Meaning("later", reason, seconds, is_certain=True))
+        raise _later(reason, retry_after(answer.headers, now))
     raise _wrong(f"{reason}: store a new key of the service account in the secret")
 
 
@@ -162,6 +161,10 @@ def _object(text: str | bytes) -> dict[str, Any]:
 
 def _base64url(content: bytes) -> str:
     return urlsafe_b64encode(content).rstrip(b"=").decode()
+
+
+def _later(reason: str, seconds: int = LATER_SECONDS) -> Unanswered:
+    return Unanswered(Meaning("later", reason, seconds, is_certain=True))
 
 
 def _wrong(reason: str) -> Unanswered:

@@ -5,7 +5,7 @@ A page or a position that comes again ends the listing with ListingError, so tha
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -65,28 +65,32 @@ def fetch_patiently(
     """
     reason = ""
     for planned_s in (*WAITS_S, None):
-        wait_s = planned_s
+        wait_s = planned_s or 0.0
         try:
             response = client.fetch(url, headers, **limits)
             if response.status not in _PASSING:
                 return read(response)
+            reason = f"the server answers {response.status}"
+            wait_s = _server_wait_s(response, reason, wait_s)
         except (Refused, TooLarge, TooManyRedirects) as error:
             raise Unavailable(str(error)) from None
         except (FetchError, UnreadablePage) as error:
             reason = str(error)
-        else:
-            reason = f"the server answers {response.status}"
-            server_wait = client.retry_after(response.headers, datetime.now(UTC))
-            server_s = server_wait.total_seconds() if server_wait is not None else None
-            if server_s is not None and server_s > RETRY_AFTER_MAX_S:
-                raise ListingError(f"{reason} and asks to wait {server_s:,.0f} seconds: list again after that")
-            wait_s = server_s if planned_s and server_s is not None else planned_s
-        if wait_s is None:
+        if planned_s is None:
             break
         if wait_s >= deadline.seconds_left:
             raise OutOfTime
         time.sleep(wait_s)
     raise Unavailable(reason)
+
+
+def _server_wait_s(response: client.Response, reason: str, planned_s: float) -> float:
+    """Return the wait that an answer asks for, or the planned one. Raises ListingError if it is too long."""
+    wait = client.retry_after(response.headers, datetime.now(UTC))
+    wait_s = planned_s if wait is None else wait.total_seconds()
+    if wait_s > RETRY_AFTER_MAX_S:
+        raise ListingError(f"{reason} and asks to wait {wait_s:,.0f} seconds: list again after that")
+    return wait_s
 
 
 @dataclass
@@ -104,58 +108,55 @@ class _Walk:
     # The number of the last page that did not exist, and the listing's length at that time.
     missing: tuple[int, int | None] | None = None
 
-    def check_new(self, place: str, answer: Answer) -> None:
+    def check_new(self, answer: Answer) -> None:
         """Raises ListingError if a page was read before."""
         digest = sha256(repr(answer.items).encode(errors="surrogatepass")).digest()
         if answer.items and digest == self.before:
-            raise ListingError(f"{place}: repeats the page before it: take a page number out of list.url")
+            raise ListingError("repeats the page before it: take a page number out of list.url")
         if answer.items and digest in self.digests:
-            raise ListingError(f"{place}: repeats a page that was read before")
+            raise ListingError("repeats a page that was read before")
         self.before = digest
         self.digests.add(digest)
 
-    def after(self, at: Position, place: str, answer: Answer) -> Position | None:
+    def after(self, at: Position, answer: Answer) -> Position | None:
         """The page after this one, or an earlier page if articles have left the listing. Raises ListingError."""
         self.failed = 0
-        try:
-            following = next_position(self.query, at, answer)
-        except ListingError as error:
-            raise ListingError(f"{place}: {error}") from None
+        following = next_position(self.query, at, answer)
         if following and self.query.listing.next in ("link", "cursor"):
             if following.text() in self.positions:
-                raise ListingError(f"{place}: names as the next page one that was read before")
+                raise ListingError("names as the next page one that was read before")
             self.positions.add(following.text())
         if following and following.page <= at.page > 1:
-            self._count_backward(place)
+            self._count_backward()
         return following
 
-    def after_failure(self, at: Position, place: str, reason: str) -> Position:
+    def after_failure(self, at: Position, reason: str) -> Position:
         """The page after one that cannot be read. Raises ListingError if its place is unknown, or after FAILED_PAGES_MAX."""
         self.failed += 1
         following = after_failure(self.query, at) if self.failed < FAILED_PAGES_MAX else None
         if following is None:
-            raise ListingError(f"{place}: {reason}")
+            raise ListingError(reason)
         return following
 
-    def after_missing_page(self, at: Position, place: str, reason: str) -> Position | None:
+    def after_missing_page(self, at: Position, reason: str) -> Position | None:
         """The page before one that does not exist: articles may have left the listing since its length was read.
 
         None: the same page did not exist before, in a listing of the same length. Raises ListingError.
         """
         following = back(self.query, at)
         if following is None:
-            raise ListingError(f"{place}: {reason}")
+            raise ListingError(reason)
         if self.missing == (at.page, at.total):
             return None
         self.missing = at.page, at.total
-        self._count_backward(place)
+        self._count_backward()
         return following
 
-    def _count_backward(self, place: str) -> None:
+    def _count_backward(self) -> None:
         self.before, self.digests = b"", set()
         self.backward += 1
         if self.backward > BACKWARD_MAX:
-            raise ListingError(f"{place}: the number of articles keeps changing: list again at a quieter time")
+            raise ListingError("the number of articles keeps changing: list again at a quieter time")
 
 
 @dataclass
@@ -172,46 +173,43 @@ class Reader:
         If the deadline ends the reading, the last page has a cursor.
         """
         at: Position | None = position_of(cursor)
-        following: Position | None
         walk = _Walk(self.query)
         while at is not None:
-            asked_at = datetime.now(UTC)
             place = _place(self.query, at)
             try:
-                answer = self._answer(at, place)
+                at = yield from self._step(walk, at, place)
             except OutOfTime:
                 yield Page(cursor=at.text(), total=at.total)
                 return
-            except Unavailable as error:
-                following = walk.after_failure(at, place, str(error))
-                page = Page(problems=(Problem(place, str(error)),), cursor=_text(following), total=at.total)
-            except _NoSuchPage as error:
-                following = walk.after_missing_page(at, place, str(error))
-                page = Page(cursor=_text(following), total=at.total)
-            else:
-                walk.check_new(place, answer)
-                try:
-                    following = walk.after(at, place, answer)
-                except ListingError:
-                    yield self._page(answer, place, asked_at, at)
-                    raise
-                page = self._page(answer, place, asked_at, following)
-            yield page
-            at = following
+            except ListingError as error:
+                raise ListingError(f"{place}: {self.query.without_secrets(str(error))}") from None
 
-    def _answer(self, at: Position, place: str) -> Answer:
-        """Raises ListingError, Unavailable, OutOfTime and _NoSuchPage."""
+    def _step(self, walk: _Walk, at: Position, place: str) -> Generator[Page, None, Position | None]:
+        """Yield the page at a position, and return the position of the next. Raises ListingError and OutOfTime."""
         if self.deadline.is_over():
             raise OutOfTime
+        asked_at = datetime.now(UTC)
+        url, headers = self.query.request(at)
+        headers["User-Agent"] = client.user_agent(self.query.site.home)
         try:
-            url, headers = self.query.request(at)
-            headers["User-Agent"] = client.user_agent(self.query.site.home)
             answer: Answer = fetch_patiently(url, headers, self.deadline, lambda response: self._read(response, at))
-        except ListingError as error:
-            raise ListingError(f"{place}: {self.query.without_secrets(str(error))}") from None
         except Unavailable as error:
-            raise Unavailable(self.query.without_secrets(str(error))) from None
-        return answer
+            reason = self.query.without_secrets(str(error))
+            following: Position | None = walk.after_failure(at, reason)
+            yield Page(problems=(Problem(place, reason),), cursor=_text(following), total=at.total)
+            return following
+        except _NoSuchPage as error:
+            following = walk.after_missing_page(at, str(error))
+            yield Page(cursor=_text(following), total=at.total)
+            return following
+        walk.check_new(answer)
+        try:
+            following = walk.after(at, answer)
+        except ListingError:
+            yield self._page(answer, place, asked_at, at)
+            raise
+        yield self._page(answer, place, asked_at, following)
+        return following
 
     def _read(self, response: client.Response, at: Position) -> Answer:
         """Raises UnreadablePage, _NoSuchPage and ListingError."""

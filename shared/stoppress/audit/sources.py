@@ -89,49 +89,54 @@ def _audit(
     news = news_entries(site.host)
     claims = read_claims(site.host, [entry.loc for entry in news], consistent=False)
     silent = silent_sources(site, news, claims, now).get(name, 0) if site.feeds else 0
-    quiet = AuditOutcome(site.host, name, "audited", newly_silent=bool(silent and not state.silent))
+    outcome = AuditOutcome(site.host, name, "audited", newly_silent=bool(silent and not state.silent))
     state = replace(state, tried_at=now, failed="", silent=silent)
     if not source.list or not source.list.audit:
-        return quiet, state
-    resumes = bool(state.cursor and state.since and state.open_until)
-    until = state.open_until if resumes and state.open_until else now - GRACE
-    since = state.since if resumes and state.since else min(state.until or now, now - WINDOW)
+        return outcome, state
+    until = state.open_until or now - GRACE
+    since = state.since or min(state.until or now, now - WINDOW)
     query = Query(site, name, source, load(source.list_adapter), _secrets(site, source), since)
-    first_look = state.until or until
+    page, listed, missed, problems = _send_missed(site, query, state.cursor or None, until, deadline)
+    outcome = replace(outcome, listed=len(listed), missed=tuple(missed))
+    state = replace(
+        state,
+        missed=with_missed(state.missed, len(missed), now),
+        problems=tuple(f"{problem.place}: {problem.reason}" for problem in problems[:PROBLEMS_KEPT]),
+    )
+    if page.cursor:
+        left = replace(state, cursor=page.cursor, since=since, open_until=until)
+        return replace(outcome, result="unfinished", reason="the run's time was over"), left
+    urls: tuple[str, ...] = ()
+    confirmed: tuple[str, ...] = ()
+    # An incomplete list proves nothing about what it lacks, and an empty one is a fault of the source.
+    if listed and not state.cursor and all(problem.article for problem in problems):
+        names = unlisted(news, claims, name, listed, until)
+        articles = read_articles(site.host, names.values())
+        urls = tuple(url for url, name in names.items() if (of := articles.get(name)) and has_changed_since(of, since))
+        # An article that was recorded after the last audit may have been published again. Only the next audit can confirm it.
+        before = unlisted(news, claims, name, listed, state.until or until).keys() & set(state.unlisted)
+        confirmed = tuple(url for url in urls if url in before)
+    state = replace(state, until=until, cursor="", since=None, open_until=None, listed=len(listed))
+    state = replace(state, unlisted=urls[:UNLISTED_MAX], confirmed=confirmed)
+    return replace(outcome, unlisted=confirmed), state
+
+
+def _send_missed(
+    site: Site, query: Query, cursor: str | None, until: datetime, deadline: Deadline
+) -> tuple[Page, set[str], list[ArticleEvent], list[Problem]]:
+    """List a source and send what was missed. Return the last page, the names of all listed articles, the missed, the problems."""
+    page = Page(cursor=cursor)
     listed: set[str] = set()
     missed: list[ArticleEvent] = []
     problems: list[Problem] = []
-    last = Page(cursor=state.cursor or None)
-    for page in Reader(query, BY_AUDIT, deadline).pages(last.cursor):
-        last = page
+    for page in Reader(query, BY_AUDIT, deadline).pages(cursor):
         page_missed = _missed(site, page.items, until)
         queues.send_articles(page_missed)
         missed += page_missed
         listed.update(item.event.name for item in page.items)
         listed.update(problem.article for problem in page.problems if problem.article)
         problems += page.problems
-    state = replace(
-        state,
-        missed=with_missed(state.missed, len(missed), now),
-        problems=tuple(f"{problem.place}: {problem.reason}" for problem in problems[:PROBLEMS_KEPT]),
-    )
-    outcome = replace(quiet, listed=len(listed), missed=tuple(missed))
-    if last.cursor:
-        left = replace(state, cursor=last.cursor, since=since, open_until=until)
-        return replace(outcome, result="unfinished", reason="the run's time was over"), left
-    state = replace(state, until=until, cursor="", since=None, open_until=None, listed=len(listed))
-    is_whole = not resumes and all(problem.article for problem in problems)
-    # An incomplete list proves nothing about what it lacks, and an empty one is a fault of the source.
-    if not (is_whole and listed):
-        return outcome, replace(state, unlisted=(), confirmed=())
-    names = unlisted(news, claims, name, listed, until)
-    articles = read_articles(site.host, names.values())
-    urls = [url for url, name in names.items() if name in articles and has_changed_since(articles[name], since)]
-    # An article that was recorded after the last audit may have been published again. Only the next audit can confirm it.
-    since_first_look = unlisted(news, claims, name, listed, first_look)
-    confirmed = tuple(url for url in urls if url in state.unlisted and url in since_first_look)
-    state = replace(state, unlisted=tuple(urls)[:UNLISTED_MAX], confirmed=confirmed)
-    return replace(outcome, unlisted=confirmed), state
+    return page, listed, missed, problems
 
 
 def _missed(site: Site, listed: Sequence[Listed], until: datetime) -> list[ArticleEvent]:

@@ -9,7 +9,6 @@ import hashlib
 from collections.abc import Collection, Container, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from functools import cached_property
 
 from stoppress.model.event import ArticleEvent, digest_of
 from stoppress.primitives.instants import exact
@@ -51,14 +50,6 @@ class EntryDigest:
         changed_at = event.updated_at or event.published_at
         return cls(entry, digest_of(event), exact(changed_at) if changed_at else "")
 
-    @classmethod
-    def read(cls, text: str) -> "EntryDigest":
-        """Read the text that `str` writes."""
-        return cls(*text.split(" "))
-
-    def __str__(self) -> str:
-        return f"{self.entry} {self.digest} {self.version}".rstrip()
-
     def is_older(self, other: "EntryDigest") -> bool:
         """Whether the other has a later version."""
         return bool(self.version and other.version) and self.version < other.version
@@ -89,8 +80,8 @@ class Subscription:
     lease_until: datetime | None = None
     last_push: datetime | None = None
     trusted_since: datetime | None = None
-    pushed: tuple[str, ...] = ()
-    owed: tuple[str, ...] = ()
+    pushed: tuple[EntryDigest, ...] = ()
+    owed: tuple[EntryDigest, ...] = ()
     owed_since: datetime | None = None
     started: str | None = None
 
@@ -99,11 +90,6 @@ class Subscription:
         """A hash of hub and topic. It is part of the callback URL, so that a former hub's requests are recognised."""
         return hashlib.sha256(f"{self.hub}\n{self.topic}".encode()).hexdigest()[:16]
 
-    @cached_property
-    def digests(self) -> dict[str, "EntryDigest"]:
-        """The digests in `pushed`, by entry."""
-        return {digest.entry: digest for digest in map(EntryDigest.read, self.pushed)}
-
     def has_news(self, event: ArticleEvent, polled: Container[str]) -> bool:
         """Whether an entry of a push or poll is new; `polled` are the digests of the entries in the last poll.
 
@@ -111,7 +97,7 @@ class Subscription:
         never new.
         """
         digest = EntryDigest.of(event)
-        last = self.digests.get(digest.entry)
+        last = self._last_push_of(digest)
         if last is None:
             return digest.digest not in polled
         return digest.digest != last.digest and not digest.is_older(last)
@@ -119,8 +105,15 @@ class Subscription:
     def has_overtaken(self, event: ArticleEvent) -> bool:
         """Whether a push brought a newer version of an entry of a poll."""
         digest = EntryDigest.of(event)
-        last = self.digests.get(digest.entry)
+        last = self._last_push_of(digest)
         return last is not None and digest.digest != last.digest and digest.is_older(last)
+
+    def is_owed(self, event: ArticleEvent) -> bool:
+        """Whether a poll found this event before any push."""
+        return any(EntryDigest.of(event).is_of_the_same_version(owed) for owed in self.owed)
+
+    def _last_push_of(self, digest: EntryDigest) -> EntryDigest | None:
+        return next((last for last in self.pushed if last.entry == digest.entry), None)
 
     @property
     def renew_at(self) -> datetime | None:
@@ -203,13 +196,13 @@ def pushed(state: Subscription, brought: Sequence[ArticleEvent], now: datetime) 
     if not digests:
         return state
     entries = {digest.entry for digest in digests}
-    kept = [digest for digest in state.digests.values() if digest.entry not in entries]
-    owed = _unpaid(state, digests)
+    kept = [digest for digest in state.pushed if digest.entry not in entries]
+    owed = tuple(owed for owed in state.owed if not any(map(owed.is_of_the_same_version, digests)))
     return replace(
         state,
         last_push=now,
         trusted_since=state.trusted_since or now,
-        pushed=tuple(map(str, [*digests, *kept][:PUSHED_MAX])),
+        pushed=tuple([*digests, *kept][:PUSHED_MAX]),
         owed=owed,
         owed_since=state.owed_since if owed else None,
         started=None,
@@ -227,36 +220,18 @@ def polled(
     """
     digests = [EntryDigest.of(event) for event in new]
     sent = {digest.entry for digest in digests}
-    left = [digest for digest in state.digests.values() if digest.digest not in seen and digest.entry not in sent]
+    left = [digest for digest in state.pushed if digest.digest not in seen and digest.entry not in sent]
     if seen and state.last_push and now - state.last_push >= PUSHED_KEPT:
         left = []
-    owing = [digest for digest in digests if blamed and not _is_brought(state, digest)]
-    after = replace(state, pushed=tuple(map(str, left)))
+    owing = [digest for digest in digests if blamed and not any(map(digest.is_of_the_same_version, state.pushed))]
+    after = replace(state, pushed=tuple(left))
     overdue = state.owed_since is not None and now - state.owed_since >= GRACE
     if not state.is_trusted(now) or overdue:
         if (overdue or owing) and state.verified_at and now - state.verified_at >= RETRY_MAX:
             after = replace(after, next_ask_at=state.next_ask_at or now)
         return replace(after, trusted_since=None, owed=(), owed_since=None)
-    owed = tuple(dict.fromkeys((*state.owed, *map(str, owing))))[:PUSHED_MAX]
+    owed = tuple(dict.fromkeys((*state.owed, *owing)))[:PUSHED_MAX]
     return replace(after, owed=owed, owed_since=(state.owed_since or now) if owed else None)
-
-
-def is_owed(state: Subscription, event: ArticleEvent) -> bool:
-    """Whether a poll found this event before any push."""
-    return len(_unpaid(state, [EntryDigest.of(event)])) < len(state.owed)
-
-
-def _is_brought(state: Subscription, digest: EntryDigest) -> bool:
-    last = state.digests.get(digest.entry)
-    return last is not None and digest.is_of_the_same_version(last)
-
-
-def _unpaid(state: Subscription, brought: Sequence[EntryDigest]) -> tuple[str, ...]:
-    return tuple(
-        owed
-        for owed in state.owed
-        if not any(EntryDigest.read(owed).is_of_the_same_version(digest) for digest in brought)
-    )
 
 
 def fraction(text: str) -> float:

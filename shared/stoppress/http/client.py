@@ -79,12 +79,9 @@ def fetch(
 
     A body that the server cut off is returned as far as it came: its text shows whether it is complete.
     """
-    deadline = time.monotonic() + (FETCH_SECONDS_MAX if seconds_max is None else seconds_max)
-
-    def send(target: str, allowed: Mapping[str, str]) -> Response:
-        return _send("GET", target, allowed, deadline, bytes_max=bytes_max, server=server)
-
-    return _follow(url, headers or {}, send, _REDIRECTS if redirects else set())
+    seconds = FETCH_SECONDS_MAX if seconds_max is None else seconds_max
+    statuses = _REDIRECTS if redirects else set()
+    return _follow("GET", url, headers or {}, seconds, statuses, bytes_max=bytes_max, server=server)
 
 
 def post(url: str, form: Mapping[str, str], headers: Mapping[str, str] | None = None) -> Response:
@@ -103,15 +100,9 @@ def post_body(
 
     Another server does not get the header Authorization.
     """
-    deadline = time.monotonic() + POST_SECONDS_MAX
     of_body = {"Content-Type": content_type} if content_type else {}
-
-    def send(target: str, allowed: Mapping[str, str]) -> Response:
-        if urlsplit(target).scheme != "https":
-            raise Refused(f"{target[:200]} is not https, and the request has a secret in it")
-        return _send(method, target, allowed, deadline, body)
-
-    return _follow(url, {**of_body, "Accept": "*/*", **(headers or {})}, send, _REDIRECTS_OF_POST)
+    headers = {**of_body, "Accept": "*/*", **(headers or {})}
+    return _follow(method, url, headers, POST_SECONDS_MAX, _REDIRECTS_OF_POST, body=body)
 
 
 def retry_after(headers: Mapping[str, str], now: datetime) -> timedelta | None:
@@ -124,12 +115,18 @@ def retry_after(headers: Mapping[str, str], now: datetime) -> timedelta | None:
 
 
 def _follow(
-    url: str, headers: Mapping[str, str], send: Callable[[str, Mapping[str, str]], Response], statuses: Collection[int]
+    method: str, url: str, headers: Mapping[str, str], seconds: float, statuses: Collection[int], **options: Any
 ) -> Response:
-    """Send a request, and send it again where redirects with these statuses lead, but never from https to http."""
+    """Send a request, and send it again where redirects with these statuses lead, but never from https to http.
+
+    `options` are those of `_send`.
+    """
+    deadline = time.monotonic() + seconds
     permanent_url: str | None = None
     for hop in range(REDIRECTS_MAX + 1):
-        answer = send(url, headers)
+        if method != "GET" and urlsplit(url).scheme != "https":
+            raise Refused(f"{url[:200]} is not https, and the request has a secret in it")
+        answer = _send(method, url, headers, deadline, **options)
         location = answer.headers.get("location")
         if answer.status not in statuses or not location:
             return replace(answer, permanent_url=permanent_url)

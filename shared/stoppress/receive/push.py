@@ -151,7 +151,7 @@ def _read(known: _Known, request: Request, now: datetime) -> Answer:
     received = [(event, known.state.has_news(event, polled)) for event in events]
     new = [event for event, is_news in received if is_news]
     queues.send_articles(new)
-    pushed = [event for event, is_news in received if is_news or subscription.is_owed(known.state, event)]
+    pushed = [event for event, is_news in received if is_news or known.state.is_owed(event)]
     _change_subscription(known, lambda state: subscription.pushed(state, pushed, now))
     about = known.about(sent=len(new), skipped=skipped[:5])
     if parsed.incomplete:

@@ -12,7 +12,7 @@ from stoppress.audit.state import AuditState, state_item
 from stoppress.aws import items, table
 from stoppress.aws.codec import from_item
 from stoppress.feeds.schedule import FeedState, Seen
-from stoppress.feeds.subscription import Subscription
+from stoppress.feeds.subscription import EntryDigest, Subscription
 from stoppress.feeds.timing import Freshness, Hints
 from stoppress.model.alternates import Alternate
 from stoppress.model.article import Article, Claim
@@ -66,7 +66,7 @@ CLASSES: list[tuple[Any, Callable[[Any], Any], Callable[[Any], Any]]] = [
     (
         Subscription(
             hub=URL, topic=URL, asked_at=T, asks=2, next_ask_at=T, refused="r", verified_at=T, lease_until=T, last_push=T,
-            trusted_since=T, pushed=("a",), owed=("b",), owed_since=T, started="s",
+            trusted_since=T, pushed=(EntryDigest("a", "b"),), owed=(EntryDigest("c", "d", "e"),), owed_since=T, started="s",
         ),
         partial(subscription_item, HOST, URL),
         partial(from_item, Subscription),

@@ -18,7 +18,6 @@ from stoppress.feeds.subscription import (
     EntryDigest,
     Subscription,
     failed,
-    is_owed,
     polled,
     pushed,
     requested,
@@ -226,8 +225,8 @@ def test_a_push_within_the_grace_pays_what_was_owed_and_another_does_not() -> No
     paid = pushed(state, [event("market", title="The market"), event("ferry", updated_at=None)], at + MINUTE)
     unpaid = pushed(state, [event("fair"), event("market")], at + MINUTE)
 
-    assert is_owed(state, event("market"))
-    assert not is_owed(state, event("market", title="The market", updated_at=NOW + MINUTE))
+    assert state.is_owed(event("market"))
+    assert not state.is_owed(event("market", title="The market", updated_at=NOW + MINUTE))
     assert (paid.owed, paid.owed_since) == ((), None)
     assert polled(paid, [], (), at + GRACE).is_trusted(at + GRACE)
     assert not polled(unpaid, [], (), at + GRACE).is_trusted(at + GRACE)
@@ -264,15 +263,15 @@ def test_a_mark_goes_when_a_poll_has_seen_its_entry_or_something_newer_of_it() -
 
     after = polled(state, [event("market", title="The market")], [digest_of(event("flood"))], NOW + MINUTE)
 
-    assert after.digests.keys() == {EntryDigest.of(event("ferry")).entry}
+    assert after.pushed == (EntryDigest.of(event("ferry")),)
 
 
 def test_an_entry_has_one_mark_and_never_more_than_some_are_kept() -> None:
     twice = pushed(trusted(), [event(title="Flood closes the harbour")], NOW)
     many = [event(str(number)) for number in range(2 * PUSHED_MAX)]
 
-    assert [digest.digest for digest in twice.digests.values()] == [digest_of(event(title="Flood closes the harbour"))]
-    assert pushed(trusted(), many, NOW).pushed == tuple(str(EntryDigest.of(one)) for one in many[:PUSHED_MAX])
+    assert [digest.digest for digest in twice.pushed] == [digest_of(event(title="Flood closes the harbour"))]
+    assert pushed(trusted(), many, NOW).pushed == tuple(EntryDigest.of(one) for one in many[:PUSHED_MAX])
 
 
 # ── when the feed is asked ──

@@ -165,7 +165,7 @@ TIMED_OUT, DEFECT = OutOfTime(service="s3", seconds=2.0), ValueError("a defect")
 @pytest.mark.parametrize(
     ("module", "part", "missing", "failure"),
     [
-        (read_page, "_refused", "refused deliveries: cannot be read now", DENIED),
+        (read_page, "refusals", "refused deliveries: cannot be read now", DENIED),
         (read_page, "_recorded", "deliveries of the newest stories: cannot be read now", TIMED_OUT),
         (read_page, "_quarantined", "events in quarantine: cannot be read now", DEFECT),
         (read_page, "story_of", "The answer cannot be read now", DENIED),

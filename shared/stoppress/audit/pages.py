@@ -177,12 +177,13 @@ class Reader:
         while at is not None:
             place = _place(self.query, at)
             try:
-                at = yield from self._step(walk, at, place)
+                following = yield from self._step(walk, at, place)
             except OutOfTime:
                 yield Page(cursor=at.text(), total=at.total)
                 return
             except ListingError as error:
                 raise ListingError(f"{place}: {self.query.without_secrets(str(error))}") from None
+            at = following
 
     def _step(self, walk: _Walk, at: Position, place: str) -> Generator[Page, None, Position | None]:
         """Yield the page at a position, and return the position of the next. Raises ListingError and OutOfTime."""

@@ -42,24 +42,23 @@ def judged(reading: Reading, site: Site, now: datetime, shared: Collection[str] 
     shared = {*shared, *_hash_shared(verdicts)}
     deleted_at = {_id_of(deletion.guid, feed): deletion.at for deletion in reading.deleted}
     newest: dict[str, int] = {}
-    for number, (entry, url) in enumerate((verdict.entry, verdict.url) for verdict in verdicts):
+    for number, verdict in enumerate(verdicts):
+        entry, url, identity = verdict.entry, verdict.url, verdict.id
         if url is None:
             continue
-        identity = (
-            _id_of(entry.guid, feed) if entry.guid and _guid_hash(entry.guid) not in shared else id_within_limit(url)
-        )
-        event = _event(entry, identity, url, site, now)
+        if not (entry.guid and identity) or _guid_hash(entry.guid) in shared:
+            identity = id_within_limit(url)
         gone_at = deleted_at.get(identity) if entry.source == FEED_SOURCE else None
         if gone_at and _changed_at(entry) <= min(gone_at, now).timestamp():
             verdicts[number] = Judged(entry, identity, url, None, "its feed says that it is deleted")
             continue
+        event = _event(entry, identity, url, site, now)
         verdicts[number] = Judged(entry, identity, url, event)
         before = newest.setdefault(event.name, number)
-        if before == number:
-            continue
-        is_newer = _changed_at(entry) > _changed_at(verdicts[before].entry)
-        newest[event.name], older = (number, before) if is_newer else (before, number)
-        verdicts[older] = replace(verdicts[older], event=None, reason="another entry of the same id counts")
+        if before != number:
+            is_newer = _changed_at(entry) > _changed_at(verdicts[before].entry)
+            newest[event.name], older = (number, before) if is_newer else (before, number)
+            verdicts[older] = replace(verdicts[older], event=None, reason="another entry of the same id counts")
     return verdicts
 
 

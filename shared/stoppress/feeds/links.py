@@ -37,7 +37,12 @@ def page_of(entry: Any, url: str, language: str | None) -> str | None:
     canonical = [link.get("href") for link in dict.get(entry, "links", ()) if link.get("rel") == "canonical"]
     # dict.get, because feedparser's own `get` tries other names for a missing key.
     proxied = [dict.get(entry, name) for name in ("feedburner_origlink", "pheedo_origlink")]
-    originals = (_rooted(link, url) for link in (*canonical, *proxied) if link)
+    # An original is a whole URL or a path from the root. It may also be a bare name.
+    originals = (
+        web_url(link, url) if link.strip().startswith("/") else _absolute(link, url)
+        for link in (*canonical, *proxied)
+        if link
+    )
     alternates = (web_url(page.get("href"), url) for page in pages)
     # Without an alternate, feedparser gives the guid as the entry's link. `_absolute` rejects a guid such as "77", even if
     # the feed declares it a permalink. An item of RSS 1.0 has no `guidislink`: its id is its `rdf:about`, a URL.
@@ -52,11 +57,6 @@ def page_of(entry: Any, url: str, language: str | None) -> str | None:
 def _is_translation(hreflang: str | None, language: str | None) -> bool:
     """Whether an alternate has another language than the entry."""
     return bool(hreflang and language) and str(hreflang)[:2].lower() != str(language)[:2].lower()
-
-
-def _rooted(link: str | None, url: str) -> str | None:
-    """The link if it is a whole URL or a path from the root; else None. An original may also be a bare name."""
-    return web_url(link, url) if link and link.strip().startswith("/") else _absolute(link, url)
 
 
 def _absolute(link: str | None, url: str) -> str | None:

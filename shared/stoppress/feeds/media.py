@@ -100,17 +100,12 @@ def alternates(entry: Item, page: str | None, absolute: Absolute) -> tuple[dict[
 def pages_of(entry: Item) -> list[Item]:
     """An entry's links to web pages: the alternates of type HTML, or without a valid type."""
     return [
-        link for link in entry.get("links", ()) if _is_alternate(link.get("rel")) and _is_page(link.get("type", ""))
+        link
+        for link in entry.get("links", ())
+        if (relation := link.get("rel")) is not None
+        and not _ALTERNATE.isdisjoint(relation.lower().split() or [""])
+        and ("/" not in (type_ := link.get("type", "")) or type_.partition(";")[0].strip().lower() in PAGE_TYPES)
     ]
-
-
-def _is_alternate(relation: str | None) -> bool:
-    """Whether one of the names in a `rel` is `alternate`."""
-    return relation is not None and any(name in _ALTERNATE for name in relation.lower().split() or [""])
-
-
-def _is_page(type_: str) -> bool:
-    return "/" not in type_ or type_.partition(";")[0].strip().lower() in PAGE_TYPES
 
 
 def _of_kind(entry: Item, kind: str, absolute: Absolute) -> list[Item]:

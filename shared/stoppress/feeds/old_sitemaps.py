@@ -6,8 +6,7 @@ misspelt: crawler-commons accepts nine more for sitemaps (Namespace.java). Pages
 """
 
 import heapq
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -28,12 +27,12 @@ _NEVER = datetime.min.replace(tzinfo=UTC)
 
 def read(document: Document, url: str, site: Site) -> Reading:
     """The newest ENTRIES_MAX pages of the sitemap at `url` as entries, newest first. Raises FeedError."""
-    listed = _listed(document, site, documents.ENTRIES_MAX)
-    entries = [entry_of(node, url, site) for node in listed.nodes]
+    nodes, left_out, cut_off = _read_newest(document, site, documents.ENTRIES_MAX)
+    entries = [entry_of(node, url, site) for node in nodes]
     return Reading(
         tuple(entries),
-        incomplete=f"the sitemap is damaged or cut off after {len(entries)} complete pages" if listed.cut_off else None,
-        left_out=(f"{listed.left_out} pages beside the newest {documents.ENTRIES_MAX:,}",) if listed.left_out else (),
+        incomplete=f"the sitemap is damaged or cut off after {len(entries)} complete pages" if cut_off else None,
+        left_out=(f"{left_out} pages beside the newest {documents.ENTRIES_MAX:,}",) if left_out else (),
     )
 
 
@@ -49,8 +48,8 @@ def entry_of(node: Node, url: str, site: Site) -> Entry:
         updated_at=updated if not published or (updated and updated >= published) else None,
         language=text_of(node, "news", "publication", "language"),
         keywords=_keywords(node),
-        images=_images(node),
-        videos=_videos(node),
+        images=tuple({"url": text_of(image, "loc")} for image in _named(node, "image")),
+        videos=tuple(map(_video, _named(node, "video"))),
         alternates=_alternates(node),
         source=FEED_SOURCE if title and published else SITEMAP_SOURCE,
     )
@@ -63,21 +62,15 @@ def new_tree() -> Tree:
 
 def children_of(document: Document, url: str, site: Site) -> tuple[str, ...]:
     """The newest CHILDREN_MAX sitemaps of an index. Raises FeedError."""
-    named = (web_url(text_of(node, "loc"), url) for node in _listed(document, site, CHILDREN_MAX).nodes)
+    named = (web_url(text_of(node, "loc"), url) for node in _read_newest(document, site, CHILDREN_MAX)[0])
     return tuple(dict.fromkeys(child for child in named if child and child != url))
 
 
-@dataclass(frozen=True, slots=True)
-class _Listed:
-    """The newest elements of a sitemap, newest first; the number of others; whether the sitemap broke off."""
+def _read_newest(document: Document, site: Site, most: int) -> tuple[list[Node], int, bool]:
+    """The newest `most` `<url>` or `<sitemap>` elements, newest first; the number of others; whether the sitemap broke off.
 
-    nodes: tuple[Node, ...]
-    left_out: int
-    cut_off: bool
-
-
-def _listed(document: Document, site: Site, most: int) -> _Listed:
-    """The newest `most` `<url>` or `<sitemap>` elements. Raises FeedError if none is readable."""
+    Raises FeedError if none is readable.
+    """
     pieces = (
         document.text[start : start + _PIECE_CHARACTERS] for start in range(0, len(document.text), _PIECE_CHARACTERS)
     )
@@ -87,14 +80,15 @@ def _listed(document: Document, site: Site, most: int) -> _Listed:
     try:
         for node in tree.entries(pieces):
             number -= 1
-            entry = (_newest_date(node, site), number, node)
+            instants = (_instant_of(node, site, "lastmod"), _instant_of(node, site, "news", "publication_date"))
+            entry = (max(filter(None, instants), default=_NEVER), number, node)
             (heapq.heappush if len(newest) < most else heapq.heappushpop)(newest, entry)
     except Broken as error:
         broken = error.message
     if broken and not newest:
         raise FeedError(f"the sitemap cannot be read: {broken}")
-    nodes = tuple(node for _, _, node in sorted(newest, reverse=True, key=lambda entry: entry[:2]))
-    return _Listed(nodes, -number - len(nodes), document.cut_off or bool(broken))
+    nodes = [node for _, _, node in sorted(newest, reverse=True, key=lambda entry: entry[:2])]
+    return nodes, -number - len(nodes), document.cut_off or bool(broken)
 
 
 def text_of(node: Node, *path: str) -> str:
@@ -107,15 +101,6 @@ def text_of(node: Node, *path: str) -> str:
 
 def _instant_of(node: Node, site: Site, *path: str) -> datetime | None:
     return dates.instant(text_of(node, *path), site.zone)
-
-
-def _images(url: Node) -> tuple[dict[str, Any], ...]:
-    """The images of a `<url>`, in the form that a CMS would send."""
-    return tuple({"url": text_of(image, "loc")} for image in _named(url, "image"))
-
-
-def _videos(url: Node) -> tuple[dict[str, Any], ...]:
-    return tuple(_video(video) for video in _named(url, "video"))
 
 
 def _alternates(url: Node) -> tuple[dict[str, Any], ...]:
@@ -132,25 +117,17 @@ def _keywords(url: Node) -> tuple[str, ...]:
     return tuple(dict.fromkeys(word for word in words if word))
 
 
-def _newest_date(node: Node, site: Site) -> datetime:
-    dates = (_instant_of(node, site, "lastmod"), _instant_of(node, site, "news", "publication_date"))
-    return max((date for date in dates if date), default=_NEVER)
-
-
 def _video(video: Node) -> dict[str, Any]:
     values: dict[str, Any] = {child.name: child.text.strip() for child in video.children}
     values["tags"] = [tag.text for tag in _named(video, "tag")]
     values.pop("tag", None)
-    for relation in _with_relationship(video):
-        values[relation.name] = f"{relation.attributes.get('relationship', '')} {relation.text.strip()}"
+    for name in ("restriction", "platform"):
+        for relation in _named(video, name):
+            values[name] = f"{relation.attributes.get('relationship', '')} {relation.text.strip()}"
     uploader = next(_named(video, "uploader"), None)
     if uploader and "info" in uploader.attributes:
         values["uploader_info"] = uploader.attributes["info"]
     return values
-
-
-def _with_relationship(video: Node) -> Iterable[Node]:
-    return (child for child in video.children if child.name in ("restriction", "platform"))
 
 
 def _named(node: Node, name: str) -> Iterator[Node]:

@@ -71,9 +71,8 @@ def children_of(body: bytes, headers: Mapping[str, str], url: str, site: Site) -
 
 def _entries(document: Document, url: str, site: Site, take: Collection[str]) -> Iterator[Entry]:
     """The entries of a feed's document. Raises FeedError."""
-    base = (
-        urlsplit(url)._replace(netloc=NOWHERE, path=HERE + (urlsplit(url).path or "/"), query="", fragment="").geturl()
-    )
+    parts = urlsplit(url)
+    base = f"{parts.scheme}://{NOWHERE}{HERE}{parts.path or '/'}"
     # feedparser needs the URL as a base if a tag has an `xml:base`, which may be relative. Other feeds get no base: feedparser
     # would join URLs at each tag, a quarter of the parsing time. `web_url` makes their relative links absolute.
     has_base = "base" in document.text and _HAS_BASE.search(document.text)

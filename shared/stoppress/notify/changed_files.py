@@ -70,7 +70,8 @@ def compare(host: str, file: str, now: datetime) -> None:
     site = notified_site(host)
     if site is None or file in (INDEX_FILE, ROBOTS_FILE):
         return
-    copy = bucket.read(_copies(host), file)  # before the file, so that the file is not the older of the two
+    copies = f"{COPIES}/{host}"
+    copy = bucket.read(copies, file)  # before the file, so that the file is not the older of the two
     stored = bucket.read(host, file)
     body = stored.body if stored else b""
     if copy.body == body if copy else stored is None:
@@ -78,20 +79,15 @@ def compare(host: str, file: str, now: datetime) -> None:
     began = _began(host, now)
     before = copy.body if copy and copy.changed >= began else None
     changed = list(find_changes(before, body, site.home, began, now))
-    if not _mark_all(host, _without_moved(host, changed), now):
+    # A page that left a file may still be published: then an article claims its URL.
+    claims = read_claims(host, [change.url for change in changed if change.version == GONE])
+    gone_or_listed = [change for change in changed if change.url not in claims or not claims[change.url].live]
+    if not _mark_all(host, gone_or_listed, now):
         queues.send_engines([(file_message(host, file), 0)])
         return
     try:
-        bucket.write(
-            _copies(host),
-            file,
-            body,
-            CONTENT_TYPES[".xml"],
-            "no-store",
-            replaces=copy,
-            changed=now,
-            config=site.digest,
-        )
+        headers = CONTENT_TYPES[".xml"], "no-store"
+        bucket.write(copies, file, body, *headers, replaces=copy, changed=now, config=site.digest)
     except Overtaken:  # another run compared the file too, perhaps an older version of it
         queues.send_engines([(file_message(host, file), SLOW_CHECK_SECONDS)])
 
@@ -126,16 +122,6 @@ def _entries(body: bytes, filler: str) -> dict[str, tuple[Change, datetime | Non
             change = Change(page, version, parse(published[1]) if published else None)
             entries[page] = change, max((parse(date[1]) for date in (lastmod, published) if date), default=None)
     return entries
-
-
-def _copies(host: str) -> str:
-    return f"{COPIES}/{host}"
-
-
-def _without_moved(host: str, changed: Sequence[Change]) -> list[Change]:
-    """The changes, except for pages that left a file and are still published: an article claims their URLs."""
-    claims = read_claims(host, [change.url for change in changed if change.version == GONE])
-    return [change for change in changed if change.url not in claims or not claims[change.url].live]
 
 
 def _mark_all(host: str, changed: Sequence[Change], now: datetime) -> bool:

@@ -13,9 +13,8 @@ from stoppress.primitives.instants import epoch_seconds, exact, parse
 # An engine that rejects notifications for this long needs somebody's attention.
 PATIENCE = timedelta(hours=1)
 ATTEMPTS_MAX = 10
-# developers.google.com/webmaster-tools/limits: inspections of one property in a day and in a minute.
+# developers.google.com/webmaster-tools/limits: inspections of one property in a day. The limit of a minute is its answer 429.
 INSPECTIONS_A_DAY = 2_000
-INSPECTIONS_A_MINUTE = 600
 QUOTA_KEPT = timedelta(days=2)
 
 
@@ -72,15 +71,16 @@ def note_answer(host: str, name: str, engine: Mapping[str, str], answer: Meaning
 
 
 def count_inspection(property_: str, now: datetime) -> bool:
-    """Count an inspection before it is made. False: the quota is used up."""
+    """Count an inspection before it is made. False: the day's quota is used up."""
+    pk, sk = _quota_key(property_, now)
     for attempt in range(ATTEMPTS_MAX):
-        day, in_minute, rev = _read_quota(property_, now)
-        if day >= INSPECTIONS_A_DAY or in_minute >= INSPECTIONS_A_MINUTE:
+        item = table.get(pk, sk) or {}
+        count = int(item.get("day", 0))
+        if count >= INSPECTIONS_A_DAY:
             return False
-        pk, sk = _quota_key(property_, now)
-        counts = {"day": day + 1, "minute": f"{now:%H:%M}", "in_minute": in_minute + 1}
+        ttl = epoch_seconds(now + QUOTA_KEPT)
         try:
-            table.put({"pk": pk, "sk": sk, "ttl": epoch_seconds(now + QUOTA_KEPT), **counts}, rev)
+            table.put({"pk": pk, "sk": sk, "ttl": ttl, "day": count + 1}, int(item["rev"]) if item else None)
         except table.Conflict:
             table.back_off(attempt + 1)
             continue
@@ -90,14 +90,7 @@ def count_inspection(property_: str, now: datetime) -> bool:
 
 def read_inspections(property_: str, now: datetime) -> int:
     """Return the inspections of the day, in UTC."""
-    return _read_quota(property_, now)[0]
-
-
-def _read_quota(property_: str, now: datetime) -> tuple[int, int, int | None]:
-    """The inspections of the day and of the minute, and the revision of their item."""
-    item = table.get(*_quota_key(property_, now)) or {}
-    in_minute = int(item["in_minute"]) if item.get("minute") == f"{now:%H:%M}" else 0
-    return int(item.get("day", 0)), in_minute, int(item["rev"]) if item else None
+    return int((table.get(*_quota_key(property_, now)) or {}).get("day", 0))
 
 
 def _quota_key(property_: str, now: datetime) -> tuple[str, str]:

@@ -57,18 +57,28 @@ def poll_site_feeds(
     run = items.get(share.key)
     if run and parse(run["leased_until"]) > now:
         return
-    due: list[DueFeed] = []
-    for feed in _read(configured, items, now):
-        if isinstance(feed, DueFeed):
-            due.append(feed)
-        else:
-            yield feed
-    if not due and not (is_first and share.of > 1):
-        return
-    unreached = list(run.get("unreached", ())) if run else []
+    candidates = list(_read(configured, items, now))
+    due = [feed for feed in candidates if isinstance(feed, DueFeed)]
+    yield from (outcome for outcome in candidates if isinstance(outcome, PollOutcome))
+    if due or (is_first and share.of > 1):
+        yield from _poll_share(share, run, due, now, began, deadline, is_first=is_first)
+
+
+def _poll_share(
+    share: Share,
+    run: Item | None,
+    due: list[DueFeed],
+    now: datetime,
+    began: float,
+    deadline: Deadline,
+    *,
+    is_first: bool,
+) -> Iterator[PollOutcome]:
+    """Lease a share and poll its feeds that are due. `run`: the item of the share's last run. `is_first`: announce the other shares."""
+    before = list(run.get("unreached", ())) if run else []
     rev = int(run["rev"]) if run else None
     try:
-        table.put(share.lease(unreached), rev)
+        table.put(share.lease(before), rev)
     except table.Conflict:
         yield from (feed.outcome("waiting", reason="another run is polling it") for feed in due)
         return
@@ -78,7 +88,7 @@ def poll_site_feeds(
         return
     if is_first:
         shares.announce_others(share)
-    before, unreached = unreached, []
+    unreached: list[str] = []
     for outcome in _poll(deque(_in_turn(due, before)), began, deadline):
         if outcome.result == "not reached":
             unreached.append(feed_key(outcome.site, outcome.url)[0])
@@ -137,7 +147,10 @@ def _poll(due: deque[DueFeed], began: float, deadline: Deadline) -> Iterator[Pol
             under_way: list[Future[Any]] = [*waiting, *hubs.waiting]
             done, _ = wait(under_way, min(deadline.seconds_left, 86_400), FIRST_COMPLETED)
             yield from hubs.settle(done)
-            for fetched in sorted((future for future in done if future in waiting), key=_size_bytes):
+            fetches = [future for future in done if future in waiting]
+            # Small bodies do not wait for large ones.
+            fetches.sort(key=lambda fetched: 0 if fetched.exception() else fetched.result().size_bytes)
+            for fetched in fetches:
                 yield _settled(waiting.pop(fetched), fetched, hubs)
                 if deadline.is_over():
                     break
@@ -168,11 +181,6 @@ def _start_fetches(
         headers = {"User-Agent": client.user_agent(feed.site.home), **feed.conditions}
         waiting[executor.submit(fetch.fetch, feed.url, headers, feed.site)] = feed
     due.extendleft(reversed(held))
-
-
-def _size_bytes(fetched: Future[fetch.Fetched]) -> int:
-    """The size of a fetch's bodies, the sort key for reading them: small bodies do not wait for large ones."""
-    return 0 if fetched.exception() else fetched.result().size_bytes
 
 
 def _settled(feed: DueFeed, fetched: Future[fetch.Fetched], hubs: Hubs) -> PollOutcome:

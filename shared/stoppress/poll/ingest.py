@@ -109,17 +109,13 @@ class _Ingestion:
     ) -> tuple[PollOutcome, FeedState]:
         """Return the outcome and the state of a failed poll. `answer` has a status other than 200 and 304."""
         feed = self.feed
-        is_gone = answer is not None and _is_gone(feed, answer)
-        asks_to_wait = answer is not None and answer.status in _ASKING_TO_WAIT
-        after = after_failure(
-            state,
-            feed.now,
-            feed.pace,
-            reason,
-            url=feed.feed.url,
-            pause=client.retry_after(answer.headers, feed.now) if answer and asks_to_wait else None,
-            gone_by=feed.site.version if is_gone else None,
-        )
+        pause, gone_by = None, None
+        if answer and answer.status in _ASKING_TO_WAIT:
+            pause = client.retry_after(answer.headers, feed.now)
+        # The configured URL, or the end of its permanent redirects. A temporary redirect's target does not count.
+        if answer and answer.status == HTTPStatus.GONE and answer.url in {feed.url, answer.permanent_url}:
+            gone_by = feed.site.version if feed.url == feed.feed.url else None
+        after = after_failure(state, feed.now, feed.pace, reason, url=feed.feed.url, pause=pause, gone_by=gone_by)
         return feed.outcome("failed", reason=reason), after
 
     def read_answer(self, fetched: fetch.Fetched) -> tuple[PollOutcome, FeedState]:
@@ -155,8 +151,10 @@ class _Ingestion:
             # feed, and it does not wait for the hub.
             state = _without_validators(state)
             return feed.outcome("unchanged"), after_success(state, feed.now, feed.pace)
-        if _place(answer.url) != _place(feed.state.answered_by or answer.url):
-            # The validators came from another server than this 304. The next poll sends none.
+        urls = map(urlsplit, (answer.url, feed.state.answered_by or answer.url))
+        places = {(parts.hostname, parts.path) for parts in urls}
+        if len(places) > 1:
+            # The validators came from another server than this 304. Some servers change only the query with each answer.
             return self._keep(_without_validators(state))
         return self._keep(_validated(state, answer, keep=True))
 
@@ -252,15 +250,6 @@ class _Ingestion:
             )
 
 
-def _is_gone(feed: DueFeed, answer: client.Response) -> bool:
-    """Whether the configured URL, or the end of its permanent redirects, is gone. A temporary redirect's target does not count."""
-    return (
-        answer.status == HTTPStatus.GONE
-        and feed.url == feed.feed.url
-        and answer.url in {feed.url, answer.permanent_url}
-    )
-
-
 def _newest(new: Sequence[ArticleEvent], feed: DueFeed, *, first: bool) -> datetime | None:
     """When the last new story came: now. In a feed's first poll: when its newest story was published."""
     if not new:
@@ -285,9 +274,3 @@ def _without_validators(state: FeedState) -> FeedState:
 def _validator(value: str | None) -> str | None:
     """A header's value, if it can be sent back."""
     return value if value and len(value) <= VALIDATOR_CHARACTERS_MAX and not _CONTROL.search(value) else None
-
-
-def _place(url: str) -> tuple[str, str]:
-    """A URL's host and path; some servers change the query with each answer."""
-    parts = urlsplit(url)
-    return parts.hostname or "", parts.path

@@ -9,7 +9,6 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
@@ -21,7 +20,7 @@ from stoppress.feeds.subscription import LEASE_WANTED, Subscription
 from stoppress.feeds.websub import callback_path, can_be_trusted, hub_secret
 from stoppress.http import client, errors
 from stoppress.model.site_sources import HUBS_SECRET, Feed
-from stoppress.poll.items import DueFeed, PollOutcome, Result, subscription_item, subscription_key
+from stoppress.poll.items import DueFeed, PollOutcome, subscription_item, subscription_key
 from stoppress.primitives.text import clean_html
 from stoppress.primitives.urls import key_of
 
@@ -31,15 +30,6 @@ HUBS_AT_ONCE = 4
 _ATTEMPTS_MAX = 5
 
 
-@dataclass(frozen=True, slots=True)
-class HubRequest:
-    """A request to the hub of a feed: the state with the request noted, and the form to post."""
-
-    feed: DueFeed
-    state: Subscription
-    form: dict[str, str]
-
-
 def may_be_pushed(feed: Feed, state: FeedState) -> bool:
     """Whether the feed names a hub, and `websub` in the configuration and the stack's parameter `Hubs` both allow a subscription."""
     return bool(state.hub) and feed.websub and bool(os.environ["WEBSUB_URL"])
@@ -47,21 +37,24 @@ def may_be_pushed(feed: Feed, state: FeedState) -> bool:
 
 def load(site: str, feed: str) -> Subscription | None:
     """A feed's subscription; None if there is none."""
+    return _read(site, feed)[0]
+
+
+def _read(site: str, feed: str) -> tuple[Subscription | None, int | None]:
+    """A feed's subscription and the revision of its item."""
     item = table.get_many([key := subscription_key(site, feed)]).get(key)
-    return from_item(Subscription, item) if item else None
+    return (from_item(Subscription, item), int(item["rev"])) if item else (None, None)
 
 
 def change(site: str, feed: str, decide: Callable[[Subscription | None], Subscription | None]) -> Subscription | None:
     """Write what `decide` makes of the present state, and return it. None or an equal state is not written. Raises Conflict."""
-    key = subscription_key(site, feed)
     for attempt in range(_ATTEMPTS_MAX):
-        item = table.get_many([key]).get(key)
-        before = from_item(Subscription, item) if item else None
+        before, rev = _read(site, feed)
         after = decide(before)
         if after is None or after == before:
             return after
         try:
-            table.put(subscription_item(site, feed, after), int(item["rev"]) if item else None)
+            table.put(subscription_item(site, feed, after), rev)
         except table.Conflict:
             if attempt == _ATTEMPTS_MAX - 1:
                 raise
@@ -70,8 +63,8 @@ def change(site: str, feed: str, decide: Callable[[Subscription | None], Subscri
     raise AssertionError
 
 
-def prepare_request(feed: DueFeed, hub: str, topic: str) -> HubRequest | None:
-    """Note in the subscription's item that the hub is about to be asked, and return the request.
+def prepare_request(feed: DueFeed, hub: str, topic: str) -> tuple[Subscription, dict[str, str]] | None:
+    """Note in the subscription's item that the hub is about to be asked. Return the state, and the form to post.
 
     None if no request is due, for example because another run has just sent it. Raises NoSecret, and as `change`.
     """
@@ -86,33 +79,31 @@ def prepare_request(feed: DueFeed, hub: str, topic: str) -> HubRequest | None:
     try:
         [master, *_] = secrets.load(HUBS_SECRET)
     except secrets.NoSecret as error:
-        note_failure(feed, state, str(error))
+        _note_failure(feed, state, str(error))
         raise
     names = (master, feed.site.host, key_of(feed.feed.url), state.id)
-    form = {
+    return state, {
         "hub.mode": "subscribe",
         "hub.topic": topic,
         "hub.callback": f"{os.environ['WEBSUB_URL']}/{callback_path(*names)}",
         "hub.secret": hub_secret(*names),
         "hub.lease_seconds": str(int(LEASE_WANTED.total_seconds())),
     }
-    return HubRequest(feed, state, form)
 
 
-def send(request: HubRequest) -> str | None:
-    """Send the request. Returns the reason if the hub does not accept it. Calls no AWS service, so it may run in a thread."""
-    agent = client.user_agent(request.feed.site.home)
+def _send(hub: str, form: dict[str, str], home: str) -> str:
+    """Send a request. Returns the reason if the hub does not accept it. Calls no AWS service, so it may run in a thread."""
     try:
-        answer = client.post(request.state.hub, request.form, {"User-Agent": agent})
+        answer = client.post(hub, form, {"User-Agent": client.user_agent(home)})
     except errors.FetchError as error:
         return str(error)
     if HTTPStatus.OK <= answer.status < HTTPStatus.MULTIPLE_CHOICES:
-        return None
+        return ""
     text = clean_html(answer.body[:2_000].decode(errors="replace"), limit=200)
     return f"the hub answered {answer.status}" + (f": {text}" if text else "")
 
 
-def note_failure(feed: DueFeed, requested: Subscription, reason: str) -> None:
+def _note_failure(feed: DueFeed, requested: Subscription, reason: str) -> None:
     """Note why a request failed, unless the hub verified it. The time of the next one is in the item already."""
 
     def note(before: Subscription | None) -> Subscription | None:
@@ -131,7 +122,7 @@ class Hubs:
     def __init__(self) -> None:
         self._wanted: deque[tuple[DueFeed, str, str]] = deque()
         self._executor = ThreadPoolExecutor(HUBS_AT_ONCE, thread_name_prefix="hub")
-        self.waiting: dict[Future[str | None], HubRequest] = {}
+        self.waiting: dict[Future[str], tuple[DueFeed, Subscription]] = {}
 
     @property
     def busy(self) -> bool:
@@ -155,21 +146,22 @@ class Hubs:
                 yield feed.outcome("not subscribed", reason=f"{hub}: {_reason_of(error)}")
                 continue
             if request:
-                self.waiting[self._executor.submit(send, request)] = request
+                state, form = request
+                self.waiting[self._executor.submit(_send, hub, form, feed.site.home)] = feed, state
 
     def settle(self, done: Iterable[Future[Any]]) -> Iterator[PollOutcome]:
         """Yield the outcomes of the requests that are done."""
         for answered in [future for future in done if future in self.waiting]:
-            request = self.waiting.pop(answered)
+            feed, state = self.waiting.pop(answered)
             try:
-                reason = answered.result()
-                if reason:
-                    note_failure(request.feed, request.state, reason)
+                if reason := answered.result():
+                    _note_failure(feed, state, reason)
             except Exception as error:  # noqa: BLE001 - the hub is asked again later; the others go on
                 reason = _reason_of(error)
-            hub = request.state.hub
-            result: Result = "not subscribed" if reason else "subscribing"
-            yield request.feed.outcome(result, reason=f"{hub}: {reason}" if reason else hub)
+            if reason:
+                yield feed.outcome("not subscribed", reason=f"{state.hub}: {reason}")
+            else:
+                yield feed.outcome("subscribing", reason=state.hub)
 
     def leave(self) -> None:
         """Stop waiting. Requests under way end by their own deadline."""

@@ -159,30 +159,23 @@ def _written(text: str) -> tuple[datetime, str]:
     numbers = [number.group() for number in _NUMBER.finditer(before)]
     # The month is named before the last number. The last such word counts, because "mar" is also Tuesday in three languages.
     words = _WORD.findall(before.rpartition(numbers[-1])[0]) if numbers else []
-    months = [month for word in words if (month := _month(word.lower()))]
+    months = [month for word in map(str.lower, words) if (month := _MONTH_OF.get(word[:4]) or _MONTH_OF.get(word[:3]))]
     rest = ""
-    if time and len(numbers) == 1 and (year := re.search(r"\b\d{4}\b(?!.*\d)", time["rest"])):
+    if time and len(numbers) == 1 and (last := re.search(r"\b\d{4}\b(?!.*\d)", time["rest"])):
         # asctime: the year follows the time, and the zone is between them.
-        numbers.append(year.group())
-        rest = time["rest"][: year.start()]
+        numbers.append(last.group())
+        rest = time["rest"][: last.start()]
     if not months or len(numbers) != 2:
         raise ValueError("not a date")
     day, year_written = numbers[:2] if len(numbers[0]) < len("2026") else numbers[1::-1]
-    date = datetime(_year(year_written), months[-1], int(day))  # noqa: DTZ001 - the zone is read from what follows
+    year = int(year_written)
+    if len(year_written) == len("26"):
+        year += 2000 if year < CENTURY_PIVOT else 1900
+    date = datetime(year, months[-1], int(day))  # noqa: DTZ001 - the zone is read from what follows
     if not time:
         return date, ""
     moment, zone = _at(date, time)
     return moment, rest or zone
-
-
-def _month(name: str) -> int | None:
-    return _MONTH_OF.get(name[:4]) or _MONTH_OF.get(name[:3])
-
-
-def _year(digits: str) -> int:
-    if len(digits) == len("26"):
-        return int(digits) + (2000 if int(digits) < CENTURY_PIVOT else 1900)
-    return int(digits)
 
 
 def _at(day: datetime, match: re.Match[str]) -> tuple[datetime, str]:

@@ -114,17 +114,14 @@ def path_identity(path: str) -> str:
 
 def plain_escapes(text: str) -> str:
     """A text with escapes in capitals, and without unnecessary escapes (RFC 3986, 6.2.2.1 and 6.2.2.2)."""
-    return _ESCAPE.sub(_plainest, text)
+    return _ESCAPE.sub(
+        lambda escape: plain if (plain := chr(int(escape[1], 16))) in _UNRESERVED else escape[0].upper(), text
+    )
 
 
 def key_of(url: str) -> str:
     """A page's key in the table: 128 bits of SHA-256 of its identity, in hexadecimal."""
     return hashlib.sha256(identity(url).encode()).hexdigest()[:32]
-
-
-def _plainest(escape: re.Match[str]) -> str:
-    character = chr(int(escape[1], 16))
-    return character if character in _UNRESERVED else escape[0].upper()
 
 
 def _without_dots(path: str) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from unicodedata import normalize
 from urllib.parse import unquote, urljoin, urlsplit, urlunsplit
 
@@ -109,27 +110,21 @@ def _matching(text: str, asked: str, site: Site, refused: Sequence[Refusal]) -> 
     wanted = unquote(text).strip("/").casefold()
     if not wanted:
         raise Unclear("give a URL, an article as source#id, or a part of a path")
-    matches: dict[str, None] = {}
-    count, is_cut = 0, False
-    for url in _entry_urls(site):
-        is_cut = count >= ENTRIES_SEARCHED_MAX
-        if is_cut:
-            break
-        count += 1
-        if wanted in _path(url).casefold():
-            matches[url] = None
+    urls = list(islice(_entry_urls(site), ENTRIES_SEARCHED_MAX + 1))
+    is_cut = len(urls) > ENTRIES_SEARCHED_MAX
     spellings = (spell_url(refusal.url, site) for refusal in refused if refusal.url)
-    matches |= {url: None for url in spellings if url and wanted in _path(url).casefold()}
-    scope = f"of the newest {count:,} entries of {site.host}" if is_cut else f"of {site.host}"
+    searched = dict.fromkeys([*urls[:ENTRIES_SEARCHED_MAX], *filter(None, spellings)])
+    matches = [url for url in searched if wanted in _path(url).casefold()]
+    scope = f"of the newest {ENTRIES_SEARCHED_MAX:,} entries of {site.host}" if is_cut else f"of {site.host}"
     if not matches:
         raise Unclear(
             f"no page {scope} has {text!r} in its path. Removed and held pages are not searched: give the whole URL"
         )
     ends = [url for url in matches if f"/{_path(url).casefold()}".rstrip("/").endswith(f"/{wanted}")]
-    if len(best := ends or list(matches)) == 1:
-        others = [url for url in matches if url not in best]
-        return Question(asked, site, best[0], others=tuple(others[:MATCHES_MAX]), refused=refused)
-    shown = "".join(f"\n  {url}" for url in [*ends, *(url for url in matches if url not in ends)][:MATCHES_MAX])
+    best_first = [*ends, *(url for url in matches if url not in ends)]
+    if len(ends or matches) == 1:
+        return Question(asked, site, best_first[0], others=tuple(best_first[1 : MATCHES_MAX + 1]), refused=refused)
+    shown = "".join(f"\n  {url}" for url in best_first[:MATCHES_MAX])
     more = f"\n  and {len(matches) - MATCHES_MAX:,} more" if len(matches) > MATCHES_MAX else ""
     raise Unclear(
         f"{len(matches):,} pages {scope} have {text!r} in their path. Did you mean one of these?{shown}{more}"
@@ -141,9 +136,8 @@ def _entry_urls(site: Site) -> Iterator[str]:
     files = [file for file in all_files(site) if is_news(file) or is_shard(file)]
     yield from site.pages_by_url
     for file in sorted(sorted(files, reverse=True), key=is_news, reverse=True):
-        for item in table.query(items.file_pk(site.host, file), consistent=False):
-            if "loc" in item:
-                yield item["loc"]
+        stored = table.query(items.file_pk(site.host, file), consistent=False)
+        yield from (item["loc"] for item in stored if "loc" in item)
 
 
 def _path(url: str) -> str:

@@ -21,7 +21,7 @@ from stoppress.model.entries import NewsEntry
 from stoppress.model.event import article_name
 from stoppress.model.site import Site
 from stoppress.primitives.instants import parse
-from stoppress.show.question import Unclear, read_refused
+from stoppress.show.question import REFUSED_SEARCHED_MAX, Unclear
 from stoppress.show.read_site import StackFacts, Unknown, read_last_runs, read_site
 from stoppress.show.read_story import Received, kept_items, read_line
 from stoppress.show.site import Access, StackStatus, stack_status
@@ -98,7 +98,9 @@ def read_page(host: str, question: str, now: datetime) -> SitePage:
     unknown += dict.fromkeys(Unknown(failure.what, _NOT_READ) for failure in failures)
     news = tuple(sorted(facts.news, key=lambda entry: entry.published, reverse=True))
     question = question.strip()[:QUESTION_CHARACTERS_MAX]
-    refused = _attempt("refused deliveries", unknown, lambda: _refused(host, question, now))
+    # Enough refusals for the list on the page and, with a question, to search for its answer.
+    number = REFUSED_SEARCHED_MAX + 1 if question else DELIVERIES_MAX
+    refused = _attempt("refused deliveries", unknown, lambda: refusals.read(host, number, now))
     recorded = _attempt("deliveries of the newest stories", unknown, lambda: list(_recorded(site, news)))
     quarantined = _attempt("events in quarantine", unknown, lambda: list(_quarantined(site, now)))
     deliveries = sorted([*recorded, *_of_refusals(refused)], key=lambda delivery: delivery.at, reverse=True)
@@ -134,11 +136,6 @@ def _recorded(site: Site, news: tuple[NewsEntry, ...]) -> Iterator[Received]:
         lines = table.query(items.story_pk(site.host, entry.loc), consistent=False, newest_first=True)
         for line in islice(lines, DELIVERIES_OF_A_STORY_MAX):
             yield replace(read_line(line, entry.loc), url=entry.loc)
-
-
-def _refused(host: str, question: str, now: datetime) -> Sequence[Refusal]:
-    """Return the newest refusals of a site: enough for the list on the page and, with a question, to search for its answer."""
-    return read_refused(host, now) if question else refusals.read(host, DELIVERIES_MAX, now)
 
 
 def _of_refusals(refused: Iterable[Refusal]) -> Iterator[Received]:

@@ -67,11 +67,6 @@ class Received:
     sent_at: datetime | None = None
     url: str | None = None
 
-    @property
-    def was_recorded(self) -> bool:
-        """Whether the event reached the table."""
-        return self.outcome not in ("refused", "ignored", "quarantined")
-
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
@@ -155,7 +150,12 @@ def read_facts(question: Question, now: datetime) -> Facts:
         article=name,
         claim=claim,
         articles=articles,
-        general={article.name: entry for article in articles if (entry := _general(site, article))},
+        # The site's rules for the general sitemap apply to these entries.
+        general={
+            article.name: entry
+            for article in articles
+            if (item := _entry(site, article, article.shard)) and (entry := items.read_general(item))
+        },
         held=held,
         received=tuple(sorted(received, key=lambda delivery: delivery.at)),
         unsearched=tuple(unsearched),
@@ -166,18 +166,14 @@ def read_facts(question: Question, now: datetime) -> Facts:
     if url and not (claim or articles):
         others += tuple(find_variants(site, url))
     spellings = [url, *(article.url for article in articles if article.url and facts.is_here(article)), facts.page]
+    state = table.get(*page_key(site.host, url)) if url and site.engines else None
     return replace(
         facts,
         news=items.read_news(news) if news else None,
         files=tuple(read_files(site, spellings, _files(facts))) if url else (),
         others=others,
-        page_state=_page_state(site, url),
+        page_state=read_page(state) if state else None,
     )
-
-
-def _page_state(site: Site, url: str) -> PageState | None:
-    item = table.get(*page_key(site.host, url)) if url and site.engines else None
-    return read_page(item) if item else None
 
 
 def kept_items(pk: str, now: datetime, *, consistent: bool = False) -> Iterator[Item]:
@@ -210,16 +206,10 @@ def article_of(line: Item) -> str:
     return "#".join(line["sk"].split("#")[1:-1])
 
 
-def _entry(site: Site, article: Article, place: Place | None, published: datetime | None) -> Item | None:
-    if not place or not article.url:
+def _entry(site: Site, article: Article, place: Place | None, published: datetime | None = None) -> Item | None:
+    if not (article.has_entries and place and article.url):
         return None
     return table.get(*items.entry_key(site.host, EntryKey(place.file, article.url, published)))
-
-
-def _general(site: Site, article: Article) -> GeneralEntry | None:
-    """The article's entry in its shard, to which the answer applies the site's rules for the general sitemap."""
-    item = _entry(site, article, article.shard, None) if article.has_entries else None
-    return items.read_general(item) if item else None
 
 
 def _files(facts: Facts) -> list[str]:

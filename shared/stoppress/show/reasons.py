@@ -129,43 +129,41 @@ def _of_event(text: str) -> Iterator[Reason]:
 
 def _absence_reasons(facts: Facts) -> Iterator[Reason]:
     """Yield why a page has no entries. The first reason decides."""
-    own = _own_reason(facts)
+    own = next(_own_reasons(facts), None)
     reasons = [*([own] if own else []), *_unapplied(facts)]
-    if not reasons and facts.received and facts.received[-1].outcome == "ignored":
-        reasons.append(_delivery_reason(facts, facts.received[-1]))
-    if not reasons and facts.url and host_of(facts.url) != facts.site.host:
-        reasons.append(Reason("other host", f"{host_of(facts.url)} is not {facts.site.host}"))
     what = f"the article {facts.article}" if facts.article else "this page"
-    if not reasons and facts.unsearched:
-        reasons.append(Reason("not found", f"no event that was searched named {what}"))
-    yield from reasons or [Reason("never received", f"no event named {what}")]
+    if reasons:
+        yield from reasons
+    elif facts.received and facts.received[-1].outcome == "ignored":
+        yield _delivery_reason(facts, facts.received[-1])
+    elif facts.url and host_of(facts.url) != facts.site.host:
+        yield Reason("other host", f"{host_of(facts.url)} is not {facts.site.host}")
+    elif facts.unsearched:
+        yield Reason("not found", f"no event that was searched named {what}")
+    else:
+        yield Reason("never received", f"no event named {what}")
 
 
-def _own_reason(facts: Facts) -> Reason | None:
-    """Return why the page's articles have no entries, as far as the table shows it."""
+def _own_reasons(facts: Facts) -> Iterator[Reason]:
+    """Yield why the page's articles have no entries, as far as the table shows it. The first reason decides."""
     claim = facts.claim
     if held := find_held_article(facts):
         assert held.release_at
-        return Reason("held", f"{held.name} is held until {facts.at(held.release_at)}", parse(held.order.received))
+        yield Reason("held", f"{held.name} is held until {facts.at(held.release_at)}", parse(held.order.received))
     if facts.article and (owner := facts.owner):
-        return Reason("other article", f"{owner.name} has its URL", parse(owner.order.received))
-    gone = [_gone_reason(facts, article) for article in _absentees(facts) if article.state in ("removed", "excluded")]
-    removal = claim.removed.get(claim.source) if claim and not claim.live else None
-    if claim and removal and not removal.is_before(claim.order):
-        gone.append(Reason("removed", f"{claim.source} removed this URL", parse(removal.received)))
-    if gone:
-        return max(gone, key=lambda reason: reason.since.timestamp() if reason.since else 0)
+        yield Reason("other article", f"{owner.name} has its URL", parse(owner.order.received))
+    yield from sorted(
+        _gone_reasons(facts), key=lambda reason: reason.since.timestamp() if reason.since else 0, reverse=True
+    )
     elsewhere = [article for article in facts.articles if article.url and not facts.is_here(article)]
-    if elsewhere:
-        moved = min(elsewhere, key=lambda article: claim is None or article.name != claim.owner)
-        if moved.state == "removed":
-            return _gone_reason(facts, moved)
-        return Reason("moved", f"{moved.name} moved to {moved.url}", parse(moved.order.received))
-    displaced = (article for article in facts.articles if article.state == "displaced" and _is_meant(facts, article))
-    for article in displaced:
-        left = "" if claim is None or claim.live else f". The URL is free since: send {article.name} again"
-        return Reason("other article", f"{article.reason}{left}", parse(article.order.received))
-    return None
+    for article in sorted(elsewhere, key=lambda article: claim is None or article.name != claim.owner):
+        if article.state == "removed":
+            yield _gone_reason(facts, article)
+        yield Reason("moved", f"{article.name} moved to {article.url}", parse(article.order.received))
+    for article in facts.articles:
+        if article.state == "displaced" and _is_meant(facts, article):
+            left = "" if claim is None or claim.live else f". The URL is free since: send {article.name} again"
+            yield Reason("other article", f"{article.reason}{left}", parse(article.order.received))
 
 
 def _absentees(facts: Facts) -> list[Article]:
@@ -201,6 +199,17 @@ def _later_reasons(facts: Facts, target: Target) -> Iterator[Reason]:
     yield from _rule(facts.site, target, event.url, event.traits)
     if target == "news":
         yield from _of_event(not_news_because(event, event.url, article.release_at, article.release_at))
+
+
+def _gone_reasons(facts: Facts) -> Iterator[Reason]:
+    """Yield why removed and excluded articles, or the page itself, are gone."""
+    for article in _absentees(facts):
+        if article.state in ("removed", "excluded"):
+            yield _gone_reason(facts, article)
+    claim = facts.claim
+    removal = claim.removed.get(claim.source) if claim and not claim.live else None
+    if claim and removal and not removal.is_before(claim.order):
+        yield Reason("removed", f"{claim.source} removed this URL", parse(removal.received))
 
 
 def _gone_reason(facts: Facts, article: Article) -> Reason:

@@ -4,7 +4,7 @@ Commands, JSON and the page render it. The files decide whether a page is listed
 page appears when none of them holds any more.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -103,6 +103,8 @@ def answer_story(facts: Facts, now: datetime) -> Story:
     if facts.article and owner and owner.name != facts.article:
         owner = None  # the page is listed for another article
     held = None if owner else find_held_article(facts)
+    # The present pages of articles that left this page.
+    present = [article.url for article in facts.articles if article.url and article.has_entries and not facts.owner]
     return Story(
         asked=facts.asked,
         site=facts.site.host,
@@ -115,7 +117,7 @@ def answer_story(facts: Facts, now: datetime) -> Story:
         articles=tuple(_article_state(facts, article, now) for article in facts.articles),
         received=facts.received[-RECEIVED_MAX:],
         received_earlier=max(0, len(facts.received) - RECEIVED_MAX),
-        did_you_mean=tuple(dict.fromkeys([*_present_pages(facts), *facts.others])),
+        did_you_mean=tuple(dict.fromkeys([*present, *facts.others])),
         unsearched=facts.unsearched,
         way=list_stops(owner.first_published, owner.received_at, facts.page_state)
         if owner and facts.site.engines
@@ -177,12 +179,6 @@ def _article_state(facts: Facts, article: Article, now: datetime) -> ArticleStat
         reason="" if article.has_entries else article.reason,
         dropped=article.dropped,
     )
-
-
-def _present_pages(facts: Facts) -> Iterator[str]:
-    """Yield the present pages of articles that left this page."""
-    if facts.owner is None:
-        yield from (article.url for article in facts.articles if article.url and article.has_entries)
 
 
 def _not_notified(facts: Facts, now: datetime) -> str:

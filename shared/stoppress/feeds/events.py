@@ -43,13 +43,12 @@ def judged(reading: Reading, site: Site, now: datetime, shared: Collection[str] 
     deleted_at = {_id_of(deletion.guid, feed): deletion.at for deletion in reading.deleted}
     newest: dict[str, int] = {}
     for number, verdict in enumerate(verdicts):
-        entry, url, identity = verdict.entry, verdict.url, verdict.id
+        entry, url = verdict.entry, verdict.url
         if url is None:
             continue
-        if not (entry.guid and identity) or _guid_hash(entry.guid) in shared:
-            identity = id_within_limit(url)
-        gone_at = deleted_at.get(identity) if entry.source == FEED_SOURCE else None
-        if gone_at and _changed_at(entry) <= min(gone_at, now).timestamp():
+        is_own_guid = entry.guid and _guid_hash(entry.guid) not in shared
+        identity = verdict.id if verdict.id and is_own_guid else id_within_limit(url)
+        if _is_deleted(entry, deleted_at.get(identity), now):
             verdicts[number] = Judged(entry, identity, url, None, "its feed says that it is deleted")
             continue
         event = _event(entry, identity, url, site, now)
@@ -60,6 +59,10 @@ def judged(reading: Reading, site: Site, now: datetime, shared: Collection[str] 
             newest[event.name], older = (number, before) if is_newer else (before, number)
             verdicts[older] = replace(verdicts[older], event=None, reason="another entry of the same id counts")
     return verdicts
+
+
+def _is_deleted(entry: Entry, at: datetime | None, now: datetime) -> bool:
+    return at is not None and entry.source == FEED_SOURCE and _changed_at(entry) <= min(at, now).timestamp()
 
 
 def _place_entry(entry: Entry, site: Site, feed: str) -> Judged:

@@ -124,8 +124,6 @@ def _follow(
     deadline = time.monotonic() + seconds
     permanent_url: str | None = None
     for hop in range(REDIRECTS_MAX + 1):
-        if method != "GET" and urlsplit(url).scheme != "https":
-            raise Refused(f"{url[:200]} is not https, and the request has a secret in it")
         answer = _send(method, url, headers, deadline, **options)
         location = answer.headers.get("location")
         if answer.status not in statuses or not location:
@@ -162,6 +160,8 @@ def _send(
     server: tuple[str, int] | None = None,
 ) -> Response:
     """Send one request and follow no redirect. Raises FetchError."""
+    if method != "GET" and urlsplit(url).scheme != "https":
+        raise Refused(f"{url[:200]} is not https, and the request has a secret in it")
     parts, host, port = address.split_url(url)
     if server is None:
         pool = _within(deadline, host, lambda: address.pool_to(parts.scheme, host, port))

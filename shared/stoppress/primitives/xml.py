@@ -84,9 +84,9 @@ class Document:
         self._entry_depth = 2
         self._offset = first_line - 1
         self._stack: list[Node] = []
+        # The namespaces by prefix: before the root, then in each open element.
         self._spaces: list[dict[str, str]] = [{"": "", "xml": XML_NAMESPACE}]
         self._resolved: dict[str, tuple[str | None, str, str]] = {}
-        self._declared_at: list[int] = []
         self._done: list[Node] = []
         self._nodes = 0
         self._in_cdata = False
@@ -158,8 +158,11 @@ class Document:
         depth = len(self._stack) + 1
         if depth > DEPTH_MAX:
             raise Broken("hostile", self.line, f"elements are nested more than {DEPTH_MAX} deep")
-        if any(name.startswith("xmlns") for name in attributes):
-            self._declare(attributes, depth)
+        spaces = self._spaces[-1]
+        if declared := {name[6:]: url for name, url in attributes.items() if name == "xmlns" or name[:6] == "xmlns:"}:
+            spaces = spaces | declared
+            self._resolved = {}
+        self._spaces.append(spaces)
         namespace, name, prefix = self._resolved.get(tag) or self._resolve(tag)
         node = Node(namespace, name, prefix, self.line, attributes)
         if depth == 1:
@@ -177,9 +180,7 @@ class Document:
         if len(self._stack) + 1 == self._entry_depth:
             self._done.append(node)
             self._nodes = 0
-        if self._declared_at and self._declared_at[-1] > len(self._stack):
-            self._declared_at.pop()
-            self._spaces.pop()
+        if self._spaces.pop() is not self._spaces[-1]:
             self._resolved = {}
 
     def _characters(self, text: str) -> None:
@@ -209,17 +210,6 @@ class Document:
 
     def _skipped(self, name: str, _is_parameter: bool) -> None:
         raise Broken("not-well-formed", self.line, f"the entity &{name[:40]}; is not declared: write the character")
-
-    def _declare(self, attributes: dict[str, str], depth: int) -> None:
-        spaces = dict(self._spaces[-1])
-        for name, value in attributes.items():
-            if name == "xmlns":
-                spaces[""] = value
-            elif name.startswith("xmlns:"):
-                spaces[name[6:]] = value
-        self._spaces.append(spaces)
-        self._declared_at.append(depth)
-        self._resolved = {}
 
     def _resolve(self, tag: str) -> tuple[str | None, str, str]:
         prefix, colon, name = tag.partition(":")

@@ -150,18 +150,19 @@ def _as_far_as_complete(text: str, tag: str, name: str) -> Document:
     if _LONG_TAG.search(text):
         raise FeedError(f"the feed has a tag longer than {TAG_CHARACTERS_MAX:,} characters")
     fitting = len(items) if name in SITEMAPS else _fitting(text, items)
-    if fitting < len(items):
-        whole = _mended(_closed(text[: items[fitting - 1]], tag))
-        return Document(whole, name, left_out=len(items) - fitting)
     ends = [end_tag.end() for end_tag in re.finditer(f"</{re.escape(tag)}\\s*>", text, re.IGNORECASE)]
-    if ends:
+    if fitting == len(items) and ends:
         return Document(_mended(text[: ends[-1]]), name)
-    if re.match(r"<[^<>]*/>", text):
+    if fitting == len(items) and re.match(r"<[^<>]*/>", text):
         return Document(_mended(text[: text.index(">") + 1]), name)
     if not items:
         raise FeedError("the feed is cut off before its first item is complete")
-    cut_off = not _ONLY_ENDS.fullmatch(text, items[-1])
-    return Document(_mended(_closed(text[: items[-1]], tag)), name, cut_off=cut_off)
+    left_out = len(items) - fitting
+    end = items[fitting - 1]
+    cut_off = not left_out and not _ONLY_ENDS.fullmatch(text, end)
+    # Closed, so that the text is a whole document.
+    channel = "</channel>" if tag.lower() == "rss" and "</channel" not in text[:end] else ""
+    return Document(_mended(f"{text[:end]}{channel}</{tag}>"), name, cut_off=cut_off, left_out=left_out)
 
 
 def has_items(document: Document) -> bool:
@@ -202,12 +203,6 @@ def _split_at_cdata(text: str) -> list[str]:
     last_end = text.rfind("]]>") + 3  # up to here each section has an end, so that the search for it is short
     pieces = _CDATA.split(text[:last_end])
     return [*pieces[:-1], pieces[-1] + text[last_end:]]
-
-
-def _closed(text: str, root: str) -> str:
-    """Close a text that ends behind an item, so that it is a whole document."""
-    channel = "</channel>" if root.lower() == "rss" and "</channel" not in text else ""
-    return f"{text}{channel}</{root}>"
 
 
 def decode(body: bytes, content_type: str) -> str:

@@ -123,22 +123,18 @@ class Seen:
 
 
 def pace_of(feed: Feed, site: Site) -> Pace:
-    """The pace of a feed: its settings, or the defaults for the publisher's own feeds and for others."""
-    own = is_own(feed, site)
+    """The pace of a feed: its settings, or the defaults for the publisher's own feeds and for others.
+
+    A feed is the publisher's own by its setting, or because its host is the site's or a subdomain.
+    """
+    host, domain = urlsplit(feed.url).hostname or "", site.host.removeprefix("www.")
+    own = host == domain or host.endswith(f".{domain}") if feed.own is None else feed.own
     floor = timedelta(minutes=feed.interval_minutes)
     if not own and "interval_minutes" not in feed.model_fields_set:
         floor = FOREIGN_FLOOR
     usual = floor if own else FOREIGN_CAP
     cap = timedelta(minutes=feed.interval_max_minutes) if feed.interval_max_minutes else usual
     return Pace(floor, max(floor, cap), own)
-
-
-def is_own(feed: Feed, site: Site) -> bool:
-    """Whether a feed is the publisher's own: by its setting, or because its host is the site's or a subdomain."""
-    if feed.own is not None:
-        return feed.own
-    host, domain = urlsplit(feed.url).hostname or "", site.host.removeprefix("www.")
-    return host == domain or host.endswith(f".{domain}")
 
 
 def after_success(state: FeedState, now: datetime, pace: Pace, subscribed: Subscription | None = None) -> FeedState:

@@ -43,12 +43,7 @@ class Fetched:
     @property
     def size_bytes(self) -> int:
         """The size of all bodies."""
-        return len(self.answer.body) + self.children_bytes
-
-    @property
-    def children_bytes(self) -> int:
-        """The size of the sitemaps of an index."""
-        return sum(len(child.body) for child in self.children)
+        return sum(len(answer.body) for answer in (self.answer, *self.children))
 
 
 def fetch(url: str, headers: Mapping[str, str], site: Site) -> Fetched:
@@ -93,7 +88,8 @@ def _fetch_child(
         raise FetchError(f"the server answered {answer.status}")
     if _is_own(answer, site):
         raise FetchError("Stoppress writes this file itself")
-    if fetched.children_bytes + len(answer.body) > body.BODY_BYTES_MAX:
+    children_bytes = fetched.size_bytes - len(fetched.answer.body)
+    if children_bytes + len(answer.body) > body.BODY_BYTES_MAX:
         raise TooLarge(f"with it, the sitemaps of the index are larger than {body.BODY_BYTES_MAX:,} bytes")
     return answer
 

@@ -58,8 +58,8 @@ def change(site: str, feed: str, decide: Callable[[Subscription | None], Subscri
         except table.Conflict:
             if attempt == _ATTEMPTS_MAX - 1:
                 raise
-            continue
-        return after
+        else:
+            return after
     raise AssertionError
 
 

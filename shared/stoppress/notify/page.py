@@ -52,16 +52,13 @@ class PageVerdict:
     """Whether a page is ready. `reason` continues the sentence "the page …"; it is empty if nothing is wrong.
 
     `kind` is status, redirect, noindex, canonical, date, title, unreachable, or robots: robots.txt forbids the check, so the page
-    counts as ready. `is_gone`: it answers 404 or 410. `published` is the first datePublished of an article in its JSON-LD.
+    counts as ready. `is_gone`: it answers 404 or 410.
     """
 
     ready: bool
     reason: str = ""
     kind: str = ""
     is_gone: bool = False
-    title: str = ""
-    canonical: str | None = None
-    published: datetime | None = None
 
 
 def judge(expected: Expected, response: Response) -> PageVerdict:
@@ -72,20 +69,8 @@ def judge(expected: Expected, response: Response) -> PageVerdict:
     if response.status != 200:
         reason, is_gone = f"answers {response.status}", response.status in (404, 410)
         return PageVerdict(ready=False, reason=reason, kind="status", is_gone=is_gone)
-    page = _page_of(response)
-    canonicals = [*linked_in_headers("canonical", response.headers, expected.url), *page.canonicals(expected.url)]
-    dates = list(page.dates())
-    kind, reason = next(
-        ((kind, reason) for kind, reason in _faults(expected, response, page, canonicals, dates) if reason), ("", "")
-    )
-    return PageVerdict(
-        ready=not reason,
-        reason=reason,
-        kind=kind,
-        title=page.title,
-        canonical=canonicals[0] if canonicals else None,
-        published=dates[0] if dates else None,
-    )
+    kind, reason = next(_faults(expected, response), ("", ""))
+    return PageVerdict(ready=not reason, reason=reason, kind=kind)
 
 
 def site_name(home: Response) -> str:
@@ -98,22 +83,23 @@ def site_name(home: Response) -> str:
     return next((name.strip() for name in names if isinstance(name, str) and name.strip()), page.og_site_name)
 
 
-def _faults(
-    expected: Expected, response: Response, page: "_Page", canonicals: list[str], dates: list[datetime]
-) -> Iterator[tuple[str, str]]:
-    """The kind and the reason of each fault, the gravest first."""
+def _faults(expected: Expected, response: Response) -> Iterator[tuple[str, str]]:
+    """The kind and the reason of each fault of a page, the gravest first."""
+    page = _page_of(response)
     if _header_forbids(response.headers.get("x-robots-tag", "")):
         yield "noindex", "has noindex in the header X-Robots-Tag"
     for name, content in page.robots:
         if _forbids(content.split(",")):
             yield "noindex", f"has noindex in its meta element {name}"
-    for url in canonicals:
+    in_headers = linked_in_headers("canonical", response.headers, expected.url)
+    for url in (*in_headers, *page.canonicals(expected.url)):
         if not _is_same(url, expected.url):
             yield "canonical", f"names {url} as its canonical URL"
+    dates = list(page.dates())
     if expected.published and dates and not any(abs(date - expected.published) <= DATE_TOLERANCE for date in dates):
         in_sitemap = iso(expected.published)
         yield "date", f"has the datePublished {iso(dates[0])} in its JSON-LD, and the sitemap has {in_sitemap}"
-    if page.is_html and not page.title:
+    if page.is_html and not page.title.strip():
         yield "title", "has no title"
 
 
@@ -159,7 +145,6 @@ def _page_of(response: Response) -> "_Page":
         # AssertionError is HTMLParser's, for a marked section with an unknown keyword; what was read counts.
         with suppress(AssertionError):
             page.feed(_text(response))  # without close(), which takes quadratic time for many unfinished tags
-        page.title = " ".join(page.title.split())[:_VALUE_CHARACTERS_MAX]
     return page
 
 

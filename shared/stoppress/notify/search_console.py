@@ -45,7 +45,6 @@ def read_report(body: bytes) -> dict[str, Any]:
             urls[content["type"][:50]] = _number(content.get("submitted"))
     return {
         "downloaded_at": _instant(document.get("lastDownloaded")),
-        "is_pending": document.get("isPending") is True,
         "errors": _number(document.get("errors")),
         "warnings": _number(document.get("warnings")),
         "urls": urls,

@@ -150,7 +150,6 @@ class SubmittedSitemap:
     submitted_at: datetime | None = None
     read_at: datetime | None = None
     downloaded_at: datetime | None = None
-    is_pending: bool = False
     errors: int = 0
     warnings: int = 0
     urls: Mapping[str, int] = field(default_factory=dict)

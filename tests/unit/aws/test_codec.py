@@ -75,7 +75,7 @@ CLASSES: list[tuple[Any, Callable[[Any], Any], Callable[[Any], Any]]] = [
      partial(from_item, AuditState)),
     (PageState(URL, "v2", T, T, "v1", T, T, T, 2, T, "r", T, "PASS", "c", URL, "ALLOWED", T, LATER, 3),
      partial(page_item, HOST), read_page),
-    (SubmittedSitemap("sitemap.xml", T, T, LATER, is_pending=True, errors=1, warnings=2, urls={"web": 5}),
+    (SubmittedSitemap("sitemap.xml", T, T, LATER, errors=1, warnings=2, urls={"web": 5}),
      lambda sitemap: submitted_item(HOST, sitemap, T), lambda item: submitted_in([item])[0]),
 ]  # fmt: skip
 

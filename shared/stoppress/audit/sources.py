@@ -16,7 +16,7 @@ from stoppress.aws.codec import from_item
 from stoppress.aws.inventory import news_entries, read_articles, read_claims
 from stoppress.cms.listing import Query
 from stoppress.cms.mapping import load
-from stoppress.model.event import ArticleEvent, Listed, ListingError, Page, Problem
+from stoppress.model.event import ArticleEvent, Listed, ListingError, Page
 from stoppress.model.news_window import NEWS_WINDOW
 from stoppress.model.site import Site
 from stoppress.model.site_sources import Source, secret_path
@@ -30,8 +30,6 @@ GRACE = timedelta(minutes=5)
 WINDOW = NEWS_WINDOW + timedelta(hours=14)
 # Prefix of an audit's delivery ids.
 BY_AUDIT = "audit"
-# How many problems of a listing the state keeps.
-PROBLEMS_KEPT = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,20 +94,16 @@ def _audit(
     until = state.open_until or now - GRACE
     since = state.since or min(state.until or now, now - WINDOW)
     query = Query(site, name, source, load(source.list_adapter), _secrets(site, source), since)
-    page, listed, missed, problems = _send_missed(site, query, state.cursor or None, until, deadline)
+    page, listed, missed, is_readable = _send_missed(site, query, state.cursor or None, until, deadline)
     outcome = replace(outcome, listed=len(listed), missed=tuple(missed))
-    state = replace(
-        state,
-        missed=with_missed(state.missed, len(missed), now),
-        problems=tuple(f"{problem.place}: {problem.reason}" for problem in problems[:PROBLEMS_KEPT]),
-    )
+    state = replace(state, missed=with_missed(state.missed, len(missed), now))
     if page.cursor:
         left = replace(state, cursor=page.cursor, since=since, open_until=until)
         return replace(outcome, result="unfinished", reason="the run's time was over"), left
     urls: tuple[str, ...] = ()
     confirmed: tuple[str, ...] = ()
     # An incomplete list proves nothing about what it lacks, and an empty one is a fault of the source.
-    if listed and not state.cursor and all(problem.article for problem in problems):
+    if listed and not state.cursor and is_readable:
         names = unlisted(news, claims, name, listed, until)
         articles = read_articles(site.host, names.values())
         urls = tuple(url for url, name in names.items() if (of := articles.get(name)) and has_changed_since(of, since))
@@ -123,20 +117,23 @@ def _audit(
 
 def _send_missed(
     site: Site, query: Query, cursor: str | None, until: datetime, deadline: Deadline
-) -> tuple[Page, set[str], list[ArticleEvent], list[Problem]]:
-    """List a source and send what was missed. Return the last page, the names of all listed articles, the missed, the problems."""
+) -> tuple[Page, set[str], list[ArticleEvent], bool]:
+    """List a source and send what was missed.
+
+    Return the last page, the names of all listed articles, the missed events, and whether each item has a name.
+    """
     page = Page(cursor=cursor)
     listed: set[str] = set()
     missed: list[ArticleEvent] = []
-    problems: list[Problem] = []
+    is_readable = True
     for page in Reader(query, BY_AUDIT, deadline).pages(cursor):
         page_missed = _missed(site, page.items, until)
         queues.send_articles(page_missed)
         missed += page_missed
         listed.update(item.event.name for item in page.items)
         listed.update(problem.article for problem in page.problems if problem.article)
-        problems += page.problems
-    return page, listed, missed, problems
+        is_readable &= all(problem.article for problem in page.problems)
+    return page, listed, missed, is_readable
 
 
 def _missed(site: Site, listed: Sequence[Listed], until: datetime) -> list[ArticleEvent]:

@@ -20,7 +20,7 @@ class AuditState:
 
     `until` is the end of the last period that was listed completely. `tried_at` is the last attempt, `failed` why it failed.
     With `cursor` the listing of the period from `since` until `open_until` is unfinished. `listed` counts the articles of the
-    last complete listing. `missed` has the number of lost webhooks by hour, `problems` the listing's first problems.
+    last complete listing. `missed` has the number of lost webhooks by hour.
 
     `unlisted` are URLs of the news sitemap that the list lacked, `confirmed` those that two audits in a row did not find. `silent`
     is the number of stories that came by feed while no webhook came.
@@ -34,7 +34,6 @@ class AuditState:
     open_until: datetime | None = None
     listed: int = 0
     missed: Mapping[str, int] = field(default_factory=dict)
-    problems: tuple[str, ...] = ()
     unlisted: tuple[str, ...] = ()
     confirmed: tuple[str, ...] = ()
     silent: int = 0

@@ -106,7 +106,7 @@ def _task_of(document: Any) -> tuple[int, str, str]:
     """Return the kind of work that a message asks for, the site, and the file. Raises ValueError, TypeError, KeyError, AttributeError."""
     if isinstance(document.get("page"), str):
         return _PAGES, document["site"], ""
-    if google.is_question(document):
+    if "inspect" in document or "sitemaps" in document:
         return _QUESTIONS, document["site"], ""
     return _FILE, document["detail"]["site"], document["detail"]["file"]
 

@@ -31,10 +31,6 @@ _TOKEN = client.USER_AGENT.partition("/")[0]
 _rules: dict[str, tuple[float, Rules]] = {}
 
 
-class _NoRules(Exception):
-    """The robots.txt cannot be read. The text continues "the page …"."""
-
-
 def check_pages(pages: Sequence[Expected], deadline: Deadline, fetch: Fetch | None = None) -> dict[str, PageVerdict]:
     """Fetches and judges each page. Returns the verdicts by URL.
 
@@ -58,18 +54,19 @@ def rules_in(text: str) -> Rules:
 
 def _verdict(page: Expected, deadline: Deadline, fetch: Fetch) -> PageVerdict:
     try:
-        if not _rules_of(_origin(page.url), deadline, fetch)(_TOKEN, page.url):
+        rules = _rules_of(_origin(page.url), deadline, fetch)
+        if isinstance(rules, str):
+            return PageVerdict(ready=False, reason=f"was not checked, because {rules}", kind="unreachable")
+        if not rules(_TOKEN, page.url):
             reason = "was not checked, because robots.txt forbids it"
             return PageVerdict(ready=True, reason=reason, kind="robots")
         return judge(page, _fetch(page.url, deadline, fetch, redirects=False))
-    except _NoRules as error:
-        return PageVerdict(ready=False, reason=str(error), kind="unreachable")
     except FetchError as error:
         return PageVerdict(ready=False, reason=f"cannot be fetched: {error}", kind="unreachable")
 
 
-def _rules_of(origin: str, deadline: Deadline, fetch: Fetch) -> Rules:
-    """The rules of the robots.txt of a scheme and host. Raises _NoRules.
+def _rules_of(origin: str, deadline: Deadline, fetch: Fetch) -> Rules | str:
+    """The rules of the robots.txt of a scheme and host, or why they cannot be read.
 
     RFC 9309, 2.3.1: without a robots.txt (4xx) everything is allowed; while the server fails, nothing is. For Google, 429 is
     a failure of the server too.
@@ -80,9 +77,9 @@ def _rules_of(origin: str, deadline: Deadline, fetch: Fetch) -> Rules:
     try:
         response = _fetch(f"{origin}/robots.txt", deadline, fetch)
     except FetchError as error:
-        raise _NoRules(f"was not checked, because robots.txt cannot be fetched: {error}") from None
+        return f"robots.txt cannot be fetched: {error}"
     if response.status == 429 or response.status >= 500:
-        raise _NoRules(f"was not checked, because robots.txt answers {response.status}")
+        return f"robots.txt answers {response.status}"
     rules = rules_in(response.body[:ROBOTS_BYTES_MAX].decode("utf-8", "replace") if response.status < 300 else "")
     _rules[origin] = time.monotonic() + ROBOTS_SECONDS, rules
     return rules

@@ -58,11 +58,6 @@ KEPT_FOR_NEW_STORIES = INSPECTIONS_A_DAY // 2
 _Reader: TypeAlias = Callable[[bytes], dict[str, Any]]
 
 
-def is_question(document: Mapping[str, Any]) -> bool:
-    """Whether a message is for this module."""
-    return "inspect" in document or "sitemaps" in document
-
-
 def inspect_message(host: str, url: str) -> str:
     """A message that asks to inspect a page."""
     return json.dumps({"site": host, "inspect": url})

@@ -11,8 +11,6 @@ from typing import Literal
 
 from stoppress.http import client
 
-# indexnow.org/documentation: at most 10,000 URLs in a request. A batch of the queue is far smaller.
-URLS_MAX = 10_000
 CONTENT_TYPE = "application/json; charset=utf-8"
 # Until an engine is notified again of what it did not take.
 LATER_SECONDS = 600
@@ -43,8 +41,10 @@ def key_file(key: str) -> str:
 
 
 def request_body(host: str, key: str, location: str, urls: Sequence[str]) -> bytes:
-    """The body of the POST for at most URLS_MAX URLs of one host. `location` is the URL of the key file."""
-    assert len(urls) <= URLS_MAX
+    """The body of the POST for URLs of one host. `location` is the URL of the key file.
+
+    An engine accepts 10,000 URLs (indexnow.org/documentation). A batch of the queue is far smaller.
+    """
     document = {"host": host, "key": key, "keyLocation": location, "urlList": list(urls)}
     return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
 

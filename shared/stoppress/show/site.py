@@ -23,28 +23,20 @@ ROLLED_AGE_MAX = timedelta(minutes=10)
 AUDITED_AGE_MAX = timedelta(hours=3)
 
 
-# The function or API whose log explains an alarm; empty: all functions. The names are those in template.yaml.
-ALARM_LOGS = {
-    "WebhooksFailingAlarm": "ReceiveWebhook",
-    "HubsFailingAlarm": "ReceivePush",
-    "WebhooksRefusedAlarm": "ReceiveWebhook",
-    "ApiRefusingAlarm": "WebhookApi",
-    "ArticlesWaitingAlarm": "RecordArticle",
-    "RewritesWaitingAlarm": "RewriteSitemaps",
-    "RewritesFailingAlarm": "RewriteSitemaps",
-    "WorkFailingAlarm": "",
-    "FilesLateAlarm": "RewriteSitemaps",
-    "ClockStoppedAlarm": "RollWindow",
-    "SitesFailingAlarm": "RollWindow",
-    "ImportsWaitingAlarm": "RecordArticle",
-    "WebhooksMissedAlarm": "AuditSources",
-    "AuditsFailedAlarm": "AuditSources",
-    "AuditsStoppedAlarm": "AuditSources",
-    "EnginesWaitingAlarm": "NotifyEngines",
-    "EnginesDeadAlarm": "NotifyEngines",
-    "EnginesFailingAlarm": "NotifyEngines",
-    "EnginesStoppedAlarm": "NotifyEngines",
+# The alarms that the log of a function or API explains; of the function "": the logs of all functions. The names are those in
+# template.yaml.
+ALARMS_OF_LOGS = {
+    "ReceiveWebhook": ("WebhooksFailingAlarm", "WebhooksRefusedAlarm"),
+    "ReceivePush": ("HubsFailingAlarm",),
+    "WebhookApi": ("ApiRefusingAlarm",),
+    "RecordArticle": ("ArticlesWaitingAlarm", "ImportsWaitingAlarm"),
+    "RewriteSitemaps": ("RewritesWaitingAlarm", "RewritesFailingAlarm", "FilesLateAlarm"),
+    "": ("WorkFailingAlarm",),
+    "RollWindow": ("ClockStoppedAlarm", "SitesFailingAlarm"),
+    "AuditSources": ("WebhooksMissedAlarm", "AuditsFailedAlarm", "AuditsStoppedAlarm"),
+    "NotifyEngines": ("EnginesWaitingAlarm", "EnginesDeadAlarm", "EnginesFailingAlarm", "EnginesStoppedAlarm"),
 }
+ALARM_LOGS = {alarm: function for function, alarms in ALARMS_OF_LOGS.items() for alarm in alarms}
 # The command that explains an alarm.
 ALARM_COMMANDS = {
     "ArticlesDeadAlarm": "redrive articles --dry-run",

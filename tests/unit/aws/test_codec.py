@@ -71,7 +71,7 @@ CLASSES: list[tuple[Any, Callable[[Any], Any], Callable[[Any], Any]]] = [
         partial(subscription_item, HOST, URL),
         partial(from_item, Subscription),
     ),
-    (AuditState(T, T, "f", "c", T, T, 3, {exact(T): 2}, ("p",), ("u",), ("v",), 4), partial(state_item, HOST, "cms"),
+    (AuditState(T, T, "f", "c", T, T, 3, {exact(T): 2}, ("u",), ("v",), 4), partial(state_item, HOST, "cms"),
      partial(from_item, AuditState)),
     (PageState(URL, "v2", T, T, "v1", T, T, T, 2, T, "r", T, "PASS", "c", URL, "ALLOWED", T, LATER, 3),
      partial(page_item, HOST), read_page),

@@ -1,4 +1,4 @@
-"""Writes the sitemap files that the table's stream and the rewrites queue name: see `stoppress.rewrite.batch`."""
+"""Writes the sitemap files that the table's stream and the rewrites queue name: see `stoppress.rewrite.sitemaps`."""
 
 import os
 from collections import Counter
@@ -11,7 +11,7 @@ from stoppress.aws.clients import in_time
 from stoppress.aws.metrics import publish
 from stoppress.aws.queues import report_failed
 from stoppress.primitives.deadline import Deadline
-from stoppress.rewrite.batch import BatchOutcome, rewrite_batch
+from stoppress.rewrite.sitemaps import BatchOutcome, rewrite_batch
 
 # A file that fails is tried again at least every five minutes. So it is right within ten minutes of a repair.
 RETRY_DELAY_MAX_SECONDS = 300

@@ -69,7 +69,7 @@ FAULTS: dict[str, Swap] = {
     "keys that DynamoDB left unread are forgotten": Swap(
         "aws.table:_table", lambda table: lambda: _With(table(), batch_get_item=_all_read(table())), 68
     ),
-    "places are handed out and not counted": Swap("aws.places:_keep_series", lambda _: lambda host, series: True, 2),
+    "places are handed out and not counted": Swap("aws.inventory:_keep_series", lambda _: lambda host, series: True, 2),
     "messages that failed are not reported": Swap(
         "record.article:record",
         lambda record: (
@@ -93,7 +93,7 @@ FAULTS: dict[str, Swap] = {
         6,
     ),
     "a late removal takes out another's page": Swap(
-        "record.remove:removed",
+        "record.claims:removed",
         lambda removed: (
             lambda event, current, known, now: removed(event, current, _with_its_claim(known, current), now)
         ),
@@ -160,7 +160,7 @@ FAULTS: dict[str, Swap] = {
     # ── claims ──
     "a removal by URL alone is ignored": Swap("record.claims:aimed_at", lambda _: lambda event, copies: None, 11),
     "the CMS cannot remove the page of a feed": Swap(
-        "record.remove:weaker_page_removed", lambda _: lambda event, owner, known, now: Decision(outcome="removed"), 11
+        "record.claims:weaker_page_removed", lambda _: lambda *_of: Decision(outcome="removed"), 11
     ),
     "who was displaced never comes back": Swap("record.claims:leave", lambda leave: lambda *of: (leave(*of)[0], ()), 6),
     "a claim outlives its article": Swap(
@@ -257,7 +257,7 @@ FAULTS: dict[str, Swap] = {
         70,
     ),
     "an emptied file is never deleted": Swap(
-        "rewrite.retire:schedule_retirement", lambda _: lambda site, file, changed: None, 26
+        "rewrite.publish:schedule_retirement", lambda _: lambda site, file, changed: None, 26
     ),
     "what changed is folded in without being read": Swap(
         "rewrite.render:table", lambda table: _With(table, get_many=lambda keys: {}), 5
@@ -273,10 +273,10 @@ FAULTS: dict[str, Swap] = {
         59,
     ),
     "a robots.txt that is not kept any more stays": Swap(
-        "rewrite.batch:all_files", lambda all_files: lambda site, **_: all_files(site), 19
+        "rewrite.sitemaps:all_files", lambda all_files: lambda site, **_: all_files(site), 19
     ),
     "a changed site's files are not rewritten": Swap(
-        "rewrite.batch:queues", lambda queues: _With(queues, send_rewrites=lambda _requests: None), 1
+        "rewrite.sitemaps:queues", lambda queues: _With(queues, send_rewrites=lambda _requests: None), 1
     ),
     # ── what comes in ──
     "messages that a queue did not take are forgotten": Swap(

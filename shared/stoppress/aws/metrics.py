@@ -30,21 +30,19 @@ def publish(values: Mapping[str, Value]) -> None:
     }
     if not reported:
         return
-    metrics = [name for name in reported if name in WATCHED or os.environ["DASHBOARD"] == "yes"]
-    groups = {
-        "service": [name for name in metrics if name not in OF_THE_STACK],
-        "": [name for name in metrics if name in OF_THE_STACK],
-    }
+    groups: dict[str, list[dict[str, str]]] = {"service": [], "": []}
+    for name, value in reported.items():
+        if name in WATCHED or os.environ["DASHBOARD"] == "yes":
+            unit = "Count" if isinstance(value, int) else "Seconds"
+            groups["" if name in OF_THE_STACK else "service"].append({"Name": name, "Unit": unit})
     definitions = [
         {
             "Namespace": os.environ["METRICS_NAMESPACE"],
             "Dimensions": [[dimension] if dimension else []],
-            "Metrics": [
-                {"Name": name, "Unit": "Count" if isinstance(reported[name], int) else "Seconds"} for name in names
-            ],
+            "Metrics": metrics,
         }
-        for dimension, names in groups.items()
-        if names
+        for dimension, metrics in groups.items()
+        if metrics
     ]
     about = {"Timestamp": int(datetime.now(UTC).timestamp() * 1000), "CloudWatchMetrics": definitions}
     line = {"message": "counts", "service": os.environ["POWERTOOLS_SERVICE_NAME"], **reported}

@@ -68,6 +68,11 @@ class AllFiles:
     due: str
     below: str = ""
 
+    @property
+    def path(self) -> tuple[str, str]:
+        """Return the site and no file."""
+        return self.site, ""
+
     def message(self) -> str:
         return json.dumps({"site": self.site, "all_files": True, "due": self.due, "below": self.below})
 

@@ -25,3 +25,4 @@ class Deadline:
 
 
 NEVER = Deadline(lambda: math.inf)
+OVER = Deadline(lambda: 0)

@@ -2,16 +2,15 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from hashlib import md5
-from itertools import islice
+from itertools import islice, zip_longest
 from typing import Any
 
 from stoppress.aws import bucket, items, table
 from stoppress.aws.bucket import StoredFile
-from stoppress.aws.inventory import all_files
+from stoppress.aws.inventory import all_files, read_articles, read_claims
 from stoppress.aws.table import BATCH_KEYS_MAX
 from stoppress.model import file_names
 from stoppress.model.article import Article, Claim
@@ -20,11 +19,9 @@ from stoppress.model.news_window import is_current
 from stoppress.model.places import Series, Used
 from stoppress.model.site import Site
 from stoppress.reconcile.findings import Finding, read_suspects
-from stoppress.rewrite.attempt import mark_of
-from stoppress.rewrite.output_formats import Forms
-from stoppress.rewrite.publish import UNMARKED, digest_of, is_lasting
-from stoppress.rewrite.render import render
-from stoppress.rewrite.retire import EMPTIED_KEPT
+from stoppress.rewrite.output_formats import render_forms
+from stoppress.rewrite.publish import EMPTIED_KEPT, UNMARKED, digest_of, is_lasting
+from stoppress.rewrite.render import mark_of, render
 from stoppress.sitemaps.other_forms import unpacked
 from stoppress.sitemaps.render import Rendered
 from stoppress.sitemaps.tags import general_line, line_bytes
@@ -59,12 +56,12 @@ class Look:
             yield from self._ownerless(file)
         mark = mark_of(self.site, file) if file != file_names.ROBOTS_FILE else None
         stored = bucket.read(self.site.host, file)  # before the entries, as a rewriter does
-        rendered, forms = render(self.site, file, self.now)
+        rendered = render(self.site, file, self.now)
         if fault := self._fault(file, mark, stored, rendered):
             kind, reason = fault
             yield Finding(kind, file, file, stored.etag if stored else "", reason)
         elif stored:
-            yield from self._forms(file, mark, forms)
+            yield from self._forms(file, mark, rendered)
 
     def _fault(
         self, file: str, mark: Mark | None, stored: StoredFile | None, rendered: Rendered
@@ -91,8 +88,8 @@ class Look:
             return "edited", "was changed by somebody else"
         return "stale", "differs from its entries in the table"
 
-    def _forms(self, file: str, mark: Mark | None, forms: Forms) -> Iterator[Finding]:
-        bodies = forms.bodies()
+    def _forms(self, file: str, mark: Mark | None, rendered: Rendered) -> Iterator[Finding]:
+        bodies = render_forms(self.site, file, rendered, self.now)
         for name, body in bodies.items():
             listed = self.listed.get(name)
             if listed is None:
@@ -143,11 +140,9 @@ class Look:
         lost = {file_names.series_of(file) for file in self.files if file_names.is_news(file)} - self.series.keys()
         for name in sorted({name for name in self.series if file_names.is_news_series(name)} | lost):
             series = self.series.get(name) or Series(name)
-            counted = self._counted(series)
-            if any(kept != actual for kept, actual in _pairs(series, counted)):
-                yield _miscounted(_PLACES, series, counted)
+            yield from _miscounted(_PLACES, series, self._count_news(series))
 
-    def _counted(self, series: Series) -> Series:
+    def _count_news(self, series: Series) -> list[Used]:
         files = []
         for number in range(1, len(self.files) + 1):
             file = file_names.file_name(series.name, number)
@@ -157,7 +152,7 @@ class Look:
                 items.read_news_place(item).size_bytes for item in table.query(items.file_pk(self.site.host, file))
             ]
             files.append(Used(len(sizes), sum(sizes)))
-        return replace(series, files=tuple(files))
+        return files
 
     def _too_few_places(self, file: str, counted: Used) -> Iterator[Finding]:
         """Yield a shard with more pages than its series counts. Fewer is no fault: a removed page keeps its place."""
@@ -168,36 +163,26 @@ class Look:
                 kept = series.files[index]
                 if counted.entries > kept.entries:
                     raised = Used(counted.entries, max(counted.size_bytes, kept.size_bytes))
-                    files = (*series.files[:index], raised, *series.files[index + 1 :])
-                    yield _miscounted(file, series, replace(series, files=files))
+                    yield from _miscounted(file, series, [*series.files[:index], raised, *series.files[index + 1 :]])
 
 
-def _miscounted(unit: str, series: Series, counted: Series) -> Finding:
-    # The repair writes this count only if the series still has this revision, so nobody has reserved or returned a place since.
-    seen = json.dumps([series.rev, [[used.entries, used.size_bytes] for used in counted.files]])
-    wrong = [(kept.entries, actual.entries) for kept, actual in _pairs(series, counted) if kept != actual]
-    counts = ", ".join(f"{kept} entries instead of {actual}" for kept, actual in wrong)
-    return Finding("miscounted", unit, series.name, seen, f"the series counts {counts}")
-
-
-def _pairs(series: Series, other: Series) -> list[tuple[Used, Used]]:
-    """Return the files of two series side by side; missing files count as unused."""
-    most = max(len(series.files), len(other.files))
-    padded = [files + (Used(),) * (most - len(files)) for files in (series.files, other.files)]
-    return list(zip(*padded, strict=True))
+def _miscounted(unit: str, series: Series, counted: Sequence[Used]) -> Iterator[Finding]:
+    """Yield a finding if a series counts other places than these. `counted` has at least the files of the series."""
+    pairs = zip_longest(series.files, counted, fillvalue=Used())
+    wrong = [f"{kept.entries} entries instead of {actual.entries}" for kept, actual in pairs if kept != actual]
+    if wrong:
+        # The repair writes this count only if the series still has this revision, so nobody has reserved or returned a place since.
+        seen = json.dumps([series.rev, [[used.entries, used.size_bytes] for used in counted]])
+        yield Finding("miscounted", unit, series.name, seen, f"the series counts {', '.join(wrong)}")
 
 
 def read_owners(
     site: Site, urls: Sequence[str], *, consistent: bool = False
 ) -> dict[str, tuple[Claim | None, Article | None]]:
     """Return the claim on each URL, and the article that the claim names."""
-    claim_keys = {url: items.claim_key(site.host, url) for url in urls}
-    claimed = table.get_many(claim_keys.values(), consistent=consistent)
-    claims = {url: items.read_claim(item, url) for url, key in claim_keys.items() if (item := claimed.get(key))}
-    keys = [items.article_key(site.host, claim.owner) for claim in claims.values()]
-    articles = table.get_many(keys, consistent=consistent)
-    owners = {url: articles.get(items.article_key(site.host, claim.owner)) for url, claim in claims.items()}
-    return {url: (claims.get(url), items.read_article(item) if (item := owners.get(url)) else None) for url in urls}
+    claims = read_claims(site.host, urls, consistent=consistent)
+    owners = read_articles(site.host, {claim.owner for claim in claims.values()}, consistent=consistent)
+    return {url: (claim, owners.get(claim.owner) if claim else None) for url in urls for claim in [claims.get(url)]}
 
 
 def why_ownerless(

@@ -14,7 +14,7 @@ from datetime import datetime
 from botocore.exceptions import BotoCoreError, ClientError
 
 from stoppress.aws import items, refusals, table
-from stoppress.aws.places import give_back, reserve
+from stoppress.aws.inventory import give_back, reserve
 from stoppress.aws.table import Conflict, Throttled
 from stoppress.model.article import FORGOTTEN, Article, Decision
 from stoppress.model.event import ArticleEvent
@@ -87,6 +87,12 @@ class _Work:
             if want and place.series == want.series and place.size_bytes >= want.size_bytes
         )
         return next(fitting, None)
+
+    def place(self, decision: Decision) -> Decision:
+        """Return the decision with the reserved places in its article."""
+        if decision.article is None:
+            return decision
+        return decision.placed(self.spare_place(decision.want_shard), self.spare_place(decision.want_news))
 
 
 def record(messages: Iterable[Message], now: datetime, deadline: Deadline = NEVER) -> dict[str, MessageOutcome]:
@@ -247,18 +253,12 @@ class _Batch:
                 places = reserve(host, series, [want for _, want in wants], wants[0][0].site.shards.size)
             except Exception as error:  # noqa: BLE001 - one series' failure must not stop the others
                 homeless |= {work: error for work, _ in wants}
-                continue
-            for (work, _), place in zip(wants, places, strict=True):
-                work.spare.append(place)
+            else:
+                for (work, _), place in zip(wants, places, strict=True):
+                    work.spare.append(place)
         for work, failure in homeless.items():
             self._fail(work, failure)
-        return [
-            (work, decision.placed(work.spare_place(decision.want_shard), work.spare_place(decision.want_news)))
-            if decision.article
-            else (work, decision)
-            for work, decision in decided
-            if work not in homeless
-        ]
+        return [(work, work.place(decision)) for work, decision in decided if work not in homeless]
 
 
 def _split_wave(works: Sequence[_Work]) -> tuple[list[_Work], list[_Work]]:

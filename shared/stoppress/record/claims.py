@@ -7,6 +7,10 @@ before its release. A source of lower rank cannot bring back a URL that a source
 
 A listed article has one entry in its shard and at most one in a news sitemap. It keeps its place in the shard for life.
 The place of a news entry is given back with the entry.
+
+A removal names an article by its id, or a source's own page by its URL. It deletes a page only while the article owns the
+page's URL, so a late or repeated removal takes no page from another article. A source also removes the page of a source of
+lower rank. The claim on a URL keeps the removal by URL alone: it stops older events of the source, waiting or still to come.
 """
 
 from collections.abc import Iterable
@@ -22,6 +26,7 @@ from stoppress.model.order import is_claimed_before, page_order
 from stoppress.model.site import Site
 from stoppress.primitives.instants import parse
 from stoppress.primitives.urls import host_of, identity
+from stoppress.record.publication_date import newest
 
 # How many articles may wait for one URL. Only a CMS that gives every page the same URL has more.
 WAITING_MAX = 10
@@ -134,6 +139,67 @@ def event_again(article: Article, entries: Entries) -> ArticleEvent | None:
     )
 
 
+def removed(event: ArticleEvent, current: Article, known: Known, now: datetime) -> Decision:
+    """Return the removal of an article by its id."""
+    claims, returns = leave(current.url, current, known)
+    after = without_entries(current, state="removed", reason="removed by its source")
+    out = tuple(entries_of(current, now)) if claims else ()
+    decision = Decision(outcome="removed", article=after, claims=claims, out=out, returns=returns)
+    named = known.claims.get(identity(event.url)) if event.url else None
+    # The event's URL may be a redirect's target, which is another page. So it counts only if the article has no other URL.
+    is_its_page = current.url is None or identity(event.url or "") == identity(current.url)
+    if event.url and is_its_page and not is_home(event.url) and (named is None or named.owner != current.name):
+        return with_page_removed(decision, weaker_page_removed(event, current.name, known, now))
+    return decision
+
+
+def weaker_page_removed(event: ArticleEvent, owner: str, known: Known, now: datetime, url: str = "") -> Decision:
+    """Remove the page of a source of lower rank, at the event's URL or at `url`.
+
+    `owner` takes the URL, so that source cannot list the page again.
+    """
+    url = url or event.url or ""
+    claim, order = known.claims.get(identity(url)), page_order(order_of(event))
+    if claim is None:
+        return Decision(outcome="removed", claims=(Claim(event.site, url, owner, live=False, order=order),))
+    if claim.rank >= rank_of(event.source):
+        return Decision(outcome="removed")
+    before = known.owners.get(claim.owner) if claim.live else None
+    taken = replace(claim, owner=owner, live=False, order=order, waiting=())
+    return Decision(
+        outcome="removed",
+        reason="its URL was removed",
+        claims=(taken,),
+        displaced=(displace(before, outranked_by(owner), keeps_shard=True),) if before else (),
+        out=tuple(entries_of(before, now)) if before else (),
+    )
+
+
+def with_page_removed(decision: Decision, page: Decision) -> Decision:
+    """Return a decision together with what `weaker_page_removed` returned. The decision's own claims stay."""
+    claimed = {identity(claim.url) for claim in decision.claims}
+    return replace(
+        decision,
+        claims=decision.claims + tuple(claim for claim in page.claims if identity(claim.url) not in claimed),
+        displaced=decision.displaced + page.displaced,
+        out=decision.out + page.out,
+    )
+
+
+def url_removed(event: ArticleEvent, known: Known, decision: Decision) -> Decision:
+    """Also store a removal by URL alone in the claim: it stops older events of its source, whoever owns the URL now."""
+    assert event.url
+    page = identity(event.url)
+    claims = {identity(claim.url): claim for claim in (*known.claims.values(), *decision.claims)}
+    order = replace(page_order(order_of(event)), removal="unpublished")
+    latest = newest(claims[page].removed.get(event.source), order)
+    assert latest
+    changed = replace(claims[page], removed={**claims[page].removed, event.source: latest})
+    others = tuple(claim for claim in decision.claims if identity(claim.url) != page)
+    reason = decision.reason or "older events of its source for this URL no longer count"
+    return replace(decision, reason=reason, claims=(*others, changed))
+
+
 class Claimant:
     """An article whose event names a URL: which article owns the URL now, and what changes if this one takes or leaves it."""
 
@@ -225,41 +291,19 @@ class Claimant:
 
         The event's `previous_urls` count only if the article takes a URL.
         """
-        out, displaced = [*decision.out], [*decision.displaced]
-        claims, returns = [*decision.claims], [*decision.returns]
-        taken = {identity(claim.url) for claim in decision.claims}
-        hints = [url for url in self.event.previous_urls[:PREVIOUS_URLS_MAX] if decision.claims and not is_home(url)]
+        claims = decision.claims
+        taken = {identity(claim.url) for claim in claims}
+        hints = [url for url in self.event.previous_urls[:PREVIOUS_URLS_MAX] if claims and not is_home(url)]
         for url in [self.current.url, *hints]:
             page = identity(url) if url else ""
             if not url or page in taken:
                 continue
             taken.add(page)
-            claims_left, waiting = leave(url, self.current, self.known)
-            claims += claims_left
-            returns += waiting
-            if decision.claims and not claims_left:
-                self._bury(url, self.known.claims.get(page), claims, displaced, out)
-        return replace(
-            decision,
-            claims=tuple(claims),
-            displaced=tuple(displaced),
-            out=tuple(dict.fromkeys(out)),
-            returns=tuple(returns),
-        )
-
-    def _bury(
-        self, url: str, claim: Claim | None, claims: list[Claim], displaced: list[Article], out: list[EntryKey]
-    ) -> None:
-        """Keep sources of lower rank from listing a URL that the article had before."""
-        order = page_order(self.current.order)
-        if claim is None:
-            if self.rank == CMS_RANK and host_of(url) == self.site.host:
-                claims.append(Claim(self.event.site, url, self.current.name, live=False, order=order))
-            return
-        if claim.rank >= self.rank:
-            return
-        owner = self.known.owners.get(claim.owner) if claim.live else None
-        if owner:
-            out += entries_of(owner, self.now)
-            displaced.append(displace(owner, outranked_by(self.current.name), keeps_shard=True))
-        claims.append(replace(claim, owner=self.current.name, live=False, order=order, waiting=()))
+            claims_left, returns = leave(url, self.current, self.known)
+            decision = replace(decision, claims=decision.claims + claims_left, returns=decision.returns + returns)
+            # Sources of lower rank must not list a URL that the article had before.
+            is_its_own = self.rank == CMS_RANK and host_of(url) == self.site.host
+            if claims and not claims_left and (page in self.known.claims or is_its_own):
+                page_removed = weaker_page_removed(self.event, self.current.name, self.known, self.now, url)
+                decision = with_page_removed(decision, page_removed)
+        return replace(decision, out=tuple(dict.fromkeys(decision.out)))

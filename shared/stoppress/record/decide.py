@@ -1,7 +1,7 @@
 """What one event changes. No I/O, no clock.
 
-`decide` classifies events: repeats change nothing, late events go to `late.py`, removals to `remove.py`, publications
-to `publication.py`. `claims.py` decides which article owns a URL. Source and id identify an article, `urls.identity` a
+`decide` classifies events: repeats change nothing, late events go to `late.py`, publications to `publication.py`. `claims.py`
+decides which article owns a URL, and what a removal changes. Source and id identify an article, `urls.identity` a
 page. `model/order.py` decides which of two events is newer, so events may come late and more than once.
 """
 
@@ -13,10 +13,10 @@ from stoppress.model.event import ArticleEvent, digest_of, names_of, order_of, t
 from stoppress.model.order import Order, is_repeat, own_time, remembered
 from stoppress.model.site import Site
 from stoppress.primitives.urls import identity
+from stoppress.record.claims import removed, url_removed, weaker_page_removed
 from stoppress.record.late import late
 from stoppress.record.publication import Publication
 from stoppress.record.publication_date import first_received, released
-from stoppress.record.remove import removed, url_removed, weaker_page_removed
 
 REPEATED = Decision(outcome="duplicate", reason="this was received before")
 

@@ -19,10 +19,16 @@ from stoppress.model.places import Want
 from stoppress.model.rules import excluding_rule
 from stoppress.primitives.instants import exact
 from stoppress.primitives.urls import identity
-from stoppress.record.claims import WAITING_MAX, Claimant, entries_of, without_entries
+from stoppress.record.claims import (
+    WAITING_MAX,
+    Claimant,
+    entries_of,
+    weaker_page_removed,
+    with_page_removed,
+    without_entries,
+)
 from stoppress.record.late import dated_by_another
 from stoppress.record.publication_date import changed_at, dated, inherited, with_date_order
-from stoppress.record.remove import weaker_page_removed
 from stoppress.sitemaps.tags import general_line, line_bytes, news_line
 
 
@@ -86,13 +92,7 @@ class Publication(Claimant):
         """The event excludes its own page. Then a source of lower rank cannot list the page; a source of equal rank can."""
         decision = self._without_page("excluded", reason)
         page = weaker_page_removed(self.event, self.current.name, self.known, self.now)
-        claims = {identity(claim.url) for claim in decision.claims}
-        return replace(
-            decision,
-            claims=decision.claims + tuple(claim for claim in page.claims if identity(claim.url) not in claims),
-            displaced=decision.displaced + page.displaced,
-            out=decision.out + page.out,
-        )
+        return with_page_removed(decision, page)
 
     def _list_page(self, after: Article) -> Decision:
         event = self.event

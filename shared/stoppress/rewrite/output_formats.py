@@ -3,8 +3,7 @@
 They are put after the file and before its mark. A gzip file is deleted only when the index no longer lists it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from stoppress.aws import bucket, queues, table
@@ -12,11 +11,10 @@ from stoppress.aws.bucket import StoredFile
 from stoppress.aws.items import file_pk, places_pk, read_news, read_series, series_files
 from stoppress.aws.queues import RewriteRequest
 from stoppress.model import file_names
-from stoppress.model.entries import NewsEntry
 from stoppress.model.file_names import headers
 from stoppress.model.news_window import select_news
 from stoppress.model.site import Site
-from stoppress.rewrite.attempt import Attempt
+from stoppress.rewrite.render import Attempt
 from stoppress.sitemaps.other_forms import atom_feed, compressed, text_sitemap
 from stoppress.sitemaps.render import Rendered
 
@@ -24,46 +22,29 @@ from stoppress.sitemaps.render import Rendered
 UNLISTED_AFTER_SECONDS = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Forms:
-    """The other forms of a rendered file, made on demand: most rewrites need none, and a feed reads its whole series.
+def render_forms(site: Site, file: str, rendered: Rendered, now: datetime) -> dict[str, bytes]:
+    """Return the bytes of a file's other forms by name. A feed reads its whole series."""
+    if file == file_names.ROBOTS_FILE:
+        return {}
+    bodies = {file_names.index_part_name(number): part.body for number, part in enumerate(rendered.more, 2)}
+    if site.outputs.gzip:
+        bodies |= {f"{name}.gz": compressed(body) for name, body in [(file, rendered.body), *bodies.items()]}
+    if file_names.is_news(file):
+        if site.outputs.atom:
+            others = [table.query(file_pk(site.host, other)) for other in other_files(site, file)]
+            entries = [*rendered.news, *(read_news(item) for items in others for item in items)]
+            name = file_names.atom_name(file_names.series_of(file))
+            bodies[name] = atom_feed(select_news(entries, site, now), site, file=name, hub=site.outputs.hub)
+    elif file != file_names.INDEX_FILE and site.outputs.text:
+        bodies[file_names.text_name(file)] = text_sitemap(rendered.locs, site)
+    return bodies
 
-    `more_indexes`: the parts of the index after the first. `news`: the entries of a news sitemap that were read, all of them
-    unless changes were folded into the file.
-    """
 
-    site: Site
-    file: str
-    rendered: Rendered
-    now: datetime
-    more_indexes: Sequence[Rendered] = ()
-    news: Sequence[NewsEntry] = ()
-
-    def bodies(self) -> dict[str, bytes]:
-        """Return the bytes of the forms by name."""
-        file, outputs = self.file, self.site.outputs
-        if file == file_names.ROBOTS_FILE:
-            return {}
-        bodies = {file_names.index_part_name(number): part.body for number, part in enumerate(self.more_indexes, 2)}
-        if outputs.gzip:
-            bodies |= {f"{name}.gz": compressed(body) for name, body in [(file, self.rendered.body), *bodies.items()]}
-        if file_names.is_news(file):
-            if outputs.atom:
-                bodies |= self._feed()
-        elif file != file_names.INDEX_FILE and outputs.text:
-            bodies[file_names.text_name(file)] = text_sitemap(self.rendered.locs, self.site)
-        return bodies
-
-    def _feed(self) -> dict[str, bytes]:
-        """Return the feed of a series of news sitemaps, from the entries of all its files."""
-        series = file_names.series_of(self.file)
-        files = series_files(read_series(series, table.get(places_pk(self.site.host), series)))
-        others = [table.query(file_pk(self.site.host, other)) for other in files if other != self.file]
-        entries = select_news(
-            [*self.news, *(read_news(item) for items in others for item in items)], self.site, self.now
-        )
-        name = file_names.atom_name(series)
-        return {name: atom_feed(entries, self.site, file=name, hub=self.site.outputs.hub)}
+def other_files(site: Site, file: str) -> list[str]:
+    """Return the other files in the series of a news sitemap. They share its feed."""
+    series = file_names.series_of(file)
+    files = series_files(read_series(series, table.get(places_pk(site.host), series)))
+    return [other for other in files if other != file]
 
 
 def replace_forms(attempt: Attempt, bodies: Mapping[str, bytes], changed: datetime) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Predicts the files that a changed configuration gives, by the plan that the rewriters make. Nothing here writes."""
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -13,10 +13,9 @@ from stoppress.aws.queues import RewriteRequest
 from stoppress.model.entries import Mark
 from stoppress.model.file_names import INDEX_FILE, ROBOTS_FILE, is_news
 from stoppress.model.site import Site
-from stoppress.rewrite.attempt import Attempt, mark_of
-from stoppress.rewrite.output_formats import Forms, possible_forms
-from stoppress.rewrite.publish import plan_of
-from stoppress.rewrite.render import render
+from stoppress.rewrite.output_formats import possible_forms, render_forms
+from stoppress.rewrite.publish import UNMARKED, plan_of
+from stoppress.rewrite.render import Attempt, mark_of, render
 from stoppress.sitemaps.broken_file import assert_valid
 from stoppress.sitemaps.other_forms import unpacked
 from stoppress.sitemaps.render import render_index
@@ -81,7 +80,7 @@ def predict(site: Site, now: datetime) -> Iterator[FileChange]:
 
     def predicted(file: str) -> tuple[Attempt, list[FileChange]]:
         attempt = _attempt(site, file, now, stored)
-        bodies = _index(attempt, marks) if file == INDEX_FILE else _rewritten(attempt, marks)
+        bodies = _rewritten(attempt, marks)
         return attempt, [FileChange(name, _body(site, name, stored), bodies[name]) for name in sorted(bodies)]
 
     for attempt, changes in _some_at_once(predicted, all_files(site, robots=True)):
@@ -114,24 +113,21 @@ def _attempt(site: Site, file: str, now: datetime, stored: Collection[str]) -> A
 def _rewritten(attempt: Attempt, marks: dict[str, Mark]) -> dict[str, bytes]:
     """Return the file and its other forms by name; empty if the file is deleted. Adds the file's next mark to `marks`."""
     site, file = attempt.site, attempt.file
-    rendered, forms = render(site, file, attempt.now)
+    if file == INDEX_FILE:
+        first, *more = render_index(marks.values(), site)
+        rendered = replace(first, more=tuple(more))
+    else:
+        rendered = render(site, file, attempt.now)
     plan = plan_of(attempt, rendered)
     if plan.is_over:
         return {}
     if plan.is_written:
         assert_valid(file, rendered, site.origin)
-    others = forms.bodies()
-    if file != ROBOTS_FILE:
+    others = render_forms(site, file, rendered, attempt.now)
+    if file not in UNMARKED:
         mark = plan.mark if plan.must_announce or attempt.mark is None else attempt.mark
         marks[file] = replace(mark, also=tuple(sorted(others)))
     return {file: rendered.body} | others
-
-
-def _index(attempt: Attempt, marks: Mapping[str, Mark]) -> dict[str, bytes]:
-    rendered, *more = render_index(marks.values(), attempt.site)
-    assert_valid(INDEX_FILE, rendered, attempt.site.origin)
-    forms = Forms(attempt.site, INDEX_FILE, rendered, attempt.now, more_indexes=more)
-    return {INDEX_FILE: rendered.body} | forms.bodies()
 
 
 def _body(site: Site, name: str, stored: Collection[str]) -> bytes | None:

@@ -1,24 +1,32 @@
-"""Publishing a rendered file in five steps: plan, put, forms, announce, mark.
+"""Publishing a rendered file in five steps: plan, put, forms, announce, mark. And retiring: an emptied file is deleted after a day.
 
 The file is put only if its object has not changed since it was read. A crash may end the steps anywhere: the mark shows
-the next rewrite what is left to do.
+the next rewrite what is left to do. A retired file is deleted first, then its other forms, then its mark.
 """
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from stoppress.aws import bucket, due, queues, table
 from stoppress.aws.bucket import Overtaken
-from stoppress.aws.items import mark_item
+from stoppress.aws.items import due_item, due_pk, due_sk, file_pk, mark_item
+from stoppress.aws.queues import RewriteRequest
 from stoppress.model.entries import Mark
-from stoppress.model.file_names import INDEX_FILE, ROBOTS_FILE, headers, is_news, permanent_files
+from stoppress.model.file_names import INDEX_FILE, ROBOTS_FILE, atom_name, headers, is_news, permanent_files, series_of
 from stoppress.model.news_window import window_end
 from stoppress.model.site import Site
 from stoppress.primitives.instants import exact
-from stoppress.rewrite.attempt import Attempt, form_of, mark_of
-from stoppress.rewrite.output_formats import Forms, replace_forms
-from stoppress.rewrite.retire import is_over, retire, schedule_retirement
+from stoppress.rewrite.output_formats import (
+    delete_forms,
+    other_files,
+    possible_forms,
+    render_forms,
+    replace_forms,
+    stored_forms,
+)
+from stoppress.rewrite.render import Attempt, form_of, mark_of
 from stoppress.sitemaps.broken_file import assert_valid
 from stoppress.sitemaps.render import Rendered
 
@@ -26,6 +34,8 @@ REWRITTEN = "sitemap rewritten"
 
 # No index lists these files, so they need no mark.
 UNMARKED = (INDEX_FILE, ROBOTS_FILE)
+# An emptied file leaves the index at once. Crawlers with an older index can still fetch it for a day.
+EMPTIED_KEPT = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +61,7 @@ class Plan:
     checks_forms: bool
 
 
-def commit(attempt: Attempt, rendered: Rendered, forms: Forms) -> str:
+def commit(attempt: Attempt, rendered: Rendered) -> str:
     """Publish a file as it was rendered, or delete it if it is over. Returns the outcome, as in `Result`.
 
     Raises Overtaken, BrokenFile, and the errors of bucket, table and queues.
@@ -62,15 +72,16 @@ def commit(attempt: Attempt, rendered: Rendered, forms: Forms) -> str:
     if plan.is_over:
         return retire(attempt)
     _put(attempt, plan, rendered)
+    bodies = render_forms(attempt.site, attempt.file, rendered, attempt.now) if plan.checks_forms else {}
     # An index of several parts has other forms even without gzip. Then its mark was not read in advance.
-    if attempt.file == INDEX_FILE and attempt.mark is None and forms.bodies():
+    if attempt.file == INDEX_FILE and attempt.mark is None and bodies:
         attempt = replace(attempt, mark=mark_of(attempt.site, INDEX_FILE))
     also = attempt.mark.also if attempt.mark else ()
     if plan.checks_forms:
-        also = replace_forms(attempt, forms.bodies(), plan.file_changed)
+        also = replace_forms(attempt, bodies, plan.file_changed)
     if plan.must_announce:
         _announce(attempt, plan)
-    mark = replace(plan.mark, also=also, expires=_schedule_expiry(attempt, forms))
+    mark = replace(plan.mark, also=also, expires=_schedule_expiry(attempt, rendered))
     _write_mark(attempt, mark, is_new=plan.must_announce)
     return "written" if plan.is_written else "unchanged"
 
@@ -155,14 +166,14 @@ def _announce(attempt: Attempt, plan: Plan) -> None:
         schedule_retirement(attempt.site, mark.file, mark.changed)
 
 
-def _schedule_expiry(attempt: Attempt, forms: Forms) -> datetime | None:
+def _schedule_expiry(attempt: Attempt, rendered: Rendered) -> datetime | None:
     """Have roll_window look at a news sitemap when its oldest entry expires. Return that instant, for the mark.
 
     Once the instant is past, roll_window itself writes the next one. Only entries that are new need a record then.
     """
     before = attempt.mark.expires if attempt.mark else None
     before = before if before and before > attempt.now else None
-    oldest = min((window_end(entry.published) for entry in forms.news), default=None)
+    oldest = min((window_end(entry.published) for entry in rendered.news), default=None)
     if oldest is None or (before and before <= oldest):
         return before
     due.write(due.expiry(attempt.site.host, attempt.file, oldest))
@@ -188,3 +199,70 @@ def _write_mark(attempt: Attempt, mark: Mark, *, is_new: bool) -> None:
         except table.Conflict as error:
             reason = f"another rewriter wrote the mark of {host}/{mark.file}: read and render the file again"
             raise Overtaken(reason) from error
+
+
+def is_over(attempt: Attempt, rendered: Rendered, digest: str) -> bool:
+    """Return True if a file that does not stay is deleted now.
+
+    It is deleted at once if it has no object or is robots.txt, else a day after it was emptied.
+    """
+    stored, mark = attempt.stored, attempt.mark
+    if stored is None or attempt.file == ROBOTS_FILE:
+        return True
+    # The index lists a permanent file even while it is empty. The day begins with the mark that takes it out of the index.
+    leaves = mark is None or mark.digest == digest
+    since = max(mark.changed, stored.changed) if mark else stored.changed
+    return leaves and stored.body == rendered.body and since + EMPTIED_KEPT <= attempt.now
+
+
+def schedule_retirement(site: Site, file: str, emptied: datetime) -> None:
+    """Have a file that was emptied at this instant rewritten a day later."""
+    release = emptied + EMPTIED_KEPT
+    message = RewriteRequest(site.host, file, release=release).message()
+    # In this order a crash leaves a record without a message, which roll_window deletes, and no message without a record.
+    due.write(due.messages(site.host, release))
+    table.put_if(due_item(site.host, release, _due_name(file), message, queue="rewrites"))
+
+
+def clear_due(site: str, file: str, releases: Iterable[datetime | None]) -> None:
+    """Delete the due records of these instants: their work is done."""
+    for release in filter(None, releases):
+        table.delete(due_pk(site), due_sk(release, _due_name(file)))
+
+
+def _due_name(file: str) -> str:
+    return f"file#{file}"
+
+
+def retire(attempt: Attempt) -> str:
+    """Delete a file, its other forms and its mark. Returns the outcome.
+
+    Raises Overtaken if the file has changed since it was read.
+    """
+    site, file, mark, stored = attempt.site, attempt.file, attempt.mark, attempt.stored
+    if file == ROBOTS_FILE and not attempt.has_own_object:
+        return "unchanged"  # the site keeps its own robots.txt
+    # Read before the file is deleted: a rewriter that fills the file later replaces these forms, so deleting them fails.
+    names = set(mark.also if mark else ()) | possible_forms(file)
+    forms = stored_forms(site, names - _shared_forms(site, file))
+    if stored:
+        bucket.delete(site.host, file, stored)
+    elif forms and bucket.read(site.host, file):
+        raise Overtaken(f"another rewriter wrote {site.host}/{file}: read and render the file again")
+    delete_forms(site, file, forms)
+    if mark:
+        try:
+            table.delete(file_pk(site.host, INDEX_FILE), file, "digest = :digest", {":digest": mark.digest})
+        except table.Busy:  # a transaction holds the mark: the file is tried again
+            raise
+        except table.Conflict:  # the file was filled again, and its mark is newer
+            pass
+    return "retired"
+
+
+def _shared_forms(site: Site, file: str) -> set[str]:
+    """Return the feed of a news sitemap, if other files of its series have marks: it is their feed too."""
+    if not is_news(file):
+        return set()
+    is_shared = any(table.get(file_pk(site.host, INDEX_FILE), other) for other in other_files(site, file))
+    return {atom_name(series_of(file))} if is_shared else set()

@@ -1,19 +1,24 @@
-"""Makes a file from the table: from all its entries, or by folding changed entries into the object. Nothing here writes."""
+"""One attempt to rewrite a file: what is read before its entries, then its bytes. Nothing here writes.
+
+A file is made from all its entries, or changed entries are folded into the object.
+"""
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TypeVar
 
-from stoppress.aws import table
+from stoppress.aws import bucket, sites, table
 from stoppress.aws.bucket import StoredFile
 from stoppress.aws.items import Item, file_pk, read_general, read_mark, read_news
+from stoppress.aws.queues import RewriteRequest
+from stoppress.model.entries import Mark
 from stoppress.model.file_names import INDEX_FILE, ROBOTS_FILE, is_news, is_pages
 from stoppress.model.site import Site
-from stoppress.rewrite.attempt import Attempt, form_of
-from stoppress.rewrite.output_formats import Forms
 from stoppress.sitemaps.fold import fold_general, fold_index, fold_news
 from stoppress.sitemaps.render import Rendered, render_general, render_index, render_news, render_pages
 from stoppress.sitemaps.robots import named_in_robots, robots_txt, rules_of
+from stoppress.sitemaps.tags import RENDERER
 
 # DynamoDB: a strongly consistent read unit reads 4 KB.
 READ_UNIT_BYTES = 4_096
@@ -21,9 +26,61 @@ READ_UNIT_BYTES = 4_096
 FOLD_ENTRIES_MAX = table.BATCH_KEYS_MAX
 # A file is made from all its entries at least this often, so that a change that was missed is corrected by then.
 WHOLE_EVERY = timedelta(hours=6)
+_Entry = TypeVar("_Entry")
 
 
-def fold(attempt: Attempt) -> tuple[Rendered, Forms] | None:
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """The site, the request, the file's commit mark and object as they were read, and the time."""
+
+    site: Site
+    request: RewriteRequest
+    mark: Mark | None
+    stored: StoredFile | None
+    now: datetime
+
+    @property
+    def file(self) -> str:
+        return self.request.file
+
+    @property
+    def has_own_object(self) -> bool:
+        """Return True if there is an object and Stoppress put it."""
+        return self.stored is not None and self.stored.ours
+
+
+def begin(site: Site, request: RewriteRequest, now: datetime) -> Attempt:
+    """Read a file's mark, then its object. If another configuration wrote the object, the one in force is read.
+
+    In this order an unchanged file costs a read unit and not a write unit. And if an emptied file is filled again meanwhile, its
+    mark is not deleted.
+    """
+    mark = None if _needs_no_mark(site, request) else mark_of(site, request.file)
+    stored = bucket.read(site.host, request.file)
+    if stored and stored.ours and stored.config != site.digest:
+        site = sites.reload(request.site) or site
+    return Attempt(site, request, mark, stored, now)
+
+
+def _needs_no_mark(site: Site, request: RewriteRequest) -> bool:
+    """Return True if no mark needs to be read. robots.txt never has one; an index may have one for its gzip form, present or past."""
+    if request.file == INDEX_FILE:
+        return not (site.outputs.gzip or request.checks_all)
+    return request.file == ROBOTS_FILE
+
+
+def mark_of(site: Site, file: str) -> Mark | None:
+    """Return a file's commit mark as the table has it."""
+    item = table.get(file_pk(site.host, INDEX_FILE), file)
+    return read_mark(item) if item else None
+
+
+def form_of(site: Site) -> str:
+    """Return what a line depends on besides its entry: the line format and the site's configuration."""
+    return f"{RENDERER}.{site.digest}"
+
+
+def fold(attempt: Attempt) -> Rendered | None:
     """Replace the changed entries in the stored file. None if the file must be made from all its entries.
 
     The entries are read after the object, as in `render`: a rewriter that read older entries loses the conditional PUT.
@@ -34,20 +91,21 @@ def fold(attempt: Attempt) -> tuple[Rendered, Forms] | None:
     # A key costs a read unit however small its item is; reading the partition costs one for each 4 KB.
     if len(entries) > min(FOLD_ENTRIES_MAX, len(stored.body) // READ_UNIT_BYTES):
         return None
-    pk, keys = file_pk(site.host, file), sorted(entries)
-    items = table.get_many((pk, sk) for sk, _ in keys)
-    read: Callable[[Item], Any] = read_mark if file == INDEX_FILE else read_news if is_news(file) else read_general
-    changed = {(sk, loc): read(items[pk, sk]) if (pk, sk) in items else None for sk, loc in keys}
+    pk = file_pk(site.host, file)
+    items = table.get_many((pk, sk) for sk, _ in sorted(entries))
+
+    def read_changed(read: Callable[[Item], _Entry]) -> dict[tuple[str, str], _Entry | None]:
+        return {(sk, loc): read(item) if (item := items.get((pk, sk))) else None for sk, loc in sorted(entries)}
+
     if file == INDEX_FILE:
-        marks = {name: mark for (name, _), mark in changed.items() if name != INDEX_FILE}
-        rendered = fold_index(stored.body, marks, site)
-    elif is_news(file):
-        dated = {(sk.partition("#")[0], loc): entry for (sk, loc), entry in changed.items()}
-        rendered = fold_news(stored.body, dated, site, attempt.now)
-    else:
-        rendered = fold_general(stored.body, {loc: entry for (_, loc), entry in changed.items()}, site)
-    news = list(filter(None, changed.values())) if is_news(file) else []
-    return (rendered, Forms(site, file, rendered, attempt.now, news=news)) if rendered else None
+        marks = {name: mark for (name, _), mark in read_changed(read_mark).items() if name != INDEX_FILE}
+        return fold_index(stored.body, marks, site)
+    if is_news(file):
+        news = {(sk.partition("#")[0], loc): entry for (sk, loc), entry in read_changed(read_news).items()}
+        rendered = fold_news(stored.body, news, site, attempt.now)
+        return rendered and replace(rendered, news=tuple(filter(None, news.values())))
+    pages = {loc: entry for (_, loc), entry in read_changed(read_general).items()}
+    return fold_general(stored.body, pages, site)
 
 
 def _can_fold(site: Site, file: str, stored: StoredFile, now: datetime) -> bool:
@@ -60,23 +118,20 @@ def _can_fold(site: Site, file: str, stored: StoredFile, now: datetime) -> bool:
     return is_made_alike and is_young and not is_pages(file) and not (is_news(file) and site.outputs.atom)
 
 
-def render(site: Site, file: str, now: datetime) -> tuple[Rendered, Forms]:
+def render(site: Site, file: str, now: datetime) -> Rendered:
     """Make a file from all entries of its partition. Raises FileTooLarge and the table's errors."""
     if file == ROBOTS_FILE:
         body = robots_txt(site, named_in_robots(site), rules) if (rules := rules_of(site)) is not None else b""
-        rendered = Rendered(body, len(body), None)
-        return rendered, Forms(site, file, rendered, now)
+        return Rendered(body, len(body), None)
     items = table.query(file_pk(site.host, file))
     if file == INDEX_FILE:
         marks = (mark for mark in map(read_mark, items) if mark.file != INDEX_FILE)
         rendered, *more = render_index(marks, site)
-        return rendered, Forms(site, file, rendered, now, more_indexes=more)
+        return replace(rendered, more=tuple(more))
     if is_news(file):
         news = [read_news(item) for item in items]
-        rendered = render_news(news, site, now)
-        return rendered, Forms(site, file, rendered, now, news=news)
+        return replace(render_news(news, site, now), news=tuple(news))
     stored = {item["sk"]: read_general(item) for item in items}
     departed = frozenset(key for key, entry in stored.items() if entry is None)
     entries = filter(None, stored.values())
-    rendered = (render_pages if is_pages(file) else render_general)(entries, site, departed)
-    return rendered, Forms(site, file, rendered, now)
+    return (render_pages if is_pages(file) else render_general)(entries, site, departed)

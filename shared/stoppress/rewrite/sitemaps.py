@@ -1,5 +1,9 @@
 """Rewriting: brings files up to date with their partitions. Nothing else writes a sitemap.
 
+A batch of the table's stream names changed entries. Only their lines in the files are rendered again (`sitemaps.fold`). The rewrites
+queue names files to render from all their entries: files that failed, and files that a repair needs. Both name sites whose
+configuration changed.
+
 Several rewriters may run at once. Each reads the object, then the partition, and puts the file only if the object is still the
 one it read. So a rewriter that read an older partition loses and starts again.
 
@@ -8,27 +12,38 @@ write, and writes its files again if that is another one. A change that comes la
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from typing import Any, TypeAlias
 
-from stoppress.aws import bucket, queues, sites
+from stoppress.aws import bucket, queues, sites, table
 from stoppress.aws.bucket import Overtaken
 from stoppress.aws.clients import OutOfTime
-from stoppress.aws.queues import RewriteRequest
+from stoppress.aws.due import SITES, configuration
+from stoppress.aws.inventory import all_files
+from stoppress.aws.items import HEARTBEAT, file_of
+from stoppress.aws.queues import BATCH_MESSAGES_MAX, AllFiles, RewriteRequest, read_request
 from stoppress.model.file_names import INDEX_FILE, is_news
 from stoppress.model.site import BadConfiguration
-from stoppress.primitives.deadline import NEVER, Deadline
-from stoppress.rewrite.attempt import begin
+from stoppress.primitives.deadline import NEVER, OVER, Deadline
+from stoppress.primitives.instants import parse
+from stoppress.primitives.urls import key_of
 from stoppress.rewrite.output_formats import possible_forms
-from stoppress.rewrite.publish import commit
-from stoppress.rewrite.render import fold, render
-from stoppress.rewrite.retire import clear_due
+from stoppress.rewrite.publish import clear_due, commit
+from stoppress.rewrite.render import begin, fold, render
 
 # Each lost attempt means that another rewriter put a newer file. After so many the rewrites queue takes over.
 ATTEMPTS_MAX = 8
 # How long a file that failed waits in the rewrites queue: time for a passing fault to end.
 RETRY_DELAY_SECONDS = 5
+# Lambda delivers a batch until it succeeds, and no later batch of its shard before. A batch is written within seconds, unless an
+# earlier attempt failed. One of its files may crash the function, so all files of an older batch go to the queue, each on its own.
+STREAM_AGE_MAX_SECONDS = 180
+# A record of the stream that is older than this may come again after a run that was killed. What that run left is checked.
+LATE_SECONDS = 30
+
+Record: TypeAlias = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,30 +71,36 @@ def rewrite_all(requests: Iterable[RewriteRequest], now: datetime, deadline: Dea
     for request in requests:
         by_file[request.path].append(request)
     newest_first = sorted(by_file, key=lambda file: file[1], reverse=True)
-    pending = [
-        _joined(by_file[file])
-        for file in sorted(newest_first, key=lambda file: (file[1] == INDEX_FILE, not is_news(file[1]), file[0]))
-    ]
+    in_turn = sorted(newest_first, key=lambda file: (file[1] == INDEX_FILE, not is_news(file[1]), file[0]))
+    pending = [_joined(by_file[file]) for file in in_turn]
     results: list[Result] = []
     for _ in range(ATTEMPTS_MAX):
-        done = [_attempt(request, now, deadline) for request in pending]
-        hosts = dict.fromkeys(result.request.site for result in done if result.error is None)
-        in_force = {host: _in_force(host) for host in hosts}
-        pending = []
-        for result in done:
-            config = in_force.get(result.request.site) if result.error is None else result.config
-            if isinstance(config, Exception):
-                results.append(replace(result, outcome="failed", error=config))
-            elif config == result.config:
-                results.append(result)
-            else:
-                pending.append(replace(result.request, entries=None, checks_all=True))
+        done = _check_configuration([_attempt(request, now, deadline) for request in pending])
+        results += [result for result in done if result.outcome != "replaced"]
+        pending = [
+            replace(result.request, entries=None, checks_all=True) for result in done if result.outcome == "replaced"
+        ]
     replaced = Overtaken(f"the configuration was replaced in all {ATTEMPTS_MAX} attempts")
     results += [Result(request, "failed", error=replaced) for request in pending]
     for result in results:
-        if result.error is None:
-            _clear_releases(by_file[result.request.path])
+        releases = set() if result.error else {request.release for request in by_file[result.request.path]}
+        clear_due(*result.request.path, releases)
     return results
+
+
+def _check_configuration(results: Sequence[Result]) -> list[Result]:
+    """Return the results, as `replaced` if another configuration is in force now than the one that was used."""
+    in_force = {
+        host: _in_force(host) for host in dict.fromkeys(done.request.site for done in results if not done.error)
+    }
+    checked = []
+    for result in results:
+        config = result.config if result.error else in_force[result.request.site]
+        if isinstance(config, Exception):
+            checked.append(replace(result, outcome="failed", error=config))
+        else:
+            checked.append(result if config == result.config else replace(result, outcome="replaced"))
+    return checked
 
 
 def _attempt(request: RewriteRequest, now: datetime, deadline: Deadline) -> Result:
@@ -104,19 +125,6 @@ def _in_force(host: str) -> str | Exception:
     return site.digest if site else ""
 
 
-def _clear_releases(requests: Iterable[RewriteRequest]) -> None:
-    for site, file, release in {(*request.path, request.release) for request in requests}:
-        if release:
-            clear_due(site, file, release)
-
-
-def postpone_all(requests: Iterable[RewriteRequest]) -> list[Result]:
-    """Write no file. Each file has one result, so that each goes to the rewrites queue once."""
-    by_file = {request.path: request for request in requests}
-    reason = TimeoutError("earlier attempts to write its batch failed")
-    return [Result(request, "postponed", error=reason) for request in by_file.values()]
-
-
 def _joined(requests: Sequence[RewriteRequest]) -> RewriteRequest:
     """Merge several requests for one file."""
     entries = [request.entries for request in requests if request.entries is not None]
@@ -131,7 +139,7 @@ def _joined(requests: Sequence[RewriteRequest]) -> RewriteRequest:
 
 def hand_over(results: Iterable[Result]) -> Exception | None:
     """Request the unwritten files again, through the rewrites queue. Returns the error if the queue fails."""
-    requests = [replace(result.request, checks_all=True) for result in results]
+    requests = [replace(result.request, checks_all=True) for result in results if result.error]
     try:
         queues.send_rewrites(requests, delay_seconds=RETRY_DELAY_SECONDS)
     except Exception as error:  # noqa: BLE001 - the stream must then deliver the records again
@@ -152,9 +160,9 @@ def rewrite(request: RewriteRequest, now: datetime) -> Result:
         except sites.UnknownSite:
             return Result(request, _rewrite_of_removed(request))
         attempt = begin(site, request, now)
-        rendered, forms = fold(attempt) or render(attempt.site, request.file, now)
+        rendered = fold(attempt) or render(attempt.site, request.file, now)
         try:
-            outcome = commit(attempt, rendered, forms)
+            outcome = commit(attempt, rendered)
         except Overtaken:
             request = replace(request, checks_all=True)  # the other rewriter may have used another configuration
             continue
@@ -171,3 +179,130 @@ def _rewrite_of_removed(request: RewriteRequest) -> str:
         if stored := bucket.read(request.site, name):
             bucket.delete(request.site, name, stored)
     return "deleted"
+
+
+@dataclass(slots=True)
+class BatchOutcome:
+    """The outcome of a batch.
+
+    `requested`: the number of files requested for each changed site, or the error. `unreadable`: errors of records that no later
+    attempt could read. `again`: the records that must come again. `written_since`: for each written file of the stream, when the
+    first record that changed its entries was created, in seconds since 1970.
+    """
+
+    results: Sequence[Result] = ()
+    requested: list[tuple[str, int | Exception]] = field(default_factory=list)
+    unreadable: list[Exception] = field(default_factory=list)
+    again: list[Record] = field(default_factory=list)
+    written_since: list[float] = field(default_factory=list)
+
+
+def rewrite_batch(records: Sequence[Record], now: datetime, deadline: Deadline = NEVER) -> BatchOutcome:
+    """Rewrite the files that records name until the deadline, and request all files of changed sites.
+
+    Unwritten files of the stream are sent to the rewrites queue. Their records come again only if the queue fails. A changed site of
+    the stream does not come again: roll_window repeats it.
+    """
+    from_queue = records[0]["eventSource"] == "aws:sqs"
+    outcome = BatchOutcome()
+    requests = list(_read_records(records, now, outcome.unreadable))
+    files = [(record, request) for record, request in requests if isinstance(request, RewriteRequest)]
+    is_old = not from_queue and any(
+        _age_seconds(record["dynamodb"], now) > STREAM_AGE_MAX_SECONDS for record, _ in requests
+    )
+    outcome.results = rewrite_all([request for _, request in files], now, OVER if is_old else deadline)
+    failed = {result.request.path for result in outcome.results if result.error}
+    outcome.requested = [
+        (request.site, _try_request_all(request, deadline)) for _, request in requests if isinstance(request, AllFiles)
+    ]
+    if from_queue:
+        failed |= {(host, "") for host, files_requested in outcome.requested if isinstance(files_requested, Exception)}
+    else:
+        outcome.written_since = _first_changes(files, outcome.results)
+        failed = failed if hand_over(outcome.results) else set()
+    outcome.again = [record for record, request in requests if request.path in failed]
+    return outcome
+
+
+def _read_records(
+    records: Iterable[Record], now: datetime, unreadable: list[Exception]
+) -> Iterator[tuple[Record, RewriteRequest | AllFiles]]:
+    """Yield each record that requests something; add the errors of others to `unreadable`."""
+    for record in records:
+        try:
+            request = _read_change(record["dynamodb"], now) if "dynamodb" in record else read_request(record["body"])
+        except Exception as error:  # noqa: BLE001 - the other records must go on
+            unreadable.append(error)
+        else:
+            if request:
+                yield record, request
+
+
+def _read_change(change: Record, now: datetime) -> RewriteRequest | AllFiles | None:
+    """Read a record of the stream: a changed entry, or a changed site. None for a heartbeat, which only shows that the stream is read.
+
+    Raises ValueError and KeyError.
+    """
+    pk = change["Keys"]["pk"]["S"]
+    if pk == HEARTBEAT:
+        return None
+    if pk.startswith("site#"):
+        host = pk.removeprefix("site#")
+        return AllFiles(host, configuration(host, parse(change["NewImage"]["due"]["S"])).item["sk"])
+    entry = changed_entry(change)
+    checks_all = _age_seconds(change, now) > LATE_SECONDS
+    return RewriteRequest(*file_of(pk), checks_all=checks_all, entries=frozenset([entry]) if entry else None)
+
+
+def changed_entry(change: Record) -> tuple[str, str] | None:
+    """Return sort key and URL of the entry in a stream record; for a mark, the file's name twice.
+
+    None if the sort key does not end with the URL's hash. Only the URL of the record's images is used, because a redriven
+    record may be older than the file. The URL cannot be outdated, because the sort key has its hash.
+    """
+    sk = change["Keys"]["sk"]["S"]
+    if file_of(change["Keys"]["pk"]["S"])[1] == INDEX_FILE:
+        return sk, sk
+    image = {**change.get("OldImage", {}), **change.get("NewImage", {})}
+    loc = image.get("loc", {}).get("S", "")
+    return (sk, loc) if sk.endswith(key_of(loc)) else None
+
+
+def _first_changes(files: Iterable[tuple[Record, RewriteRequest]], results: Iterable[Result]) -> list[float]:
+    first: dict[tuple[str, str], float] = {}
+    for record, request in files:
+        created = float(record["dynamodb"]["ApproximateCreationDateTime"])
+        first[request.path] = min(first.get(request.path, created), created)
+    return [first[result.request.path] for result in results if result.outcome == "written"]
+
+
+def _age_seconds(change: Record, now: datetime) -> float:
+    return now.timestamp() - float(change["ApproximateCreationDateTime"])
+
+
+def _try_request_all(request: AllFiles, deadline: Deadline) -> int | Exception:
+    try:
+        return request_all(request, deadline)
+    except Exception as error:  # noqa: BLE001 - the other records go on
+        return error
+
+
+def request_all(request: AllFiles, deadline: Deadline = NEVER) -> int:
+    """Request all files of a changed site until the deadline, the newest shards first. Return the number of files.
+
+    The request sends itself on when its time is over. Its due record is deleted last, so that a request that is lost is made again.
+    Raises BadConfiguration, SendError, and the table's errors.
+    """
+    site = sites.reload(request.site)
+    # Always with robots.txt: an earlier configuration may have had it written.
+    files = sorted(all_files(site, robots=True), reverse=True) if site else []
+    files = [file for file in files if not request.below or file < request.below]
+    for start in range(0, len(files), BATCH_MESSAGES_MAX):
+        if deadline.is_over():
+            queues.send_rewrites([replace(request, below=files[start - 1])] if start else [request])
+            return start
+        batch = files[start : start + BATCH_MESSAGES_MAX]
+        queues.send_rewrites([RewriteRequest(request.site, file, checks_all=True) for file in batch])
+    if not (site and site.fault):  # roll_window reports an unreadable version for as long as its record is there
+        table.delete(SITES, request.due)
+    return len(files)

@@ -15,7 +15,7 @@ from itertools import zip_longest
 
 from stoppress.aws import bucket, due, items, queues, site_versions, sites, table
 from stoppress.aws.due import Due
-from stoppress.aws.places import give_back
+from stoppress.aws.inventory import give_back
 from stoppress.aws.queues import AllFiles, read_rewrite
 from stoppress.model.event import from_message
 from stoppress.model.file_names import NEWS_SERIES

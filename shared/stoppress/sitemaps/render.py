@@ -5,7 +5,7 @@ without generation time or comment, so that equal entries give equal bytes.
 """
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from io import BytesIO
 from itertools import islice
@@ -32,7 +32,8 @@ class Rendered:
     """A file's bytes, the number of pages it lists, and the newest instant in it.
 
     `locs`: the pages of a shard, if the site wants a text sitemap. `by_line`: each line depends on its own entry alone, so
-    that later changes can be folded in. `fresh`: after folding, a file with only the changed lines.
+    that later changes can be folded in. `fresh`: after folding, a file with only the changed lines. `more`: the parts of the index
+    after the first. `news`: the entries of a news sitemap that were read, all of them unless changes were folded into the file.
     """
 
     body: bytes
@@ -41,6 +42,8 @@ class Rendered:
     locs: tuple[str, ...] = ()
     by_line: bool = False
     fresh: bytes | None = None
+    more: tuple["Rendered", ...] = ()
+    news: tuple[NewsEntry, ...] = field(default=(), compare=False)
 
 
 def render_general(entries: Iterable[GeneralEntry], site: Site, departed: frozenset[str] = frozenset()) -> Rendered:

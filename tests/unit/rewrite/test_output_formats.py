@@ -16,7 +16,7 @@ from stoppress.aws.queues import RewriteRequest, read_rewrite
 from stoppress.model.entries import Mark
 from stoppress.model.places import Series, Used
 from stoppress.rewrite import publish
-from stoppress.rewrite.retire import EMPTIED_KEPT
+from stoppress.rewrite.publish import EMPTIED_KEPT
 from stoppress.rewrite.sitemaps import rewrite, rewrite_all
 from stoppress.sitemaps import render
 from tests.support import moto_aws

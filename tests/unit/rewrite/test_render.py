@@ -12,8 +12,7 @@ from stoppress.aws.queues import RewriteRequest
 from stoppress.model.entries import GeneralEntry
 from stoppress.model.file_names import headers
 from stoppress.rewrite import render
-from stoppress.rewrite.batch import changed_entry
-from stoppress.rewrite.sitemaps import rewrite, rewrite_all
+from stoppress.rewrite.sitemaps import changed_entry, rewrite, rewrite_all
 from stoppress.sitemaps.render import render_general
 from stoppress.sitemaps.tags import RENDERER
 from tests.support import moto_aws

@@ -22,7 +22,7 @@ from stoppress.model.entries import GeneralEntry
 from stoppress.model.file_names import INDEX_FILE
 from stoppress.model.site import Site
 from stoppress.model.site_outputs import Outputs
-from stoppress.rewrite import attempt, output_formats, publish, render, retire, sitemaps
+from stoppress.rewrite import output_formats, publish, render, sitemaps
 from stoppress.rewrite.sitemaps import rewrite_all
 from stoppress.sitemaps.other_forms import compressed, text_sitemap
 from stoppress.sitemaps.render import render_general
@@ -208,11 +208,9 @@ def play(case: Case, choose: Callable[[int], int], patch: pytest.MonkeyPatch) ->
     world = World(case.begin)
     doors = {
         sitemaps: ("sites", "bucket", "queues"),
-        attempt: ("bucket", "sites", "table"),
-        render: ("table",),
+        render: ("bucket", "sites", "table"),
         publish: ("bucket", "table", "queues"),
         output_formats: ("bucket", "queues"),
-        retire: ("bucket", "table"),
     }
     for module, names in doors.items():
         for name in names:

@@ -22,7 +22,7 @@ from stoppress.primitives.deadline import Deadline
 from stoppress.primitives.instants import exact
 from stoppress.record.article import record
 from stoppress.record.message import Message
-from stoppress.rewrite.batch import request_all
+from stoppress.rewrite.sitemaps import request_all
 from stoppress.roll import window
 from stoppress.roll.window import RESEND_AFTER, begin_deployment, roll
 from tests.support import moto_aws

@@ -36,9 +36,8 @@ def lambda_handler(event: dict[str, Any], now: datetime, deadline: Deadline) -> 
     _publish(outcomes, sent_at)
     for message_id, outcome in outcomes.items():
         if outcome.outcome != REPORT_KEPT:  # receive_webhook has logged the refusals
-            names: dict[str, Any] = outcome.about
             log = logger.warning if outcome.outcome in ("quarantined", "failed") else logger.info
-            log("article", message_id=message_id, outcome=outcome.outcome, reason=outcome.reason, **names)
+            log("article", message_id=message_id, outcome=outcome.outcome, reason=outcome.reason, **outcome.about)
     # The URLs of both queues differ only in the queue's name.
     queue = records[0]["eventSourceARN"].rpartition(":")[2]
     again = [record for record in records if outcomes[record["messageId"]].error]

@@ -101,7 +101,7 @@ def rendered() -> dict[str, str]:
         "pages": render_general(plain.general.values(), SITE).body,
         "news": render_news(news, SITE, now).body,
         "index": render_index([mark], SITE)[0].body,
-        ".txt": text_sitemap(shard.locs, SITE),
+        ".txt": text_sitemap(shard.body),
         ".atom": atom_feed(news, SITE, file=feed, hub=SITE.outputs.hub),
         "robots.txt": robots_txt(SITE, named_in_robots(SITE), rules_of(SITE) or ""),
     }

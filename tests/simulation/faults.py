@@ -80,7 +80,7 @@ FAULTS: dict[str, Swap] = {
         65,
     ),
     # ── deciding ──
-    "what is late is taken for new": Swap("record.late:late", lambda _: _decided_as_if_new, 6),
+    "what is late is taken for new": Swap("record.publication_date:late", lambda _: _decided_as_if_new, 6),
     "a removal of what was never received leaves no tombstone": Swap(
         "record.decide:decide",
         lambda decide: (
@@ -155,7 +155,9 @@ FAULTS: dict[str, Swap] = {
         "model.order:known_by", lambda known_by: lambda **said: known_by(**said | {"delivery": None}), 213
     ),
     "a delivery that came late is not remembered": Swap(
-        "record.late:late", lambda late: lambda event, known, *of: _forgetful(late(event, known, *of), known), 218
+        "record.publication_date:late",
+        lambda late: lambda event, known, *of: _forgetful(late(event, known, *of), known),
+        218,
     ),
     # ── claims ──
     "a removal by URL alone is ignored": Swap("record.claims:aimed_at", lambda _: lambda event, copies: None, 11),

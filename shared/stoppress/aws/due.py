@@ -22,6 +22,7 @@ EXPIRIES = "due-expiries"
 SITES = "due-sites"
 KINDS = (EXPIRIES, MESSAGES, SITES)
 
+# A site's configuration changed; a site must have had an event by then; the nightly comparison must have run by then.
 CONFIGURATION, SILENCE, RECONCILIATION = "configuration", "silence", "reconciliation"
 
 
@@ -52,19 +53,9 @@ def expiry(host: str, file: str, at: datetime) -> Put:
     return Due(EXPIRIES, at, f"{host}/{file}").put
 
 
-def configuration(host: str, at: datetime) -> Put:
-    """Return the record of a site whose configuration changed."""
-    return Due(SITES, at, f"{CONFIGURATION}#{host}").put
-
-
-def silence(host: str, at: datetime) -> Put:
-    """Return the record of a site that must have had an event by this instant."""
-    return Due(SITES, at, f"{SILENCE}#{host}").put
-
-
-def reconciliation(at: datetime) -> Put:
-    """Return the record of the nightly comparison, which must have run by this instant."""
-    return Due(SITES, at, f"{RECONCILIATION}#").put
+def site(work: str, host: str, at: datetime) -> Put:
+    """Return the record of work for a site at this instant. RECONCILIATION is for all sites, without a host."""
+    return Due(SITES, at, f"{work}#{host}").put
 
 
 def every(kind: str, until: datetime | None = None) -> Iterator[Due]:

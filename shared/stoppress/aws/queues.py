@@ -6,11 +6,12 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from pydantic import AwareDatetime, TypeAdapter
+
 from stoppress.aws.clients import client
-from stoppress.primitives.instants import exact, parse
 
 if TYPE_CHECKING:
     from stoppress.aws.refusals import Report
@@ -42,7 +43,7 @@ class RewriteRequest:
 
     site: str
     file: str
-    release: datetime | None = None
+    release: AwareDatetime | None = None
     checks_all: bool = False
     entries: frozenset[tuple[str, str]] | None = None
 
@@ -52,9 +53,7 @@ class RewriteRequest:
         return self.site, self.file
 
     def message(self) -> str:
-        fields: dict[str, Any] = {"site": self.site, "file": self.file}
-        fields |= {"release": exact(self.release)} if self.release else {}
-        return json.dumps(fields | ({"checks_all": True} if self.checks_all else {}))
+        return _write_request(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,32 +73,29 @@ class AllFiles:
         return self.site, ""
 
     def message(self) -> str:
-        return json.dumps({"site": self.site, "all_files": True, "due": self.due, "below": self.below})
+        return _write_request(self)
 
 
 def read_request(message: str) -> RewriteRequest | AllFiles:
     """Read a message of the rewrites queue. Raises ValueError."""
-    try:
-        fields = json.loads(message)
-        if "all_files" in fields:
-            return AllFiles(str(fields["site"]), str(fields["due"]), str(fields.get("below", "")))
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise _no_file(error) from None
-    return read_rewrite(message)
+    return _requests().validate_json(message)
 
 
 def read_rewrite(message: str) -> RewriteRequest:
     """Read a message for one file. Raises ValueError."""
-    try:
-        fields = json.loads(message)
-        release = parse(fields["release"]) if fields.get("release") else None
-        return RewriteRequest(str(fields["site"]), str(fields["file"]), release, fields.get("checks_all") is True)
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise _no_file(error) from None
+    request = read_request(message)
+    if isinstance(request, AllFiles):
+        raise ValueError('the message names no file: write {"site": "<host>", "file": "<file>"}')
+    return request
 
 
-def _no_file(error: Exception) -> ValueError:
-    return ValueError(f'the message names no file: {error!r}; write {{"site": "<host>", "file": "<file>"}}')
+def _write_request(request: RewriteRequest | AllFiles) -> str:
+    return _requests().dump_json(request, exclude_defaults=True, exclude={"entries"}).decode()
+
+
+@cache
+def _requests() -> TypeAdapter[RewriteRequest | AllFiles]:
+    return TypeAdapter(RewriteRequest | AllFiles)
 
 
 def send_articles(events: "Sequence[ArticleEvent | Incomplete | Report]") -> None:

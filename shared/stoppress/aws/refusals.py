@@ -105,7 +105,7 @@ def keep(reports: Iterable[Report]) -> None:
     """Store and count the refusals of reports. Raises Conflict if another writer was faster in every attempt."""
     by_day: dict[tuple[str, str, str], list[Report]] = defaultdict(list)
     for report in reports:
-        by_day[report.site, report.source, _day(report.at)].append(report)
+        by_day[report.site, report.source, report.at.astimezone(UTC).date().isoformat()].append(report)
     for (site, source, day), of_day in by_day.items():
         _keep_day(site, source, day, of_day)
 
@@ -173,7 +173,3 @@ def _cut(refusal: Refusal) -> Refusal:
     """Cut the texts of a refusal. DynamoDB refuses lone surrogates, which become question marks."""
     texts = {name: getattr(refusal, name).encode(errors="replace")[:size] for name, size in BYTES_MAX.items()}
     return replace(refusal, **{name: text.decode(errors="ignore") for name, text in texts.items()})
-
-
-def _day(at: datetime) -> str:
-    return at.astimezone(UTC).date().isoformat()

@@ -60,7 +60,9 @@ def put(text: str, expected: int, author: str, now: datetime) -> int:
         polled: Put | Delete = Put({"pk": POLLS, "sk": site.host} | entry, guarded=False)
     else:
         polled = Delete(POLLS, site.host)
-    watch = [due.silence(site.host, now + timedelta(hours=hours))] if (hours := site.silent_after_hours) else []
+    watch = (
+        [due.site(due.SILENCE, site.host, now + timedelta(hours=hours))] if (hours := site.silent_after_hours) else []
+    )
     return _write(site.host, expected, {"document": text}, author, now, [*listed, polled, *watch])
 
 
@@ -90,7 +92,7 @@ def _write(
     current |= {"due": exact(now + NET_AFTER), **{name: flag for name, flag in content.items() if name != "document"}}
     try:
         table.transact(
-            [Put(version), Put(current, expected or None), *others, due.configuration(host, now + NET_AFTER)]
+            [Put(version), Put(current, expected or None), *others, due.site(due.CONFIGURATION, host, now + NET_AFTER)]
         )
     except Conflict:
         raise Replaced(f"somebody else wrote version {number} of {host} first") from None

@@ -119,6 +119,15 @@ def page_order(order: Order) -> Order:
     return Order(None, None, order.timestamp, order.received)
 
 
+def newest(*orders: Order | None) -> Order | None:
+    """Return the newest of the orders; None if there is none."""
+    latest = None
+    for order in orders:
+        if latest is None or (order is not None and latest.is_before(order)):
+            latest = order
+    return latest
+
+
 def is_claimed_before(order: Order, other: Order, *, same_source: bool) -> bool:
     """Whether `other` is the newer claim on a URL. Between sources a timestamp ahead of our clock counts as the time received."""
     if same_source:

@@ -74,19 +74,16 @@ class Look:
             return ("unmarked", "has a commit mark, but neither entries nor an object") if mark else None
         # An object that somebody else put is written again even with the right bytes: its headers are not ours.
         if stored.body != rendered.body or not stored.ours:
-            return self._wrong_bytes(file, mark, stored)
+            digests = {digest_of(self.site, file, stored.body, stays=stays) for stays in (True, False)}
+            if not stored.ours or (mark and mark.digest not in digests):
+                return "edited", "was changed by somebody else"
+            return "stale", "differs from its entries in the table"
         if not stays and stored.changed + 2 * EMPTIED_KEPT <= self.now:
             return "orphan", "has listed nothing for two days and was not deleted"
         digest = digest_of(self.site, file, rendered.body, stays=stays)
         if file not in UNMARKED and (mark is None or mark.digest != digest):
             return "unmarked", "differs from its commit mark in the index's partition"
         return None
-
-    def _wrong_bytes(self, file: str, mark: Mark | None, stored: StoredFile) -> tuple[str, str]:
-        digests = {digest_of(self.site, file, stored.body, stays=stays) for stays in (True, False)}
-        if not stored.ours or (mark and mark.digest not in digests):
-            return "edited", "was changed by somebody else"
-        return "stale", "differs from its entries in the table"
 
     def _forms(self, file: str, mark: Mark | None, rendered: Rendered) -> Iterator[Finding]:
         bodies = render_forms(self.site, file, rendered, self.now)

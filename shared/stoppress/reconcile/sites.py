@@ -1,7 +1,7 @@
 """Reconcile sites: compare table, index and bucket, and repair differences. Nothing here writes a sitemap.
 
-A nightly run announces a part of the work for each site on the bus. A site with many files is divided into several parts. A part that
-runs out of time announces the rest of its files, so it never waits for another night.
+A nightly run announces a part of the work for each site on the bus. A part that runs out of time announces the rest of its files, so
+it never waits for another night.
 
 A difference may be work in progress. So the first look at a unit (a file, the places, or the orphans of a site) only stores it in the table,
 as a suspect. The second look, minutes later, repairs it if it is still the same. The second run of a night looks only at suspects.
@@ -13,7 +13,6 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
-from itertools import pairwise
 
 from stoppress.aws import bucket, due, queues, sites, table
 from stoppress.aws.bucket import Listed, Overtaken
@@ -33,22 +32,19 @@ PART = "part to reconcile"
 ALL_FILES_EVERY = timedelta(hours=12)
 # Longer than any function runs that records events or writes files (60 s): a change that was on its way at the first look has arrived, or never will.
 LOOKS_APART = timedelta(minutes=2)
-# A part has at most this many units: about five minutes of work.
-UNITS_MAX = 5_000
 # Parts that begin in one second. EventBridge takes ten events in a call, and a small account runs ten functions at once.
 PARTS_A_SECOND = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The units of a site after `after`, up to `until` (empty: up to the last one). Without a site: the sites after `after`.
+    """The units of a site after `after`. Without a site: the sites after `after`.
 
     `suspected`: only units with suspects.
     """
 
     site: str = ""
     after: str = ""
-    until: str = ""
     suspected: bool = False
 
 
@@ -73,7 +69,7 @@ def announce_sites(part: Part, deadline: Deadline) -> None:
 
 
 def reconcile_part(part: Part, deadline: Deadline) -> Report:
-    """Reconcile a part of a site, and announce the parts for which it is too large or has no time.
+    """Reconcile a part of a site, and announce the rest for which there is no time.
 
     Raises SendError, TimeoutError, and the errors of bucket and table.
     """
@@ -85,15 +81,12 @@ def reconcile_part(part: Part, deadline: Deadline) -> Report:
         return Report()
     look = Look(site)
     wanted = look.suspects if part.suspected else look.units
-    units = sorted(unit for unit in wanted if part.after < unit and (not part.until or unit <= part.until))
-    (_, until), *others = pairwise([part.after, *units[UNITS_MAX - 1 : -1 : UNITS_MAX], part.until])
-    _announce([replace(part, after=after, until=end) for after, end in others])
-    units = units[:UNITS_MAX]
+    units = sorted(unit for unit in wanted if part.after < unit)
     report = reconcile(look, units, deadline=deadline)
     if report.units < len(units):
         if not report.units:
             raise TimeoutError(f"no time was left to look at a file of {part.site}")
-        _announce([replace(part, after=units[report.units - 1], until=until)])
+        _announce([replace(part, after=units[report.units - 1])])
         report.has_rest = True
     return report
 
@@ -140,9 +133,8 @@ def _reconcile_unit(
     return confirmed, suspects
 
 
-def _announce(parts: Sequence[Part]) -> None:
-    for start in range(0, len(parts), PARTS_A_SECOND):
-        queues.announce(PART, *map(asdict, parts[start : start + PARTS_A_SECOND]))
+def _announce(parts: Iterable[Part]) -> None:
+    queues.announce(PART, *map(asdict, parts))
 
 
 def repair(site: Site, findings: Iterable[Finding], now: datetime) -> None:

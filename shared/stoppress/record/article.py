@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -40,31 +41,21 @@ REPORT_KEPT = "report kept"
 class MessageOutcome:
     """The outcome of a message. With an `error` the queue must deliver the message again.
 
-    `names` has article, URL and site for the log. `urls` has the article's URLs before and after the event. `is_new`: the article
-    was not listed before.
+    `about` has site, article and URL, as far as they are known, to search the log for. `is_new`: the article was not listed before.
     """
 
     outcome: str
     reason: str = ""
-    event: ArticleEvent | None = None
     error: Exception | None = None
-    names: Mapping[str, str | None] = field(default_factory=dict)
-    urls: tuple[str | None, ...] = ()
+    about: Mapping[str, Any] = field(default_factory=dict)
     is_new: bool = False
-
-    @property
-    def about(self) -> dict[str, str | None]:
-        """Return site, article and URL, as far as they are known, to search the log for."""
-        if self.event:
-            return {"site": self.event.site, "article": self.event.name, "url": self.event.url} | dict(self.names)
-        return dict(self.names)
 
 
 @dataclass(slots=True, eq=False)
 class _Work:
     """An event in progress: its message, its site, its reserved places that are still unused, and its conflicts so far.
 
-    `before` is the article before the event.
+    `before` is the article before the event, `written` the decision once it is written.
     """
 
     message_id: str
@@ -73,6 +64,7 @@ class _Work:
     spare: list[Place] = field(default_factory=list)
     conflicts: int = 0
     before: Article | None = None
+    written: Decision | None = None
 
     def keep_unused(self, article: Article | None) -> None:
         """Drop the spare places that the article has taken."""
@@ -105,7 +97,7 @@ def record(messages: Iterable[Message], now: datetime, deadline: Deadline = NEVE
         batch.read(message)
     batch.record_works()
     batch.keep_reports()
-    _write_stories((outcome for _, outcome in batch.outcomes), now)
+    _write_stories(batch.works, now)
     _note_events({work.site.host: work.site for work in batch.works}.values(), now)
     return worst_outcomes(batch.outcomes)
 
@@ -149,8 +141,8 @@ class _Batch:
             if content.incomplete:
                 self._quarantine(message, content.incomplete)
             elif not content.events:
-                names = named_in(message.body) | {"site": content.site.host}
-                self.outcomes.append((message.id, MessageOutcome("ignored", content.ignored, names=names)))
+                about = named_in(message.body) | {"site": content.site.host}
+                self.outcomes.append((message.id, MessageOutcome("ignored", content.ignored, about=about)))
             for event, site in content.events:
                 received = replace(event, site=site.host, received_at=event.received_at or message.sent_at)
                 self.works.append(_Work(message.id, received, site))
@@ -180,15 +172,17 @@ class _Batch:
         self.outcomes += [(message_id, outcome) for message_id, _ in self.reports]
 
     def _fail(self, work: _Work, error: Exception, reason: str = "") -> None:
-        self.outcomes.append((work.message_id, MessageOutcome("failed", reason or repr(error), work.event, error)))
+        outcome = MessageOutcome("failed", reason or repr(error), error, _about(work.event))
+        self.outcomes.append((work.message_id, outcome))
 
     def _postpone(self, message_id: str, event: ArticleEvent | None = None) -> None:
         late = TimeoutError("the run's time was over")
-        self.outcomes.append((message_id, MessageOutcome("postponed", str(late), event, late)))
+        outcome = MessageOutcome("postponed", str(late), late, _about(event) if event else {})
+        self.outcomes.append((message_id, outcome))
 
     def _quarantine(self, message: Message, error: Unusable) -> None:
-        names = named_in(message.body) | {"site": error.site}
-        outcome = MessageOutcome("quarantined", str(error), names=names)
+        about = named_in(message.body) | {"site": error.site}
+        outcome = MessageOutcome("quarantined", str(error), about=about)
         try:
             table.put_if(items.quarantine_item(error.site, message.id, str(error), message.body, message.sent_at))
         except Exception as failure:  # noqa: BLE001 - quarantine failed too, so the message must come again
@@ -199,8 +193,11 @@ class _Batch:
         """Decide and write a wave. Returns the events for which another writer was faster."""
         conflicts = []
         free: list[tuple[str, Place]] = []
-        is_late = self.deadline.is_over()
-        for work, decision in [] if is_late else self._reserve_places(self._decide_works(works)):
+        if self.deadline.is_over():
+            for work in works:
+                self._postpone(work.message_id, work.event)
+            return []
+        for work, decision in self._reserve_places(self._decide_works(works)):
             if self.deadline.is_over():
                 self._postpone(work.message_id, work.event)
                 continue
@@ -214,11 +211,10 @@ class _Batch:
                 work.spare = []  # the write may have succeeded without an answer, so its places stay taken
                 self._fail(work, error)
             else:
+                work.written = decision
                 work.keep_unused(decision.article)
                 free += [(work.site.host, entry.place) for entry in decision.out if entry.place]
                 self.outcomes.append((work.message_id, _outcome_of(work, decision)))
-        for work in works if is_late else ():
-            self._postpone(work.message_id, work.event)
         _give_back(free)
         return conflicts
 
@@ -278,11 +274,13 @@ def _split_wave(works: Sequence[_Work]) -> tuple[list[_Work], list[_Work]]:
 
 
 def _outcome_of(work: _Work, decision: Decision) -> MessageOutcome:
-    before, after = work.before, decision.article or work.before
-    names = {"article": after.name, "url": after.url} if after else {}
-    urls = tuple(dict.fromkeys(article.url for article in (after, before) if article))
-    is_new = decision.outcome == "listed" and (before is None or before.state != "listed")
-    return MessageOutcome(decision.outcome, decision.reason, work.event, names=names, urls=urls, is_new=is_new)
+    is_new = decision.outcome == "listed" and (work.before is None or work.before.state != "listed")
+    about = _about(decision.article or work.before or work.event)
+    return MessageOutcome(decision.outcome, decision.reason, about=about, is_new=is_new)
+
+
+def _about(subject: Article | ArticleEvent) -> dict[str, str | None]:
+    return {"site": subject.site, "article": subject.name, "url": subject.url}
 
 
 def _give_back(places: Iterable[tuple[str, Place]]) -> None:
@@ -295,18 +293,19 @@ def _give_back(places: Iterable[tuple[str, Place]]) -> None:
         give_back(host, free)
 
 
-def _write_stories(outcomes: Iterable[MessageOutcome], now: datetime) -> None:
+def _write_stories(works: Iterable[_Work], now: datetime) -> None:
     """Add each event to the story of its URL and of its article's URLs. Repeats are left out.
 
     The stories are written outside the events' transactions, so that they add no conflicts.
     """
     lines = {}
-    for outcome in outcomes:
-        event = outcome.event
-        if event is None or outcome.error or outcome.outcome == "duplicate" or outcome.reason == FORGOTTEN:
+    for work in works:
+        decision = work.written
+        if decision is None or decision.outcome == "duplicate" or decision.reason == FORGOTTEN:
             continue
-        for url in {identity(url): url for url in (event.url, *outcome.urls) if url}.values():
-            item = items.story_item(event, url, outcome.outcome, outcome.reason, now)
+        pages = [work.event, decision.article or work.before, work.before]
+        for url in {identity(page.url): page.url for page in pages if page and page.url}.values():
+            item = items.story_item(work.event, url, decision.outcome, decision.reason, now)
             lines[item["pk"], item["sk"]] = item
     # The event itself is recorded, and the log has its outcome.
     with suppress(ClientError, BotoCoreError, TimeoutError):

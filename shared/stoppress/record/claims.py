@@ -22,11 +22,10 @@ from stoppress.model.article import Article, Claim, Decision, Entries, EntryKey,
 from stoppress.model.event import CMS_RANK, PREVIOUS_URLS_MAX, ArticleEvent, order_of, rank_of, split_name
 from stoppress.model.exclude import NOT_NEWS, is_home
 from stoppress.model.file_names import PAGES_SERIES
-from stoppress.model.order import is_claimed_before, page_order
+from stoppress.model.order import is_claimed_before, newest, page_order
 from stoppress.model.site import Site
 from stoppress.primitives.instants import parse
 from stoppress.primitives.urls import host_of, identity
-from stoppress.record.publication_date import newest
 
 # How many articles may wait for one URL. Only a CMS that gives every page the same URL has more.
 WAITING_MAX = 10

@@ -1,6 +1,6 @@
 """What one event changes. No I/O, no clock.
 
-`decide` classifies events: repeats change nothing, late events go to `late.py`, publications to `publication.py`. `claims.py`
+`decide` classifies events: repeats change nothing, late events go to `publication_date.py`, publications to `publication.py`. `claims.py`
 decides which article owns a URL, and what a removal changes. Source and id identify an article, `urls.identity` a
 page. `model/order.py` decides which of two events is newer, so events may come late and more than once.
 """
@@ -14,9 +14,8 @@ from stoppress.model.order import Order, is_repeat, own_time, remembered
 from stoppress.model.site import Site
 from stoppress.primitives.urls import identity
 from stoppress.record.claims import removed, url_removed, weaker_page_removed
-from stoppress.record.late import late
 from stoppress.record.publication import Publication
-from stoppress.record.publication_date import first_received, released
+from stoppress.record.publication_date import first_received, late, released
 
 REPEATED = Decision(outcome="duplicate", reason="this was received before")
 

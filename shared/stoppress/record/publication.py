@@ -27,8 +27,7 @@ from stoppress.record.claims import (
     with_page_removed,
     without_entries,
 )
-from stoppress.record.late import dated_by_another
-from stoppress.record.publication_date import changed_at, dated, inherited, with_date_order
+from stoppress.record.publication_date import changed_at, dated, dated_by_another, inherited, with_date_order
 from stoppress.sitemaps.tags import general_line, line_bytes, news_line
 
 
@@ -140,16 +139,12 @@ class Publication(Claimant):
         )
 
     def _want_shard(self, after: Article, size_bytes: int) -> Want | None:
-        shard = after.shard
-        if shard is None:
-            return Want(self._series(after), size_bytes)
-        return Want(shard.series, size_bytes, held=shard) if size_bytes > shard.size_bytes else None
-
-    def _series(self, after: Article) -> str:
-        """Return the series of shards in which a page gets its place for life."""
-        if self.event.page:
-            return PAGES_SERIES
-        return shard_series(self.site, after.first_published or after.received_at, self.event.section)
+        """Return the place for life that a page needs, or a larger one if it has outgrown its place."""
+        if shard := after.shard:
+            return Want(shard.series, size_bytes, held=shard) if size_bytes > shard.size_bytes else None
+        published = after.first_published or after.received_at
+        series = PAGES_SERIES if self.event.page else shard_series(self.site, published, self.event.section)
+        return Want(series, size_bytes)
 
     def _news_keeper(self, news: NewsEntry, series: str) -> Article | None:
         """Return the article whose news place the new entry takes over, if any.

@@ -36,7 +36,7 @@ def render_forms(site: Site, file: str, rendered: Rendered, now: datetime) -> di
             name = file_names.atom_name(file_names.series_of(file))
             bodies[name] = atom_feed(select_news(entries, site, now), site, file=name, hub=site.outputs.hub)
     elif file != file_names.INDEX_FILE and site.outputs.text:
-        bodies[file_names.text_name(file)] = text_sitemap(rendered.locs, site)
+        bodies[file_names.text_name(file)] = text_sitemap(rendered.body)
     return bodies
 
 

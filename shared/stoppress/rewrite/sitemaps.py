@@ -17,10 +17,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
-from stoppress.aws import bucket, queues, sites, table
+from stoppress.aws import bucket, due, queues, sites, table
 from stoppress.aws.bucket import Overtaken
 from stoppress.aws.clients import OutOfTime
-from stoppress.aws.due import SITES, configuration
 from stoppress.aws.inventory import all_files
 from stoppress.aws.items import HEARTBEAT, file_of
 from stoppress.aws.queues import BATCH_MESSAGES_MAX, AllFiles, RewriteRequest, read_request
@@ -248,7 +247,7 @@ def _read_change(change: Record, now: datetime) -> RewriteRequest | AllFiles | N
         return None
     if pk.startswith("site#"):
         host = pk.removeprefix("site#")
-        return AllFiles(host, configuration(host, parse(change["NewImage"]["due"]["S"])).item["sk"])
+        return AllFiles(host, due.site(due.CONFIGURATION, host, parse(change["NewImage"]["due"]["S"])).item["sk"])
     entry = changed_entry(change)
     checks_all = _age_seconds(change, now) > LATE_SECONDS
     return RewriteRequest(*file_of(pk), checks_all=checks_all, entries=frozenset([entry]) if entry else None)
@@ -304,5 +303,5 @@ def request_all(request: AllFiles, deadline: Deadline = NEVER) -> int:
         batch = files[start : start + BATCH_MESSAGES_MAX]
         queues.send_rewrites([RewriteRequest(request.site, file, checks_all=True) for file in batch])
     if not (site and site.fault):  # roll_window reports an unreadable version for as long as its record is there
-        table.delete(SITES, request.due)
+        table.delete(due.SITES, request.due)
     return len(files)

@@ -195,9 +195,9 @@ def begin_deployment(now: datetime) -> None:
         return
     if item:
         for host in sites.hosts():
-            due.write(due.configuration(host, now))
+            due.write(due.site(due.CONFIGURATION, host, now))
     else:
-        due.write(due.reconciliation(now + RECONCILED_EVERY))
+        due.write(due.site(due.RECONCILIATION, "", now + RECONCILED_EVERY))
     pk, sk = CODE_KEY
     table.put_if({"pk": pk, "sk": sk, "code": code, "at": exact(now)})
 

@@ -39,9 +39,8 @@ def fold_general(body: bytes, changed: Mapping[str, GeneralEntry | None], site: 
     if not lines:
         return None
     listed = sorted(lines)
-    locs = tuple(listed) if site.outputs.text else ()
     newest = render.newest_of(entry.lastmod for entry in changed.values() if entry and entry.loc in lines)
-    return _folded(render.general_file, [lines[loc] for loc in listed], fresh, newest, URLS_MAX, locs)
+    return _folded(render.general_file, [lines[loc] for loc in listed], fresh, newest, URLS_MAX)
 
 
 def fold_news(
@@ -106,14 +105,13 @@ def _folded(
     fresh: Sequence[str],
     newest: datetime | None,
     entries_max: int,
-    locs: tuple[str, ...] = (),
 ) -> Rendered | None:
     """Return the file of these lines, or None if it is too large.
 
     The table may already lack entries that a later batch of the stream removes. So the file made from all entries may fit.
     """
     fresh_file = file(fresh) if fresh else b""
-    rendered = Rendered(file(lines), len(lines), newest, locs, by_line=True, fresh=fresh_file)
+    rendered = Rendered(file(lines), len(lines), newest, by_line=True, fresh=fresh_file)
     return rendered if render.is_within_limits(rendered, entries_max) else None
 
 

@@ -31,7 +31,7 @@ _LINES_AT_ONCE = 50
 class Rendered:
     """A file's bytes, the number of pages it lists, and the newest instant in it.
 
-    `locs`: the pages of a shard, if the site wants a text sitemap. `by_line`: each line depends on its own entry alone, so
+    `by_line`: each line depends on its own entry alone, so
     that later changes can be folded in. `fresh`: after folding, a file with only the changed lines. `more`: the parts of the index
     after the first. `news`: the entries of a news sitemap that were read, all of them unless changes were folded into the file.
     """
@@ -39,7 +39,6 @@ class Rendered:
     body: bytes
     urls: int
     newest: datetime | None
-    locs: tuple[str, ...] = ()
     by_line: bool = False
     fresh: bytes | None = None
     more: tuple["Rendered", ...] = ()
@@ -76,11 +75,7 @@ def render_pages(entries: Iterable[GeneralEntry], site: Site, departed: frozense
         )
         for url, page in site.pages_by_url.items()
     }
-    others = [
-        entry
-        for url, entry in from_events.items()
-        if url not in configured and not excluding_rule(site.rules, "general", entry.loc, entry.traits)
-    ]
+    others = [entry for entry in from_events.values() if lists_in_general(entry, site)]
     return _general([*configured.values(), *others], site, departed)
 
 
@@ -102,9 +97,8 @@ def _general(entries: Iterable[GeneralEntry], site: Site, departed: frozenset[st
     lines = (general_line(entry, site, backlinks.get(entry.loc, ())) for entry in listed or [GeneralEntry(site.home)])
     body = _shard(lines, [prefix for prefix, is_used in used.items() if is_used])
     newest = newest_of(map(attrgetter("lastmod"), entries))
-    text_locs = tuple(map(attrgetter("loc"), listed)) if site.outputs.text else ()
     by_line = bool(entries) and not has_alternates
-    return checked(Rendered(body, len(entries), newest, text_locs, by_line=by_line), URLS_MAX)
+    return checked(Rendered(body, len(entries), newest, by_line=by_line), URLS_MAX)
 
 
 def _without_alternates(entry: GeneralEntry, departed: frozenset[str], locs: set[str]) -> GeneralEntry:

@@ -76,11 +76,16 @@ def robots_txt(site: Site, sitemaps: Iterable[str], rules: str) -> bytes:
     ValueError for a control character or a `Sitemap:` line without exactly one URL.
     """
     kept, named = [], list(sitemaps)
-    for number, line in enumerate(_lines(rules), 1):
+    # A byte order mark is valid only at the start of a file, and `Sitemap:` lines precede the rules.
+    lines = rules.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    for number, line in enumerate(lines, 1):
         if control := _CONTROL.search(line):
             raise ValueError(f"line {number} of the rules contains U+{ord(control.group()):04X}: remove it")
         if own := SITEMAP_LINE.match(line):
-            named.append(_only_url(own.group(1), number))
+            urls = own.group(1).split()
+            if len(urls) != 1:
+                raise ValueError(f"line {number} of the rules: after `Sitemap:` give one URL")
+            named += urls
         else:
             kept.append(line)
     parts = ["\n".join(robots_lines(site, named)), "\n".join(kept).strip("\n")]
@@ -102,15 +107,3 @@ def robots_lines(site: Site, sitemaps: Iterable[str]) -> list[str]:
         url = urljoin(site.home, sitemap)
         urls.setdefault(on_site(canonical(url), site.host), url)
     return [f"Sitemap: {url}" for url in urls.values()]
-
-
-def _lines(rules: str) -> Iterator[str]:
-    # A byte order mark is valid only at the start of a file, and `Sitemap:` lines precede the rules.
-    yield from rules.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
-
-
-def _only_url(text: str, number: int) -> str:
-    words = text.split()
-    if len(words) != 1:
-        raise ValueError(f"line {number} of the rules: after `Sitemap:` give one URL")
-    return words[0]

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from stoppress.aws import refusals, site_versions, table
-from stoppress.model.event import ArticleEvent
 from stoppress.record import article as recording
 from stoppress.record.article import MessageOutcome, record
 from stoppress.record.message import Message
@@ -242,4 +241,3 @@ def test_of_the_parts_of_a_message_the_worst_is_told(parts: list[str], worst: st
 def test_an_event_that_only_looks_incomplete_is_no_article_either(behind: MotoAws) -> None:
     [outcome] = outcome_of(json.dumps({"site": HOST, "incomplete": ["url"]}))
     assert (outcome.outcome, outcome.reason) == ("quarantined", "incomplete: no reason was given")
-    assert isinstance(outcome.event, ArticleEvent | None)

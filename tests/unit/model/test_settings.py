@@ -159,7 +159,7 @@ def published(settings: Settings) -> dict[str, str]:
         else:
             rendered = (render_pages if is_pages(file) else render_general)(entries, site)
             text = f"{file.removesuffix('.xml')}.txt"
-            forms = {text: text_sitemap(rendered.locs, site)} if site.outputs.text else {}
+            forms = {text: text_sitemap(rendered.body)} if site.outputs.text else {}
         if site.outputs.gzip:
             forms[f"{file}.gz"] = compressed(rendered.body)
         bodies |= {file: rendered.body} | forms

@@ -90,12 +90,9 @@ def all_units(host: str = HOST) -> dict[tuple[str, str], int]:
     return {(host, unit): 1 for unit in UNITS}
 
 
-def test_all_files_are_compared_and_repaired_in_one_night_by_as_many_parts_as_they_need(
-    night: Night, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(parts, "UNITS_MAX", 5)
+def test_all_files_are_compared_and_repaired_in_one_night_by_as_many_parts_as_they_need(night: Night) -> None:
     night.look_s = 200
-    assert night.run() == 1 + 7  # 5 + 5 + 5 + 1 units, four of them in an invocation
+    assert night.run() == 1 + 4  # 16 units, four of them in an invocation
     assert night.looks == all_units()
     assert night.repaired() == set()
     night.run(30)

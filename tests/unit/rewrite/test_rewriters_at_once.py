@@ -176,7 +176,7 @@ class World:
         rendered = render_general(self.entries(), self.state)
         outputs = self.state.outputs
         packed = {GZIP: compressed(rendered.body)} if outputs.gzip else {}
-        text = {TEXT: text_sitemap(rendered.locs, self.state)} if outputs.text else {}
+        text = {TEXT: text_sitemap(rendered.body)} if outputs.text else {}
         return {SHARD: rendered.body, **packed, **text}
 
 

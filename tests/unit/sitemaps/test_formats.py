@@ -21,7 +21,7 @@ from stoppress.model.site import Edition, Site
 from stoppress.primitives.instants import iso
 from stoppress.primitives.text import clean
 from stoppress.primitives.urls import canonical
-from stoppress.sitemaps import other_forms, robots
+from stoppress.sitemaps import robots
 from stoppress.sitemaps.other_forms import atom_feed, compressed, text_sitemap
 from stoppress.sitemaps.render import render_general
 from stoppress.sitemaps.robots import (
@@ -70,8 +70,8 @@ RULES = (
     [
         ("feed.atom", atom_feed(ENTRIES, SITE, file=FEED, hub=HUB)),
         ("empty-feed.atom", atom_feed([], SITE, file=FEED)),
-        ("shard.txt", text_sitemap(LOCS, SITE)),
-        ("emptied-shard.txt", text_sitemap([], SITE)),
+        ("shard.txt", text_sitemap(render_general(map(GeneralEntry, LOCS), SITE).body)),
+        ("emptied-shard.txt", text_sitemap(render_general([], SITE).body)),
         ("robots.txt", robots_txt(SITE, SITEMAPS, RULES)),
     ],
 )
@@ -97,7 +97,7 @@ def test_gzip_says_neither_when_nor_where_nor_from_what_it_was_made() -> None:
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=30), max_size=8))
 def test_whatever_the_paths_are_each_line_is_one_valid_url(paths: list[str]) -> None:
     locs = [canonical(page(path)) for path in paths]
-    body = text_sitemap(locs, SITE)
+    body = text_sitemap(render_general(map(GeneralEntry, set(locs)), SITE).body)
 
     assert body.endswith(b"\n")
     lines = body.decode("ascii").splitlines()
@@ -105,17 +105,12 @@ def test_whatever_the_paths_are_each_line_is_one_valid_url(paths: list[str]) -> 
     assert [canonical(line) for line in lines] == lines
 
 
-def test_a_text_sitemap_is_limited_as_every_sitemap(monkeypatch: pytest.MonkeyPatch) -> None:
-    size_bytes = len(text_sitemap(LOCS, SITE))
-    monkeypatch.setattr(other_forms, "BYTES_MAX", size_bytes)
-    monkeypatch.setattr(other_forms, "URLS_MAX", 3)
-    text_sitemap([*LOCS, *LOCS], SITE)
-
-    with pytest.raises(FileTooLarge, match="4 URLs"):
-        text_sitemap([*LOCS, page("z")], SITE)
-    monkeypatch.setattr(other_forms, "BYTES_MAX", size_bytes - 1)
-    with pytest.raises(FileTooLarge, match=f"{size_bytes} bytes"):
-        text_sitemap(LOCS, SITE)
+def test_the_lines_of_a_text_sitemap_are_the_locs_of_the_shard() -> None:
+    for site in (SITE, HTTP_SITE):
+        shard = render_general(map(GeneralEntry, LOCS), site).body
+        lines = text_sitemap(shard).decode().splitlines()
+        assert lines == [element.text for element in etree.fromstring(shard).iter("{*}loc")]
+        assert lines[0].startswith(f"{site.scheme}://")
 
 
 # ── Atom ──
@@ -160,7 +155,6 @@ def test_a_feed_keeps_what_rfc_4287_demands(entries: list[NewsEntry], site: Site
 
 def test_the_order_in_which_entries_come_makes_no_difference() -> None:
     assert atom_feed(ENTRIES[::-1], SITE, file=FEED) == atom_feed(ENTRIES, SITE, file=FEED)
-    assert text_sitemap(LOCS[::-1], SITE) == text_sitemap(LOCS, SITE)
 
 
 def test_the_feed_rolls_past_its_bound() -> None:

@@ -278,7 +278,7 @@ FAULTS: dict[str, Swap] = {
         "rewrite.sitemaps:all_files", lambda all_files: lambda site, **_: all_files(site), 19
     ),
     "a changed site's files are not rewritten": Swap(
-        "rewrite.sitemaps:queues", lambda queues: _With(queues, send_rewrites=lambda _requests: None), 1
+        "rewrite.sitemaps:queues", lambda queues: _With(queues, send_rewrites=lambda *_of, **_how: None), 1
     ),
     # ── what comes in ──
     "messages that a queue did not take are forgotten": Swap(

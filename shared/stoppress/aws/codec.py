@@ -6,7 +6,7 @@ it is only read.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, Field, fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from datetime import datetime
 from functools import cache
 from types import NoneType, UnionType
@@ -49,11 +49,11 @@ def from_item(kind: Callable[..., T], item: Mapping[str, Any], **given: Any) -> 
 @cache
 def _forms(kind: Any) -> dict[str, _Form]:
     hints = get_type_hints(kind)
-    return {field.name: _Form(field.name, _default(field), *_converters(hints[field.name])) for field in fields(kind)}
-
-
-def _default(field: Field[Any]) -> Any:
-    return field.default if field.default_factory is MISSING else field.default_factory()
+    forms = {}
+    for field in fields(kind):
+        default = field.default if field.default_factory is MISSING else field.default_factory()
+        forms[field.name] = _Form(field.name, default, *_converters(hints[field.name]))
+    return forms
 
 
 def _converters(hint: Any) -> tuple[_Convert, _Convert]:

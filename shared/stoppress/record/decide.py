@@ -58,7 +58,11 @@ def _no_longer_waits(before: Article | None, after: Article | None) -> tuple[str
 
 def _decide(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Decision:
     article, order = known.article, order_of(event)
-    digest, names = _as_delivered(event, article, order)
+    digest, names = digest_of(event), names_of(event)
+    if article and event.release and order == article.order:
+        # An event that is recorded again may have a date that its delivery lacked. So the article keeps the digest of the
+        # delivery, because a repeat of the delivery lacks the date too.
+        digest, names = article.digest, ()
     same = False
     if article:
         is_last = order == article.order and digest == article.digest
@@ -67,7 +71,9 @@ def _decide(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Dec
             return REPEATED
         if order.is_before(article.order):
             return late(event, known, site, now)
-        same = is_last or _is_same_state(event, digest, article)
+        # A feed shows the article unchanged since its newest event.
+        is_same_state = event.verb is None and digest == article.digest and article.order.removal == ""
+        same = is_last or is_same_state
         if same and _is_settled(article, now):
             return REPEATED
     current = _current(event, article, now)
@@ -95,26 +101,10 @@ def _decide(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Dec
     return decision
 
 
-def _as_delivered(event: ArticleEvent, article: Article | None, order: Order) -> tuple[str, tuple[str, ...]]:
-    """Return the digest of the event as it was delivered, and the hashes that identify a repeat of the delivery.
-
-    An event that is recorded again may have a date that its delivery lacked. So the article keeps the digest of the
-    delivery, because a repeat of the delivery lacks the date too.
-    """
-    if article and event.release and order == article.order:
-        return article.digest, ()
-    return digest_of(event), names_of(event)
-
-
 def _is_settled(article: Article, now: datetime) -> bool:
     """Return True if recording the article's newest event again can change nothing."""
     is_held = article.state == "held" and article.release_at is not None and article.release_at > now
     return article.has_entries or article.state == "removed" or is_held
-
-
-def _is_same_state(event: ArticleEvent, digest: str, article: Article) -> bool:
-    """Return True if a feed shows the article unchanged since its newest event."""
-    return event.verb is None and digest == article.digest and article.order.removal == ""
 
 
 def _is_same_version(order: Order, digest: str, article: Article) -> bool:

@@ -27,7 +27,7 @@ from stoppress.record.claims import (
     with_page_removed,
     without_entries,
 )
-from stoppress.record.publication_date import changed_at, dated, dated_by_another, inherited, with_date_order
+from stoppress.record.publication_date import changed_at, dated, dated_by_another, with_date_order
 from stoppress.sitemaps.tags import general_line, line_bytes, news_line
 
 
@@ -47,7 +47,9 @@ class Publication(Claimant):
         if stronger:
             return self._dating_its_owner(self._without_page("displaced", stronger))
         if excluded:
-            return self._exclude(str(excluded))
+            # A source of lower rank cannot list a page that its event excludes; a source of equal rank can.
+            page = weaker_page_removed(self.event, self.current.name, self.known, self.now)
+            return with_page_removed(self._without_page("excluded", str(excluded)), page)
         after = self._apply_date()
         if self._is_unchanged(after):
             return Decision(outcome="duplicate", reason="a newer event with the same content", article=self.current)
@@ -73,8 +75,10 @@ class Publication(Claimant):
         current, before = self.current, self._previous_owner()
         if before and current.shard is None:
             current = replace(current, shard=before.shard)
-        if before and self.event.published_at is None and self._is_same_story(before):
-            current = inherited(current, before)
+        is_dateless = self.event.published_at is None and current.first_published is None
+        if before and is_dateless and self._is_same_story(before):
+            dated_by = min(before.dated_by, current.rank)
+            current = replace(current, first_published=before.first_published, dated_by=dated_by)
         current = with_date_order(dated(current, self.event, self.site), self.event)
         return replace(current, url=self.url, release_at=None, changed_at=changed_at(self.event))
 
@@ -86,12 +90,6 @@ class Publication(Claimant):
             after = replace(after, held_order=self.current.order)
         out = tuple(entries_of(self.current, self.now))
         return self._leaving(Decision(outcome="held", reason=reason, article=after, out=out))
-
-    def _exclude(self, reason: str) -> Decision:
-        """The event excludes its own page. Then a source of lower rank cannot list the page; a source of equal rank can."""
-        decision = self._without_page("excluded", reason)
-        page = weaker_page_removed(self.event, self.current.name, self.known, self.now)
-        return with_page_removed(decision, page)
 
     def _list_page(self, after: Article) -> Decision:
         event = self.event
@@ -106,7 +104,13 @@ class Publication(Claimant):
             event.changefreq,
             event.priority,
         )
-        news, news_reason = self._news_entry(after)
+        first = after.first_published
+        news_reason = not_news_because(event, self.url, first, self.now)
+        news = None
+        if first and not news_reason:
+            news = NewsEntry(
+                self.url, event.title, first, after.lastmod, event.publication, event.language, event.traits
+            )
         hidden = excluding_rule(self.site.rules, "general", self.url, event.traits)
         out_of_news = news_reason or excluding_rule(self.site.rules, "news", self.url, event.traits)
         want_shard = self._want_shard(after, line_bytes(general_line(general, self.site)))
@@ -161,15 +165,6 @@ class Publication(Claimant):
         same = (identity(news.loc), news.published)
         replaced = [owner for owner in keepers if (identity(owner.url or ""), owner.first_published) == same]
         return next(iter(replaced + keepers), None)
-
-    def _news_entry(self, after: Article) -> tuple[NewsEntry | None, str]:
-        """Return the article's news entry, or why it has none."""
-        event, first = self.event, after.first_published
-        if reason := not_news_because(event, self.url, first, self.now):
-            return None, reason
-        assert first
-        entry = NewsEntry(self.url, event.title, first, after.lastmod, event.publication, event.language, event.traits)
-        return entry, ""
 
     def _without_page(self, state: Literal["excluded", "displaced"], reason: str) -> Decision:
         """The article has no page: its entries are deleted and its URL is given up. A displaced article may wait for the URL."""

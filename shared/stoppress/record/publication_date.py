@@ -99,13 +99,6 @@ def with_date_order(article: Article, event: ArticleEvent) -> Article:
     return replace(article, held_order=None if latest == article.dated_order else latest)
 
 
-def inherited(article: Article, page: Article) -> Article:
-    """Return the article with the date of the page that it takes over, if it has none of its own."""
-    if article.first_published is not None:
-        return article
-    return replace(article, first_published=page.first_published, dated_by=min(page.dated_by, article.rank))
-
-
 def _is_of_deleted(article: Article, event: ArticleEvent) -> bool:
     """Return True if the event belongs to the deleted article that had the article's id before."""
     return article.reborn is not None and own_time(order_of(event)) <= article.reborn

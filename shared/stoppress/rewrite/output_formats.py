@@ -48,24 +48,11 @@ def other_files(site: Site, file: str) -> list[str]:
 
 
 def replace_forms(attempt: Attempt, bodies: Mapping[str, bytes], changed: datetime) -> tuple[str, ...]:
-    """Put a file's other forms, delete unwanted ones, and return the names for the file's mark. Raises Overtaken."""
-    site, request = attempt.site, attempt.request
-    _write_forms(site, bodies, changed)
-    mark = attempt.mark
-    unwanted = set(mark.also if mark else ()) - bodies.keys()
-    if request.checks_all:
-        # A rewriter that was killed, or that used an older configuration, may have left forms that no mark names.
-        unwanted |= possible_forms(attempt.file) - bodies.keys()
-    served = mark.served if mark and mark.file != file_names.INDEX_FILE else None
-    delete_forms(site, attempt.file, stored_forms(site, unwanted), served)
-    return tuple(sorted(bodies))
-
-
-def _write_forms(site: Site, bodies: Mapping[str, bytes], changed: datetime) -> None:
-    """Put other forms whose bytes differ. Raises Overtaken.
+    """Put a file's other forms whose bytes differ, delete unwanted ones, and return the names for the file's mark. Raises Overtaken.
 
     Forms carry the file's own `changed`, not the time of writing: a form with a later instant belongs to a newer file and stays.
     """
+    site, request, mark = attempt.site, attempt.request, attempt.mark
     for name, body in bodies.items():
         stored = bucket.read(site.host, name)
         # A feed is made from several news sitemaps, so the instant of one does not show which feed is newer.
@@ -73,6 +60,13 @@ def _write_forms(site: Site, bodies: Mapping[str, bytes], changed: datetime) -> 
         if stored is None or (stored.body != body and (is_shared or not stored.ours or stored.changed <= changed)):
             at = max(changed, stored.changed) if stored else changed
             bucket.write(site.host, name, body, *headers(name), replaces=stored, changed=at, config=site.digest)
+    unwanted = set(mark.also if mark else ()) - bodies.keys()
+    if request.checks_all:
+        # A rewriter that was killed, or that used an older configuration, may have left forms that no mark names.
+        unwanted |= possible_forms(attempt.file) - bodies.keys()
+    served = mark.served if mark and mark.file != file_names.INDEX_FILE else None
+    delete_forms(site, attempt.file, stored_forms(site, unwanted), served)
+    return tuple(sorted(bodies))
 
 
 def possible_forms(file: str) -> set[str]:

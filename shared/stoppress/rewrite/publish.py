@@ -80,7 +80,10 @@ def commit(attempt: Attempt, rendered: Rendered) -> str:
     if plan.checks_forms:
         also = replace_forms(attempt, bodies, plan.file_changed)
     if plan.must_announce:
-        _announce(attempt, plan)
+        mark, host = plan.mark, attempt.site.host
+        queues.announce(REWRITTEN, {"site": host, "file": mark.file, "urls": mark.urls, "changed": exact(mark.changed)})
+        if not plan.stays:
+            schedule_retirement(attempt.site, mark.file, mark.changed)
     mark = replace(plan.mark, also=also, expires=_schedule_expiry(attempt, rendered))
     _write_mark(attempt, mark, is_new=plan.must_announce)
     return "written" if plan.is_written else "unchanged"
@@ -156,14 +159,6 @@ def _put(attempt: Attempt, plan: Plan, rendered: Rendered) -> None:
             form=form_of(site) if rendered.by_line else "",
             whole=stored.whole if stored and rendered.fresh is not None else attempt.now,
         )
-
-
-def _announce(attempt: Attempt, plan: Plan) -> None:
-    """Announce the file on the bus, and have an emptied file rewritten in a day. Raises SendError."""
-    mark, host = plan.mark, attempt.site.host
-    queues.announce(REWRITTEN, {"site": host, "file": mark.file, "urls": mark.urls, "changed": exact(mark.changed)})
-    if not plan.stays:
-        schedule_retirement(attempt.site, mark.file, mark.changed)
 
 
 def _schedule_expiry(attempt: Attempt, rendered: Rendered) -> datetime | None:
@@ -244,7 +239,10 @@ def retire(attempt: Attempt) -> str:
         return "unchanged"  # the site keeps its own robots.txt
     # Read before the file is deleted: a rewriter that fills the file later replaces these forms, so deleting them fails.
     names = set(mark.also if mark else ()) | possible_forms(file)
-    forms = stored_forms(site, names - _shared_forms(site, file))
+    # Other files of a news series that have marks share its feed.
+    if is_news(file) and any(mark_of(site, other) for other in other_files(site, file)):
+        names -= {atom_name(series_of(file))}
+    forms = stored_forms(site, names)
     if stored:
         bucket.delete(site.host, file, stored)
     elif forms and bucket.read(site.host, file):
@@ -258,11 +256,3 @@ def retire(attempt: Attempt) -> str:
         except table.Conflict:  # the file was filled again, and its mark is newer
             pass
     return "retired"
-
-
-def _shared_forms(site: Site, file: str) -> set[str]:
-    """Return the feed of a news sitemap, if other files of its series have marks: it is their feed too."""
-    if not is_news(file):
-        return set()
-    is_shared = any(table.get(file_pk(site.host, INDEX_FILE), other) for other in other_files(site, file))
-    return {atom_name(series_of(file))} if is_shared else set()

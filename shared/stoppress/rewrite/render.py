@@ -55,18 +55,13 @@ def begin(site: Site, request: RewriteRequest, now: datetime) -> Attempt:
     In this order an unchanged file costs a read unit and not a write unit. And if an emptied file is filled again meanwhile, its
     mark is not deleted.
     """
-    mark = None if _needs_no_mark(site, request) else mark_of(site, request.file)
+    # robots.txt never has a mark; an index may have one for its gzip form, present or past.
+    reads_mark = site.outputs.gzip or request.checks_all if request.file == INDEX_FILE else request.file != ROBOTS_FILE
+    mark = mark_of(site, request.file) if reads_mark else None
     stored = bucket.read(site.host, request.file)
     if stored and stored.ours and stored.config != site.digest:
         site = sites.reload(request.site) or site
     return Attempt(site, request, mark, stored, now)
-
-
-def _needs_no_mark(site: Site, request: RewriteRequest) -> bool:
-    """Return True if no mark needs to be read. robots.txt never has one; an index may have one for its gzip form, present or past."""
-    if request.file == INDEX_FILE:
-        return not (site.outputs.gzip or request.checks_all)
-    return request.file == ROBOTS_FILE
 
 
 def mark_of(site: Site, file: str) -> Mark | None:

@@ -189,7 +189,8 @@ def _watch_reconciliation(record: Due, _: str, now: datetime) -> Counter[str]:
 def begin_deployment(now: datetime) -> None:
     """Do what the first run after a deployment does: add the first site, and queue the files of all sites if this code reads or renders them differently from the code before."""
     _add_first_site(now)
-    code = _code()
+    # This digest changes with the settings of a site, their defaults, and the form of a line.
+    code = sha256(f"{RENDERER} {json.dumps(schema(), sort_keys=True)}".encode()).hexdigest()[:16]
     item = table.get(*CODE_KEY)
     if item and item["code"] == code:
         return
@@ -200,12 +201,6 @@ def begin_deployment(now: datetime) -> None:
         due.write(due.site(due.RECONCILIATION, "", now + RECONCILED_EVERY))
     pk, sk = CODE_KEY
     table.put_if({"pk": pk, "sk": sk, "code": code, "at": exact(now)})
-
-
-def _code() -> str:
-    """Return a digest that changes with the settings of a site, their defaults, and the form of a line."""
-    settings = json.dumps(schema(), sort_keys=True)
-    return sha256(f"{RENDERER} {settings}".encode()).hexdigest()[:16]
 
 
 def _add_first_site(now: datetime) -> None:

@@ -49,11 +49,14 @@ def _check(rendered: Rendered, home: str) -> None:
         if name == _LOC:
             locs += 1
             if not text.startswith(home):
-                raise _broken(parser.CurrentLineNumber, f"R1.7 {_shown(text)} is not below {home}")
+                raise _broken(parser.CurrentLineNumber, f"R1.7 {text[:SHOWN_CHARACTERS_MAX]!r} is not below {home}")
         elif name in counts:
             counts[name] += 1
             if text:
-                raise _broken(parser.CurrentLineNumber, f"R1.11 {_shown(text)} is outside the elements with a text")
+                raise _broken(
+                    parser.CurrentLineNumber,
+                    f"R1.11 {text[:SHOWN_CHARACTERS_MAX]!r} is outside the elements with a text",
+                )
         elif not text:
             raise _broken(parser.CurrentLineNumber, f"R1.11 {name.rpartition(' ')[2]} is empty")
 
@@ -74,7 +77,3 @@ def _check(rendered: Rendered, home: str) -> None:
 
 def _broken(line: int, reason: str) -> BrokenFile:
     return BrokenFile(f"line {line}: {reason}")
-
-
-def _shown(text: str) -> str:
-    return repr(text[:SHOWN_CHARACTERS_MAX])

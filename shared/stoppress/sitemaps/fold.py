@@ -4,7 +4,7 @@ A file can be folded if the same configuration wrote it and each line depends on
 The functions return None if the file must be made from all its entries instead.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from html import unescape
 from operator import itemgetter
@@ -26,7 +26,8 @@ _PUBLISHED = "<news:publication_date>"
 def fold_general(body: bytes, changed: Mapping[str, GeneralEntry | None], site: Site) -> Rendered | None:
     """Return a shard with the entries at these URLs replaced; None removes the entry."""
     lines = {_page_of(line, site): line for line in _lines(body)}
-    spellings = _spellings(lines)
+    # The URLs that differ from their `identity`, by that identity.
+    spellings = {page: loc for loc in lines if (page := identity(loc)) != loc}
     fresh = []
     for loc, entry in changed.items():
         page = identity(loc)
@@ -78,7 +79,7 @@ def _without(lines: dict[tuple[str, str], str], loc: str, published: str = "") -
 
 def fold_index(body: bytes, changed: Mapping[str, Mark | None], site: Site) -> Rendered | None:
     """Return the index with the lines of these files replaced by their commit marks; None removes the file."""
-    lines = {_file_of(line, site): line for line in _lines(body)}
+    lines = {_loc(line).removeprefix(f"{site.origin}/").removesuffix(".gz"): line for line in _lines(body)}
     if len(lines) == INDEX_ENTRIES_MAX:  # there may be more in a second index
         return None
     permanent = permanent_files(site)
@@ -92,11 +93,6 @@ def fold_index(body: bytes, changed: Mapping[str, Mark | None], site: Site) -> R
         return None
     newest = render.newest_of(mark.changed for mark in changed.values() if mark)
     return _folded(render.index_file, [lines[file] for file in sorted(lines)], fresh, newest, INDEX_ENTRIES_MAX)
-
-
-def _spellings(locs: Iterable[str]) -> dict[str, str]:
-    """Return the URLs that differ from their `identity`, by that identity."""
-    return {page: loc for loc in locs if (page := identity(loc)) != loc}
 
 
 def _folded(
@@ -124,10 +120,6 @@ def _page_of(line: str, site: Site) -> str:
     """Return the page of a line, under https like all pages in the table."""
     loc = _loc(line)
     return loc if site.scheme == "https" else loc.replace("http:", "https:", 1)
-
-
-def _file_of(line: str, site: Site) -> str:
-    return _loc(line).removeprefix(f"{site.origin}/").removesuffix(".gz")
 
 
 def _published_of(line: str) -> str:

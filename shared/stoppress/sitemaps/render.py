@@ -140,19 +140,18 @@ def render_index(marks: Iterable[Mark], site: Site) -> list[Rendered]:
     """
     permanent = permanent_files(site)
     listed = sorted((mark for mark in marks if in_index(mark, permanent)), key=attrgetter("file"))
-    parts = [listed[start : start + INDEX_ENTRIES_MAX] for start in range(0, len(listed), INDEX_ENTRIES_MAX)] or [[]]
-    return [_index(part, site) for part in parts]
+    files = []
+    for start in range(0, len(listed) or 1, INDEX_ENTRIES_MAX):
+        part = listed[start : start + INDEX_ENTRIES_MAX]
+        body = index_file([index_line(mark, site) for mark in part])
+        newest = newest_of(mark.changed for mark in part)
+        files.append(checked(Rendered(body, len(part), newest, by_line=bool(part)), INDEX_ENTRIES_MAX))
+    return files
 
 
 def in_index(mark: Mark, permanent: Sequence[str]) -> bool:
     """Return True if the index lists a file: it lists a page, or it is permanent."""
     return bool(mark.urls) or mark.file in permanent
-
-
-def _index(marks: list[Mark], site: Site) -> Rendered:
-    body = index_file([index_line(mark, site) for mark in marks])
-    newest = newest_of(mark.changed for mark in marks)
-    return checked(Rendered(body, len(marks), newest, by_line=bool(marks)), INDEX_ENTRIES_MAX)
 
 
 def index_file(lines: Sequence[str]) -> bytes:

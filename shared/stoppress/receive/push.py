@@ -5,7 +5,7 @@ polled feeds reads pushes too. A push is a part of the feed, so an entry that is
 """
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -79,31 +79,28 @@ def confirm(request: Request, now: datetime) -> Answer:
         query = dict(parse_qsl(request.query, keep_blank_values=True, max_num_fields=QUERY_FIELDS_MAX))
     except ValueError:
         return Answer(HTTPStatus.BAD_REQUEST, "the query has too many fields", "HubsRefused")
-    try:
-        return _confirm_subscription(request, query, now)
-    except _Refused as refusal:
-        status = HTTPStatus.NOT_FOUND if refusal.status == HTTPStatus.GONE else refusal.status
-        return Answer(status, str(refusal), "HubsRefused", {"mode": query.get("hub.mode", "")[:40], **refusal.about})
-
-
-def _confirm_subscription(request: Request, query: Mapping[str, str], now: datetime) -> Answer:
-    """Return the answer to a hub whose request is for one of our subscriptions. Raises _Refused."""
     mode = query.get("hub.mode", "")
-    challenge = "" if mode == "denied" else _challenge(query)
     try:
-        known = _find_subscription(request)
+        challenge = "" if mode == "denied" else _challenge(query)
+        return _confirm_subscription(_find_subscription(request), mode, query, challenge, now)
     except _Refused as refusal:
         # The hub asks us to confirm the end of a subscription that has ended.
         if refusal.status == HTTPStatus.GONE and mode == "unsubscribe":
             return Answer(HTTPStatus.OK, challenge, "HubsConfirmed", {"mode": mode})
-        raise
+        status = HTTPStatus.NOT_FOUND if refusal.status == HTTPStatus.GONE else refusal.status
+        return Answer(status, str(refusal), "HubsRefused", {"mode": mode[:40], **refusal.about})
+
+
+def _confirm_subscription(known: _Known, mode: str, query: Mapping[str, str], challenge: str, now: datetime) -> Answer:
+    """Return the answer to a hub whose request is for one of our subscriptions. Raises _Refused."""
     if query.get("hub.topic", "") != known.state.topic:
         raise _Refused(HTTPStatus.NOT_FOUND, "no subscription to this topic was requested")
     if mode == "denied":
         reason = clean(query.get("hub.reason", ""), limit=300)
         _change_subscription(known, lambda state: subscription.denied(state, reason, now))
         return Answer(HTTPStatus.OK, "", "HubsDenied", known.about(reason=reason))
-    lease_s = _seconds(query.get("hub.lease_seconds"))
+    lease = query.get("hub.lease_seconds", "").strip()
+    lease_s = int(lease[:9]) if lease.isascii() and lease.isdigit() else None
     if mode != "subscribe" or not _change_subscription(known, lambda state: subscription.verified(state, lease_s, now)):
         raise _Refused(HTTPStatus.NOT_FOUND, "no such subscription was requested")
     return Answer(HTTPStatus.OK, challenge, "HubsConfirmed", known.about(mode=mode, lease_s=lease_s))
@@ -144,8 +141,7 @@ def _read(known: _Known, request: Request, now: datetime) -> Answer:
         # 202, although the push is unreadable: after an error the hub would send the same bytes again. A poll reads the feed.
         _make_due(known, now)
         return Answer(HTTPStatus.ACCEPTED, "", "PushesUnread", known.about(reason=str(error)))
-    key = items.feed_entries_key(known.site.host, known.feed.url)
-    seen = from_item(Seen, table.get_many([key]).get(key, {}))
+    seen = from_item(Seen, table.get(*items.feed_entries_key(known.site.host, known.feed.url)) or {})
     events, skipped = to_events(parsed, known.site, now, seen.shared, feed=known.feed.url)
     polled = set(seen.digests)
     received = [(event, known.state.has_news(event, polled)) for event in events]
@@ -168,22 +164,27 @@ def _find_subscription(request: Request) -> _Known:
     try:
         masters = secrets.load(HUBS_SECRET)
     except secrets.NoSecret as error:
-        reason = "the callback cannot be verified at the moment: send it again"
-        raise _Refused(HTTPStatus.SERVICE_UNAVAILABLE, reason, str(error)) from None
+        raise _Refused(
+            HTTPStatus.SERVICE_UNAVAILABLE, "the callback cannot be verified at the moment: send it again", str(error)
+        ) from None
     subscribed = subscription_of(token, masters, host, feed_id)
     if subscribed is None:
         raise _Refused(HTTPStatus.NOT_FOUND, "there is no such callback")
     gone = _Refused(HTTPStatus.GONE, "the subscription has ended")
     try:
-        known = next(((site, feed) for site in _configurations(host) if (feed := _feed_of(site, feed_id))), None)
+        site = sites.load(host)
+        feed = _feed_of(site, feed_id)
+        if feed is None:  # a new feed may be missing in the cached configuration
+            site = sites.load(host, age_max=sites.MISSED_AGE_MAX)
+            feed = _feed_of(site, feed_id)
     except sites.UnknownSite:
         raise gone from None
     except BadConfiguration as error:
-        reason = "this site cannot be served at the moment: send it again"
-        raise _Refused(HTTPStatus.SERVICE_UNAVAILABLE, reason, str(error)) from None
-    if known is None or not known[1].websub:
+        raise _Refused(
+            HTTPStatus.SERVICE_UNAVAILABLE, "this site cannot be served at the moment: send it again", str(error)
+        ) from None
+    if feed is None or not feed.websub:
         raise gone
-    site, feed = known
     keys = items.subscription_key(site.host, feed.url), items.feed_key(site.host, feed.url)
     kept = table.get_many(keys)
     item, polled = (kept.get(key) for key in keys)
@@ -192,15 +193,6 @@ def _find_subscription(request: Request) -> _Known:
         raise gone
     used = tuple(hub_secret(master, host, feed_id, subscribed) for master in masters)
     return _Known(site, feed, state, used)
-
-
-def _configurations(host: str) -> Iterator[Site]:
-    """Return the site's configurations in which to look for a feed. Raises like `sites.load`.
-
-    The cached one comes first, then a fresh one, which may have a new feed.
-    """
-    yield sites.load(host)
-    yield sites.load(host, age_max=sites.MISSED_AGE_MAX)
 
 
 def _feed_of(site: Site, key: str) -> Feed | None:
@@ -243,8 +235,3 @@ def _challenge(query: Mapping[str, str]) -> str:
             f"hub.challenge: give a text of one to {CHALLENGE_CHARACTERS_MAX:,} characters that can be printed",
         )
     return challenge
-
-
-def _seconds(value: str | None) -> int | None:
-    text = (value or "").strip()
-    return int(text[:9]) if text.isascii() and text.isdigit() else None

@@ -8,37 +8,23 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from stoppress.aws.refusals import SLOTS, Refusal, Report
 from stoppress.cms.contract import BadArticle
 from stoppress.cms.engine import read_delivery
 from stoppress.cms.mapping import load
 from stoppress.cms.verdicts import Verdict
 from stoppress.cms.warnings import warnings_of
-from stoppress.model.event import ArticleEvent, Incomplete
+from stoppress.model.event import Incomplete
 from stoppress.model.http_request import Request, delivery_id
 from stoppress.model.site import BadConfiguration, Site
-from stoppress.model.site_sources import Source, secret_path
+from stoppress.model.site_sources import secret_path
 from stoppress.primitives.instants import exact
 from stoppress.primitives.urls import host_of
-from stoppress.receive.refused import named_in
+from stoppress.receive.refused import Taken, named_in
 
 # Other sites that one delivery may name. Each may cost a read of the table, and a sender waits two seconds.
 OTHER_SITES_MAX = 5
 # How many dropped values an answer lists.
 DROPPED_SHOWN = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Taken:
-    """The result of one verdict: the message to queue (None if the item is ignored), and the answer to the sender.
-
-    `names` has `id` and `url` of the article, as far as they are known. `delivery` is the sender's id of the delivery.
-    """
-
-    message: ArticleEvent | Incomplete | None
-    answer: dict[str, Any]
-    names: Mapping[str, str] = field(default_factory=dict)
-    delivery: str | None = None
 
 
 class _Foreign(ValueError):
@@ -52,29 +38,6 @@ def take_delivery(
     source = site.sources[name]
     verdicts = read_delivery(load(source.adapter), request, source.settings, site, now)
     return Taker(site, name, now, load_site, request.headers).take(verdicts)
-
-
-def report_of(site: Site, name: str, now: datetime, taken: Iterable[Taken]) -> Report | None:
-    """Return the report of a delivery's ignored items, or None if there are none.
-
-    It has at most SLOTS items, so that it always fits in one message of SQS.
-    """
-    ignored = [item for item in taken if item.message is None][:SLOTS]
-    if not ignored:
-        return None
-    refusals = tuple(
-        Refusal(
-            at=now,
-            source=name,
-            outcome="ignored",
-            reason=str(item.answer["reason"]),
-            id=item.names.get("id", ""),
-            url=item.names.get("url", ""),
-            delivery=item.delivery or "",
-        )
-        for item in ignored
-    )
-    return Report(site=site.host, source=name, at=now, refusals=refusals)
 
 
 @dataclass
@@ -120,20 +83,12 @@ class Taker:
         return Taken(replace(event, delivery=delivery), answer, event.named)
 
     def _take_incomplete(self, verdict: Verdict, missing: tuple[str, ...], reason: str) -> Taken:
-        known = {name: str(verdict.data[name]) for name in ("id", "url") if name in verdict.data}
-        message = Incomplete(
-            self.site.host,
-            self.name,
-            self.site.sources[self.name].adapter,
-            missing,
-            reason,
-            verdict.kept(),
-            known.get("id"),
-            known.get("url"),
-        )
+        names = {name: str(verdict.data[name]) for name in ("id", "url") if name in verdict.data}
+        adapter = self.site.sources[self.name].adapter
+        message = Incomplete(self.site.host, self.name, adapter, missing, reason, verdict.kept(), **names)
         answer: dict[str, Any] = {"status": "incomplete", "site": self.site.host, "source": self.name}
-        answer |= {"id": known["id"]} if "id" in known else {}
-        return Taken(message, answer | {"missing": list(missing), "reason": reason}, known)
+        answer |= {"id": names["id"]} if "id" in names else {}
+        return Taken(message, answer | {"missing": list(missing), "reason": reason}, names)
 
     def _site_of(self, verdict: Verdict) -> Site:
         """Return the site of an article: that of its URL.
@@ -164,11 +119,10 @@ class Taker:
             other = self.load_site(host)
         except (LookupError, BadConfiguration):
             return None
-        source = other.sources.get(self.name)
-        if not source or source.adapter != self.site.sources[self.name].adapter:
-            return None
-        return other if _secret_of(other, source) == _secret_of(self.site, self.site.sources[self.name]) else None
-
-
-def _secret_of(site: Site, source: Source) -> str:
-    return secret_path("webhooks", site.host, source.secret or "")
+        sources = (self.site.sources[self.name], other.sources.get(self.name))
+        paths = {
+            (source.adapter, secret_path("webhooks", site.host, source.secret or ""))
+            for site, source in zip((self.site, other), sources, strict=True)
+            if source
+        }
+        return other if sources[1] and len(paths) == 1 else None

@@ -1,12 +1,15 @@
-"""Reports of what receive_webhook refuses or ignores, for record_article to keep. Only a refusal imports this module."""
+"""What becomes of each item of a delivery, and the reports of what is refused or ignored, for record_article to keep."""
 
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
 from stoppress.aws import queues
-from stoppress.aws.refusals import Report
+from stoppress.aws.refusals import SLOTS, Outcome, Refusal, Report
+from stoppress.model.event import ArticleEvent, Incomplete
+from stoppress.model.site import Site
 
 # Anyone can post to a known source. So an execution environment reports a source's wrong signatures at most once in this time.
 UNVERIFIED_EVERY = timedelta(minutes=1)
@@ -15,15 +18,43 @@ _LEVELS_MAX = 4
 _OBJECTS_MAX = 100
 
 
-@dataclass(slots=True)
-class _Unverified:
-    """The number of a source's wrong signatures since its last report, and when that report was sent."""
-
-    number: int = 0
-    reported_at: datetime | None = None
+# For each site and source: the number of wrong signatures since the last report, and when that report was sent.
+_unverified: dict[tuple[str, str], tuple[int, datetime]] = {}
 
 
-_unverified: dict[tuple[str, str], _Unverified] = {}
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """The result of one item of a delivery: the message to queue (None if the item is ignored), and the answer to the sender.
+
+    `names` has `id` and `url` of the article, as far as they are known. `delivery` is the sender's id of the delivery.
+    """
+
+    message: ArticleEvent | Incomplete | None
+    answer: dict[str, Any]
+    names: Mapping[str, str] = field(default_factory=dict)
+    delivery: str | None = None
+
+
+def report_of(
+    site: Site, name: str, now: datetime, taken: Iterable[Taken], outcome: Outcome = "ignored"
+) -> Report | None:
+    """Return the report of the items without a message, or None if there are none.
+
+    It has at most SLOTS items, so that it always fits in one message of SQS.
+    """
+    refusals = tuple(
+        Refusal(
+            at=now,
+            source=name,
+            outcome=outcome,
+            reason=str(item.answer["reason"]),
+            delivery=item.delivery or "",
+            **item.names,
+        )
+        for item in taken
+        if item.message is None
+    )
+    return Report(site=site.host, source=name, at=now, refusals=refusals[:SLOTS]) if refusals else None
 
 
 def forget() -> None:
@@ -31,10 +62,10 @@ def forget() -> None:
     _unverified.clear()
 
 
-def send(report: Report) -> None:
-    """Send a report. If the queue fails, the report is lost: the sender needs the answer more."""
+def send_report(report: Report | None) -> None:
+    """Send a report, if there is one. If the queue fails, the report is lost: the sender needs the answer more."""
     with suppress(Exception):
-        queues.send_articles([report])
+        queues.send_articles([report] if report else [])
 
 
 def count_unverified(site: str, source: str, now: datetime) -> None:
@@ -42,11 +73,12 @@ def count_unverified(site: str, source: str, now: datetime) -> None:
 
     Lambda may stop an execution environment before its next report. So the stored count is a lower bound.
     """
-    waiting = _unverified.setdefault((site, source), _Unverified())
-    waiting.number += 1
-    if waiting.reported_at is None or not timedelta() <= now - waiting.reported_at < UNVERIFIED_EVERY:
-        number, waiting.number, waiting.reported_at = waiting.number, 0, now
-        send(Report(site=site, source=source, at=now, unverified=number))
+    number, reported_at = _unverified.get((site, source), (0, None))
+    if reported_at is None or not timedelta() <= now - reported_at < UNVERIFIED_EVERY:
+        send_report(Report(site=site, source=source, at=now, unverified=number + 1))
+        _unverified[site, source] = (0, now)
+    else:
+        _unverified[site, source] = (number + 1, reported_at)
 
 
 def named_in(document: Any) -> dict[str, str]:
@@ -59,11 +91,10 @@ def named_in(document: Any) -> dict[str, str]:
     top = data if isinstance(data, dict) else document
     level = [top]
     for _ in range(_LEVELS_MAX):
-        objects = [each for each in level if isinstance(each, dict)][:_OBJECTS_MAX]
-        for each in objects:
-            if isinstance(each.get("url"), str):
-                return _names(each)
-        level = [value for each in objects for value in each.values()]
+        objects = [item for item in level if isinstance(item, dict)][:_OBJECTS_MAX]
+        if article := next((item for item in objects if isinstance(item.get("url"), str)), None):
+            return _names(article)
+        level = [value for item in objects for value in item.values()]
     return _names(top)
 
 

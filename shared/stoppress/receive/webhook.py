@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stoppress.aws import queues, secrets, sites
 from stoppress.cms.contract import BadArticle, UnknownType, read_delivery
@@ -19,10 +19,8 @@ from stoppress.model.signature_schemes import BadScheme, Scheme
 from stoppress.model.site import BadConfiguration, Site
 from stoppress.model.site_sources import secret_path
 from stoppress.primitives.urls import host_of
+from stoppress.receive.refused import Taken, count_unverified, named_in, report_of, send_report
 from stoppress.signatures.verify import TOLERANCE, BadSecret, BadSignature, NotSigned, check_headers, verify
-
-if TYPE_CHECKING:
-    from stoppress.aws.refusals import Outcome
 
 # Even an article with its text is far smaller. SQS takes 1 MiB a message.
 BODY_BYTES_MAX = 1_048_576
@@ -49,13 +47,11 @@ class Answer:
 class _Refused(Exception):
     """A refused delivery: the answer to it, and its JSON, if it is verified and could be read."""
 
-    def __init__(
-        self, status: int, error: str, *, errors: Sequence[tuple[str, str]] = (), document: Any = None, **about: Any
-    ) -> None:
-        super().__init__(error)
-        body: dict[str, Any] = {"status": "failed" if status == OUR_FAULT else "refused", "error": error}
-        if errors:
-            body["errors"] = [{"field": field, "message": message} for field, message in errors]
+    def __init__(self, status: int, error: str | ValueError, *, document: Any = None, **about: Any) -> None:
+        super().__init__(str(error))
+        body: dict[str, Any] = {"status": "failed" if status == OUR_FAULT else "refused", "error": str(error)}
+        if isinstance(error, BadArticle) and error.errors:
+            body["errors"] = [{"field": field, "message": message} for field, message in error.errors]
         self.answer, self.document = Answer(status, body, **about), document
 
 
@@ -70,14 +66,25 @@ def receive(request: Request, now: datetime) -> Answer:
         _verify(request, site, name, now)
     except _Refused as refusal:
         return refusal.answer
-    delivery = delivery_id(request.headers)
+    is_standard = site.sources[name].adapter == "standard"
     try:
-        if site.sources[name].adapter == "standard":
-            return _receive_standard(request, site, name, now, delivery)
-        return _receive_adapted(request, site, name, now)
-    except _Refused as refusal:
-        names = _report_refusal(site, name, now, delivery, "refused", str(refusal), refusal.document)
-        return replace(refusal.answer, names=names)
+        items = [_read_standard(request, site, name, now)] if is_standard else _read_adapted(request, site, name, now)
+    except (BadDelivery, _Refused) as error:
+        refusal = error if isinstance(error, _Refused) else _Refused(400, error)
+        names = named_in(refusal.document)
+        item = Taken(None, {"reason": str(refusal)}, names, delivery_id(request.headers))
+        send_report(report_of(site, name, now, [item], "refused"))
+        return replace(refusal.answer, names=[names])
+    if messages := [item.message for item in items if item.message]:
+        queues.send_articles(messages)
+    send_report(report_of(site, name, now, items))  # apart from the articles, because its failure must not fail them
+    names = [item.names for item in items]
+    if len(items) == 1:
+        return Answer(200, items[0].answer, names, cause=items[0].answer.get("reason", "") if is_standard else "")
+    statuses = {item.answer["status"] for item in items}
+    status = next(status for status in ("queued", "incomplete", "ignored") if status in statuses)
+    body = {"status": status, "site": site.host, "source": name, "articles": [item.answer for item in items]}
+    return Answer(200, body, names)
 
 
 def _site_and_source(request: Request) -> tuple[Site, str]:
@@ -123,9 +130,7 @@ def _verify(request: Request, site: Site, name: str, now: datetime) -> None:
     except BadSignature as error:
         is_wrongly_signed = not isinstance(error, NotSigned)
         if is_wrongly_signed:
-            from stoppress.receive import refused  # only a refusal needs it
-
-            refused.count_unverified(site.host, name, now)
+            count_unverified(site.host, name, now)
         raise _Refused(401, str(error), is_wrongly_signed=is_wrongly_signed) from None
     except (BadScheme, BadSecret, secrets.NoSecret) as error:
         raise _Refused(
@@ -146,66 +151,27 @@ def scheme_of(adapter: str, settings: Mapping[str, Any]) -> Scheme:
     return signature
 
 
-def _receive_standard(request: Request, site: Site, name: str, now: datetime, delivery: str | None) -> Answer:
-    """Read and queues a delivery in our own contract. Raises _Refused."""
-    try:
-        document = document_of(request, "standard")
-    except BadDelivery as error:
-        raise _Refused(400, str(error)) from None
+def _read_standard(request: Request, site: Site, name: str, now: datetime) -> Taken:
+    """Read a delivery in our own contract. Raises _Refused, BadDelivery."""
+    document, delivery = document_of(request, "standard"), delivery_id(request.headers)
     try:
         event, unknown = read_delivery(document, site, name, now, delivery=delivery)
     except BadArticle as error:
-        raise _refuse_article(error, document) from None
+        raise _Refused(400, error, document=document) from None
     except UnknownType as error:
-        names = _report_refusal(site, name, now, delivery, "ignored", str(error), document)
-        return Answer(200, {"status": "ignored", "reason": str(error)}, names, cause=str(error))
-    if event.url and host_of(event.url) != site.host:
-        foreign = f"its host is {host_of(event.url)}, not {site.host}: post it to its own site"
-        raise _refuse_article(BadArticle(foreign, "url"), document)
-    queues.send_articles([event])
-    body: dict[str, Any] = {"status": "queued", "site": event.site, "source": event.source}
-    body |= {"id": event.id} if event.id else {"url": str(event.url)}
-    body |= {"action": event.action}
-    body |= {"unknown_fields": unknown} if unknown else {}
+        return Taken(None, {"status": "ignored", "reason": str(error)}, named_in(document), delivery)
+    if event.url and (host := host_of(event.url)) != site.host:
+        foreign = BadArticle(f"its host is {host}, not {site.host}: post it to its own site", "url")
+        raise _Refused(400, foreign, document=document)
+    answer: dict[str, Any] = {"status": "queued", "site": event.site, "source": event.source}
+    answer |= {"id": event.id} if event.id else {"url": str(event.url)}
+    answer |= {"action": event.action}
+    answer |= {"unknown_fields": unknown} if unknown else {}
     warnings = warnings_of(event, site, now, {field: document["data"].get(field) for field in unknown})
-    return Answer(200, body | ({"warnings": warnings} if warnings else {}), [event.named])
+    return Taken(event, answer | ({"warnings": warnings} if warnings else {}), event.named)
 
 
-def _receive_adapted(request: Request, site: Site, name: str, now: datetime) -> Answer:
-    """Read and queues a CMS's delivery by its mapping. Raises _Refused."""
-    from stoppress.receive.queueing import report_of, take_delivery  # a site with `standard` needs no engine
-    from stoppress.receive.refused import send
+def _read_adapted(request: Request, site: Site, name: str, now: datetime) -> list[Taken]:
+    from stoppress.receive.queueing import take_delivery  # a site with `standard` needs no engine
 
-    try:
-        items = take_delivery(request, site, name, now, sites.load)
-    except BadDelivery as error:
-        raise _Refused(400, str(error)) from None
-    report = report_of(site, name, now, items)
-    if messages := [item.message for item in items if item.message]:
-        queues.send_articles(messages)
-    if report:  # apart from the articles, because its failure must not fail them
-        send(report)
-    names = [item.names for item in items]
-    if len(items) == 1:
-        return Answer(200, items[0].answer, names)
-    statuses = {item.answer["status"] for item in items}
-    status = next(status for status in ("queued", "incomplete", "ignored") if status in statuses)
-    body = {"status": status, "site": site.host, "source": name, "articles": [item.answer for item in items]}
-    return Answer(200, body, names)
-
-
-def _report_refusal(
-    site: Site, name: str, now: datetime, delivery: str | None, outcome: "Outcome", reason: str, document: Any
-) -> list[dict[str, str]]:
-    """Report a delivery that was refused or ignored. Returns the names of its article."""
-    from stoppress.aws.refusals import Refusal, Report  # only a refusal needs them
-    from stoppress.receive.refused import named_in, send
-
-    names = named_in(document)
-    refusal = Refusal(at=now, source=name, outcome=outcome, reason=reason, delivery=delivery or "", **names)
-    send(Report(site=site.host, source=name, at=now, refusals=(refusal,)))
-    return [names]
-
-
-def _refuse_article(error: BadArticle, document: Any) -> _Refused:
-    return _Refused(400, str(error), errors=error.errors, document=document)
+    return take_delivery(request, site, name, now, sites.load)

@@ -97,7 +97,8 @@ def _site_of(envelope: Mapping[str, Any], from_bus: bool) -> Site:
 
 def _apply_adapter(envelope: Mapping[str, Any], site: Site, now: datetime) -> Content:
     """Read a CMS's delivery in a bus event. `detail` is {"site": …, "headers": {…}, "body": …}. Raises ValueError."""
-    from stoppress.receive.queueing import report_of, take_delivery
+    from stoppress.receive.queueing import take_delivery
+    from stoppress.receive.refused import report_of
 
     name, detail = envelope["source"], envelope["detail"]
     body = detail.get("body", {**detail, "site": None})

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from itertools import pairwise
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 from urllib.parse import urljoin, urlsplit, urlunsplit
 
 from pydantic import ValidationError
@@ -136,32 +136,34 @@ def read_article(
     """Return the article event of a known type and its `data`, and the names of unknown fields. Raises BadArticle."""
     if not isinstance(data, dict):
         raise BadArticle('give the object that holds the article: {"id": …, "url": …, "title": …}', "data")
+    page, verb = kind.startswith(PAGE), _VERBS[kind.partition(".")[2]]
     try:
-        fields = _model(kind).model_validate(data)
+        fields = model_of(verb, page=page).model_validate(data)
     except ValidationError as error:
         raise BadArticle.of(error) from None
-    values = fields.model_dump(exclude={*_DROPPED_FROM, *(fields.model_extra or {})}, exclude_none=True)
-    verb = _VERBS[kind.partition(".")[2]]
-    values |= {"timestamp": timestamp, "received_at": now, "verb": verb}
-    if verb == "updated" and timestamp:
-        values.setdefault("updated_at", timestamp)
-    action: Literal["publish", "remove"] = "remove"
-    unknown: list[str] = []
-    if isinstance(fields, Publication):
-        action = "publish"
-        values |= _urls(fields, site)
-        values |= _usable(fields, values["url"])
-        values["page"] = kind.startswith(PAGE)
-        unknown = [clean(name, 80) for name in sorted(fields.model_extra or {})[:UNKNOWN_FIELDS_SHOWN]]
-    else:
-        values |= _removal_fields(fields, site)
-    return ArticleEvent(site=site.host, source=source, action=action, **values), unknown
+    if verb == "updated" and fields.updated_at is None:
+        fields.updated_at = timestamp
+    extra = fields.model_extra if isinstance(fields, Publication) else None
+    unknown = [clean(name, 80) for name in sorted(extra or {})[:UNKNOWN_FIELDS_SHOWN]]
+    event = event_of(fields, site, source, verb, page=page, timestamp=timestamp, received_at=now)
+    return event, unknown
 
 
-def _model(kind: str) -> type[Removal]:
-    if kind in REMOVES:
+def model_of(verb: Verb, *, page: bool) -> type[Removal]:
+    """Return the fields that an event has."""
+    if verb in ("unpublished", "deleted"):
         return Removal
-    return PagePublication if kind.startswith(PAGE) else Publication
+    return PagePublication if page else Publication
+
+
+def event_of(fields: Removal, site: Site, source: str, verb: Verb, *, page: bool, **instants: Any) -> ArticleEvent:
+    """Return the article event of fields that were read. Raises BadArticle."""
+    values = fields.model_dump(exclude={*_DROPPED_FROM, *(fields.model_extra or {})}, exclude_none=True)
+    values |= {"source": source, "verb": verb, **instants}
+    if not isinstance(fields, Publication):
+        return ArticleEvent(site=site.host, action="remove", **values | _removal_fields(fields, site))
+    values |= _urls(fields, site)
+    return ArticleEvent(site=site.host, action="publish", page=page, **values, **_usable(fields, values["url"]))
 
 
 def _usable(publication: Publication, url: str) -> dict[str, Any]:

@@ -36,16 +36,16 @@ def _id(value: object) -> object:
 
 
 def read_instant(value: object) -> datetime | None:
-    if value is None:
-        return None
+    if value is None or isinstance(value, datetime):
+        return value
     if not isinstance(value, str):
         raise ValueError("give an ISO 8601 text such as 2026-11-20T08:00:00Z")
     return parse(value)
 
 
 def _version(value: object) -> object:
-    if value is None:
-        return None
+    if value is None or isinstance(value, datetime):
+        return value
     if isinstance(value, str) and not value.isascii():
         raise ValueError("give an instant such as 2026-11-20T08:00:00Z, or a whole number")
     if isinstance(value, int | str) and not isinstance(value, bool):

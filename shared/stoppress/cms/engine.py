@@ -16,7 +16,7 @@ from stoppress.cms.verdicts import HELD, NOWHERE, Verdict
 from stoppress.model.event import CLOCK_SKEW_MAX
 from stoppress.model.http_request import Request
 from stoppress.model.site import Site
-from stoppress.primitives.instants import exact, parse
+from stoppress.primitives.instants import exact
 from stoppress.primitives.text import clean
 from stoppress.primitives.urls import host_of
 
@@ -215,9 +215,9 @@ def _judge(mapping: MappingFile, action: Action, fields: Fields, item: Any, now:
         missing=missing,
         dropped=_dropped_fields(fields, missing),
         data=data,
-        timestamp=_sender_time(delivery["timestamp"], data),
+        timestamp=_sender_time(delivery["timestamp"], data.get("version")),
         hold_until=hold_until,
-        embargo=parse(delivery[HELD]) if delivery[HELD] and action not in REMOVALS else None,
+        embargo=delivery[HELD] if action not in REMOVALS else None,
         site=delivery["site"],
         host=_host(fields),
         page=page,
@@ -236,8 +236,8 @@ def _judge(mapping: MappingFile, action: Action, fields: Fields, item: Any, now:
 
 def _missing(mapping: MappingFile, action: Action, fields: Fields, *, page: bool) -> tuple[str, ...]:
     """Return the fields that an item needs and that could not be read."""
-    needed = ("id",) if action in REMOVALS else ("id", "url") if page else mapping.required
-    missing = [name for name in needed if name not in fields.data]
+    needed = ("id",) if action in REMOVALS else ("id", "url") if page else ("id", "url", "title", *mapping.required)
+    missing = [name for name in dict.fromkeys(needed) if name not in fields.data]
     if HELD in fields.faults:
         missing.append(HELD)
     if mapping.strict:
@@ -245,11 +245,10 @@ def _missing(mapping: MappingFile, action: Action, fields: Fields, *, page: bool
     return tuple(missing)
 
 
-def _hold_until(held: str | None, published: str | None, now: datetime) -> datetime | None:
+def _hold_until(held: datetime | None, published: datetime | None, now: datetime) -> datetime | None:
     """Return the instant before which the page must not be listed; None if it has passed, or if none is given."""
-    embargo, date = (parse(hour) if hour else now for hour in (held, published))
-    hour = max(embargo, date)
-    return hour if embargo > now or date > now + CLOCK_SKEW_MAX else None
+    embargo, date = held or now, published or now
+    return max(embargo, date) if embargo > now or date > now + CLOCK_SKEW_MAX else None
 
 
 def _reason(fields: Fields, missing: tuple[str, ...], hold_until: datetime | None) -> str:
@@ -267,15 +266,12 @@ def _dropped_fields(fields: Fields, missing: tuple[str, ...]) -> tuple[str, ...]
     return tuple(f"{name}: {fault}" for name, fault in fields.faults.items() if name not in unmentioned)
 
 
-def _sender_time(timestamp: str | None, data: Mapping[str, Any]) -> datetime | None:
+def _sender_time(timestamp: datetime | None, version: object) -> datetime | None:
     """Return the sender's timestamp, else a version that is an instant.
 
     So a deletion that repeats the version of its publication has the same time. A removal wins a tie.
     """
-    for instant in (timestamp, data.get("version")):
-        if isinstance(instant, str) and not instant.isdigit():
-            return parse(instant)
-    return None
+    return timestamp or (version if isinstance(version, datetime) else None)
 
 
 def _host(fields: Fields) -> str | None:

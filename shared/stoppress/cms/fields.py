@@ -57,19 +57,19 @@ class Fields:
             if isinstance(given, str | int | float):
                 self.misread.add(name)
             return final
-        if name == HELD:  # ISO 8601 texts of one length sort by time
-            self.data[name] = max(value, self.data.get(name, ""))
+        if name == HELD:  # the latest instant counts
+            self.data[name] = max(value, self.data.get(name, value))
             return False
         self.data[name] = value
         return True
 
     def _good(self, name: str, given: Any) -> Any:
-        """Return the value as our contract takes it. Raises ValueError."""
+        """Return the value as an event keeps it. Raises ValueError."""
         # A strict mapping takes the fields of our own contract exactly as the contract does.
         own = self._mapping.strict and name not in self._mapping.fields
         value = given if own else values.read(name, given, self.where)
         if name in OF_ARTICLES:
-            read_field(name, value)
+            return read_field(name, value)
         if name == "site" and not isinstance(value, str):
             raise ValueError(f"{shortly(value)} is no text")
         return value

@@ -5,6 +5,7 @@ A reader takes the value and its context, and returns the value that the contrac
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -12,7 +13,7 @@ from urllib.parse import urljoin
 from zoneinfo import ZoneInfo
 
 from stoppress.model.media_values import shown
-from stoppress.primitives.instants import exact, parse, utc
+from stoppress.primitives.instants import parse, utc
 from stoppress.primitives.languages import language_code
 from stoppress.primitives.text import clean_html
 from stoppress.primitives.urls import canonical
@@ -127,10 +128,6 @@ def _of_epoch(number: float) -> datetime:
     return utc(datetime.fromtimestamp(number if number <= _SECONDS_MAX else number / 1_000, UTC))
 
 
-def _date(value: object, where: Where) -> str:
-    return exact(date_of(value, where))
-
-
 def _id(value: object, where: Where) -> object:
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         return int(value)
@@ -142,13 +139,7 @@ def _version(value: object, where: Where) -> object:
         return value
     if isinstance(value, str) and value.strip().isascii() and value.strip().isdigit():
         return value.strip()
-    return _date(value, where)
-
-
-def _sequence(value: object, where: Where) -> object:
-    if isinstance(value, str) and value.strip().isascii() and value.strip().isdigit() and len(value.strip()) < 20:
-        return int(value)
-    return value
+    return date_of(value, where)
 
 
 def _url(value: object, where: Where) -> str:
@@ -166,11 +157,9 @@ def _url(value: object, where: Where) -> str:
 def _urls(value: object, where: Where) -> list[str]:
     good = []
     for item in (value if isinstance(value, list) else [value])[:100]:
-        try:
+        with suppress(ValueError):  # only a hint: the article's id also leads to its earlier URL
             good.append(_url(item, where))
-        except ValueError:
-            continue  # only a hint: the article's id also leads to its earlier URL
-    return list(dict.fromkeys(good))
+    return good
 
 
 def _language(value: object, where: Where) -> str:
@@ -225,12 +214,11 @@ READERS: dict[str, Callable[[Any, Where], Any]] = {
     "id": _id,
     "title": _text,
     "url": _url,
-    "published_at": _date,
-    "updated_at": _date,
-    "timestamp": _date,
-    "hold_until": _date,
+    "published_at": date_of,
+    "updated_at": date_of,
+    "timestamp": date_of,
+    "hold_until": date_of,
     "version": _version,
-    "sequence": _sequence,
     "language": _language,
     "section": _section,
     "keywords": _texts,

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
-from stoppress.cms.contract import read_article
-from stoppress.cms.contract_fields import read_field
+from stoppress.cms.contract import event_of, model_of
 from stoppress.cms.mapping import REMOVALS, Action
 from stoppress.model.event import ArticleEvent, Verb, to_message
 from stoppress.model.site import Site
@@ -45,7 +44,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What to do with one item of a delivery. `data` has our contract's field names, `missing` lists needed fields.
+    """What to do with one item of a delivery. `data` has our contract's fields as an event keeps them, `missing` lists needed fields.
 
     `embargo` is the instant, past or future, before which nobody could read the page. `hold_until` is the instant until
     which the article is held. `site` is the CMS's name of the site, `host` the host that the settings give for that name.
@@ -68,14 +67,13 @@ class Verdict:
 
     def event(self, site: Site, source: str, now: datetime) -> ArticleEvent:
         """The article event of a verdict that applies or holds. Raises BadArticle where the site cannot take it."""
-        data = dict(self.data)
+        verb, data = _VERBS[self.action or "publish"], dict(self.data)
         if hour := self.hold_until or self.embargo:
             # Nobody could read the page before that instant, so it is the date of publication.
-            data["published_at"] = max(exact(hour), data.get("published_at", ""))
-        verb = _VERBS[self.action or "publish"]
-        # For an update, our contract would use the timestamp as `updated_at`. A mapping reads `updated_at` itself.
-        kind = f"{'page' if self.page else 'article'}.{'published' if verb == 'updated' else verb}"
-        return replace(read_article(kind, data, site, source, self.timestamp, now)[0], verb=verb)
+            data["published_at"] = max(hour, data.get("published_at", hour))
+        fields = model_of(verb, page=self.page).model_construct(**data)
+        instants = {"timestamp": self.timestamp, "received_at": now}
+        return event_of(fields, site, source, verb, page=self.page, **instants)
 
     def shown(self, now: datetime, site: Site | None = None) -> dict[str, Any]:
         """Return the verdict as JSON, with the fields cleaned as they would be kept."""
@@ -87,7 +85,7 @@ class Verdict:
             plain["dropped"] += fields.pop("dropped", [])
             plain |= fields
         else:
-            plain |= {name: _plain(name, value) for name, value in self.data.items()}
+            plain |= {name: _plain(value) for name, value in self.data.items()}
         extra = {"hold_until": self.hold_until and exact(self.hold_until), "site": self.site}
         return plain | {name: value for name, value in extra.items() if value}
 
@@ -105,27 +103,24 @@ def _fields(verdict: Verdict, site: Site, now: datetime) -> dict[str, Any]:
     return {name: value for name, value in message.items() if name not in _OF_THE_EVENT}
 
 
-def _plain(name: str, value: object) -> object:
-    try:
-        cleaned = read_field(name, value)
-    except ValueError:
-        return value
-    if isinstance(cleaned, datetime):
-        return exact(cleaned)
-    return list(cleaned) if isinstance(cleaned, tuple) else cleaned
+def _plain(value: object) -> object:
+    """Return a value of a field as JSON."""
+    if isinstance(value, datetime):
+        return exact(value)
+    return list(value) if isinstance(value, tuple) else value
 
 
 def field_origins(verdict: Verdict) -> Iterator[tuple[str, str, str]]:
     """For each field that was read: its name, its value or fault, and the expression that gave it."""
     good = [reading for reading in verdict.readings if reading.value is not None]
     # The last reading of a field counts; of `hold_until` the latest instant.
-    by_hour = sorted(good, key=lambda reading: reading.value if reading.field == HELD else "")
+    by_hour = sorted(good, key=lambda reading: exact(reading.value) if reading.field == HELD else "")
     chosen = {reading.field: reading for reading in by_hour}
     for reading in verdict.readings:
         if reading.fault:
             yield reading.field, f"not used: {reading.fault}", reading.expression
         elif chosen.get(reading.field) is reading:
-            yield reading.field, shortly_value(reading.value), reading.expression
+            yield reading.field, shortly_value(_plain(reading.value)), reading.expression
 
 
 def shortly_value(value: object) -> str:

@@ -31,31 +31,23 @@ def read_delivery(
     body = document_of(request, mapping.envelope)
     if not mapping.strict:
         check_container(body)
-    used = settings_of(mapping, settings, site)
     root: dict[str, Any] = {
         "body": body,
         "headers": {name.lower().replace("-", "_"): value for name, value in request.headers.items()},
         "query": request.query_parameters(),
-        "settings": used,
-        "types": types_of(settings, used),
         "item": None,
+        **settings_of(mapping, settings, site),
     }
-    zone = _zone(used.get("timezone"))
-    if not isinstance(body, list) or mapping.whole_lists:
-        return _read_one(mapping, root, zone, now, ITEMS_MAX)
-    if not body:
-        return [Verdict(disposition="ignore", reason=mapping.without_items, item=body)]
+    deliveries = body if isinstance(body, list) and not mapping.whole_lists else [body]
     verdicts: list[Verdict] = []
-    for number, element in enumerate(body):
+    for number, element in enumerate(deliveries):
         if len(verdicts) >= ITEMS_MAX:
-            return [*verdicts, _left_over(body[number:])]
-        verdicts += _read_one(mapping, root | {"body": element}, zone, now, ITEMS_MAX - len(verdicts))
-    return verdicts
+            return [*verdicts, _left_over(deliveries[number:])]
+        verdicts += _read_one(mapping, root | {"body": element}, now, ITEMS_MAX - len(verdicts))
+    return verdicts or [Verdict(disposition="ignore", reason=mapping.without_items, item=body)]
 
 
-def _read_one(
-    mapping: MappingFile, root: Mapping[str, Any], zone: ZoneInfo | None, now: datetime, items_max: int
-) -> list[Verdict]:
+def _read_one(mapping: MappingFile, root: Mapping[str, Any], now: datetime, items_max: int) -> list[Verdict]:
     """The verdicts of one delivery's first `items_max` items. A relay may have put several deliveries into a list."""
     body = root["body"]
     items, fault = _items(mapping, root)
@@ -64,7 +56,7 @@ def _read_one(
     if not items:
         return [Verdict(disposition="ignore", reason=mapping.without_items, item=body)]
     common = _common(mapping, root) if len(items) > 1 else {}
-    verdicts = [_verdict(mapping, {**root, "item": item}, common, zone, now) for item in items[:items_max]]
+    verdicts = [_verdict(mapping, {**root, "item": item}, common, now) for item in items[:items_max]]
     return verdicts if len(items) <= items_max else [*verdicts, _left_over(items[items_max:])]
 
 
@@ -74,8 +66,8 @@ def _items(mapping: MappingFile, root: Mapping[str, Any]) -> tuple[list[Any], st
     if mapping.items is None:
         return (body if mapping.envelope == "cloudevents" and isinstance(body, list) else [None]), ""
     known, faults = _variables(mapping, root, {})
-    items, fault = search(mapping.items, {**root, **known})
-    return (items if isinstance(items, list) else [items] if items else []), fault or _inherit(mapping.items, faults)
+    items, fault = _search(mapping.items, {**root, **known}, faults)
+    return (items if isinstance(items, list) else [items] if items else []), fault
 
 
 def _left_over(items: list[Any]) -> Verdict:
@@ -83,18 +75,18 @@ def _left_over(items: list[Any]) -> Verdict:
     return Verdict(disposition="incomplete", reason=reason, item=items)
 
 
-def settings_of(mapping: MappingFile, settings: Mapping[str, Any], site: Site | None) -> dict[str, Any]:
-    """Return the source's settings, completed by the mapping's defaults, then by the site's own URL and time zone."""
+def settings_of(mapping: MappingFile, given: Mapping[str, Any], site: Site | None) -> dict[str, Any]:
+    """Return what expressions see of a source's settings: `settings`, and `types`, the article types.
+
+    The settings are completed by the mapping's defaults, then by the site's own URL and time zone.
+    """
     of_site = {"base_url": site.home, "timezone": site.timezone} if site else {}
-    if settings.get("site_urls"):
+    if given.get("site_urls"):
         of_site.pop("base_url", None)
-    given = {name: value for name, value in settings.items() if value is not None}
-    return {name: value for name, value in of_site.items() if name in mapping.settings} | mapping.defaults | given
-
-
-def types_of(settings: Mapping[str, Any], used: Mapping[str, Any]) -> Any:
-    """The article types that the source's settings name, else those of the mapping's defaults; None if neither does."""
-    return next((given[name] for given in (settings, used) for name in OF_TYPES if given.get(name)), None)
+    settings = {name: value for name, value in of_site.items() if name in mapping.settings} | mapping.defaults
+    settings |= {name: value for name, value in given.items() if value is not None}
+    types = next((known[name] for known in (given, settings) for name in OF_TYPES if known.get(name)), None)
+    return {"settings": settings, "types": types}
 
 
 def _zone(name: object) -> ZoneInfo | None:
@@ -117,15 +109,16 @@ def _variables(
         if name in common:
             known[name] = common[name]
             continue
-        known[name], fault = search(expression, {**root, **known})
-        if fault or (fault := _inherit(expression, faults)):
+        known[name], fault = _search(expression, {**root, **known}, faults)
+        if fault:
             faults[name] = fault
     return known, faults
 
 
-def _inherit(expression: str, faults: Mapping[str, str]) -> str:
-    """Return the fault of a failed variable that an expression reads; empty if there is none."""
-    return next((faults[name] for name in root_names(expression) & faults.keys()), "")
+def _search(expression: str, root: Mapping[str, Any], faults: Mapping[str, str]) -> tuple[Any, str]:
+    """Return the value of an expression, and its fault or that of a failed variable that it reads."""
+    value, fault = search(expression, root)
+    return value, fault or next((faults[name] for name in root_names(expression) & faults.keys()), "")
 
 
 def _common(mapping: MappingFile, root: Mapping[str, Any]) -> dict[str, Any]:
@@ -138,9 +131,7 @@ def _common(mapping: MappingFile, root: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in known.items() if name not in of_item and name not in faults}
 
 
-def _verdict(
-    mapping: MappingFile, root: Mapping[str, Any], common: Mapping[str, Any], zone: ZoneInfo | None, now: datetime
-) -> Verdict:
+def _verdict(mapping: MappingFile, root: Mapping[str, Any], common: Mapping[str, Any], now: datetime) -> Verdict:
     known, faults = _variables(mapping, root, common)
     root = {**root, **known}
     item = root["body"] if root["item"] is None else root["item"]
@@ -148,6 +139,7 @@ def _verdict(
     if isinstance(action, Verdict):
         return action
     base = search(mapping.base, root)[0]
+    zone = _zone(root["settings"].get("timezone"))
     where = values.Where(base if isinstance(base, str) else None, zone, mapping.html)
     return _judge(mapping, action, Fields(mapping, root, where, now, action), item, now)
 
@@ -158,8 +150,8 @@ def _apply_filter(
     """Return the verdict of a filter that applies or fails, else None."""
     failed = ""
     for when in mapping.when:
-        result, fault = search(when.condition, root)
-        if fault := fault or _inherit(when.condition, faults):
+        result, fault = _search(when.condition, root, faults)
+        if fault:
             failed = failed or f'when: the filter "{when.ignore}" cannot be judged: {fault}'
         elif holds(result):
             return Verdict(disposition="ignore", reason=when.ignore, item=item)
@@ -171,8 +163,8 @@ def _apply_filter(
 
 def _action(mapping: MappingFile, root: Mapping[str, Any], faults: Mapping[str, str], item: Any) -> Action | Verdict:
     """Return the action that an item demands, or the verdict on an item that demands none."""
-    kind, fault = search(mapping.action.source, root)
-    if fault := fault or _inherit(mapping.action.source, faults):
+    kind, fault = _search(mapping.action.source, root, faults)
+    if fault:
         return Verdict(disposition="incomplete", missing=("action",), reason=f"action: {fault}", item=item)
     if mapping.strict and not isinstance(kind, str):
         return Verdict(disposition="incomplete", missing=("type",), reason="type: is missing, or no text", item=item)

@@ -1,13 +1,12 @@
 """JMESPath expressions of mapping files: evaluates them, lists the names they read, and finds mistakes in them."""
 
-import json
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from functools import cache
 from typing import Any
 
 import jmespath
-from jmespath.exceptions import JMESPathTypeError
+from jmespath.exceptions import JMESPathError
 
 from stoppress.cms.functions import OPTIONS, Functions
 from stoppress.primitives.text import clean
@@ -42,15 +41,6 @@ def names_in(expression: str) -> frozenset[str]:
 
 # The later parts of these nodes read the value of the first part, not the root.
 _NARROWING = ("subexpression", "projection", "value_projection", "filter_projection", "pipe")
-_KINDS = {
-    "string": "a string",
-    "number": "a number",
-    "array": "an array",
-    "object": "an object",
-    "array-string": "an array of strings",
-    "array-number": "an array of numbers",
-    "expref": "an expression that begins with &",
-}
 
 
 def _nodes(node: Mapping[str, Any], *, at_root: bool = True) -> Iterator[tuple[Mapping[str, Any], bool]]:
@@ -83,46 +73,30 @@ def members(expression: str, name: str) -> list[str]:
 def function_faults(expression: str) -> Iterator[str]:
     """The mistakes in an expression's calls. JMESPath itself finds them only when a delivery reaches the call."""
     for node, _ in _nodes(_compile(expression).parsed):
-        if node["type"] == "function_expression":
-            yield from _call_faults(node["value"], node["children"])
+        if node["type"] == "function_expression" and (fault := _call_fault(node["value"], node["children"])):
+            yield fault
 
 
-def _call_faults(name: str, arguments: list[Any]) -> Iterator[str]:
-    function = Functions.FUNCTION_TABLE.get(name)
-    if function is None:
-        meant = get_close_matches(name, Functions.FUNCTION_TABLE, n=1)
-        advice = f"did you mean {meant[0]}?" if meant else f"give one of {', '.join(sorted(Functions.FUNCTION_TABLE))}"
-        yield f"there is no function {name}: {advice}"
-        return
-    takes = function["signature"]
-    is_variadic = bool(takes) and takes[-1].get("variadic", False)
-    if len(arguments) < len(takes) or (len(arguments) > len(takes) and not is_variadic):
-        number = f"{'at least ' if is_variadic else ''}{len(takes)} argument{'' if len(takes) == 1 else 's'}"
-        yield f"{name} takes {number}, and is given {len(arguments)}"
-        return
-    for place, argument in enumerate(arguments):
-        parameter = takes[min(place, len(takes) - 1)]
-        kinds = parameter["types"] or parameter.get("constants", [])
-        if kinds and (given := _misfit(name, argument, kinds)):
-            yield f"{name} takes {_either(kinds)} as argument {place + 1}, and is given {given}"
-
-
-def _either(kinds: list[str]) -> str:
-    *others, last = (_KINDS[kind] for kind in kinds)
-    return f"{', '.join(others)} or {last}" if others else last
-
-
-def _misfit(function: str, argument: Mapping[str, Any], kinds: list[str]) -> str:
-    """Describes an argument that fits none of the kinds, whatever the delivery holds; empty if it may fit one."""
-    if (argument["type"] == "expref") != ("expref" in kinds):
-        return "an expression" if argument["type"] == "expref" else "a value"
-    if argument["type"] != "literal":
-        return ""
-    value = argument["value"]
+def _call_fault(name: str, arguments: list[Any]) -> str:
+    """Return the mistake in a call of a function, whatever the delivery has; empty if there may be none."""
+    functions = Functions()
+    if name not in functions.FUNCTION_TABLE:
+        meant = get_close_matches(name, functions.FUNCTION_TABLE, n=1)
+        advice = f"did you mean {meant[0]}?" if meant else f"give one of {', '.join(sorted(functions.FUNCTION_TABLE))}"
+        return f"there is no function {name}: {advice}"
+    signature = functions.FUNCTION_TABLE[name]["signature"]
     try:
-        Functions()._type_check_single(value, kinds, function)  # noqa: SLF001 - JMESPath's own check, as at run time
-    except JMESPathTypeError:
-        return repr(value) if isinstance(value, str) else f"`{json.dumps(value)}`"
+        functions._validate_arguments(arguments, [{**parameter, "types": []} for parameter in signature], name)  # noqa: SLF001
+        for place, argument in enumerate(arguments):
+            parameter = signature[min(place, len(signature) - 1)]
+            kinds = parameter["types"] or parameter.get("constants", [])
+            if kinds and (argument["type"] == "expref") != ("expref" in kinds):
+                wanted = "an expression that begins with &" if "expref" in kinds else "a value"
+                return f"{name} takes {wanted} as argument {place + 1}"
+            if kinds and argument["type"] == "literal":
+                functions._type_check_single(argument["value"], kinds, name)  # noqa: SLF001 - JMESPath's own check
+    except JMESPathError as error:
+        return str(error)
     return ""
 
 

@@ -18,7 +18,7 @@ from urllib.parse import parse_qsl, quote, quote_plus, urlencode, urljoin, urlsp
 from pydantic import TypeAdapter, ValidationError
 
 from stoppress.cms.contract import BadArticle
-from stoppress.cms.engine import read_delivery, settings_of, types_of
+from stoppress.cms.engine import read_delivery, settings_of
 from stoppress.cms.envelopes import BadDelivery
 from stoppress.cms.expressions import search
 from stoppress.cms.mapping import REMOVALS, Listing, MappingFile
@@ -93,18 +93,13 @@ class Query:
         assert self.mapping.listing
         return self.mapping.listing
 
-    def _root(self) -> dict[str, Any]:
-        settings = self.source.settings
-        used = settings_of(self.mapping, settings, self.site)
-        return {"settings": used, "types": types_of(settings, used)}
-
     def request(self, at: Position) -> tuple[str, dict[str, str]]:
         """URL and headers of the request for a page. Raises ListingError.
 
         A parameter in `list.url` replaces the mapping's parameter of the same name.
         """
         assert self.source.list
-        root = self._root() | {
+        root = settings_of(self.mapping, self.source.settings, self.site) | {
             "secret": self.secrets[0] if self.secrets else None,
             "since": f"{self.since:{_INSTANT}}" if self.since else None,
             "until": f"{self.until:{_INSTANT}}" if self.until else None,
@@ -145,7 +140,7 @@ class Query:
         except (ValueError, RecursionError) as error:
             start = clean_html(body[:80].decode(errors="replace"), 80)
             raise UnreadablePage(f"the answer is not JSON but begins with {start!r}: {error}") from None
-        root = self._root() | {
+        root = settings_of(self.mapping, self.source.settings, self.site) | {
             "body": document,
             "headers": {name.lower().replace("-", "_"): value for name, value in headers.items()},
         }

@@ -235,17 +235,13 @@ def _line_in(text: str, place: tuple[int | str, ...], value: object) -> str:
 
 
 def _unknown_keys(mapping: MappingFile) -> Iterator[_Fault]:
-    fields = OF_ARTICLES + OF_DELIVERIES
-    for name in mapping.fields:
-        if name not in fields:
-            yield ("fields", name), mapping.fields[name], f"is not known here: give one of {', '.join(fields)}"
-    for name in mapping.required:
-        if name not in OF_ARTICLES:
-            yield ("required",), mapping.required, f"{name} is not known here: give some of {', '.join(OF_ARTICLES)}"
-    for part, given in (("settings", mapping.settings), ("defaults", mapping.defaults)):
-        for name, value in given.items():
-            if name not in adapters.SETTINGS:
-                yield (part, name), value, f"is not known here: give one of {', '.join(adapters.SETTINGS)}"
+    allowed = {"fields": OF_ARTICLES + OF_DELIVERIES, "required": OF_ARTICLES}
+    for part in ("fields", "required", "settings", "defaults"):
+        given, names = getattr(mapping, part), allowed.get(part, adapters.SETTINGS)
+        for name in given:
+            if name not in names:
+                value = given[name] if isinstance(given, dict) else name
+                yield (part, name), value, f"is not known here: give one of {', '.join(names)}"
 
 
 def _unknown_names(mapping: MappingFile) -> Iterator[_Fault]:

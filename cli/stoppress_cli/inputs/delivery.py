@@ -13,7 +13,7 @@ from urllib.parse import quote, quote_plus, unquote_plus, urlencode
 
 from stoppress.cms.engine import read_delivery
 from stoppress.cms.envelopes import BadDelivery
-from stoppress.cms.mapping import BadMapping, MappingFile, UnknownAdapter, load, read_file
+from stoppress.cms.mapping import BadMapping, MappingFile, load, read_file
 from stoppress.cms.verdicts import Verdict
 from stoppress.model.http_request import Request
 from stoppress.model.signature_schemes import BadScheme, check_settings
@@ -22,7 +22,7 @@ from stoppress.primitives.instants import exact, parse
 from stoppress.signatures.verify import TOLERANCE, BadSecret, BadSignature, verify
 
 # What `reader_of` raises for options that cannot be used.
-UNUSABLE = (OSError, ValueError, TypeError, UnknownAdapter, BadMapping, BadConfiguration)
+UNUSABLE = (OSError, ValueError, TypeError, BadMapping, BadConfiguration)
 # Stands for a secret in a recorded delivery.
 REPLACED = "replaced-by-stoppress"
 # Names of headers, query parameters and fields of a body whose values are secrets. An HMAC signature is no secret.

@@ -168,7 +168,7 @@ def event_of(fields: Removal, site: Site, source: str, verb: Verb, *, page: bool
 
 def _usable(publication: Publication, url: str) -> dict[str, Any]:
     """Type, flags, images, videos and alternates, as many as fit, and the reasons for the values dropped."""
-    type_, bad_types = _type(publication.type)
+    types, bad_types = _names("type", publication.type, 1)
     flags, bad_flags = _flags(publication.flags)
     images, bad_images = read_images(publication.images, url)
     videos, bad_videos = read_videos(publication.videos, url)
@@ -180,7 +180,7 @@ def _usable(publication: Publication, url: str) -> dict[str, Any]:
     if len(dropped) > DROPPED_SHOWN:
         dropped[DROPPED_SHOWN:] = [f"and {len(dropped) - DROPPED_SHOWN} more"]
     return {
-        "type": type_,
+        "type": next(iter(types), None),
         "flags": flags,
         "images": images,
         "videos": videos,
@@ -198,12 +198,6 @@ def _flags(value: object) -> tuple[tuple[str, ...], list[str]]:
     return flags, reasons + [
         f"flags[{shown(name)}]: {shown(there)} is neither true nor false" for name, there in unclear.items()
     ]
-
-
-def _type(value: object) -> tuple[str | None, list[str]]:
-    """Return the first text of a value, and the reasons for the texts that are left out."""
-    texts, reasons = _names("type", value, 1)
-    return next(iter(texts), None), reasons
 
 
 def _names(field: str, value: object, most: int) -> tuple[tuple[str, ...], list[str]]:

@@ -1,6 +1,7 @@
 """Reads a CMS's delivery by its mapping: a verdict for each item."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -18,7 +19,7 @@ from stoppress.model.http_request import Request
 from stoppress.model.site import Site
 from stoppress.primitives.instants import exact
 from stoppress.primitives.text import clean
-from stoppress.primitives.urls import host_of
+from stoppress.primitives.urls import canonical, host_of
 
 # How many items of a delivery are read. An item takes 1 to 2 ms, and a sender waits two seconds.
 ITEMS_MAX = 200
@@ -197,7 +198,7 @@ def _ends_in(kind: str, end: str) -> bool:
 def _judge(mapping: MappingFile, action: Action, fields: Fields, item: Any, now: datetime) -> Verdict:
     data = dict(fields.data)
     delivery = {name: data.pop(name, None) for name in OF_DELIVERIES}
-    page = bool(delivery["page"])
+    page, version = bool(delivery["page"]), data.get("version")
     missing = _missing(mapping, action, fields, page=page)
     hold_until = None if action in REMOVALS else _hold_until(delivery[HELD], data.get("published_at"), now)
     verdict = Verdict(
@@ -207,7 +208,8 @@ def _judge(mapping: MappingFile, action: Action, fields: Fields, item: Any, now:
         missing=missing,
         dropped=_dropped_fields(fields, missing),
         data=data,
-        timestamp=_sender_time(delivery["timestamp"], data.get("version")),
+        # A deletion that repeats the version of its publication has the same time. A removal wins a tie.
+        timestamp=delivery["timestamp"] or (version if isinstance(version, datetime) else None),
         hold_until=hold_until,
         embargo=delivery[HELD] if action not in REMOVALS else None,
         site=delivery["site"],
@@ -258,19 +260,8 @@ def _dropped_fields(fields: Fields, missing: tuple[str, ...]) -> tuple[str, ...]
     return tuple(f"{name}: {fault}" for name, fault in fields.faults.items() if name not in unmentioned)
 
 
-def _sender_time(timestamp: datetime | None, version: object) -> datetime | None:
-    """Return the sender's timestamp, else a version that is an instant.
-
-    So a deletion that repeats the version of its publication has the same time. A removal wins a tie.
-    """
-    return timestamp or (version if isinstance(version, datetime) else None)
-
-
 def _host(fields: Fields) -> str | None:
-    base = fields.where.base
-    if not base or "site" not in fields.data:
-        return None
-    try:
-        return host_of(str(values.read("url", base, values.Where())))
-    except ValueError:
-        return None
+    with suppress(ValueError):
+        if fields.where.base and "site" in fields.data:
+            return host_of(canonical(fields.where.base.strip()))
+    return None

@@ -89,7 +89,7 @@ def _form(body: bytes) -> dict[str, str]:
 def _cloud_events(request: Request, content_type: str) -> list[Any]:
     """The attributes and `data` of CloudEvents 1.0, sent as structured content, a batch, or binary (`ce-` headers)."""
     attributes = {
-        name.removeprefix("ce-"): _decode_percent(value)
+        name.removeprefix("ce-"): unquote(value, errors="replace")
         for name, value in request.headers.items()
         if name.startswith("ce-")
     }
@@ -101,10 +101,6 @@ def _cloud_events(request: Request, content_type: str) -> list[Any]:
     check_container(document)
     events = document if isinstance(document, list) else [document]
     return [event | {"data": _data(event)} if isinstance(event, dict) else event for event in events]
-
-
-def _decode_percent(value: str) -> str:
-    return unquote(value, errors="replace")
 
 
 def _data(event: Mapping[str, Any]) -> Any:

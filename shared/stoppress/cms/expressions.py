@@ -25,20 +25,6 @@ def _compile(expression: str) -> Any:
     return jmespath.compile(expression)
 
 
-@cache
-def names_in(expression: str) -> frozenset[str]:
-    """Return every name in an expression, of variables and of fields; also `item` where `@` may refer to it."""
-    names, nodes = set(), [_compile(expression).parsed]
-    while nodes:
-        node = nodes.pop()
-        if node["type"] == "field":
-            names.add(node["value"])
-        elif node["type"] in ("current", "value_projection"):
-            names.add("item")
-        nodes += [child for child in node["children"] if isinstance(child, dict)]
-    return frozenset(names)
-
-
 # The later parts of these nodes read the value of the first part, not the root.
 _NARROWING = ("subexpression", "projection", "value_projection", "filter_projection", "pipe")
 
@@ -50,6 +36,14 @@ def _nodes(node: Mapping[str, Any], *, at_root: bool = True) -> Iterator[tuple[M
         if isinstance(child, dict):
             narrowed = node["type"] == "expref" or (place > 0 and node["type"] in _NARROWING)
             yield from _nodes(child, at_root=at_root and not narrowed)
+
+
+@cache
+def names_in(expression: str) -> frozenset[str]:
+    """Return every name in an expression, of variables and of fields; also `item` where `@` may refer to it."""
+    nodes = [node for node, _ in _nodes(_compile(expression).parsed)]
+    fields = [node["value"] for node in nodes if node["type"] == "field"]
+    return frozenset(fields + ["item" for node in nodes if node["type"] in ("current", "value_projection")])
 
 
 @cache

@@ -54,10 +54,6 @@ NOTHING = "null"
 OF_REMOVALS = ("id", "version", "sequence", "updated_at", "timestamp", "site")
 
 
-class UnknownAdapter(LookupError):
-    """No mapping file has this name."""
-
-
 class BadMapping(ValueError):
     """A mapping file that cannot be used; each line of the text gives a place and a reason."""
 
@@ -179,14 +175,13 @@ class MappingFile(Part):
 
 
 def load(name: str) -> MappingFile:
-    """Return the mapping of a CMS, kept for the life of the process. Raises UnknownAdapter, BadMapping."""
+    """Return the mapping of a CMS, kept for the life of the process. Raises ValueError, BadMapping."""
     return _load(adapters.MAPPINGS, name)
 
 
 @cache
 def _load(folder: Path, name: str) -> MappingFile:
-    if name not in (known := adapters.names(folder)):
-        raise UnknownAdapter(f"{name[:80]!r} is no adapter: give one of {', '.join(known)}")
+    adapters.check_name(name)
     return read_file(folder / f"{name}.toml")
 
 

@@ -60,9 +60,9 @@ OF_SIGNATURES = tuple(SignatureSettings.model_fields)
 SETTINGS = tuple(name for name in _Settings.model_fields if name not in OF_SIGNATURES)
 
 
-def names(folder: Path | None = None) -> list[str]:
+def names() -> list[str]:
     """Return every adapter that has a mapping file."""
-    return sorted(path.stem for path in (folder or MAPPINGS).glob("*.toml"))
+    return sorted(path.stem for path in MAPPINGS.glob("*.toml"))
 
 
 def check_name(name: str) -> None:

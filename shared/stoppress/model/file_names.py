@@ -7,7 +7,6 @@ import re
 import unicodedata
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Literal
 
 from stoppress.model.site import Site
 
@@ -106,14 +105,9 @@ def index_part_name(number: int) -> str:
     return f"sitemap-index-{number}.xml"
 
 
-def period_of(instant: datetime, by: Literal["day", "month", "year"]) -> str:
-    """Return the series of shards that an instant (UTC) falls into: 2026-11-20, 2026-11 or 2026."""
-    return instant.date().isoformat()[: {"day": 10, "month": 7, "year": 4}[by]]
-
-
 def shard_series(site: Site, instant: datetime, section: str | None) -> str:
     """The shard series of a page first published at an instant: its period, plus its section if the site configures that."""
-    period = period_of(instant, site.shards.by)
+    period = instant.date().isoformat()[: {"day": 10, "month": 7, "year": 4}[site.shards.by]]
     plain = unicodedata.normalize("NFKD", section or "").encode("ascii", "ignore").decode().lower()
     category = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:CATEGORY_CHARACTERS_MAX]
     # The section must not look like a file's number: `formula-2` would be the second file of `formula`.

@@ -52,17 +52,13 @@ def shown(value: object) -> str:
     return repr(value[:SHOWN_CHARACTERS_MAX] if isinstance(value, str) else value)[: SHOWN_CHARACTERS_MAX + 2]
 
 
-def _same_page(url: str, loc: str) -> bool:
-    """Return True if a URL is the page's, apart from the scheme and tracking parameters."""
-    return canonical(url).partition(":")[2] == loc.partition(":")[2]
-
-
 def media_url(value: object, page: str, notes: list[str] | None = None) -> str:
     """Return the URL of an image, a file or a player, with all its parameters. Raises ValueError."""
     if not isinstance(value, str):
         raise ValueError(f"{shown(value)} is no URL: give one, as a text")
     url = linked(value, page, keep_query=True)
-    if _same_page(url, page):
+    # The same page, apart from the scheme and tracking parameters.
+    if canonical(url).partition(":")[2] == page.partition(":")[2]:
         raise ValueError("the URL is that of the page itself: give that of the file")
     return url
 

@@ -67,7 +67,7 @@ def _compare(order: Order, other: Order) -> int:
     # decide: they may come from another clock.
     if by_version and (not by_timestamp or _is_ahead(order) == _is_ahead(other)):
         return by_version
-    in_a_burst = timedelta() < _apart(order, other) <= BURST
+    in_a_burst = timedelta() < abs(parse(order.received) - parse(other.received)) <= BURST
     if by_timestamp or bool(order.removal) == bool(other.removal) or in_a_burst:
         return by_timestamp or _sign(order.received, other.received)
     return 1 if order.removal else -1
@@ -104,10 +104,6 @@ def _by_instant(instant: tuple[str, str], other: tuple[str, str]) -> int:
     if (instant[0] > instant[1]) == (other[0] > other[1]):
         return _sign(instant[0], other[0])
     return _sign(min(instant), min(other)) or _sign(instant[0], other[0])
-
-
-def _apart(order: Order, other: Order) -> timedelta:
-    return abs(parse(order.received) - parse(other.received))
 
 
 def _sign(value: Any, other: Any) -> int:

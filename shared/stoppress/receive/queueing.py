@@ -27,10 +27,6 @@ OTHER_SITES_MAX = 5
 DROPPED_SHOWN = 20
 
 
-class _Foreign(ValueError):
-    """An article of a host that this source may not post for."""
-
-
 def take_delivery(
     request: Request, site: Site, name: str, now: datetime, load_site: Callable[[str], Site]
 ) -> list[Taken]:
@@ -67,8 +63,6 @@ class Taker:
             return self._take_incomplete(verdict, verdict.missing, verdict.reason)
         try:
             event = verdict.event(self._site_of(verdict), self.name, self.now)
-        except _Foreign as error:
-            return self._take_incomplete(verdict, ("url",), f"url: {error}")
         except BadArticle as error:
             return self._take_incomplete(verdict, (error.field,), str(error))
         answer: dict[str, Any] = {
@@ -91,7 +85,7 @@ class Taker:
         return Taken(message, answer | {"missing": list(missing), "reason": reason}, names)
 
     def _site_of(self, verdict: Verdict) -> Site:
-        """Return the site of an article: that of its URL.
+        """Return the site of an article: that of its URL. Raises BadArticle.
 
         A removal without a URL goes to the site that the source's settings give (`Verdict.host`), else to the one posted to.
         """
@@ -101,16 +95,14 @@ class Taker:
             return self.site
         if host not in self._others:
             if len(self._others) >= OTHER_SITES_MAX:
-                raise _Foreign(
-                    f"its host is {host}, and a delivery may have articles of {OTHER_SITES_MAX} other hosts: split the delivery"
-                )
+                most = f"a delivery may have articles of {OTHER_SITES_MAX} other hosts"
+                raise BadArticle(f"its host is {host}, and {most}: split the delivery", "url")
             self._others[host] = self._other(host)
         other = self._others[host]
         if other is None:
-            raise _Foreign(
-                f"its host is {host}, not {self.site.host}: post it to its own site, or give that site the source"
-                f" {self.name} too, with the same adapter and shared secret"
-            )
+            advice = f"post it to its own site, or give that site the source {self.name} too"
+            with_what = "with the same adapter and shared secret"
+            raise BadArticle(f"its host is {host}, not {self.site.host}: {advice}, {with_what}", "url")
         return other
 
     def _other(self, host: str) -> Site | None:

@@ -70,11 +70,10 @@ def receive(request: Request, now: datetime) -> Answer:
     try:
         items = [_read_standard(request, site, name, now)] if is_standard else _read_adapted(request, site, name, now)
     except (BadDelivery, _Refused) as error:
-        refusal = error if isinstance(error, _Refused) else _Refused(400, error)
-        names = named_in(refusal.document)
-        item = Taken(None, {"reason": str(refusal)}, names, delivery_id(request.headers))
+        refused = error if isinstance(error, _Refused) else _Refused(400, error)
+        item = Taken(None, {"reason": str(refused)}, named_in(refused.document), delivery_id(request.headers))
         send_report(report_of(site, name, now, [item], "refused"))
-        return replace(refusal.answer, names=[names])
+        return replace(refused.answer, names=[item.names])
     if messages := [item.message for item in items if item.message]:
         queues.send_articles(messages)
     send_report(report_of(site, name, now, items))  # apart from the articles, because its failure must not fail them

@@ -36,7 +36,7 @@ class Fields:
     def _read(self, name: str, expression: str) -> bool:
         """Read one expression of a field. True if the field's other expressions are not needed."""
         given, fault = search(expression, self._root)
-        if not fault and (values.is_absent(name, given) or values.is_no_date(name, given)):
+        if not fault and values.is_absent(name, given):
             self.readings.append(Reading(name, expression, given))
             return False
         value: Any = None

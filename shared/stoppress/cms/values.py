@@ -27,6 +27,7 @@ _ZONELESS = re.compile(r"[\d\s:./,T-]+", re.ASCII)
 _FAR_ZONE = "Pacific/Kiritimati"
 # The zero values of MySQL, of PHP (which WordPress sends for a draft) and of .NET and Go.
 _NO_DATE = re.compile(r"0000-00-00.*|-0001-.*|0001-01-01.*|0+")
+_DATES = {"published_at", "updated_at", "timestamp", "hold_until", "version"}
 _YES, _NO = {"1", "true", "yes", "on", "noindex"}, {"0", "false", "no", "off", "index", "2", ""}
 # The directives for robots that allow a page. "none" is left out, because a CMS may send it for a missing value.
 _SHOWN = {"all", "follow", "index", "noarchive", "nofollow", "noimageindex", "nosnippet", "notranslate"}
@@ -67,9 +68,10 @@ class Where:
 
 
 def is_absent(field: str, value: object) -> bool:
-    """Whether a value is missing: null, an empty text, list or object, or false, which PHP sends for a missing value."""
+    """Return whether a value is missing: null, an empty text, list or object, false as PHP sends it, or a zero date."""
     if isinstance(value, str):
-        return not value.strip()
+        text = value.strip()
+        return not text or (field in _DATES and bool(_NO_DATE.fullmatch(text)))
     return value is None or (value is False and field != "news") or value in ([], {})
 
 
@@ -234,9 +236,3 @@ def read(field: str, value: object, where: Where) -> object:
     """Return the value of a field as the contract takes it. Raises ValueError."""
     reader = READERS.get(field)
     return reader(value, where) if reader else value
-
-
-def is_no_date(field: str, value: object) -> bool:
-    """Return whether a date field has a value that means no date."""
-    dated = field in {"published_at", "updated_at", "timestamp", "hold_until", "version"}
-    return dated and isinstance(value, str) and bool(_NO_DATE.fullmatch(value.strip()))

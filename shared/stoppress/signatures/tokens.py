@@ -12,22 +12,20 @@ from urllib.parse import unquote, unquote_plus
 from stoppress.model.http_request import Request
 from stoppress.signatures.verify import BadSecret, BadSignature, NotSigned, Verifier, any_equal, header_bytes
 
-AUTHORIZATION = "authorization"
-# RFC 6750 and the HTTP webhooks of CloudEvents: for senders that cannot set a header.
-ACCESS_TOKEN = "access_token"
-TOKEN = "token"
-
 
 def bearer(request: Request, secrets: list[str], now: datetime, tolerance: timedelta) -> None:
-    """`Authorization: Bearer <secret>`, or `?access_token=<secret>`. Raises BadSignature."""
-    given = _credentials(request, "bearer") or _parameter(request, ACCESS_TOKEN)
+    """`Authorization: Bearer <secret>`, or `?access_token=<secret>`. Raises BadSignature.
+
+    The parameter is in RFC 6750 and the HTTP webhooks of CloudEvents, for senders that cannot set a header.
+    """
+    given = _credentials(request, "bearer") or _parameter(request, "access_token")
     _check(secrets, given, "Authorization does not match: have the sender set it to 'Bearer ' and this source's secret")
 
 
 def token(request: Request, secrets: list[str], now: datetime, tolerance: timedelta) -> None:
     """`?token=<secret>` in the URL that the sender posts to. Raises BadSignature."""
     how = "the token does not match: end the URL given to the sender with ?token= and this source's secret"
-    _check(secrets, _parameter(request, TOKEN), how)
+    _check(secrets, _parameter(request, "token"), how)
 
 
 def basic(request: Request, secrets: list[str], now: datetime, tolerance: timedelta) -> None:
@@ -58,7 +56,7 @@ def _check(expected: Iterable[str], given: list[str], how: str) -> None:
 
 
 def _credentials(request: Request, scheme: str) -> list[str]:
-    name, _, value = request.headers.get(AUTHORIZATION, "").strip().partition(" ")
+    name, _, value = request.headers.get("authorization", "").strip().partition(" ")
     return [value.strip()] if name.lower() == scheme else []
 
 

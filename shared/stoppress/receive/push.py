@@ -136,7 +136,8 @@ def _read(known: _Known, request: Request, now: datetime) -> Answer:
         # 202, although the push is unreadable: after an error the hub would send the same bytes again. A poll reads the feed.
         _make_due(known, now)
         return Answer(HTTPStatus.ACCEPTED, "", "PushesUnread", known.about(reason=str(error)))
-    seen = from_item(Seen, table.get(*items.feed_entries_key(known.site.host, known.feed.url)) or {})
+    key = items.feed_entries_key(known.site.host, known.feed.url)
+    seen = from_item(Seen, table.get_many([key]).get(key, {}))
     events, skipped = to_events(parsed, known.site, now, seen.shared, feed=known.feed.url)
     polled = set(seen.digests)
     received = [(event, known.state.has_news(event, polled)) for event in events]

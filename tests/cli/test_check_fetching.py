@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from pathlib import Path
 
 import pytest
 
 from stoppress_cli.check import checker
 from stoppress_cli.check.findings import Findings
+from stoppress_cli.check.input import CHUNK_BYTES
 from stoppress_cli.inputs import website
 from stoppress_cli.inputs.folder import Unreadable
 from tests.support import http_server
@@ -53,8 +53,10 @@ def findings(
     url: str, base_url: str | None = None, notes: list[str] | None = None
 ) -> list[tuple[str, str, int | None]]:
     report = Findings(each_max=20)
-    with website.fetching(report, [] if notes is None else notes) as fetcher:
-        checker.check([fetcher.first(url, base_url)], report, AT, is_all=False, follow=fetcher.follow)
+    fetcher = website.Fetcher(report)
+    checker.check([fetcher.first(url, base_url)], report, AT, is_all=False, follow=fetcher.follow)
+    if notes is not None:
+        notes += fetcher.notes
     return [(finding.rule.name, finding.file, finding.line) for finding in report]
 
 
@@ -154,12 +156,10 @@ def test_the_number_of_files_is_limited(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_body_without_end_is_read_to_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(website, "BYTES_MAX", 100_000)
     with serving({"/sitemap.xml": (200, {}, b" " * 5_000_000)}) as (origin, _):
-        report = Findings(each_max=20)
-        with website.fetching(report, []) as fetcher:
-            source = fetcher.first(origin + "sitemap.xml")
+        source = website.Fetcher(Findings(each_max=20)).first(origin + "sitemap.xml")
 
-            assert isinstance(source.path, Path)
-            assert source.path.stat().st_size == 100_001
+        assert isinstance(source.content, bytes)
+        assert 100_001 <= len(source.content) <= 100_001 + CHUNK_BYTES
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 import copy
 import gc
-import warnings
 import weakref
 from collections.abc import Iterator
 from typing import Any
@@ -12,7 +11,6 @@ from moto import mock_aws
 from moto.dynamodb.models import dynamodb_backends
 from moto.dynamodb.models.dynamo_type import DynamoType
 from moto.dynamodb.models.table import Table
-from moto.s3.models import s3_backends
 
 from stoppress_cli.local import moto_fixes
 from stoppress_cli.local.template import ACCOUNT, REGION
@@ -111,24 +109,6 @@ QUERIES: list[dict[str, Any]] = [
 VALUES: dict[str, Any] = {
     ":p": {"S": "p"}, ":none": {"S": "none"}, ":a": {"S": "4"}, ":b": {"S": "6"}, ":n": {"N": "4"},
 }  # fmt: skip
-
-
-@pytest.mark.parametrize("size_bytes", [10, 6 * 1_048_576])  # moto keeps the larger one in a file of the system's
-def test_a_file_that_was_replaced_or_deleted_is_held_by_nobody_and_closed(size_bytes: int) -> None:
-    with mock_aws(), moto_fixes.applied(), warnings.catch_warnings(action="error"):
-        s3: Any = boto3.client("s3", region_name=REGION)
-        s3.create_bucket(Bucket=NAME, CreateBucketConfiguration={"LocationConstraint": REGION})
-        kept = s3_backends[ACCOUNT]["aws"].buckets[NAME].keys
-        held = []
-        for body in (b"a", b"b"):
-            s3.put_object(Bucket=NAME, Key="file", Body=body * size_bytes)
-            held.append(weakref.ref(kept["file"]))
-        s3.delete_object(Bucket=NAME, Key="file")
-        s3.put_object(Bucket=NAME, Key="file", Body=b"c" * size_bytes)
-        gc.collect()
-
-        assert [one() for one in held] == [None, None]
-    gc.collect()
 
 
 def test_queries_answer_as_they_did_without_the_fixes() -> None:

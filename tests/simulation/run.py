@@ -17,7 +17,6 @@ from stoppress.model import places
 from stoppress.primitives.instants import exact
 from stoppress.rewrite import render as rendering
 from stoppress.sitemaps import fold, render
-from stoppress_cli.check import occurrences
 from stoppress_cli.local.gateway import Request
 from stoppress_cli.scenario import signing
 from tests.simulation import explaining, reading, story as stories
@@ -32,8 +31,8 @@ from tests.support.moto_aws import put_site
 SECRET = "whsec_c3RvcHByZXNz"
 # A few entries fill a file.
 NEWS_MAX = 3
-# What is made small: the limit, and a table of the checker that takes longer to make than these files to check.
-SMALL = [(module, "NEWS_ENTRIES_MAX", NEWS_MAX) for module in (render, fold, places)] + [(occurrences, "BUCKETS", 2)]
+# What is made small: the limit.
+SMALL = [(module, "NEWS_ENTRIES_MAX", NEWS_MAX) for module in (render, fold, places)]
 # On odd seeds even these files are large enough for changes to be folded in; on the others they are read as a whole.
 FOLDING = [(rendering, "READ_UNIT_BYTES", 64)]
 # roll_window runs each minute, and the scheduler may start it a minute late.

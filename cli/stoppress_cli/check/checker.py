@@ -1,15 +1,16 @@
 """Checks files one by one, each with its HTTP headers, then all together."""
 
 import re
+from collections import deque
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from stoppress_cli.check.documents import check_file
 from stoppress_cli.check.findings import Findings, shown
 from stoppress_cli.check.input import Source
-from stoppress_cli.check.occurrences import Occurrences
-from stoppress_cli.check.one_pass import Facts, Pass
+from stoppress_cli.check.one_pass import Facts, Occurrences, Pass
 from stoppress_cli.check.rulebook import FRESH_AGE_SECONDS_MAX
 from stoppress_cli.check.sets import check_alternates, check_duplicates, check_indexes
 from stoppress_cli.check.values import place_of
@@ -48,27 +49,32 @@ def check(
     `is_all`: the sources are all the files that are published. `follow` is called after each file and
     returns further sources, such as the files that an index names. Raises OSError where a source cannot be opened.
     """
-    checked, urls = Checked(), Occurrences()
-    waiting = sorted(sources, key=lambda source: not source.name.endswith("robots.txt"))
+    checked = Checked()
+    files = checked.files
+    first = sorted(sources, key=lambda source: not source.name.endswith("robots.txt"))
+    waiting = deque([iter(first)])  # a source is fetched when its turn comes
     guests: dict[str, set[str]] = {}  # by a sitemap's URL, the hosts whose robots.txt names it
-    while waiting:
-        source = waiting.pop(0)
-        number = len(checked.files)
-        base = place_of(source.url) if source.url else None
-        checked.files[number] = facts = Facts(source.name, number, source.url)
-        at = Pass(facts, findings, urls, now, base, frozenset(guests.get(source.url or "", ())))
-        check_file(source, at)
-        _check_headers(source, at)
-        if base is not None:
-            for _, url in facts.named:
-                guests.setdefault(url, set()).add(base.host)
-        if follow is not None:
-            waiting += follow(facts)
-    held, whole = check_indexes(checked.files, findings.add, all_here=is_all)
-    check_duplicates(urls, checked.files, held, findings.add, whole=whole)
-    indexed = any(facts.kind == "sitemapindex" for facts in checked.files.values())
-    alone = is_all and not indexed and all(facts.is_whole for facts in checked.files.values())
-    check_alternates(urls, checked.files, findings.add, whole=whole or alone)
+    with closing(Occurrences()) as urls:
+        while waiting:
+            source = next(waiting[0], None)
+            if source is None:
+                waiting.popleft()
+                continue
+            base = place_of(source.url) if source.url else None
+            facts = files[len(files)] = Facts(source.name, len(files), source.url)
+            at = Pass(facts, findings, urls, now, base, frozenset(guests.get(source.url or "", ())))
+            check_file(source, at)
+            _check_headers(source, at)
+            if base is not None:
+                for _, url in facts.named:
+                    guests.setdefault(url, set()).add(base.host)
+            if follow is not None:
+                waiting.append(iter(follow(facts)))
+        held, whole = check_indexes(files, findings.add, all_here=is_all)
+        check_duplicates(urls, files, held, findings.add, whole=whole)
+        indexed = any(facts.kind == "sitemapindex" for facts in files.values())
+        alone = is_all and not indexed and all(facts.is_whole for facts in files.values())
+        check_alternates(urls, files, findings.add, whole=whole or alone)
     return checked
 
 

@@ -40,14 +40,14 @@ def _is_list(head: str) -> bool:
 
 def check_file(source: Source, at: Pass) -> None:
     """Checks a file in one pass."""
-    with source.path.open("rb") as stream:
+    with source.open() as stream:
         text = read_text(stream.read, at.tell)
         if _PAGE.match(text.head):
             at.facts.is_whole = False
             at.tell("root-element", 1, "an HTML page: a sitemap's root element is urlset, an index's sitemapindex")
         elif text.is_xml:
             _check_xml(text, at)
-        elif is_robots(text.head) or source.path.name == "robots.txt":
+        elif is_robots(text.head) or source.name.rpartition("/")[2] == "robots.txt":
             at.facts.kind = "robots"
             check_robots(text, at)
         elif text.head.strip() and (_is_list(text.head) or source.name.endswith(".txt")):

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from io import BytesIO
 from itertools import chain
 from pathlib import Path
+from typing import BinaryIO
 
 from stoppress_cli.check.findings import shown
 from stoppress_cli.check.rulebook import BYTES_MAX
@@ -39,27 +40,20 @@ Read = Callable[[int], bytes]  # the `read` of a stream
 
 
 @dataclass(frozen=True)
-class InMemory:
-    """Bytes in memory that open like a path."""
-
-    name: str
-    body: bytes
-
-    def open(self, _mode: str) -> BytesIO:
-        return BytesIO(self.body)
-
-
-@dataclass(frozen=True)
 class Source:
-    """A file to check: its name in the report, its URL (None if unknown), its bytes, and its headers.
+    """A file to check: its name in the report, its URL (None if unknown), its path or its bytes, and its headers.
 
     Header names are lower case. `headers` is None if they are unknown.
     """
 
     name: str
     url: str | None
-    path: Path | InMemory
+    content: Path | bytes
     headers: Mapping[str, str] | None = None
+
+    def open(self) -> BinaryIO:
+        """Open the file. Raises OSError."""
+        return BytesIO(self.content) if isinstance(self.content, bytes) else self.content.open("rb")
 
 
 @dataclass

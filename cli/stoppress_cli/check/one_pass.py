@@ -1,11 +1,13 @@
 """The state of the pass over one file, and the facts about it that later checks need."""
 
-from collections.abc import Callable
+import sqlite3
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import groupby
+from typing import NamedTuple
 
 from stoppress_cli.check.findings import Findings, shown
-from stoppress_cli.check.occurrences import Occurrences
 from stoppress_cli.check.rulebook import URLS_MAX
 from stoppress_cli.check.values import Moment, Place, is_storage
 
@@ -38,6 +40,64 @@ class Facts:
     @property
     def is_sitemap(self) -> bool:
         return self.kind in {"urlset", "feed", "text"}
+
+
+class Occurrence(NamedTuple):
+    """A place that lists a URL: the file and line, and the URL's number in the file, because a file may be a single line."""
+
+    is_news: int
+    file: int
+    line: int
+    number: int
+
+
+class Occurrences:
+    """The URLs and the alternates of all files, to be compared when every file has been read. A temporary file holds their hashes.
+
+    Python's hash has a random key in each process, so that nobody can construct URLs that collide.
+    """
+
+    def __init__(self) -> None:
+        self._rows = sqlite3.connect("")
+        self._rows.execute(
+            "CREATE TABLE urls (url INTEGER, is_news INTEGER, file INTEGER, line INTEGER, number INTEGER)"
+        )
+        self._rows.execute(
+            "CREATE TABLE alternates (page INTEGER, other INTEGER, file INTEGER, line INTEGER, near INTEGER)"
+        )
+
+    def close(self) -> None:
+        """Delete the temporary file."""
+        self._rows.close()
+
+    def add_url(self, loc: str, occurrence: Occurrence) -> None:
+        """Add a page, or an article, that a file lists."""
+        self._rows.execute("INSERT INTO urls VALUES (?, ?, ?, ?, ?)", (hash(loc), *occurrence))
+
+    def add_alternate(self, loc: str, href: str, file: int, line: int, *, is_near: bool) -> None:
+        """Add an alternate of a page other than the page itself. `is_near`: both are on one host."""
+        self._rows.execute(
+            "INSERT INTO alternates VALUES (?, ?, ?, ?, ?)", (hash(loc), hash(href), file, line, is_near)
+        )
+
+    def by_url(self) -> Iterator[list[Occurrence]]:
+        """Yield the occurrences of each URL, in the order in which they were added."""
+        rows = self._rows.execute("SELECT * FROM urls ORDER BY url, rowid")
+        for _, group in groupby(rows, key=lambda row: row[0]):
+            yield [Occurrence(*row[1:]) for row in group]
+
+    def one_sided(self, limit: int) -> list[tuple[int, int, bool, bool]]:
+        """Return alternates that do not point back: file and line of the page, whether both share a host, and whether a file lists the alternate."""
+        self._rows.execute("CREATE INDEX pairs ON alternates (page, other)")
+        self._rows.execute("CREATE INDEX listed ON urls (url)")
+        return self._rows.execute(
+            """
+            SELECT file, line, near, EXISTS (SELECT 1 FROM urls WHERE url = one.other) FROM alternates AS one
+            WHERE NOT EXISTS (SELECT 1 FROM alternates AS back WHERE back.page = one.other AND back.other = one.page)
+            ORDER BY file, line LIMIT ?
+            """,
+            (limit,),
+        ).fetchall()
 
 
 @dataclass
@@ -83,7 +143,7 @@ class Pass:
             self.first_plain_line = self.first_plain_line or line
         if loc:
             self.facts.listed += hash(loc)
-            self.urls.add_url(loc, self.facts.number, line, self.facts.urls, is_news=is_news)
+            self.urls.add_url(loc, Occurrence(is_news, self.facts.number, line, self.facts.urls))
 
     def count_child(self, loc: str, line: int, lastmod: Moment | None) -> None:
         """Counts a sitemap that the index lists."""

@@ -1,14 +1,11 @@
 """Checks several files together: an index and its sitemaps, duplicates, and alternates."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping
-from itertools import islice
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from stoppress_cli.check.findings import shown
-from stoppress_cli.check.occurrences import PAIRS_MAX, Occurrences
-from stoppress_cli.check.one_pass import Facts
+from stoppress_cli.check.one_pass import Facts, Occurrence, Occurrences
 from stoppress_cli.check.values import Moment
 
-_BOTH = 1 | 2
 ONE_SIDED_MAX = 1_000  # alternates that are reported
 _ENTRY = "sitemap.xml"  # engines look for it at the root of a host
 
@@ -16,40 +13,34 @@ Say = Callable[[str, str, int | None, str], None]  # file, name of the rule, lin
 Files = Mapping[int, Facts]
 
 
-def check_duplicates(urls: Occurrences, files: Files, indexed: Collection[int], say: Say, *, whole: bool) -> None:
+def check_duplicates(urls: Occurrences, files: Files, indexed: set[int], say: Say, *, whole: bool) -> None:
     """Report duplicate URLs (R2.4, R6.6), and articles that only a news sitemap lists (R2.6).
 
     `indexed` are the files that an index lists. Two general sitemaps may list the same page if no index lists both.
     R2.6 is checked only if the set is `whole`, with every sitemap that the indexes list.
     """
     whole = whole and any(files[number].is_sitemap and not files[number].is_news for number in indexed)
-    for bucket in sorted(urls.pages.buckets | urls.articles.buckets):
-        pages: dict[int, tuple[int, ...]] = {}
-        for key, file, line, number in urls.pages.rows(bucket):
-            if files[file].only_home:
-                continue  # an empty sitemap lists the home page: no duplicate
-            first = pages.setdefault(key, (file, line, number))
-            if first == (file, line, number) or _is_one_sitemap(first[0], file, files):
-                continue
-            if first[0] == file or (first[0] in indexed and file in indexed):
-                say(files[file].name, "duplicate", line, _describe_first("URL", first, (file, line, number), files))
-        articles: dict[int, tuple[int, ...]] = {}
-        for key, file, line, number in urls.articles.rows(bucket):
-            first = articles.setdefault(key, (file, line, number))
-            if _is_one_sitemap(first[0], file, files):
-                continue
-            if first != (file, line, number):
-                say(
-                    files[file].name,
-                    "news-duplicate",
-                    line,
-                    _describe_first("article", first, (file, line, number), files),
-                )
-            elif whole and key not in pages:
-                message = (
-                    "this article is in no general sitemap: list it there too, where it stays when it is no longer news"
-                )
-                say(files[file].name, "news-only", line, message)
+    for occurrences in urls.by_url():
+        # An empty sitemap lists the home page: no duplicate.
+        pages = [place for place in occurrences if not place.is_news and not files[place.file].only_home]
+        articles = [place for place in occurrences if place.is_news]
+        for place in _repeats(pages, files):
+            if place.file == pages[0].file or {place.file, pages[0].file} <= indexed:
+                say(files[place.file].name, "duplicate", place.line, _describe_first("URL", pages[0], place, files))
+        for place in _repeats(articles, files):
+            message = _describe_first("article", articles[0], place, files)
+            say(files[place.file].name, "news-duplicate", place.line, message)
+        if whole and articles and not pages:
+            message = (
+                "this article is in no general sitemap: list it there too, where it stays when it is no longer news"
+            )
+            say(files[articles[0].file].name, "news-only", articles[0].line, message)
+
+
+def _repeats(places: Sequence[Occurrence], files: Files) -> list[Occurrence]:
+    """Return all occurrences but the first, and but those in another form of its sitemap, such as XML and gzip."""
+    forms = {place.file: _stem(files[place.file].name) for place in places}
+    return [place for place in places[1:] if place.file == places[0].file or forms[place.file] != forms[places[0].file]]
 
 
 def check_alternates(urls: Occurrences, files: Files, say: Say, *, whole: bool) -> None:
@@ -57,36 +48,14 @@ def check_alternates(urls: Occurrences, files: Files, say: Say, *, whole: bool) 
 
     A page that no file lists is reported only if the set is `whole` and the page is on the same host.
     """
-    if urls.pair_count > PAIRS_MAX:
-        return
-    lonely = list(islice(_one_sided(urls), ONE_SIDED_MAX))
-    targets = {target for _, _, target, _ in lonely}
-    listed = {
-        row[0]
-        for register in (urls.pages, urls.articles)
-        for bucket in (register.buckets if lonely else ())
-        for row in register.rows(bucket)
-        if row[0] in targets
-    }
-    for file, line, target, is_near in lonely:
-        if target in listed:
+    for file, line, is_near, is_listed in urls.one_sided(ONE_SIDED_MAX):
+        if is_listed:
             why = "does not point back: list all versions with each of them"
         elif whole and is_near:
             why = "is in no sitemap here, and so cannot point back: list it, with all versions"
         else:
             continue
         say(files[file].name, "alternate-not-mutual", line, f"an alternate of this page {why}")
-
-
-def _one_sided(urls: Occurrences) -> Iterator[tuple[int, int, int, int]]:
-    """Yield alternates that do not point back: file and line of the page, hash of the alternate, whether both share a host."""
-    for bucket in sorted(urls.pairs.buckets):
-        directions: dict[int, int] = {}
-        for key, _, _, source, _ in urls.pairs.rows(bucket):
-            directions[key] = directions.get(key, 0) | (1 if source > key ^ source else 2)
-        for key, file, line, source, is_near in urls.pairs.rows(bucket):
-            if directions[key] != _BOTH:
-                yield file, line, key ^ source, is_near
 
 
 def check_indexes(files: Files, say: Say, *, all_here: bool) -> tuple[set[int], bool]:
@@ -218,11 +187,6 @@ def _stem(name: str) -> str:
     return name.removesuffix(".gz").removesuffix(".xml").removesuffix(".txt")
 
 
-def _is_one_sitemap(first: int, file: int, files: Files) -> bool:
-    """Whether two files are forms of one sitemap, such as XML and gzip."""
-    return first != file and _stem(files[first].name) == _stem(files[file].name)
-
-
 def _is_beside(loc: str, index: Facts) -> bool:
     """Whether a sitemap is on the index's own host, and so should be among these files."""
     return not index.url or loc.split("/")[:3] == index.url.split("/")[:3]
@@ -235,9 +199,8 @@ def _is_below(facts: Facts, index: Facts) -> bool:
     return facts.name.startswith(index.name.rpartition("/")[0])
 
 
-def _describe_first(what: str, first: tuple[int, ...], here: tuple[int, ...], files: Files) -> str:
-    file, line, number = first
-    if here[:2] == (file, line):
-        return f"URL {here[2]} of this file is the same as its URL {number}: list it once"
-    where = f"line {line}" if here[0] == file else f"{files[file].name}, line {line},"
+def _describe_first(what: str, first: Occurrence, here: Occurrence, files: Files) -> str:
+    if here[1:3] == first[1:3]:
+        return f"URL {here.number} of this file is the same as its URL {first.number}: list it once"
+    where = f"line {first.line}" if here.file == first.file else f"{files[first.file].name}, line {first.line},"
     return f"this {what} is in {where} already: list it once"

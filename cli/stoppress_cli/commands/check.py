@@ -41,16 +41,16 @@ def check(
     from stoppress_cli.check import checker
     from stoppress_cli.check.findings import Findings
     from stoppress_cli.inputs.folder import Unreadable, collect
-    from stoppress_cli.inputs.website import fetching
+    from stoppress_cli.inputs.website import Fetcher
 
     findings = Findings(each_max, frozenset({"error"} if errors_only else {"error", "warning"}))
-    notes: list[str] = []
     try:
         instant = _instant(now)
         if target.lower().startswith(("http://", "https://")):
-            with fetching(findings, notes) as fetcher:
-                source = fetcher.first(target, base_url)
-                checked = checker.check([source], findings, instant, is_all=False, follow=fetcher.follow)
+            fetcher = Fetcher(findings)
+            source = fetcher.first(target, base_url)
+            checked = checker.check([source], findings, instant, is_all=False, follow=fetcher.follow)
+            notes = fetcher.notes
         else:
             collected = collect(Path(target), base_url)
             notes = collected.notes

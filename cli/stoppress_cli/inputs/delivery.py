@@ -1,6 +1,7 @@
 """A request of a CMS, recorded or as it arrives: whether its signature is valid, and what an adapter makes of it."""
 
 import base64
+import binascii
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,8 +9,10 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import quote, quote_plus, unquote_plus, urlencode
+
+from pydantic import AliasChoices, BaseModel, BeforeValidator, Field, ValidationError, field_validator
 
 from stoppress.cms.engine import read_delivery
 from stoppress.cms.envelopes import BadDelivery
@@ -18,6 +21,7 @@ from stoppress.cms.verdicts import Verdict
 from stoppress.model.http_request import Request
 from stoppress.model.signature_schemes import BadScheme, check_settings
 from stoppress.model.site import BadConfiguration, Site, read_site
+from stoppress.model.validation import explain
 from stoppress.primitives.instants import exact, parse
 from stoppress.signatures.verify import TOLERANCE, BadSecret, BadSignature, verify
 
@@ -137,23 +141,47 @@ def recorded_in(document: Any) -> Recorded:
     return Recorded(replace(request_in(request), path=""), settings, instant, outer.get("expected"))
 
 
-def request_in(record: Mapping[str, Any]) -> Request:
-    """Return a recorded request, which may also be an event of API Gateway. Raises ValueError with the key and what it must have.
+class _Request(BaseModel):
+    """A recorded request. `body`: the posted text, or its JSON; `body_base64`: the exact bytes."""
 
-    `headers`: an object, or a list of pairs or of {"name", "value"}. `query`: a text or an object. `body`: the posted text, or its
-    JSON; `body_base64`: the exact bytes.
-    """
+    method: str = "POST"
+    path: str = ""
+    query: str | dict[str, Any] = ""
     headers: dict[str, str] = {}
-    for key, value in _header_pairs(record.get("headers")):
-        name = str(key).strip().lower()
-        text = ",".join(map(str, value)) if isinstance(value, list) else "" if value is None else str(value)
-        # As API Gateway's HTTP APIs join them.
-        headers[name] = f"{headers[name]},{text}" if name in headers else text
-    path, _, query = str(record.get("path") or "").partition("?")
-    more = next((record[key] for key in ("query", "queryStringParameters", "rawQueryString") if record.get(key)), "")
-    more = urlencode(more, doseq=True) if isinstance(more, dict) else str(more).removeprefix("?")
-    query = "&".join(filter(None, (query, more)))
-    return Request(headers, _body(record, headers), str(record.get("method") or "POST"), path, query)
+    body: Any = None
+    body_base64: str | None = None
+
+    @field_validator("headers")
+    @classmethod
+    def _lower_names(cls, headers: dict[str, str]) -> dict[str, str]:
+        return {name.strip().lower(): value for name, value in headers.items()}
+
+    def body_bytes(self) -> bytes:
+        """Return the exact bytes: a text as UTF-8, or base64; an object becomes a form, or compact JSON. Raises ValueError."""
+        if self.body_base64 is not None:
+            return base64.b64decode(self.body_base64, validate=True)
+        if self.body is None or isinstance(self.body, str):
+            return (self.body or "").encode(errors="surrogatepass")
+        if isinstance(self.body, dict) and "form" in self.headers.get("content-type", ""):
+            return urlencode(self.body).encode()
+        # A lone surrogate stays an escape.
+        return json.dumps(self.body, ensure_ascii=False, separators=(",", ":")).encode(errors="backslashreplace")
+
+
+def request_in(record: Any) -> Request:
+    """Return a recorded request. Raises ValueError with the key and what it must have."""
+    try:
+        recorded = _Request.model_validate(record)
+        body = recorded.body_bytes()
+    except ValidationError as error:
+        raise ValueError(explain(error)) from None
+    except binascii.Error:
+        raise ValueError("body_base64: is not valid base64") from None
+    path, _, query = recorded.path.partition("?")
+    more = (
+        recorded.query.removeprefix("?") if isinstance(recorded.query, str) else urlencode(recorded.query, doseq=True)
+    )
+    return Request(recorded.headers, body, recorded.method, path, "&".join(filter(None, (query, more))))
 
 
 def record_of(request: Request, settings: Mapping[str, Any], now: datetime) -> dict[str, Any]:
@@ -219,38 +247,6 @@ def _form_without_secrets(text: str) -> str:
     )
 
 
-def _header_pairs(recorded: Any) -> Iterable[tuple[Any, Any]]:
-    if isinstance(recorded, dict):
-        return recorded.items()
-    rows = [] if recorded is None else recorded
-    if isinstance(rows, list):
-        pairs = [(row.get("name"), row.get("value")) if isinstance(row, dict) else row for row in rows]
-        if all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in pairs):
-            return pairs
-    raise ValueError("headers: give an object of names and values")
-
-
-def _body(record: Mapping[str, Any], headers: Mapping[str, str]) -> bytes:
-    """Return the exact bytes: a text as UTF-8, or base64; an object becomes a form, or compact JSON."""
-    body = record.get("body")
-    is_encoded = any(record.get(flag) is True for flag in ("isBase64Encoded", "body_is_base64", "base64"))
-    is_encoded |= "base64" in (record.get("body_encoding"), record.get("encoding"))
-    names = [name for name in ("body_base64", "body_b64", "bodyBase64") if name in record]
-    if names or is_encoded:
-        try:
-            return base64.b64decode(str(record[names[0]] if names else body), validate=True)
-        except ValueError:
-            raise ValueError("body: is marked as base64, but is not valid base64") from None
-    if body is None:
-        return b""
-    if isinstance(body, str):
-        return body.encode(errors="surrogatepass")
-    if isinstance(body, dict) and "form" in headers.get("content-type", ""):
-        return urlencode(body).encode()
-    # A lone surrogate stays an escape.
-    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode(errors="backslashreplace")
-
-
 # ── requests with a signature ──
 
 
@@ -267,58 +263,35 @@ def read_requests(path: Path) -> list[dict[str, Any]]:
     return records
 
 
+class _Signed(BaseModel):
+    """How the signature of a recorded request is judged: the scheme, the secrets, the instant and the tolerance."""
+
+    scheme: str | dict[str, Any]
+    secrets: Annotated[list[str], BeforeValidator(lambda given: [given] if isinstance(given, str) else given)] = Field(
+        validation_alias=AliasChoices("secrets", "secret")
+    )
+    now_ms: float | None = Field(None, strict=True)
+    now_s: float | None = Field(None, strict=True)
+    now: str | None = None
+    tolerance_s: float = Field(TOLERANCE.total_seconds(), strict=True, ge=0)
+
+    def instant(self) -> datetime:
+        """Return the instant to judge by. Raises ValueError and OverflowError."""
+        if self.now_ms is None and self.now_s is None:
+            return parse(self.now) if self.now else datetime.now(UTC)
+        # Whole milliseconds, so that a tolerance in seconds is exact.
+        milliseconds = self.now_ms if self.now_ms is not None else (self.now_s or 0) * 1_000
+        return datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=round(milliseconds))
+
+
 def invalid_because(record: Mapping[str, Any]) -> str:
     """Return why the signature of a recorded request is not valid; empty if it is. A request that cannot be read is invalid."""
     try:
-        verify(*_signed_parts(record), _instant(record), _tolerance(record))
-    except (ValueError, BadSignature, BadSecret, BadScheme) as error:
+        signed = _Signed.model_validate(record)
+        request = request_in(record.get("request", record))
+        verify(signed.scheme, request, signed.secrets, signed.instant(), timedelta(seconds=signed.tolerance_s))
+    except ValidationError as error:
+        return explain(error)
+    except (ValueError, OverflowError, BadSignature, BadSecret, BadScheme) as error:
         return str(error)
     return ""
-
-
-def _signed_parts(record: Mapping[str, Any]) -> tuple[str | dict[str, Any], Request, list[str]]:
-    scheme, request = record.get("scheme"), record.get("request", record)
-    if not isinstance(scheme, str | dict):
-        raise ValueError("scheme: give the name of a signature, or a table that describes one")
-    if not isinstance(request, dict):
-        raise ValueError("request: give an object")
-    secrets = record.get("secrets", record.get("secret"))
-    secrets = [secrets] if isinstance(secrets, str) else secrets
-    if not isinstance(secrets, list) or not all(isinstance(secret, str) for secret in secrets):
-        raise ValueError("secrets: give a list of texts")
-    return scheme, request_in(request), secrets
-
-
-def _instant(record: Mapping[str, Any]) -> datetime:
-    for name, per_second in (("now_ms", 1_000), ("now_s", 1)):
-        if (number := record.get(name)) is not None:
-            # Whole milliseconds, so that a tolerance in seconds is exact.
-            milliseconds = _number(name, number) * 1_000 / per_second
-            try:
-                return datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=round(milliseconds))
-            except OverflowError:
-                raise ValueError(f"{name}: {number} is no time that a calendar has") from None
-    if not isinstance(text := record.get("now"), str):
-        return datetime.now(UTC)
-    try:
-        return parse(text)
-    except ValueError as error:
-        raise ValueError(f"now: {error}") from None
-
-
-def _tolerance(record: Mapping[str, Any]) -> timedelta:
-    seconds = record.get("tolerance_s")
-    if seconds is None:
-        return TOLERANCE
-    if _number("tolerance_s", seconds) < 0:
-        raise ValueError("tolerance_s: give a number of seconds")
-    try:
-        return timedelta(seconds=seconds)
-    except OverflowError:
-        raise ValueError("tolerance_s: give a number of seconds") from None
-
-
-def _number(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"{name}: give a number")
-    return value

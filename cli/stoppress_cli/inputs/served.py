@@ -24,7 +24,7 @@ from stoppress.sitemaps.robots import named_in_robots
 from stoppress_cli.check import checker
 from stoppress_cli.check.findings import Finding, Findings
 from stoppress_cli.inputs.folder import Unreadable
-from stoppress_cli.inputs.website import fetching
+from stoppress_cli.inputs.website import Fetcher
 
 Server = tuple[str, int]
 
@@ -107,14 +107,15 @@ class Served:
     def findings(self) -> dict[str, list[Finding]]:
         """What `stoppress check` finds in robots.txt and all sitemaps, by the doctor's check."""
         findings, sources = Findings(EACH_MAX), []
-        with fetching(findings, self.left_out, self.server) as fetcher:
-            for name in ("robots.txt", *self.named):
-                try:
-                    sources.append(fetcher.first(self.url(name)))
-                except Unreadable as error:
-                    if name != "robots.txt":
-                        findings.add(name, "not-served", None, str(error))
-            checker.check(sources, findings, self.now, is_all=False, follow=fetcher.follow)
+        fetcher = Fetcher(findings, self.server)
+        for name in ("robots.txt", *self.named):
+            try:
+                sources.append(fetcher.first(self.url(name)))
+            except Unreadable as error:
+                if name != "robots.txt":
+                    findings.add(name, "not-served", None, str(error))
+        checker.check(sources, findings, self.now, is_all=False, follow=fetcher.follow)
+        self.left_out += fetcher.notes
         if more := sum(findings.omitted.values()):
             self.left_out.append(f"{more:,} more findings: stoppress check {self.url('robots.txt')} shows them")
         by_check: dict[str, list[Finding]] = {}

@@ -3,13 +3,9 @@
 With --base-url the files are checked as if they were served below the base URL.
 """
 
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
 from urllib.parse import urljoin, urlsplit
 
 import urllib3
@@ -36,33 +32,24 @@ _TIMEOUT = urllib3.Timeout(connect=CONNECT_SECONDS_MAX, read=READ_SECONDS_MAX)
 _KEPT_HEADERS = {"content-type", "content-encoding", "cache-control"}
 
 
-@dataclass
-class _Fetched:
-    """An answer: status, headers, the file that holds the body, and the URL after redirects."""
-
-    status: int
-    headers: dict[str, str]
-    path: Path
-    url: str
-
-
 class Fetcher:
-    """Fetches files from one host into a folder, within limits."""
+    """Fetches files from one host, within limits. `notes` are about files that were not fetched.
 
-    def __init__(
-        self, folder: Path, findings: Findings, notes: list[str], server: tuple[str, int] | None = None
-    ) -> None:
-        """`server` is an address and port to which every connection goes, instead of those of the URL."""
-        self._folder, self._findings, self._notes, self._server = folder, findings, notes, server
+    `server` is an address and port to which every connection goes, instead of those of the URL.
+    """
+
+    def __init__(self, findings: Findings, server: tuple[str, int] | None = None) -> None:
+        self._findings, self._server = findings, server
         self._pool = urllib3.PoolManager()
         self._deadline = time.monotonic() + RUN_SECONDS_MAX
         self._seen: set[str] = set()
         self._base: Place | None = None  # the place that readers see: of --base-url, else of the first URL
         self._here: str | None = None  # with --base-url: the URL prefix from which files are fetched
         self._elsewhere: set[str] = set()  # sitemaps on other hosts are not fetched
+        self._is_limited = False
 
     def first(self, url: str, base_url: str | None = None) -> Source:
-        """The file at the given URL. Raises Unreadable."""
+        """Fetch the file at the given URL. Raises Unreadable."""
         place = place_of(url)
         if place is None or urlsplit(url).username is not None:
             raise Unreadable(f"{url!r} is no http or https URL that can be fetched")
@@ -73,38 +60,36 @@ class Fetcher:
             stated = of_file(base_url, _path(url).rpartition("/")[2])
         self._seen.add(stated)
         try:
-            fetched = self._fetch(url)
-        except (HTTPError, OSError, ValueError) as error:
-            raise Unreadable(f"{url} cannot be fetched: {reason_of(error)}") from None
-        if fetched.status != 200:
-            raise Unreadable(f"{url} answers {fetched.status}: name a URL that answers 200")
-        return self._source(stated, url, fetched)
+            return self._fetch(stated, url)
+        except Unreadable as error:
+            raise Unreadable(f"{url} {error}") from None
 
     def follow(self, facts: Facts) -> Iterator[Source]:
-        """The files on the same host that an index or a robots.txt names."""
+        """Fetch the files on the same host that an index or a robots.txt names, each when it is asked for."""
         for url, line in named_in(facts):
             if url in self._seen or (address := self._address(url)) is None:
                 continue
             if len(self._seen) >= FILES_MAX or time.monotonic() > self._deadline:
-                self._notes.append(
-                    f"{FILES_MAX} files or {RUN_SECONDS_MAX / 60:g} minutes are the limit: not all sitemaps were fetched"
-                )
+                self._is_limited = True
                 return
             self._seen.add(url)
             try:
-                fetched = self._fetch(address)
-            except (HTTPError, OSError, ValueError) as error:
-                message = f"{shown(url)} cannot be fetched: {reason_of(error)}"
-                self._findings.add(facts.name, "not-served", line, message)
-                continue
-            if fetched.status != 200:
-                message = f"{shown(url)} answers {fetched.status}: put it there, or take it out"
-                self._findings.add(facts.name, "not-served", line, message)
-                continue
-            yield self._source(url, address, fetched)
+                yield self._fetch(url, address)
+            except Unreadable as error:
+                self._findings.add(facts.name, "not-served", line, f"{shown(url)} {error}")
+
+    @property
+    def notes(self) -> list[str]:
+        """The sitemaps on other hosts, and whether a limit ended the run."""
+        limits = f"{FILES_MAX} files or {RUN_SECONDS_MAX / 60:g} minutes are the limit: not all sitemaps were fetched"
+        notes = [limits] if self._is_limited else []
+        for host, number in Counter("/".join(url.split("/")[:3]) for url in sorted(self._elsewhere)).items():
+            hint = "" if self._here else f"; if these files will be published there, give --base-url {host}/"
+            notes.append(f"sitemaps on {host} are not fetched ({number:,}){hint}")
+        return notes
 
     def _address(self, url: str) -> str | None:
-        """The URL from which a sitemap is fetched; None for a sitemap that is not checked."""
+        """Return the URL from which a sitemap is fetched; None for a sitemap that is not checked."""
         place = place_of(url)
         if place is None or self._base is None:
             return None
@@ -117,32 +102,32 @@ class Fetcher:
             return None
         return self._here + _path(url).removeprefix(self._base.directory)
 
-    def note_elsewhere(self) -> None:
-        """Notes the sitemaps on other hosts, which were not fetched."""
-        for host, number in Counter("/".join(url.split("/")[:3]) for url in sorted(self._elsewhere)).items():
-            hint = "" if self._here else f"; if these files will be published there, give --base-url {host}/"
-            self._notes.append(f"sitemaps on {host} are not fetched ({number:,}){hint}")
+    def _fetch(self, stated: str, url: str) -> Source:
+        """Fetch the file that readers find at the URL `stated`. Raises Unreadable unless the answer is 200."""
+        try:
+            answer, body, target = self._follow_redirects(url)
+        except (HTTPError, OSError, ValueError) as error:
+            raise Unreadable(f"cannot be fetched: {reason_of(error)}") from None
+        if answer.status != 200:
+            raise Unreadable(f"answers {answer.status}: put the file there, or name another URL")
+        name = urlsplit(stated).path.lstrip("/") or "(home page)"
+        if target != url:
+            self._findings.add(name, "redirected", None, f"it redirects to {shown(target)}: name that URL instead")
+        headers = {key.lower(): value for key, value in answer.headers.items() if key.lower() in _KEPT_HEADERS}
+        return Source(name, stated, body, headers)
 
-    def _source(self, url: str, address: str, fetched: _Fetched) -> Source:
-        name = urlsplit(url).path.lstrip("/") or "(home page)"
-        if fetched.url != address:
-            message = f"it redirects to {shown(fetched.url)}: name that URL instead"
-            self._findings.add(name, "redirected", None, message)
-        headers = {key: value for key, value in fetched.headers.items() if key in _KEPT_HEADERS}
-        return Source(name, url, fetched.path, headers)
-
-    def _fetch(self, url: str) -> _Fetched:
+    def _follow_redirects(self, url: str) -> tuple[urllib3.BaseHTTPResponse, bytes, str]:
+        """Return the last answer, its body and its URL."""
         deadline = min(self._deadline, time.monotonic() + FILE_SECONDS_MAX)
         for _ in range(REDIRECTS_MAX + 1):
             answer = self._open(url)
             try:
-                headers = {name.lower(): value for name, value in answer.headers.items()}
                 location = answer.get_redirect_location()
                 if not isinstance(location, str):
-                    return _Fetched(answer.status, headers, self._kept(answer, deadline), url)
+                    return answer, _read(answer, deadline), url
             finally:
                 answer.close()
-            url = self._target(url, location)
+            url = _target(url, location)
         raise ValueError(f"more than {REDIRECTS_MAX} redirects")
 
     def _open(self, url: str) -> urllib3.BaseHTTPResponse:
@@ -164,37 +149,27 @@ class Fetcher:
             decode_content=False,
         )
 
-    def _target(self, url: str, location: str) -> str:
-        target = urljoin(url, location)
-        place, here = place_of(target), place_of(url)
-        if place is None or here is None or place.host != here.host:
-            raise ValueError(f"it redirects to {target[:200]}, on another host: give that URL to check the files there")
-        return target
 
-    def _kept(self, answer: urllib3.BaseHTTPResponse, deadline: float) -> Path:
-        """Writes the body to a file, at most one byte more than the limit, and returns its path."""
-        path = self._folder / str(len(self._seen))
-        left = BYTES_MAX + 1
-        with path.open("wb") as file:
-            for chunk in answer.stream(CHUNK_BYTES, decode_content=False):
-                if time.monotonic() > deadline:
-                    raise ValueError(f"it took longer than {FILE_SECONDS_MAX:g} seconds")
-                file.write(chunk[:left])
-                left -= len(chunk)
-                if left <= 0:
-                    break
-        return path
+def _target(url: str, location: str) -> str:
+    target = urljoin(url, location)
+    place, here = place_of(target), place_of(url)
+    if place is None or here is None or place.host != here.host:
+        raise ValueError(f"it redirects to {target[:200]}, on another host: give that URL to check the files there")
+    return target
 
 
-@contextmanager
-def fetching(findings: Findings, notes: list[str], server: tuple[str, int] | None = None) -> Iterator[Fetcher]:
-    """A fetcher; its files are deleted when the block ends."""
-    with tempfile.TemporaryDirectory(prefix="stoppress-check-") as folder:
-        fetcher = Fetcher(Path(folder), findings, notes, server)
-        yield fetcher
-        fetcher.note_elsewhere()
+def _read(answer: urllib3.BaseHTTPResponse, deadline: float) -> bytes:
+    """Return the body, at most about a chunk more than the limit: the check reports a larger one."""
+    body = bytearray()
+    for chunk in answer.stream(CHUNK_BYTES, decode_content=False):
+        if time.monotonic() > deadline:
+            raise ValueError(f"it took longer than {FILE_SECONDS_MAX:g} seconds")
+        body += chunk
+        if len(body) > BYTES_MAX:
+            break
+    return bytes(body)
 
 
 def _path(url: str) -> str:
-    """The path of a URL with its query."""
+    """Return the path of a URL with its query."""
     return urlsplit(url)._replace(scheme="", netloc="", fragment="").geturl()

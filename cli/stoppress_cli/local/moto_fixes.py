@@ -1,11 +1,11 @@
 """Patches of moto 5.2 while a stack runs: where it differs from AWS, or is too slow for thousands of articles.
 
 - A transaction keeps a snapshot of the items that it touches. moto copies the whole table for each item, and puts the copy back.
-- A Query reads one partition and copies nothing. moto reads and copies the table.
+- A Query reads one partition, and up to 1 MiB of it. moto reads the table.
 - The stream leaves out writes that change nothing, as on AWS.
 - Attribute values become JSON directly, without botocore's service model.
 - Sending to a queue does not count the queue's messages several times.
-- Replaced and deleted objects are released. moto keeps a list of every object that it ever created.
+- Replaced items are released. moto keeps a list of every object that it ever created.
 """
 
 import copy
@@ -16,7 +16,6 @@ from unittest import mock
 
 from moto.core.common_models import BaseModel
 from moto.core.serialize import BaseJSONSerializer
-from moto.dynamodb.comparisons import get_comparison_func
 from moto.dynamodb.models import DynamoDBBackend, dynamodb_backends
 from moto.dynamodb.models.dynamo_type import DynamoType, Item
 from moto.dynamodb.models.table import StreamRecord, StreamShard, Table
@@ -28,6 +27,7 @@ from stoppress_cli.local.template import ACCOUNT, REGION
 
 PAGE_BYTES = 1_048_576  # one page of a Query: 1 MB of items evaluated (DynamoDB developer guide, Query)
 
+_query = Table.query
 _transact = DynamoDBBackend.transact_write_items
 _attributes: Any = Queue.__dict__["attributes"].fget
 _serialize_structure = BaseJSONSerializer._serialize_type_structure
@@ -79,48 +79,27 @@ def _transact_write_items(self: DynamoDBBackend, transact_items: list[Json]) -> 
 
 def _query_partition(
     self: Table,
-    hash_key: DynamoType | None,
-    range_comparison: str | None,
-    range_objs: list[DynamoType],
+    hash_key: DynamoType,
+    comparison: str | None,
+    operands: list[DynamoType],
     limit: int,
-    exclusive_start_key: dict[str, Any],
-    scan_index_forward: bool,
-    projection_expressions: list[list[str]] | None,
-    index_name: str | None = None,
-    consistent_read: bool = False,
+    start: dict[str, Any],
+    is_forward: bool,
+    projection: list[list[str]] | None,
+    index: str | None = None,
+    consistent: bool = False,
     filter_expression: Any = None,
     **more: Any,
 ) -> tuple[list[Item], int, dict[str, Any] | None]:
-    assert index_name is None, "the table has no index"
-    assert hash_key is not None
-    rows = sorted((key.cast_value, item) for key, item in (self.items.get(hash_key) or {}).items())
-    if range_comparison:
-        holds, values = get_comparison_func(range_comparison), [operand.cast_value for operand in range_objs]
-        rows = [row for row in rows if holds(row[0], *values)]
-    if scan_index_forward is False:
-        rows.reverse()
-    if exclusive_start_key:
-        start = DynamoType(exclusive_start_key[str(self.range_key_attr)]).cast_value
-        rows = [row for row in rows if (row[0] < start if scan_index_forward is False else row[0] > start)]
-    items = [item for _, item in rows]
-    page = _page(items, limit)
-    last = self._get_last_evaluated_key(page[-1], None) if len(page) < len(items) else None
+    partition = [*self.items.get(hash_key, {}).values()]
+    with mock.patch.object(self, "all_items", return_value=partition):
+        page, number, last = _query(
+            self, hash_key, comparison, operands, limit, start, is_forward, None, index, consistent, **more
+        )
     # For the meter: DynamoDB charges for what a Query reads, before the filter and the projection.
     self.evaluated_bytes = sum(map(_size, page))  # type: ignore[attr-defined]
-    results = page if filter_expression is None else [item for item in page if filter_expression.expr(item)]
-    if projection_expressions:
-        results = [item.project(projection_expressions) for item in results]
-    return results, len(page), last
-
-
-def _page(items: list[Item], limit: int) -> list[Item]:
-    """Return the first items: at most `limit` and PAGE_BYTES, but always one."""
-    size_bytes = 0
-    for number, item in enumerate(items):
-        size_bytes += _size(item)
-        if number == limit or (number and size_bytes > PAGE_BYTES):
-            return items[:number]
-    return items
+    results = [item for item in page if filter_expression is None or filter_expression.expr(item)]
+    return [item.project(projection) for item in results] if projection else results, number, last
 
 
 def _size(item: Item) -> int:
@@ -160,19 +139,11 @@ def _wire_value(serializer: BaseJSONSerializer, value: Any) -> dict[str, Any]:
 
 
 _tracked = BaseModel.__new__
-_dispose = FakeKey.dispose
 
 
 def _forgotten(cls: type[BaseModel], *args: Any, **kwargs: Any) -> BaseModel:
     # S3 objects stay in moto's list, because moto closes their files by it.
     return _tracked(cls, *args, **kwargs) if cls is FakeKey else object.__new__(cls)
-
-
-def _disposed(self: FakeKey, garbage: bool = False) -> None:
-    _dispose(self, garbage)
-    # A new list, because moto may be iterating over the old one.
-    tracked: list[FakeKey] = FakeKey.instances_tracked  # type: ignore[attr-defined]
-    FakeKey.instances_tracked = [key for key in tracked if key is not self]  # type: ignore[attr-defined]
 
 
 class _OnDemand(Mapping[str, Any]):
@@ -200,10 +171,10 @@ def applied() -> Iterator[None]:
         mock.patch.object(DynamoDBBackend, "transact_write_items", _transact_write_items),
         mock.patch.object(Table, "__deepcopy__", lambda table, memo: table, create=True),
         mock.patch.object(Table, "query", _query_partition),
+        mock.patch("moto.dynamodb.models.table.RESULT_SIZE_LIMIT", PAGE_BYTES),
         mock.patch.object(StreamShard, "add", _add_to_stream),
         mock.patch.object(BaseJSONSerializer, "_serialize_type_structure", _serialize_attribute),
         mock.patch.object(Queue, "attributes", property(_OnDemand)),
         mock.patch.object(BaseModel, "__new__", _forgotten),
-        mock.patch.object(FakeKey, "dispose", _disposed),
     ):
         yield

@@ -22,7 +22,7 @@ from stoppress.sitemaps.broken_file import assert_valid
 from stoppress.sitemaps.render import Rendered, render_general, render_news
 from stoppress_cli.check import checker
 from stoppress_cli.check.findings import Findings
-from stoppress_cli.check.input import InMemory, Source
+from stoppress_cli.check.input import Source
 from tests.support.article_events import HOST, MORNING, DecidedTable, page
 
 pytestmark = pytest.mark.matrix
@@ -165,7 +165,7 @@ def test_whatever_a_cms_sends_no_rule_is_broken_and_no_limit_exceeded(data: dict
 def check_rules(site: Site, files: dict[str, Rendered]) -> None:
     """Check files by the rules of `stoppress check`, but for those that an article's own texts can break without harm to a file."""
     report = Findings(each_max=1, severities=frozenset({"error"}))
-    sources = [Source(file, f"{site.origin}/{file}", InMemory(file, one.body)) for file, one in files.items()]
+    sources = [Source(file, f"{site.origin}/{file}", one.body) for file, one in files.items()]
     checker.check(sources, report, MORNING + HOUR, is_all=False)
     assert {finding.rule.name for finding in report} <= OF_TEXTS
 

@@ -381,7 +381,7 @@ def test_a_file_goes_on_behind_each_of_its_pages(tmp_path: Path, *, is_json: boo
         text = "id,url,title\n" + "\n".join(f'{each["id"]},{each["url"]},"A\nB"' for each in articles)
     content = gzip.compress(text.encode()) if compressed else text.encode()
     pages = list(rows(tmp_path, content, is_json=is_json).pages())
-    assert len(pages) == 4
+    assert len(pages) == 5
     every, problems = read(iter(pages))
     assert (len(every), problems) == (350, [])
     for number, page in enumerate(pages[:-1], 1):

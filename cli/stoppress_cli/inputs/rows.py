@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -30,7 +30,6 @@ LINE_BYTES_MAX = 1_000_000
 ROW_LINES_MAX = 100
 # How many unknown field names are reported.
 UNKNOWN_NAMES_MAX = 100
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _DELIMITERS = ",;\t"
 # The columns of a CSV file, as an example in messages.
@@ -39,16 +38,15 @@ COLUMNS = "id, url, title, published_at, updated_at, section, keywords"
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """A line of the file: its number from 1, the byte at which the next line begins, and its text or a fault."""
+    """A line of the file: its number from 1, and its text or a fault."""
 
     number: int
-    end: int
     text: str = ""
     fault: str = ""
 
 
-# Where a row ends, its last line, and its values, a problem, or None for a blank line.
-_Row = tuple[int, int, dict[str, Any] | Problem | None]
+# The last line of a row, and its values, a problem, or None for a blank line.
+_Row = tuple[int, dict[str, Any] | Problem | None]
 
 
 @dataclass
@@ -67,38 +65,42 @@ class Rows:
 
     def pages(self, cursor: str | None = None) -> Iterator[Page]:
         """The articles from the cursor on, or all. Raises ListingError for a bad cursor, or a file that cannot be read."""
+        size_bytes, done = self._read_cursor(cursor)
         with self._opened() as file:
-            at = self._start(file, cursor)
-            items: list[Listed] = []
-            problems: list[Problem] = []
-            for end, number, values in self._values(file, at):
-                taken = self._taken(values, f"line {number}") if isinstance(values, dict) else values
-                if isinstance(taken, Listed):
-                    items.append(taken)
-                elif taken:
-                    problems.append(taken)
-                if len(items) + len(problems) >= PAGE_ITEMS:
-                    yield Page(tuple(items), tuple(problems), cursor=self._cursor(end, number), total=self._total)
-                    items.clear()
-                    problems.clear()
-            yield Page(tuple(items), tuple(problems), notes=tuple(self._unknown.values()), total=self._total)
-
-    def _note_unknown(self, names: list[str], place: str) -> None:
-        """Notes each unknown field name once, with its first place."""
-        for name in names:
-            if name not in self._unknown and len(self._unknown) < UNKNOWN_NAMES_MAX:
-                self._unknown[name] = Problem(place, f"the field {name!r} is not known and is left out")
+            self._check_beginning(file)
+            rows = (
+                (end, values) for end, values in self._values(_read_lines(file)) if end > done and values is not None
+            )
+            while batch := list(islice(rows, PAGE_ITEMS)):
+                taken = [values if isinstance(values, Problem) else self._taken(values, end) for end, values in batch]
+                yield Page(
+                    tuple(item for item in taken if isinstance(item, Listed)),
+                    tuple(item for item in taken if isinstance(item, Problem)),
+                    cursor=json.dumps({"line": batch[-1][0], "bytes": size_bytes}),
+                    total=self._total,
+                )
+        yield Page(notes=tuple(self._unknown.values()), total=self._total)
 
     def _opened(self) -> BinaryIO:
         try:
             file = self.path.open("rb")
             if file.read(2) == GZIP:
                 file.close()
-                return cast("BinaryIO", gzip.open(self.path))
+                file = cast("BinaryIO", gzip.open(self.path))  # noqa: SIM115 - the caller closes it
             file.seek(0)
         except OSError as error:
             raise ListingError(f"{self.path} cannot be read: {error.strerror or error}") from None
         return file
+
+    def _check_beginning(self, file: BinaryIO) -> None:
+        beginning = file.read(LINE_BYTES_MAX).strip()
+        file.seek(0)
+        if beginning.startswith(_WIDE_MARKS):
+            raise ListingError(f"{self.path} is UTF-16: save it as UTF-8")
+        if b"\r" in beginning and b"\n" not in beginning:
+            raise ListingError(
+                f"{self.path} ends its lines with carriage returns (CR) alone: save it with line feeds (LF)"
+            )
 
     @cached_property
     def _total(self) -> int:
@@ -112,44 +114,25 @@ class Rows:
         """The instant of the listing: the file's last change, so that no event is newer than the file."""
         return min(datetime.now(UTC), datetime.fromtimestamp(self.path.stat().st_mtime, UTC))
 
-    def _cursor(self, offset: int, line: int) -> str:
-        return json.dumps({"offset": offset, "line": line, "bytes": self.path.stat().st_size})
-
-    def _start(self, file: BinaryIO, cursor: str | None) -> _Line:
-        start = file.read(3)
-        if start.startswith(_WIDE_MARKS):
-            raise ListingError(f"{self.path} is UTF-16: save it as UTF-8")
-        beginning = (start + file.read(LINE_BYTES_MAX)).strip()
-        if b"\r" in beginning and b"\n" not in beginning:
-            raise ListingError(
-                f"{self.path} ends its lines with carriage returns (CR) alone: save it with line feeds (LF)"
-            )
-        file.seek(len(_BYTE_ORDER_MARK) if start == _BYTE_ORDER_MARK else 0)
-        if cursor is None:
-            return _Line(0, file.tell())
+    def _read_cursor(self, cursor: str | None) -> tuple[int, int]:
+        """Return the file's size, and the number of the last line that was read before the cursor."""
+        size_bytes = self.path.stat().st_size
         try:
-            at = json.loads(cursor)
-            before = _Line(int(at["line"]), int(at["offset"]))
+            at = json.loads(cursor) if cursor else {"line": 0, "bytes": size_bytes}
+            done = int(at["line"])
         except (ValueError, TypeError, KeyError) as error:
             raise StaleCheckpoint(f"the checkpoint is damaged: delete it to start again ({error!r})") from None
-        if at.get("bytes") != self.path.stat().st_size:
+        if at.get("bytes") != size_bytes:
             raise StaleCheckpoint(f"{self.path} has changed since the checkpoint: delete the checkpoint to start again")
-        return before
+        return size_bytes, done
 
-    def _values(self, file: BinaryIO, at: _Line) -> Iterator[_Row]:
+    def _values(self, lines: Iterator[_Line]) -> Iterator[_Row]:
         if self.is_json:
-            file.seek(at.end)
-            for line in _read_lines(file, at):
-                yield line.end, line.number, _json_values(line)
+            yield from ((line.number, _json_values(line)) for line in lines)
             return
-        header_lines = _read_lines(file, _Line(0, file.tell()))
-        header = next(header_lines, _Line(1, file.tell()))
+        header = next(lines, _Line(1))
         delimiter = max(_DELIMITERS, key=header.text.count)
-        columns = self._columns(header, delimiter)
-        if at.number == 0:
-            at = header
-        file.seek(at.end)
-        yield from _csv_values(_read_lines(file, at), columns, delimiter)
+        yield from _csv_values(lines, self._columns(header, delimiter), delimiter)
 
     def _columns(self, header: _Line, delimiter: str) -> list[str]:
         try:
@@ -167,7 +150,8 @@ class Rows:
             )
         return columns
 
-    def _taken(self, values: Mapping[str, Any], place: str) -> Listed | Problem:
+    def _taken(self, values: Mapping[str, Any], line: int) -> Listed | Problem:
+        place = f"line {line}"
         given = dict(values) if self.source else {"title": "-", **values, "id": "-"}
         try:
             event, unknown = read_article(
@@ -175,7 +159,8 @@ class Rows:
             )
         except BadArticle as error:
             return Problem(place, "; ".join(str(error).splitlines()))
-        self._note_unknown(unknown, place)
+        for name in unknown[: UNKNOWN_NAMES_MAX - len(self._unknown)]:
+            self._unknown.setdefault(name, Problem(place, f"the field {name!r} is not known and is left out"))
         if self.source is None:
             now, date = datetime.now(UTC), event.published_at
             # Within the window, the date could bring an article of the CMS that takes the page over into the news.
@@ -187,21 +172,20 @@ class Rows:
         return Listed(place, marked(replace(event, timestamp=event.updated_at), self._asked_at, BY_IMPORT))
 
 
-def _read_lines(file: BinaryIO, at: _Line) -> Iterator[_Line]:
-    """The lines after `at`. A line that is too long or is not UTF-8 has a fault instead of a text."""
-    number, end = at.number, at.end
-    while raw := file.readline(LINE_BYTES_MAX):
-        number += 1
-        end += len(raw)
+def _read_lines(file: BinaryIO) -> Iterator[_Line]:
+    """The lines of a file. A line that is too long or is not UTF-8 has a fault instead of a text."""
+    for number in count(1):
+        raw = file.readline(LINE_BYTES_MAX)
+        if not raw:
+            return
         fault = ""
         while not raw.endswith(b"\n") and (more := file.readline(LINE_BYTES_MAX)):
             fault, raw = f"is longer than {LINE_BYTES_MAX:,} bytes", more
-            end += len(more)
         try:
-            text = "" if fault else raw.decode()
+            text = "" if fault else raw.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError:
             text, fault = "", "is not UTF-8: save the file as UTF-8"
-        yield _Line(number, end, text, fault)
+        yield _Line(number, text, fault)
 
 
 def _json_values(line: _Line) -> dict[str, Any] | Problem | None:
@@ -232,11 +216,25 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _csv_values(lines: Iterator[_Line], columns: list[str], delimiter: str) -> Iterator[_Row]:
     ahead: list[_Line] = []  # what was read beyond the last row
+    while ahead or (ahead := list(islice(lines, 1))):
+        row, used, fault = _read_row(ahead, lines, delimiter)
+        if row and len(row) != len(columns):
+            hint = f"put a value with {delimiter!r} in it between quotation marks"
+            amount, hint = ("many", hint) if len(row) > len(columns) else ("few", "leave empty ones empty")
+            fault = f"has too {amount} values, {len(row)} for {len(columns)} columns: {hint}"
+        # After a fault, the next line is tried as the beginning of a row.
+        used = used if row and not fault else 1
+        first, last, ahead = ahead[0], ahead[used - 1], ahead[used:]
+        values = {name: _read_cell(value) for name, value in zip(columns, row, strict=False) if value.strip()}
+        yield last.number, Problem(f"line {first.number}", fault) if fault else values if row else None
+
+
+def _read_row(ahead: list[_Line], lines: Iterator[_Line], delimiter: str) -> tuple[list[str], int, str]:
+    """Read the row that begins with the first line of `ahead`, and add to `ahead` what it reads. Return its values, the number of its lines, and a fault."""
     used = 0
 
     def text() -> Iterator[str]:
         nonlocal used
-        used = 0
         while used < ROW_LINES_MAX:
             ahead.extend(islice(lines, 0 if used < len(ahead) else 1))
             if used == len(ahead) or ahead[used].fault:
@@ -244,25 +242,10 @@ def _csv_values(lines: Iterator[_Line], columns: list[str], delimiter: str) -> I
             used += 1
             yield ahead[used - 1].text
 
-    while True:
-        ahead.extend(islice(lines, 0 if ahead else 1))
-        if not ahead:
-            return
-        first, row, fault = ahead[0], [], ahead[0].fault
-        try:
-            row = next(csv.reader(text(), delimiter=delimiter, strict=True), [])
-        except csv.Error as error:
-            fault = _csv_fault(error)
-        if row and len(row) != len(columns):
-            hint = f"put a value with {delimiter!r} in it between quotation marks"
-            amount, hint = ("many", hint) if len(row) > len(columns) else ("few", "leave empty ones empty")
-            fault = f"has too {amount} values, {len(row)} for {len(columns)} columns: {hint}"
-        # After a fault, the next line is tried as the beginning of a row.
-        count = used if row and not fault else 1
-        last = ahead[count - 1]
-        del ahead[:count]
-        values = {name: _read_cell(value) for name, value in zip(columns, row, strict=False) if value.strip()}
-        yield last.end, last.number, Problem(f"line {first.number}", fault) if fault else values if row else None
+    try:
+        return next(csv.reader(text(), delimiter=delimiter, strict=True), []), used, ahead[0].fault
+    except csv.Error as error:
+        return [], used, _csv_fault(error)
 
 
 def _csv_fault(error: csv.Error) -> str:

@@ -10,7 +10,7 @@ from stoppress_cli.check.input import Source, Text, read_text
 from stoppress_cli.check.namespaces import Namespaces
 from stoppress_cli.check.one_pass import Pass
 from stoppress_cli.check.robots import check_robots, is_robots
-from stoppress_cli.check.rulebook import NEWS_ENTRIES_MAX, SITEMAP, URLS_MAX
+from stoppress_cli.check.rulebook import NEWS_ENTRIES_MAX, SITEMAP
 from stoppress_cli.check.values import check_url
 
 COMMENT_CHARACTERS_MAX = 500  # only this part of a comment is checked
@@ -120,12 +120,8 @@ def _check_xml(text: Text, at: Pass) -> None:
                 break
     except Broken as error:
         broken = error
-    root = document.root
     at.facts.is_whole = broken is None and not text.size.cut
-    if not (roots and roots[0].name in _FEED_ROOTS):
-        _check_prolog(text, root, doctypes, at)
-    if root is not None:
-        _check_root(root, at)
+    _check_root(document.root, roots[:1], text, doctypes, at)
     if broken and not (text.size.cut and broken.rule == "not-well-formed"):
         at.tell(broken.rule, broken.line, broken.message)
 
@@ -138,7 +134,12 @@ def _check_prolog(text: Text, root: Node | None, doctypes: list[int], at: Pass) 
         at.tell("no-declaration", text.line, message)
 
 
-def _check_root(root: Node, at: Pass) -> None:
+def _check_root(root: Node | None, begun: list[Node], text: Text, doctypes: list[int], at: Pass) -> None:
+    """Check the root element, which may be incomplete: `begun` has it as soon as it begins."""
+    if not (begun and begun[0].name in _FEED_ROOTS):
+        _check_prolog(text, root, doctypes, at)
+    if root is None:
+        return
     if root.name in _FEED_ROOTS:
         at.facts.kind = "feed"
         feeds.check_root(root, at)
@@ -176,14 +177,8 @@ def _check_child_of_root(root: Node, entry: Node, at: Pass) -> None:
         )
     elif wanted == "url":
         entries.check_url_entry(entry, at)
-        if at.facts.urls == URLS_MAX + 1:
-            message = f"this is URL number {URLS_MAX + 1:,}, and the limit is {URLS_MAX:,}: split the file"
-            at.tell("too-many-urls", entry.line, message)
     else:
         entries.check_sitemap_entry(entry, at)
-        if at.facts.urls == URLS_MAX + 1:
-            message = f"this is sitemap number {URLS_MAX + 1:,}, and the limit is {URLS_MAX:,}: make a second index"
-            at.tell("too-many-sitemaps", entry.line, message)
 
 
 def _check_lines(text: Text, at: Pass) -> None:
@@ -195,13 +190,7 @@ def _check_lines(text: Text, at: Pass) -> None:
             at.tell("text-line", number, f"{shown(url)} is no URL: write one URL a line, and nothing else")
             if len(url.split()) > 1 or "://" not in url:
                 continue
-        place = check_url(url, at.on(number))
-        if place is not None:
-            at.check_scope(url, place, number)
-        at.count_url(url.strip(), place, number, is_news=False)
-        if at.facts.urls == URLS_MAX + 1:
-            message = f"this is URL number {URLS_MAX + 1:,}, and the limit is {URLS_MAX:,}: split the file"
-            at.tell("too-many-urls", number, message)
+        at.count_url(url.strip(), check_url(url, at.on(number)), number, is_news=False)
 
 
 def _lines(text: Text) -> Iterator[tuple[int, str]]:

@@ -30,8 +30,6 @@ def check_url_entry(node: Node, at: Pass) -> None:
             _check_priority(child, at)
     extensions = [child for child in node.children if child.namespace != SITEMAP]
     loc = _text(node, "loc")
-    if place is not None:
-        at.check_scope(loc, place, node.line)
     at.count_url(loc, place, node.line, is_news=any(child.namespace == NEWS for child in extensions))
     if extensions:
         _check_extensions(node, extensions, loc, place, at)
@@ -43,10 +41,7 @@ def check_sitemap_entry(node: Node, at: Pass) -> None:
     for child in node.children:
         if child.namespace != SITEMAP and child.namespace is not None:
             at.tell("unknown-child", child.line, f"{child.tag} is in an index, whose entries take only loc and lastmod")
-    loc = _text(node, "loc")
-    if place is not None:
-        at.check_index_scope(loc, place, node.line)
-    at.count_child(loc, node.line, lastmod)
+    at.count_child(_text(node, "loc"), place, node.line, lastmod)
 
 
 def check_plainness(node: Node, at: Pass) -> None:

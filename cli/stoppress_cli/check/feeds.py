@@ -28,19 +28,11 @@ def check_entry(root: Node, entry: Node, at: Pass) -> None:
     """Checks the link and the date of one item or entry."""
     if entry.name != _ENTRIES[root.name]:
         return
-    links = [child for child in entry.children if child.name == "link" and child.namespace in {root.namespace, ATOM}]
-    if root.name == "RDF":
-        links = [child for child in entry.children if child.name == "link"]
-    pages = [(_href(link), link.line) for link in links if link.attributes.get("rel", "alternate") == "alternate"]
-    pages = [(url, line) for url, line in pages if url.strip()]
-    if not pages:
+    url, line = next(filter(None, (_find_page(root, child) for child in entry.children)), ("", 0))
+    if not url:
         at.tell("feed-link", entry.line, f"this {entry.name} has no link: add the page's URL")
         return
-    url, line = pages[0]
-    place = check_url(url, at.on(line))
-    if place is not None:
-        at.check_scope(url.strip(), place, line)
-    at.count_url(url.strip(), place, line, is_news=False)
+    at.count_url(url.strip(), check_url(url, at.on(line)), line, is_news=False)
     for child in entry.children:
         if child.name in {"updated", "published"} and child.namespace == ATOM:
             at.newest(check_lastmod(child.text, at.now, at.on(child.line)))
@@ -48,8 +40,12 @@ def check_entry(root: Node, entry: Node, at: Pass) -> None:
             _check_mail_date(child, at)
 
 
-def _href(link: Node) -> str:
-    return link.attributes.get("href") or link.text
+def _find_page(root: Node, child: Node) -> tuple[str, int] | None:
+    """Return the URL and line of a child that links the entry's page; None for another child."""
+    is_link = child.name == "link" and (root.name == "RDF" or child.namespace in {root.namespace, ATOM})
+    url = child.attributes.get("href") or child.text
+    is_page = is_link and child.attributes.get("rel", "alternate") == "alternate" and url.strip()
+    return (url, child.line) if is_page else None
 
 
 def _check_mail_date(node: Node, at: Pass) -> None:

@@ -137,31 +137,26 @@ def _reading(first: bytes, rest: Iterator[bytes]) -> Read:
 
 def _inflated(first: bytes, read: Read, tell: TellLine, size: Size) -> Iterator[bytes]:
     """The content of a gzip file's members, in pieces of at most CHUNK_BYTES."""
-    inflate = zlib.decompressobj(wbits=31)
     data = first
-    while True:
-        try:
-            piece = inflate.decompress(data, CHUNK_BYTES)
-        except zlib.error as error:
-            size.cut = True
-            tell("gzip-damaged", None, f"the gzip stream is damaged ({error}): compress the file again")
-            return
-        if piece:
-            yield piece
-        data = inflate.unconsumed_tail
-        if inflate.eof:
-            data = inflate.unused_data or read(CHUNK_BYTES)
-            if not data.startswith(GZIP):
-                if data.strip(b"\0"):
-                    tell("gzip-trailing", None, f"{shown(data[:40].decode('latin-1'))} follows the gzip stream")
+    while data.startswith(GZIP):
+        inflate = zlib.decompressobj(wbits=31)
+        while not inflate.eof:
+            try:
+                piece = inflate.decompress(data, CHUNK_BYTES)
+            except zlib.error as error:
+                size.cut = True
+                tell("gzip-damaged", None, f"the gzip stream is damaged ({error}): compress the file again")
                 return
-            inflate = zlib.decompressobj(wbits=31)
-        elif not data:
-            data = read(CHUNK_BYTES)
-            if not data:
+            if piece:
+                yield piece
+            data = inflate.unconsumed_tail
+            if not (data or inflate.eof or (data := read(CHUNK_BYTES))):
                 size.cut = True
                 tell("gzip-damaged", None, "the gzip stream is cut off: upload the whole file")
                 return
+        data = inflate.unused_data or read(CHUNK_BYTES)
+    if data.strip(b"\0"):
+        tell("gzip-trailing", None, f"{shown(data[:40].decode('latin-1'))} follows the gzip stream")
 
 
 def _limited(chunks: Iterator[bytes], tell: TellLine, size: Size) -> Iterator[bytes]:

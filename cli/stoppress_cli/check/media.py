@@ -67,19 +67,14 @@ def check_images(images: list[Node], loc: str, at: Pass) -> None:
 def check_video(video: Node, loc: str, at: Pass) -> None:
     """Checks a video:video of the `<url>` with the given loc."""
     counts = Counter(child.name for child in video.children if child.namespace == VIDEO)
-    for name in _VIDEO_REQUIRED:
-        if not counts[name]:
-            at.tell("video-required", video.line, f"{video.tag} has no {name}: add it")
-    if not counts["content_loc"] and not counts["player_loc"]:
-        at.tell("video-required", video.line, f"{video.tag} has neither content_loc nor player_loc: add content_loc")
-    for name, count in counts.items():
-        most = rulebook.VIDEO_TAGS_MAX if name == "tag" else 1
-        if name in _VIDEO_KNOWN and count > most:
-            at.tell(
-                "video-child-count",
-                video.line,
-                f"{video.tag} has {count} {name}, and the limit is {most}: leave some out",
-            )
+    missing = [name for name in _VIDEO_REQUIRED if not counts[name]]
+    missing += [] if counts["content_loc"] or counts["player_loc"] else ["content_loc and no player_loc"]
+    for name in missing:
+        at.tell("video-required", video.line, f"{video.tag} has no {name}: add it")
+    for name in _VIDEO_KNOWN & counts.keys():
+        if counts[name] > (most := rulebook.VIDEO_TAGS_MAX if name == "tag" else 1):
+            message = f"{video.tag} has {counts[name]} {name}, and the limit is {most}: leave some out"
+            at.tell("video-child-count", video.line, message)
     for child in video.children:
         if child.namespace == VIDEO and child.name in _VIDEO_DEAD:
             at.tell_once("video-dead-tag", child.line, f"{child.tag} was retired in 2022: leave it out")

@@ -133,7 +133,9 @@ class Pass:
             self.facts.newest = moment
 
     def count_url(self, loc: str, place: Place | None, line: int, *, is_news: bool) -> None:
-        """Counts a page that the file lists."""
+        """Count a page that the file lists, and check its place (R1.7 to R1.10)."""
+        if place is not None:
+            self._check_scope(loc, place, line, ("other-host", "other-protocol", "out-of-scope"), "sitemap")
         self.facts.urls += 1
         self.facts.only_home = self.facts.urls == 1 and not is_news and place is not None and place.is_home
         if is_news:
@@ -141,42 +143,39 @@ class Pass:
             self.first_article_line = self.first_article_line or line
         else:
             self.first_plain_line = self.first_plain_line or line
+        if self.facts.urls == URLS_MAX + 1:
+            message = f"this is URL number {URLS_MAX + 1:,}, and the limit is {URLS_MAX:,}: split the file"
+            self.tell("too-many-urls", line, message)
         if loc:
             self.facts.listed += hash(loc)
             self.urls.add_url(loc, Occurrence(is_news, self.facts.number, line, self.facts.urls))
 
-    def count_child(self, loc: str, line: int, lastmod: Moment | None) -> None:
-        """Counts a sitemap that the index lists."""
+    def count_child(self, loc: str, place: Place | None, line: int, lastmod: Moment | None) -> None:
+        """Count a sitemap that the index lists, and check its place (R1.11, R6.1)."""
+        if place is not None:
+            self._check_scope(loc, place, line, ("index-scope", "index-scope", "index-scope"), "index")
         self.facts.urls += 1
         if loc in self.facts.children:
             first = self.facts.children[loc][0]
             self.tell("duplicate", line, f"{shown(loc)} is in the index twice, first on line {first}: list it once")
         elif loc and len(self.facts.children) <= URLS_MAX:
             self.facts.children[loc] = (line, lastmod)
+        if self.facts.urls == URLS_MAX + 1:
+            message = f"this is sitemap number {URLS_MAX + 1:,}, and the limit is {URLS_MAX:,}: make a second index"
+            self.tell("too-many-sitemaps", line, message)
 
-    def check_scope(self, url: str, place: Place, line: int) -> None:
-        """Checks that a page has the file's host and protocol, and is in its directory (R1.7 to R1.9)."""
-        self._check_storage(place, line)
-        base = self.base = self.base or Place(place.scheme, place.host, "/")
-        if place.host != base.host:
-            if place.host in self.guests:
-                return
-            self.tell("other-host", line, f"{shown(url)} is not on {base.host}, where this sitemap is")
-        elif place.scheme != base.scheme:
-            self.tell("other-protocol", line, f"{shown(url)} is not {base.scheme}, as this sitemap is")
-        elif not place.path.startswith(base.directory):
-            self.tell("out-of-scope", line, f"{shown(url)} is outside {base.directory}, where this sitemap is")
-
-    def check_index_scope(self, url: str, place: Place, line: int) -> None:
-        """Checks that a sitemap has the index's host and protocol, and is in its directory (R6.1)."""
-        self._check_storage(place, line)
-        base = self.base = self.base or Place(place.scheme, place.host, "/")
-        if (place.host, place.scheme) != (base.host, base.scheme):
-            where = f"{base.scheme}://{base.host}"
-            self.tell("index-scope", line, f"{shown(url)} is not on {where}, where this index is")
-        elif not place.path.startswith(base.directory):
-            self.tell("index-scope", line, f"{shown(url)} is outside {base.directory}, where this index is")
-
-    def _check_storage(self, place: Place, line: int) -> None:
+    def _check_scope(self, url: str, place: Place, line: int, rules: tuple[str, str, str], what: str) -> None:
+        """Check that a URL has the file's host and protocol, and is in its directory. `rules` are broken by another one."""
         if is_storage(place.host):
             self.tell_once("storage-host", line, f"{place.host} is where files are stored: list the site's own URLs")
+        base = self.base = self.base or Place(place.scheme, place.host, "/")
+        if place.host != base.host:
+            rule, where = rules[0], f"is not on {base.host}, where"
+        elif place.scheme != base.scheme:
+            rule, where = rules[1], f"is not {base.scheme}, as"
+        elif not place.path.startswith(base.directory):
+            rule, where = rules[2], f"is outside {base.directory}, where"
+        else:
+            return
+        if rule != "other-host" or place.host not in self.guests:
+            self.tell(rule, line, f"{shown(url)} {where} this {what} is")

@@ -128,14 +128,9 @@ def _check_dropped(groups: Mapping[str, _Group], may_fetch: Callable[[str, str],
         if agent == "*" or any(rule.allows for rule in group.rules):
             continue
         own = {rule.pattern for rule in group.rules}
-        dropped = [
-            rule.pattern
-            for rule in everyone.rules
-            if not rule.allows
-            and rule.pattern not in own
-            and may_fetch(path := _example(rule.pattern), agent)
-            and not may_fetch(path, "*")
-        ]
+        forbidden = [rule.pattern for rule in everyone.rules if not rule.allows and rule.pattern not in own]
+        paths = {pattern: pattern.removesuffix("$").replace("*", "x") for pattern in forbidden}  # an example of each
+        dropped = [name for name, path in paths.items() if may_fetch(path, agent) and not may_fetch(path, "*")]
         if dropped:
             more = f" and {len(dropped) - SHOWN_MAX} more" if len(dropped) > SHOWN_MAX else ""
             shown_rules = ", ".join(shown(pattern) for pattern in dropped[:SHOWN_MAX])
@@ -146,11 +141,6 @@ def _check_dropped(groups: Mapping[str, _Group], may_fetch: Callable[[str, str],
 def _closing(group: _Group) -> _Rule | None:
     """The rule that forbids everything, if the group has one."""
     return next((rule for rule in group.rules if rule.pattern in _EVERYTHING and not rule.allows), None)
-
-
-def _example(pattern: str) -> str:
-    """A path that the pattern matches."""
-    return pattern.removesuffix("$").replace("*", "x")
 
 
 def _groups(lines: Iterable[tuple[int, str]]) -> dict[str, _Group]:
@@ -170,8 +160,6 @@ def _groups(lines: Iterable[tuple[int, str]]) -> dict[str, _Group]:
             naming = True
         elif name in {"allow", "disallow"}:
             naming = False
-            for agent_name in dict.fromkeys(agents):
-                group = groups.get(agent_name)
-                if value and group and len(group.rules) < RULES_MAX:
-                    group.rules.append(_Rule(value, name == "allow", number))
+            for group in (groups[agent] for agent in dict.fromkeys(agents) if value and agent in groups):
+                group.rules.extend([_Rule(value, name == "allow", number)][: RULES_MAX - len(group.rules)])
     return groups

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 from ipaddress import ip_address
+from pathlib import Path
 from urllib.parse import parse_qsl, quote, urlencode, urljoin, urlsplit
 
 from botocore.exceptions import ClientError
@@ -34,30 +35,7 @@ _BEFORE = b'<div class="columns">'
 
 _FORM = re.compile(r"(?P<page>/sites/(?P<host>[^/]+)/(?P<token>[^/]+))/(?P<form>article|clock)")
 _JINJA = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-_TEMPLATE = _JINJA.from_string("""\
-<section aria-labelledby="panel">
-<h2 id="panel">Try it <span class="count">on this machine only</span></h2>
-{% if can_publish %}
-<form method="post" action="{{ action }}article">
-<div class="try">
-<p><label for="title">Headline</label><input id="title" name="title" autocomplete="off" maxlength="500"></p>
-<p><label for="url">Address of the story</label><input id="url" name="url" autocomplete="off" required maxlength="2000" value="{{ url }}"></p>
-</div>
-<p><input type="checkbox" id="dated" name="dated" checked> <label class="beside" for="dated">with a publication date</label></p>
-<p class="buttons"><button name="do" value="publish">Publish</button> <button class="second" name="do" value="edit">Edit</button> <button class="second" name="do" value="unpublish">Unpublish</button></p>
-</form>
-{% else %}
-<p class="hint">The site has no source of the adapter standard with a secret, so nothing can be published here.</p>
-{% endif %}
-<form method="post" action="{{ action }}clock">
-<p class="buttons"><span id="clock">Move the clock:</span>
-{% for each in hours %}
-<button class="second" name="hours" value="{{ each }}" aria-describedby="clock">+{{ each }} {{ "hour" if each == 1 else "hours" }}</button>
-{% endfor %}
-</p>
-</form>
-</section>
-""")
+_TEMPLATE = _JINJA.from_string(Path(__file__).with_name("panel.html").read_text(encoding="utf-8"))
 
 
 class Panel:

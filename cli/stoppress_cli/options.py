@@ -135,19 +135,10 @@ class Commands(typer.Typer):
 
             @functools.wraps(command)
             def run(**arguments: Any) -> Any:
-                shared, access = {name: arguments.pop(name) for name in options}, None
+                shared = {name: arguments.pop(name) for name in options}
+                host = [arguments.get("site", arguments.get("host"))] if is_over_sites else []
                 with ExitStack() as session:
-                    session.enter_context(printing_json(as_json=shared.get("as_json", False)))
-                    if "profile" in shared:
-                        from stoppress_cli.connect import account  # `stoppress --version` does without boto3
-
-                        session.enter_context(account(shared["profile"], shared["region"]))
-                    if "stack" in shared and (shared["stack"] or shared["local"] or not may_lack_stack):
-                        access = _connect(session, shared["stack"], shared["local"] or LOCAL, shared["template"])
-                    if is_over_sites:
-                        from stoppress_cli.connect import warn_of_unreadable
-
-                        session.enter_context(warn_of_unreadable(arguments.get("site", arguments.get("host"))))
+                    access = _open_session(session, shared, host, may_lack_stack=may_lack_stack)
                     return command(**arguments, **({"access": access} if takes_access else {}))
 
             for option, (annotation, default) in options.items():
@@ -161,12 +152,28 @@ class Commands(typer.Typer):
         return add_options
 
 
-def _connect(session: ExitStack, stack: str | None, local: str, template: Path | None) -> Any:
-    """Connect to the stack that the options name while the session lasts. Return the `Access` to it."""
-    from stoppress.show.site import Access
-    from stoppress_cli.connect import open_stack
+def _open_session(session: ExitStack, shared: dict[str, Any], hosts: list[str | None], *, may_lack_stack: bool) -> Any:
+    """Apply the shared options while the session lasts. Return the `Access` to the stack, None without one.
 
-    session.enter_context(open_stack(stack, local, template))
+    `hosts` has the site that the command covers, None for all sites; it is empty for other commands.
+    """
+    session.enter_context(printing_json(as_json=shared.get("as_json", False)))
+    if "profile" not in shared:
+        return None
+    from stoppress.show.site import Access
+    from stoppress_cli.connect import (
+        account,
+        open_stack,
+        warn_of_unreadable,
+    )  # `stoppress --version` does without boto3
+
+    session.enter_context(account(shared["profile"], shared["region"]))
+    stack, local = shared.get("stack"), shared.get("local")
+    if "stack" not in shared or (may_lack_stack and not (stack or local)):
+        return None
+    session.enter_context(open_stack(stack, local or LOCAL, shared["template"]))
+    for host in hosts:
+        session.enter_context(warn_of_unreadable(host))
     # The ARN of a stack ends with stack/<name>/<id>. The names of alarms and secrets contain <name>.
     name = stack.split("/")[1] if stack and "/" in stack else stack
     return Access(name, local if local != LOCAL else None)

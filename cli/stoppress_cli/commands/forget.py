@@ -288,6 +288,11 @@ def erase(traces: Traces, now: datetime, *, pause: Callable[[float], None] = tim
         return traces
     traces.find_versions()
     bucket.delete_objects(traces.versions)
+    _erase_items(traces)
+    return Traces(traces.site, traces.urls, mentions=stay)
+
+
+def _erase_items(traces: Traces) -> None:
     host = traces.site.host
     # The removal has added lines to the page's story.
     stories = [line for url in traces.urls for line in table.query(items.story_pk(host, url))]
@@ -299,7 +304,6 @@ def erase(traces: Traces, now: datetime, *, pause: Callable[[float], None] = tim
     for claim in claims.values():
         without = {name: value for name, value in claim.items() if name not in ("url", "waiting")}
         table.put(without | {"live": False}, int(claim["rev"]))
-    return Traces(traces.site, traces.urls, mentions=stay)
 
 
 def _erase_mention(item: Item, pattern: re.Pattern[str]) -> bool:

@@ -18,7 +18,7 @@ import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from stoppress.aws import queues, sites
-from stoppress.model.event import ArticleEvent, ListingError, Problem, StaleCheckpoint
+from stoppress.model.event import ArticleEvent, ListingError, Page, Problem, StaleCheckpoint
 from stoppress.model.exclude import excluded_because
 from stoppress.model.site import Site
 from stoppress_cli.connect import BadRequest, queue_url
@@ -108,6 +108,24 @@ class Tally:
     ignored: int = 0
     reasons: dict[str, dict[str, Any]] = field(default_factory=dict)
 
+    def add_page(self, page: Page, site: Site) -> list[ArticleEvent]:
+        """Count the items of a page, and return the events to send. An ignored page is sent too: then no other source lists it."""
+        events = []
+        for item in page.items:
+            excluded = excluded_because(item.event, site)
+            is_foreign = excluded is not None and excluded.kind == "foreign host"
+            if excluded is None:
+                self.listed += 1
+            else:
+                problem = Problem(f"{item.place}: {item.event.url}", str(excluded))
+                self.add("refused" if is_foreign else "ignored", problem)
+            if not is_foreign:
+                events.append(item.event)
+        for kind, problems in (("refused", page.problems), ("ignored", page.ignored), ("note", page.notes)):
+            for problem in problems:
+                self.add(kind, problem)
+        return events
+
     def add(self, kind: str, problem: Problem) -> None:
         """Count an item as `refused` or `ignored`. A `note` is about an item that is counted elsewhere."""
         if kind != "note":
@@ -182,22 +200,10 @@ def run(
         queue_url("IMPORTS_QUEUE_URL")  # raises BadRequest before the source is read
     next_at = 0.0  # so that on average at most `rate` articles a second are sent
     for page in listing.pages(cursor):
-        events: list[ArticleEvent] = []
-        for item in page.items:
-            excluded = excluded_because(item.event, site)
-            if excluded is None:
-                tally.listed += 1
-            else:
-                kind = "refused" if excluded.kind == "foreign host" else "ignored"
-                tally.add(kind, Problem(f"{item.place}: {item.event.url}", str(excluded)))
-            # An ignored page is sent too: once it is recorded, no other source lists it.
-            events += [item.event] if excluded is None or excluded.kind != "foreign host" else []
-        for kind, problems in (("refused", page.problems), ("ignored", page.ignored), ("note", page.notes)):
-            for problem in problems:
-                tally.add(kind, problem)
+        events = tally.add_page(page, site)
         if checkpoint:
-            for start in range(0, len(events), queues.BATCH_MESSAGES_MAX):
-                batch = events[start : start + queues.BATCH_MESSAGES_MAX]
+            while batch := events[: queues.BATCH_MESSAGES_MAX]:
+                del events[: queues.BATCH_MESSAGES_MAX]
                 time.sleep(max(0.0, next_at - time.monotonic()))
                 next_at = max(time.monotonic(), next_at) + len(batch) / rate
                 queues.send_imports(batch)

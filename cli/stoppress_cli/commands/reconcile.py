@@ -3,10 +3,11 @@
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
+from stoppress.model.site import Site
 from stoppress.reconcile.findings import Report
 from stoppress.reconcile.look import Look
 from stoppress.reconcile.sites import LOOKS_APART, reconcile as compare
@@ -36,20 +37,18 @@ def reconcile(
     Exit code 0: no difference; 1: some differences; 2: the stack cannot be reached, or something of a site cannot be read.
     """
     chosen = chosen_sites(site)
-    looks = ((of_site.host, Look(of_site)) for of_site in chosen)
-    reports = [(host, compare(look, sorted(look.units), dry_run=dry_run)) for host, look in looks]
+    reports = _compare(chosen, "units", dry_run=dry_run)
     if wait and not dry_run and any(report.suspected for _, report in reports):
         time.sleep(LOOKS_APART.total_seconds() + 1)
         # The second look repairs what the first one suspected, or no longer sees it.
         repaired = [(host, replace(report, suspected=[])) for host, report in reports if report.repaired]
-        looks = ((of_site.host, Look(of_site)) for of_site in chosen)
-        reports = repaired + [(host, compare(look, sorted(look.suspects))) for host, look in looks]
+        reports = repaired + _compare(chosen, "suspects")
     rows = [
         {
             "site": host,
-            "repaired": [asdict(finding) for finding in report.repaired],
-            "suspected": [asdict(finding) for finding in report.suspected],
-            "failed": [str(error) for error in report.failed],
+            "repaired": list(map(asdict, report.repaired)),
+            "suspected": list(map(asdict, report.suspected)),
+            "failed": list(map(str, report.failed)),
         }
         for host, report in reports
     ]
@@ -57,6 +56,13 @@ def reconcile(
     if any(report.failed for _, report in reports):
         raise typer.Exit(FAILED)
     raise typer.Exit(ATTENTION if any(report.repaired or report.suspected for _, report in reports) else OK)
+
+
+def _compare(
+    sites: Sequence[Site], units: Literal["units", "suspects"], *, dry_run: bool = False
+) -> list[tuple[str, Report]]:
+    looks = ((site.host, Look(site)) for site in sites)
+    return [(host, compare(look, sorted(getattr(look, units)), dry_run=dry_run)) for host, look in looks]
 
 
 def _lines(reports: Sequence[tuple[str, Report]], *, dry_run: bool) -> Iterator[str]:

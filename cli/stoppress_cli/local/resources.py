@@ -164,31 +164,12 @@ def resolve(template: Template, stack_name: str = STACK_NAME) -> list[Resource]:
     listed in NOT_RUN.
     """
     nameless = Resolver(template, {}, stack_name)
-    values: dict[str, tuple[str, dict[str, str]]] = {}
     present = {
         logical: resource
         for logical, resource in template.resources.items()
         if "Condition" not in resource or nameless.holds(resource["Condition"])
     }
-    for logical, resource in present.items():
-        kind = resource["Type"]
-        if kind not in _TYPES and kind not in NOT_RUN:
-            raise TemplateError(
-                f"{logical}: the local stack does not know {kind}. Add it to stoppress_cli/local/resources.py,"
-                " or list it there under NOT_RUN with the reason"
-            )
-        type_ = _TYPES.get(kind, _Type())
-        given = resource.get("Properties", {}).get(type_.name_property)
-        name = nameless.resolve(given) if given else f"{stack_name}-{logical}"
-        if kind == "AWS::S3::Bucket":
-            name = f"{name.lower()}-{ACCOUNT}"
-        elif kind == "AWS::ApiGatewayV2::Api":
-            name = name.lower()
-        attributes = {"Arn": type_.arn, **type_.attributes} if type_.arn else type_.attributes
-        values[logical] = (
-            type_.ref.format(name=name),
-            {attribute: text.format(name=name) for attribute, text in attributes.items()},
-        )
+    values = {logical: _values(logical, resource, nameless, stack_name) for logical, resource in present.items()}
     resolver = Resolver(template, values, stack_name)
     resources = []
     for logical, resource in present.items():
@@ -198,6 +179,25 @@ def resolve(template: Template, stack_name: str = STACK_NAME) -> list[Resource]:
             arn = attributes.get("Arn", "")
             resources.append(Resource(logical, resource["Type"], ref, arn, resolver.resolve(properties)))
     return resources
+
+
+def _values(logical: str, resource: Json, nameless: Resolver, stack_name: str) -> tuple[str, dict[str, str]]:
+    """Return the value of Ref to a resource, and those of Fn::GetAtt by attribute."""
+    kind = resource["Type"]
+    if kind not in _TYPES and kind not in NOT_RUN:
+        raise TemplateError(
+            f"{logical}: the local stack does not know {kind}. Add it to stoppress_cli/local/resources.py,"
+            " or list it there under NOT_RUN with the reason"
+        )
+    type_ = _TYPES.get(kind, _Type())
+    given = resource.get("Properties", {}).get(type_.name_property)
+    name = nameless.resolve(given) if given else f"{stack_name}-{logical}"
+    if kind == "AWS::S3::Bucket":
+        name = f"{name.lower()}-{ACCOUNT}"
+    elif kind == "AWS::ApiGatewayV2::Api":
+        name = name.lower()
+    attributes = {"Arn": type_.arn, **type_.attributes} if type_.arn else type_.attributes
+    return type_.ref.format(name=name), {attribute: text.format(name=name) for attribute, text in attributes.items()}
 
 
 def of_type(resources: Iterable[Resource], kind: str) -> list[Resource]:

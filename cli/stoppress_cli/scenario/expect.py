@@ -4,6 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from stoppress.aws import table
@@ -42,37 +43,34 @@ def differences(
         lines.append(str(error))
         parts = {name: value for name, value in parts.items() if name not in _OF_FILES}
     for name, value in parts.items():
-        match name:
-            case "status":
-                lines += _compare(name, value, answer.status if answer else None)
-            case "reply":
-                lines += _compare(name, value, _json(answer))
-            case "asked":
-                lines += _compare(name, value, {url: feeds.requests_for(url) for url in value})
-            case "subscribed":
-                for hub, topics in value.items():
-                    lines += _compare_sets(f"{name}: {hub}", topics, feeds.hubs.subscribed(hub))
-            case "quarantined":
-                lines += _quarantined(value, _reasons(stack, str(site)))
-            case _ if name in _STORED:
+        if name in _OF_FILES:
+            lines += _compare_files(name, value, getattr(listed, name))
+        elif name in _STORED:
+            with stack.as_operator():
                 for key, attributes in value.items():
-                    with stack.as_operator():
-                        lines += _compare_item(f"{name}: {key}", attributes, _STORED[name](str(site), key))
-            case _:
-                lines += _compare_files(name, value, getattr(listed, name))
+                    lines += _compare_item(f"{name}: {key}", attributes, _STORED[name](str(site), key))
+        else:
+            lines += _compare_other(name, value, str(site), stack, feeds, answer)
     return lines
 
 
-def _feed(site: str, url: str) -> dict[str, Any] | None:
-    """Return the stored state of a feed, without its subscription."""
-    item = table.get(*feed_key(site, url))
-    return None if item is None else _attributes(from_item(FeedState, item))
-
-
-def _subscription(site: str, url: str) -> dict[str, Any] | None:
-    """Return the stored subscription of a feed."""
-    item = table.get(*subscription_key(site, url))
-    return None if item is None else _attributes(from_item(Subscription, item))
+def _compare_other(
+    name: str, value: Any, site: str, stack: Stack, feeds: FeedServer, answer: Answer | None
+) -> list[str]:
+    """Compare what is neither in the files nor a stored item."""
+    match name:
+        case "status":
+            return _compare(name, value, answer.status if answer else None)
+        case "reply":
+            return _compare(name, value, _json(answer))
+        case "asked":
+            return _compare(name, value, {url: feeds.requests_for(url) for url in value})
+        case "subscribed":
+            topics = ((hub, listed, feeds.hubs.subscribed(hub)) for hub, listed in value.items())
+            return [line for hub, *both in topics for line in _compare_sets(f"{name}: {hub}", *both)]
+    with stack.as_operator():
+        reasons = [str(item.get("reason", "")) for item in table.query(quarantine_pk(site))]
+    return _compare_reasons(value, reasons)
 
 
 def _article(site: str, key: str) -> dict[str, Any] | None:
@@ -85,6 +83,12 @@ def _article(site: str, key: str) -> dict[str, Any] | None:
     return {**attributes["order"], **attributes}
 
 
+def _read_item(kind: type[Any], key: Callable[[str, str], Any], site: str, url: str) -> dict[str, Any] | None:
+    """Return what is stored of a feed: its state, or its subscription."""
+    item = table.get(*key(site, url))
+    return None if item is None else _attributes(from_item(kind, item))
+
+
 def _attributes(value: Any) -> dict[str, Any]:
     """Return the fields of a dataclass as JSON has them, so that an expectation does not depend on how the table stores them."""
     attributes: dict[str, Any] = json.loads(json.dumps(asdict(value), default=exact))
@@ -93,15 +97,9 @@ def _attributes(value: Any) -> dict[str, Any]:
 
 _STORED: dict[str, Callable[[str, str], dict[str, Any] | None]] = {
     "articles": _article,
-    "feeds": _feed,
-    "subscriptions": _subscription,
+    "feeds": partial(_read_item, FeedState, feed_key),
+    "subscriptions": partial(_read_item, Subscription, subscription_key),
 }
-
-
-def _reasons(stack: Stack, site: str) -> list[str]:
-    """Return the reasons of a site's quarantined events, oldest first."""
-    with stack.as_operator():
-        return [str(item.get("reason", "")) for item in table.query(quarantine_pk(site))]
 
 
 def _compare(name: str, wanted: Any, actual: Any) -> list[str]:
@@ -134,7 +132,7 @@ def _compare_sets(name: str, wanted: Sequence[str], actual: Sequence[str]) -> li
     return [f"{name}: {what}: {_shown(values)}" for what, values in shown if values]
 
 
-def _quarantined(wanted: Sequence[str], reasons: Sequence[str]) -> list[str]:
+def _compare_reasons(wanted: Sequence[str], reasons: Sequence[str]) -> list[str]:
     """Each substring needs a reason of its own."""
     left = list(reasons)
     missing = []

@@ -127,21 +127,25 @@ def remove(
         show(f"{folder}{name}: {'is deleted' if delete_files else 'stays, and nothing changes it'}")
     is_agreed = not dry_run and agrees(f"Remove {host}?", yes=yes)
     if is_agreed:
-        try:
-            site_versions.remove(host, current.version, author(), datetime.now(UTC), deletes_files=delete_files)
-        except Replaced:
-            raise BadRequest(f"somebody else changed {host} meanwhile: run the command again") from None
-        show("the removal is recorded")
-        if delete_files:
-            # A function that still uses the configuration deletes what it writes.
-            bucket.delete_objects({"Key": f"{host}/{file.file}"} for file in bucket.listed(host))
-        show(f"{host} is removed; `stoppress sites rollback {host}` adds it again")
+        _remove(host, current.version, delete_files=delete_files)
         if files and not delete_files:
             show(f"Delete its files when nobody fetches them: aws s3 rm --recursive {folder}")
         for name in secrets:
             show(f"Its secret stays: aws secretsmanager delete-secret --secret-id {name}")
     report = {"site": host, "version": current.version, "files": files, "deletes_files": delete_files}
     print_change(report | {"secrets": secrets}, is_done=is_agreed, is_ok=dry_run or is_agreed)
+
+
+def _remove(host: str, version: int, *, delete_files: bool) -> None:
+    try:
+        site_versions.remove(host, version, author(), datetime.now(UTC), deletes_files=delete_files)
+    except Replaced:
+        raise BadRequest(f"somebody else changed {host} meanwhile: run the command again") from None
+    show("the removal is recorded")
+    if delete_files:
+        # A function that still uses the configuration deletes what it writes.
+        bucket.delete_objects({"Key": f"{host}/{file.file}"} for file in bucket.listed(host))
+    show(f"{host} is removed; `stoppress sites rollback {host}` adds it again")
 
 
 def change_to(text: str) -> Change:

@@ -102,12 +102,12 @@ def test_differences_say_what_was_expected_and_what_is_there(run: Run) -> None:
     }  # fmt: skip
 
     assert failures(run(post("1", A), {"expect": wanted})) == [
-        "status: expected 404, found 200",
-        'reply: id: expected "2", found "1"',
         f"news: missing: {B}",
         f"news: unexpected: {A}",
         f'titles: {A}: expected "Other", found "Title 1"',
         f'lastmod: {B}: expected "2026-11-20T08:00:00Z", found nothing',
+        "status: expected 404, found 200",
+        'reply: id: expected "2", found "1"',
         'quarantined: no reason with "no such"',
         'articles: cms/1: state: expected "held", found "listed"',
         "articles: cms/9: expected {}, found nothing",

@@ -140,7 +140,7 @@ def _inflated(first: bytes, read: Read, tell: TellLine, size: Size) -> Iterator[
     data = first
     while data.startswith(GZIP):
         inflate = zlib.decompressobj(wbits=31)
-        while not inflate.eof:
+        while True:
             try:
                 piece = inflate.decompress(data, CHUNK_BYTES)
             except zlib.error as error:
@@ -149,8 +149,10 @@ def _inflated(first: bytes, read: Read, tell: TellLine, size: Size) -> Iterator[
                 return
             if piece:
                 yield piece
-            data = inflate.unconsumed_tail
-            if not (data or inflate.eof or (data := read(CHUNK_BYTES))):
+            if inflate.eof:
+                break
+            data = inflate.unconsumed_tail or read(CHUNK_BYTES)
+            if not data:
                 size.cut = True
                 tell("gzip-damaged", None, "the gzip stream is cut off: upload the whole file")
                 return

@@ -127,15 +127,22 @@ def _check_dropped(groups: Mapping[str, _Group], may_fetch: Callable[[str, str],
     for agent, group in groups.items():
         if agent == "*" or any(rule.allows for rule in group.rules):
             continue
-        own = {rule.pattern for rule in group.rules}
-        forbidden = [rule.pattern for rule in everyone.rules if not rule.allows and rule.pattern not in own]
-        paths = {pattern: pattern.removesuffix("$").replace("*", "x") for pattern in forbidden}  # an example of each
-        dropped = [name for name, path in paths.items() if may_fetch(path, agent) and not may_fetch(path, "*")]
+        dropped = [pattern for pattern in _missing_rules(group, everyone) if _is_dropped(pattern, agent, may_fetch)]
         if dropped:
             more = f" and {len(dropped) - SHOWN_MAX} more" if len(dropped) > SHOWN_MAX else ""
             shown_rules = ", ".join(shown(pattern) for pattern in dropped[:SHOWN_MAX])
             message = f"{group.agent} obeys this group only, so for it these rules of * do not hold: {shown_rules}{more}: repeat them"
             at.tell("group-drops-rules", group.line, message)
+
+
+def _missing_rules(group: _Group, everyone: _Group) -> list[str]:
+    own = {rule.pattern for rule in group.rules}
+    return [rule.pattern for rule in everyone.rules if not rule.allows and rule.pattern not in own]
+
+
+def _is_dropped(pattern: str, agent: str, may_fetch: Callable[[str, str], bool]) -> bool:
+    example = pattern.removesuffix("$").replace("*", "x")
+    return may_fetch(example, agent) and not may_fetch(example, "*")
 
 
 def _closing(group: _Group) -> _Rule | None:
@@ -146,20 +153,19 @@ def _closing(group: _Group) -> _Rule | None:
 def _groups(lines: Iterable[tuple[int, str]]) -> dict[str, _Group]:
     """The rules for each crawler that the file names. The parser gives no line numbers, so this scan does."""
     groups: dict[str, _Group] = {}
-    agents: list[str] = []
-    naming = False
+    named: list[str] = []  # the crawlers of the group that is being read
+    before = ""
     for number, line in lines:
-        if not (field := _FIELD.match(line)):
+        field = _FIELD.match(line)
+        if field is None or field[1].lower() == "sitemap":
             continue
         name, value = field[1].lower(), field[2].strip()
         if name == "user-agent":
-            agent = _AGENT.match(value.lower())
-            agents = [*(agents if naming else []), agent[0] if agent else ""]
+            named = [*(named if before == name else []), *_AGENT.findall(value.lower())[:1]]
             if len(groups) < GROUPS_MAX:
-                groups.setdefault(agents[-1], _Group(value, number, []))
-            naming = True
-        elif name in {"allow", "disallow"}:
-            naming = False
-            for group in (groups[agent] for agent in dict.fromkeys(agents) if value and agent in groups):
+                groups.setdefault(named[-1], _Group(value, number, []))
+        elif value:
+            for group in [groups[crawler] for crawler in set(named) & groups.keys()]:
                 group.rules.extend([_Rule(value, name == "allow", number)][: RULES_MAX - len(group.rules)])
+        before = name
     return groups

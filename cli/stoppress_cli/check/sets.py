@@ -19,22 +19,23 @@ def check_duplicates(urls: Occurrences, files: Files, indexed: set[int], say: Sa
     `indexed` are the files that an index lists. Two general sitemaps may list the same page if no index lists both.
     R2.6 is checked only if the set is `whole`, with every sitemap that the indexes list.
     """
-    whole = whole and any(files[number].is_sitemap and not files[number].is_news for number in indexed)
+    general = [number for number in indexed if files[number].is_sitemap and not files[number].is_news]
     for occurrences in urls.by_url():
         # An empty sitemap lists the home page: no duplicate.
         pages = [place for place in occurrences if not place.is_news and not files[place.file].only_home]
         articles = [place for place in occurrences if place.is_news]
         for place in _repeats(pages, files):
             if place.file == pages[0].file or {place.file, pages[0].file} <= indexed:
-                say(files[place.file].name, "duplicate", place.line, _describe_first("URL", pages[0], place, files))
-        for place in _repeats(articles, files):
-            message = _describe_first("article", articles[0], place, files)
-            say(files[place.file].name, "news-duplicate", place.line, message)
-        if whole and articles and not pages:
-            message = (
-                "this article is in no general sitemap: list it there too, where it stays when it is no longer news"
-            )
-            say(files[articles[0].file].name, "news-only", articles[0].line, message)
+                _say_repeated("duplicate", "URL", pages[0], place, files, say)
+        _check_article(articles, files, say, is_missing=whole and bool(general) and not pages)
+
+
+def _check_article(places: Sequence[Occurrence], files: Files, say: Say, *, is_missing: bool) -> None:
+    for place in _repeats(places, files):
+        _say_repeated("news-duplicate", "article", places[0], place, files, say)
+    if places and is_missing:
+        message = "this article is in no general sitemap: list it there too, where it stays when it is no longer news"
+        say(files[places[0].file].name, "news-only", places[0].line, message)
 
 
 def _repeats(places: Sequence[Occurrence], files: Files) -> list[Occurrence]:
@@ -199,8 +200,10 @@ def _is_below(facts: Facts, index: Facts) -> bool:
     return facts.name.startswith(index.name.rpartition("/")[0])
 
 
-def _describe_first(what: str, first: Occurrence, here: Occurrence, files: Files) -> str:
+def _say_repeated(rule: str, what: str, first: Occurrence, here: Occurrence, files: Files, say: Say) -> None:
     if here[1:3] == first[1:3]:
-        return f"URL {here.number} of this file is the same as its URL {first.number}: list it once"
-    where = f"line {first.line}" if here.file == first.file else f"{files[first.file].name}, line {first.line},"
-    return f"this {what} is in {where} already: list it once"
+        message = f"URL {here.number} of this file is the same as its URL {first.number}: list it once"
+    else:
+        where = f"line {first.line}" if here.file == first.file else f"{files[first.file].name}, line {first.line},"
+        message = f"this {what} is in {where} already: list it once"
+    say(files[here.file].name, rule, here.line, message)

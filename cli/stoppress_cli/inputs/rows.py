@@ -83,7 +83,7 @@ class Rows:
 
     def _opened(self) -> BinaryIO:
         try:
-            file = self.path.open("rb")
+            file: BinaryIO = self.path.open("rb")
             if file.read(2) == GZIP:
                 file.close()
                 file = cast("BinaryIO", gzip.open(self.path))  # noqa: SIM115 - the caller closes it

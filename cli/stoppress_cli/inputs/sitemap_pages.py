@@ -105,9 +105,6 @@ class Sitemaps:
         """Yield the pages that an earlier run did not read. Raises _Changed if that run read other URLs, _Unreadable."""
         items: list[Listed] = []
         problems: list[Problem] = []
-        done, digest = resumed[0] if resumed else (0, "")
-        number, running = 0, blake2b(digest_size=16)
-        skipped: list[bytes] = []
 
         def collect(level: _Level) -> tuple[Page, list[_Level]]:
             page = Page(tuple(items), tuple(problems)), [level]
@@ -115,32 +112,45 @@ class Sitemaps:
             problems.clear()
             return page
 
+        read, *below = resumed or [(0, "")]
+        level = read
         with ExitStack() as opened:
             text, url, asked_at = self._open(target, problems, opened)
-            for number, named in enumerate(self._names(text, target, url, problems), 1):
-                before = number - 1, running.hexdigest()
-                running.update(f"{named.url}\n".encode(errors="replace"))
-                if number <= done:
-                    if named.entry is None and named.url:
-                        skipped.append(_digest(named.url))
-                    if number == done and running.hexdigest() != digest:
-                        raise _Changed
-                    continue
-                self._seen.update(skipped)
-                skipped.clear()
+            for before, named, level in self._unread(self._names(text, target, url, problems), read):
                 if named.entry is None:
                     if items or problems:
                         yield collect(before)
-                    yield from self._child(named, resumed[1:] if number == done + 1 else [], depth, before)
+                    yield from self._child(named, below, depth, before)
                 elif isinstance(page := page_of(named.entry, named.place, self.site, asked_at), Listed):
                     items.append(page)
                 else:
                     problems.append(page)
+                below = []
                 if len(items) + len(problems) >= PAGE_ITEMS:
-                    yield collect((number, running.hexdigest()))
-        if number < done:
+                    yield collect(level)
+        yield collect(level)
+
+    def _unread(self, names: Iterator[_Named], resumed: _Level) -> Iterator[tuple[_Level, _Named, _Level]]:
+        """Yield what an earlier run did not read of a file, each with how far the file is read before and after it. Raises _Changed."""
+        done, digest = resumed
+        running = blake2b(digest_size=16)
+        skipped: list[bytes] = []
+        after: _Level = 0, running.hexdigest()
+        for named in names:
+            before = after
+            running.update(f"{named.url}\n".encode(errors="replace"))
+            after = before[0] + 1, running.hexdigest()
+            if after[0] > done:
+                self._seen.update(skipped)
+                skipped.clear()
+                yield before, named, after
+                continue
+            if named.entry is None and named.url:
+                skipped.append(_digest(named.url))
+            if after[0] == done and after[1] != digest:
+                raise _Changed
+        if after[0] < done:
             raise _Changed
-        yield collect((number, running.hexdigest()))
 
     def _child(
         self, named: _Named, resumed: list[_Level], depth: int, at: _Level

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -36,21 +36,35 @@ def differences(
     lines: list[str] = []
     if site is None and parts.keys() - _OF_NO_SITE:
         lines.append("there is not one site but several or none: say which with `site`")
-        parts = {name: value for name, value in parts.items() if name in _OF_NO_SITE}
-    try:
-        listed = sitemaps.listed(list(sitemaps.read(stack, site))) if parts.keys() & _OF_FILES else None
-    except ValueError as error:
-        lines.append(str(error))
-        parts = {name: value for name, value in parts.items() if name not in _OF_FILES}
-    for name, value in parts.items():
-        if name in _OF_FILES:
-            lines += _compare_files(name, value, getattr(listed, name))
-        elif name in _STORED:
-            with stack.as_operator():
-                for key, attributes in value.items():
-                    lines += _compare_item(f"{name}: {key}", attributes, _STORED[name](str(site), key))
+        parts = _choose(parts, _OF_NO_SITE)
+    if of_files := _choose(parts, _OF_FILES):
+        lines += _compare_listed(of_files, site, stack)
+    for name, value in _choose(parts, parts.keys() - _OF_FILES).items():
+        if name in _STORED:
+            lines += _compare_stored(name, value, str(site), stack)
         else:
             lines += _compare_other(name, value, str(site), stack, feeds, answer)
+    return lines
+
+
+def _choose(parts: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+    return {name: value for name, value in parts.items() if name in names}
+
+
+def _compare_listed(parts: Mapping[str, Any], site: str | None, stack: Stack) -> list[str]:
+    """Compare what the files list. Of the news sitemaps, all are compared."""
+    try:
+        listed = sitemaps.listed(list(sitemaps.read(stack, site)))
+    except ValueError as error:
+        return [str(error)]
+    lines = []
+    for name, wanted in parts.items():
+        actual = getattr(listed, name)
+        if isinstance(wanted, list):
+            lines += _compare_sets(name, wanted, actual)
+        else:
+            names = _compare_sets(name, [*wanted], [*actual]) if name == "news_files" else []
+            lines += names or _compare(name, wanted, actual)
     return lines
 
 
@@ -109,19 +123,17 @@ def _compare(name: str, wanted: Any, actual: Any) -> list[str]:
     return [] if wanted == actual else [f"{name}: expected {_text(wanted)}, found {_text(actual)}"]
 
 
-def _compare_item(name: str, wanted: Mapping[str, Any] | None, actual: Mapping[str, Any] | None) -> list[str]:
-    """Compare attributes of an item. Null expects no value: the table stores neither null nor an empty list."""
-    if wanted is not None and actual is not None:
-        wanted = {key: value for key, value in wanted.items() if value is not None or actual.get(key)}
-    return _compare(name, wanted, actual)
-
-
-def _compare_files(name: str, wanted: Any, actual: Any) -> list[str]:
-    """Compare what the files list. Of the news sitemaps, all are compared."""
-    if isinstance(wanted, list):
-        return _compare_sets(name, wanted, actual)
-    names = _compare_sets(name, [*wanted], [*actual]) if name == "news_files" else []
-    return names or _compare(name, wanted, actual)
+def _compare_stored(name: str, wanted: Mapping[str, Mapping[str, Any] | None], site: str, stack: Stack) -> list[str]:
+    """Compare attributes of items. Null expects no value: the table stores neither null nor an empty list."""
+    lines = []
+    for key, attributes in wanted.items():
+        with stack.as_operator():
+            actual = _STORED[name](site, key)
+        expected = attributes
+        if attributes is not None and actual is not None:
+            expected = {each: value for each, value in attributes.items() if value is not None or actual.get(each)}
+        lines += _compare(f"{name}: {key}", expected, actual)
+    return lines
 
 
 def _compare_sets(name: str, wanted: Sequence[str], actual: Sequence[str]) -> list[str]:

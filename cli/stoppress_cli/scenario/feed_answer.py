@@ -2,7 +2,6 @@
 
 import gzip
 import zlib
-from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, IPvAnyAddress
@@ -57,23 +56,6 @@ class FeedAnswer(Strict):
         if self.bomb_bytes:
             return _bomb(self.bomb_bytes)
         return gzip.compress(self.body, mtime=0) if self.gzip else self.body
-
-    def to(self, request: Mapping[str, str], number: int = 1) -> "FeedAnswer":
-        """Return the answer to the URL's request `number` with these headers (lower case): 304 if its validators match."""
-        if self.changing_etag:
-            return self.model_copy(update={"headers": {**self.headers, "etag": f'"{number}"'}})
-        if self.status != 200:
-            return self
-        if (if_none_match := request.get("if-none-match")) is not None:
-            tags = {tag.strip().removeprefix("W/") for tag in if_none_match.split(",")}
-            same = self.headers.get("etag", "").removeprefix("W/") in tags
-        else:
-            since = request.get("if-modified-since")
-            same = since is not None and since == self.headers.get("last-modified")
-        if not same:
-            return self
-        kept = {name: value for name, value in self.headers.items() if name not in ("content-length", "content-type")}
-        return FeedAnswer(status=304, headers=kept)
 
 
 def _bomb(size_bytes: int) -> bytes:

@@ -8,16 +8,21 @@ import ipaddress
 import socket
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http import HTTPStatus
 from importlib import import_module
 from typing import Any
 from unittest import mock
 from urllib.parse import parse_qsl, urlsplit
+from wsgiref.types import StartResponse, WSGIEnvironment
+
+from werkzeug.serving import make_server
+from werkzeug.wrappers import Response
 
 from stoppress_cli.scenario.feed_answer import FeedAnswer
 from stoppress_cli.scenario.hubs import Hubs
+from stoppress_cli.serving import QuietHandler, request_of
 
 # The answer of a feed without a step. Not 304, which would be an error for a request without validators.
 EMPTY = b'<?xml version="1.0" encoding="utf-8"?><rss version="2.0"><channel><title>Nothing yet</title></channel></rss>'
@@ -39,7 +44,7 @@ class FeedServer:
     def __init__(self) -> None:
         self._answers: dict[tuple[str, str], FeedAnswer] = {}
         self._addresses: dict[str, tuple[str, ...]] = {}
-        self._server = _Threads(("127.0.0.1", 0), _handler(self))
+        self._server = make_server("127.0.0.1", 0, self._answer, threaded=True, request_handler=QuietHandler)
         self._open = ExitStack()
         self._is_hurried = False
         self._counting = threading.Lock()
@@ -49,7 +54,7 @@ class FeedServer:
 
     @property
     def port(self) -> int:
-        return int(self._server.server_address[1])
+        return self._server.port
 
     def requests_for(self, url: str) -> int:
         """Return the number of requests for a URL."""
@@ -67,23 +72,44 @@ class FeedServer:
             for name in ("CONNECT_SECONDS_MAX", "FETCH_SECONDS_MAX"):
                 self._open.enter_context(mock.patch.object(web, name, getattr(web, name) / TIMES_AS_FAST))
 
-    def answer(self, host: str, path: str, headers: Mapping[str, str]) -> FeedAnswer:
-        """Count a request and return its answer: that of the URL, else of the URL without its query.
+    def _answer(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        request = request_of(environ)
+        host, url = request.headers.get("host", ""), f"{request.path}?{request.query}".removesuffix("?")
+        if request.method == "POST":
+            self._count(_key(host, url))
+            status, text = self.hubs.take(f"https://{host}{url}", dict(parse_qsl(request.body.decode())))
+            return Response(text, status)(environ, start_response)
+        # The answer of the URL, else of the URL without its query. A URL without a step is a feed without entries.
+        key = _key(host, url) if _key(host, url) in self._answers else _key(host, request.path)
+        number = self._count(key)
+        answer = self._answers.get(key, _NOTHING_YET)
+        self.ending.wait(answer.delay_s / TIMES_AS_FAST)
+        body = answer.sent()
+        response = Response(self._drip(body, answer.drip_s), answer.status, answer.headers)
+        if "content-type" not in answer.headers:
+            response.headers.pop("content-type")
+        if answer.gzip or answer.bomb_bytes:
+            response.headers["content-encoding"] = "gzip"
+        response.headers["content-length"] = str(len(body) if answer.length is None else answer.length)
+        if answer.changing_etag:
+            response.headers["etag"] = f'"{number}"'
+        elif answer.status == HTTPStatus.OK:
+            response.make_conditional(environ)
+        return response(environ, start_response)
 
-        A URL without a step is a feed without entries.
-        """
-        key = _key(host, path)
-        key = key if key in self._answers else _key(host, path.partition("?")[0])
+    def _count(self, key: tuple[str, str]) -> int:
         with self._counting:
             self._requests[key] += 1
-            number = self._requests[key]
-        return self._answers.get(key, _NOTHING_YET).to(headers, number)
+            return self._requests[key]
 
-    def post(self, host: str, path: str, body: bytes) -> tuple[int, str]:
-        """Pass a form to a hub. Return the status and text of its answer."""
-        with self._counting:
-            self._requests[_key(host, path)] += 1
-        return self.hubs.take(f"https://{host}{path}", dict(parse_qsl(body.decode())))
+    def _drip(self, body: bytes, pause_s: float) -> Iterator[bytes]:
+        """Yield the body whole, or byte by byte with pauses."""
+        for start in range(0, len(body), 1) if pause_s else ():
+            yield body[start : start + 1]
+            if self.ending.wait(pause_s / TIMES_AS_FAST):
+                return
+        if not pause_s:
+            yield body
 
     def look_up(self, host: str, port: int, **_: Any) -> list[tuple[Any, ...]]:
         """Return the addresses of a host, in the form that `socket.getaddrinfo` gives them."""
@@ -114,15 +140,6 @@ def _number(host: str) -> tuple[str, ...]:
     return ()
 
 
-class _Threads(ThreadingHTTPServer):
-    daemon_threads = True
-    # More than all fetches of a run at once: a connection without room would be retried after a second.
-    request_queue_size = 128
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Prints nothing: the poller closes a connection on purpose if its answer is too slow or too large."""
-
-
 def _key(host: str, url: str) -> tuple[str, str]:
     parts = urlsplit(url)
     name, _, port = host.lower().partition(":")
@@ -150,51 +167,3 @@ def _pools_led_to(port: int, look_up: Callable[..., list[tuple[Any, ...]]]) -> I
 
     with mock.patch.object(door, "pool_to", pool_to):
         yield
-
-
-def _handler(server: FeedServer) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_GET(self) -> None:
-            headers = {name.lower(): value for name, value in self.headers.items()}
-            answer = server.answer(headers.get("host", ""), self.path, headers)
-            if server.ending.wait(answer.delay_s / TIMES_AS_FAST):
-                return
-            body = answer.sent()
-            self.send_response_only(answer.status)
-            # `date` is the scenario's clock, unless the step gives a date, as a cache does.
-            given = {"date": self.date_time_string(), **answer.headers}
-            given.pop("content-length", None)
-            for name, value in given.items():
-                self.send_header(name, value)
-            if answer.gzip or answer.bomb_bytes:
-                self.send_header("content-encoding", "gzip")
-            if answer.status not in (204, 304):
-                self.send_header("content-length", str(len(body) if answer.length is None else answer.length))
-            self.close_connection = answer.length is not None
-            self.end_headers()
-            with suppress(ConnectionError):
-                self._send(body, answer.drip_s / TIMES_AS_FAST)
-
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers.get("content-length", 0)))
-            status, text = server.post(self.headers.get("host", ""), self.path, body)
-            self.send_response(status)
-            self.send_header("content-length", str(len(text.encode())))
-            self.end_headers()
-            self.wfile.write(text.encode())
-
-        def _send(self, body: bytes, pause_s: float) -> None:
-            if not pause_s:
-                self.wfile.write(body)
-                return
-            for byte in body:
-                self.wfile.write(bytes([byte]))
-                if server.ending.wait(pause_s):
-                    return
-
-        def log_message(self, format: str, *args: Any) -> None:
-            """Prints nothing: the player prints the steps."""
-
-    return Handler

@@ -170,11 +170,8 @@ def _check_child_of_root(root: Node, entry: Node, at: Pass) -> None:
     if entry.name in {"url", "sitemap"} and entry.name != wanted:
         at.tell("unknown-child", entry.line, f"{entry.tag} is in {root.tag}, which takes only {wanted}")
     elif entry.name != wanted:
-        at.tell(
-            "unknown-child",
-            entry.line,
-            f"{entry.tag} is directly in {root.tag}: put it into a {wanted}, or leave it out",
-        )
+        message = f"{entry.tag} is directly in {root.tag}: put it into a {wanted}, or leave it out"
+        at.tell("unknown-child", entry.line, message)
     elif wanted == "url":
         entries.check_url_entry(entry, at)
     else:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from stoppress.audit.compare import changed_at
 from stoppress.audit.pages import Reader
@@ -85,9 +85,9 @@ def listing_of(source: str, site: Site, name: str | None) -> Listing:
         return _api(site, source)
     if name and name not in site.sources:
         raise BadRequest(f"{site.host} has no source {name!r}: it has {', '.join(site.sources) or 'none'}")
-    is_rows, is_json = (False, False) if is_url(source) else _format(source, site)
-    if is_rows:
-        return Rows(Path(source), site, name, is_json)
+    kind = "sitemap" if is_url(source) else _format(source, site)
+    if kind != "sitemap":
+        return Rows(Path(source), site, name, kind == "JSON")
     if name:
         raise BadRequest("--as is for CSV and JSON Lines: leave it out, because a sitemap does not have the CMS's ids")
     return Sitemaps(source, site)
@@ -106,8 +106,8 @@ def _api(site: Site, name: str) -> Api:
         raise BadRequest(str(error)) from None
 
 
-def _format(source: str, site: Site) -> tuple[bool, bool]:
-    """Return whether a file has rows (CSV or JSON Lines), and whether they are JSON. Raises BadRequest."""
+def _format(source: str, site: Site) -> Literal["sitemap", "JSON", "CSV"]:
+    """Return what a file has. Raises BadRequest."""
     try:
         with Path(source).open("rb") as file:
             head = peek(file.read).lstrip("\ufeff").strip()
@@ -120,11 +120,12 @@ def _format(source: str, site: Site) -> tuple[bool, bool]:
     if head.startswith("["):
         raise BadRequest(f"{source} is a JSON list: write one JSON object on each line")
     if head.startswith("<") or is_robots(head) or (is_url(head) and not re.search(r"[,;\t]", head)):
-        return False, False
-    is_json = head.startswith("{")
-    if not is_json and not re.search(r"\burl\b", head.splitlines()[0] if head else "", re.IGNORECASE):
+        return "sitemap"
+    if head.startswith("{"):
+        return "JSON"
+    if not re.search(r"\burl\b", head.splitlines()[0] if head else "", re.IGNORECASE):
         raise BadRequest(
             f"{source} is {'neither a sitemap nor JSON Lines nor CSV' if head else 'empty'}: begin a CSV file with the names of"
             f" its columns, such as {COLUMNS}"
         )
-    return True, is_json
+    return "CSV"

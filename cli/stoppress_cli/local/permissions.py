@@ -104,7 +104,7 @@ class Permissions:
             for function in of_type(resources, "AWS::Lambda::Function")
         }
         # Decisions so far, because a run asks the same many times.
-        self._decided: dict[tuple[str, str, str, tuple[tuple[str, tuple[str, ...]], ...]], bool] = {}
+        self._decided: dict[tuple[str, str], bool] = {}
         arns = {resource.ref: resource.arn for resource in resources if resource.arn}
         self._resources: list[tuple[str, Statement]] = []  # with the ARN that the policy is attached to
         for resource in resources:
@@ -137,7 +137,7 @@ class Permissions:
 
     def may(self, role: Role, ask: Ask) -> bool:
         """Return True if the role may make the call: a statement allows it and none denies it."""
-        key = role.arn, ask.action, ask.resource, tuple(sorted(ask.context.items()))
+        key = role.arn, str(ask)
         if key not in self._decided:
             self._decided[key] = allowed(ask, [*role.statements, *self._attached(ask, {"*", role.arn})])
         return self._decided[key]

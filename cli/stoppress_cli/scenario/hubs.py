@@ -7,11 +7,11 @@ API of the stack, after the function that sent the subscription request has ende
 import hmac
 import threading
 import urllib.parse
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from stoppress_cli.local.gateway import Request
+from stoppress_cli.local.gateway import Answer, Request
 from stoppress_cli.scenario.file import HubStep, PushStep
 
 CHALLENGE = "as-random-as-it-has-to-be"
@@ -26,14 +26,6 @@ class _Subscriber:
     secret: str
     is_asked: bool = True  # whether the hub has yet to verify it
     is_verified: bool = False
-
-
-@dataclass(frozen=True)
-class Question:
-    """A hub's verification request to a subscriber."""
-
-    subscriber: _Subscriber
-    request: Request
 
 
 class Hubs:
@@ -66,18 +58,19 @@ class Hubs:
         """Return the last subscriber of a topic."""
         return self._subscribers.get((_name(hub), topic))
 
-    def questions(self) -> list[Question]:
-        """Return the verification requests that are due; each is returned once."""
-        questions = []
+    def questions(self) -> list[tuple[_Subscriber, dict[str, Any]]]:
+        """Return the subscribers to verify, and the parameters of the request to each; each is returned once."""
+        questions: list[tuple[_Subscriber, dict[str, Any]]] = []
         with self._lock:
             for (hub, _), subscriber in self._subscribers.items():
                 step = self._steps[hub]
-                if subscriber.is_asked and (step.verifies or step.denies is not None):
-                    subscriber.is_asked = False
-                    parameters: dict[str, Any] = {"hub.mode": "denied", "hub.reason": step.denies}
-                    if step.denies is None:
-                        parameters = {"hub.mode": "subscribe", "hub.lease_seconds": step.lease_s}
-                    questions.append(question(subscriber, parameters))
+                if subscriber.is_asked and step.denies is not None:
+                    questions.append((subscriber, {"hub.mode": "denied", "hub.reason": step.denies}))
+                elif subscriber.is_asked and step.verifies:
+                    questions.append((subscriber, {"hub.mode": "subscribe", "hub.lease_seconds": step.lease_s}))
+                else:
+                    continue
+                subscriber.is_asked = False
         return questions
 
     def subscribed(self, hub: str) -> list[str]:
@@ -85,17 +78,14 @@ class Hubs:
         return [topic for (name, topic), each in self._subscribers.items() if name == _name(hub) and each.is_verified]
 
 
-def question(subscriber: _Subscriber, parameters: Mapping[str, Any]) -> Question:
-    """Return a verification request with these parameters. A parameter without a value is left out."""
+def ask(subscriber: _Subscriber, parameters: Mapping[str, Any], send: Callable[[Request], Answer]) -> Answer:
+    """Send a verification request with these parameters, and record the answer. A parameter without a value is left out."""
     asked = {"hub.topic": subscriber.topic, "hub.challenge": CHALLENGE, **parameters}
     query = urllib.parse.urlencode({name: value for name, value in asked.items() if value is not None})
-    return Question(subscriber, Request("GET", _path(subscriber.callback), query))
-
-
-def answered(question: Question, status: int, body: bytes) -> None:
-    """Record the subscriber's answer."""
-    if "hub.mode=subscribe" in question.request.query:
-        question.subscriber.is_verified = 200 <= status < 300 and body == CHALLENGE.encode()
+    answer = send(Request("GET", _path(subscriber.callback), query))
+    if parameters.get("hub.mode") == "subscribe":
+        subscriber.is_verified = 200 <= answer.status < 300 and answer.body == CHALLENGE.encode()
+    return answer
 
 
 def push(subscriber: _Subscriber, step: PushStep) -> Request:

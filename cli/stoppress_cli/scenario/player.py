@@ -75,13 +75,8 @@ class Player:
 
     def _let_hubs_ask(self) -> None:
         """Send the hubs' verification requests, after the poller has ended."""
-        for question in self._feeds.hubs.questions():
-            self._ask(question)
-
-    def _ask(self, question: hubs.Question) -> Answer:
-        answer = self.stack.request(question.request)
-        hubs.answered(question, answer.status, answer.body)
-        return answer
+        for subscriber, parameters in self._feeds.hubs.questions():
+            hubs.ask(subscriber, parameters, self.stack.request)
 
     # ── the kinds of steps ──────────────────────────────────────────────────────────────────────
 
@@ -187,7 +182,8 @@ class Player:
         if step.asks is None:
             self._feeds.hubs.set(step)
             return f"{step.hub} answers {step.status}"
-        self.answer = self._ask(hubs.question(self._subscriber(line, step.hub, str(step.topic)), step.asks))
+        subscriber = self._subscriber(line, step.hub, str(step.topic))
+        self.answer = hubs.ask(subscriber, step.asks, self.stack.request)
         return f"{step.hub} asks for {step.asks.get('hub.mode')} → {self.answer.status}"
 
     def _push(self, line: Line) -> str:

@@ -24,7 +24,7 @@ def check_url_entry(node: Node, at: Pass) -> None:
     for child in node.children:
         if child.namespace == SITEMAP and child.name == "changefreq":
             if child.text.strip() not in CHANGEFREQ:
-                message = f"changefreq {shown(child.text)} is none of {_listed(CHANGEFREQ)}"
+                message = f"changefreq {shown(child.text)} is none of {', '.join(sorted(CHANGEFREQ))}"
                 at.tell("changefreq-value", child.line, message)
         elif child.namespace == SITEMAP and child.name == "priority":
             _check_priority(child, at)
@@ -149,7 +149,3 @@ def _check_extensions(node: Node, extensions: list[Node], loc: str, place: Place
 def _text(node: Node, name: str) -> str:
     child = node.first(SITEMAP, name)
     return child.text.strip() if child else ""
-
-
-def _listed(words: set[str]) -> str:
-    return ", ".join(sorted(words))

@@ -33,6 +33,8 @@ _ENCODINGS = re.compile(
     re.IGNORECASE,
 )
 UTF_8 = {"utf-8", "utf8", "us-ascii", "ascii"}  # ASCII is a part of UTF-8
+# A server's warning in HTML.
+_WARNING = re.compile(r"\s*<(?:br|b|p|div)\b", re.IGNORECASE)
 _XML_START = re.compile(r"<\?xml[\s?]|<(?:[\w.-]+:)?(?:urlset|sitemapindex|rss|feed|RDF)[\s>/]")
 
 TellLine = Callable[[str, int | None, str], None]
@@ -247,7 +249,7 @@ def _without_what_leads(text: Text, tell: TellLine) -> Text:
         return text
     before = text.head[: start.start()]
     declared = start[0].startswith("<?xml")
-    if not declared and before.lstrip().startswith("<") and not _is_warning(before):
+    if not declared and before.lstrip().startswith("<") and not _WARNING.match(before):
         return text  # the parser judges a comment or a document type before the root element
     if before and (declared or before.strip()):
         tell(
@@ -256,8 +258,3 @@ def _without_what_leads(text: Text, tell: TellLine) -> Text:
             f"{shown(before[:60])} comes before {'the XML declaration' if declared else 'the root element'}: take it out",
         )
     return Text(text.head[start.start() :], text.rest, text.size, 1 + before.count("\n"))
-
-
-def _is_warning(before: str) -> bool:
-    """Whether the text before the document is a server's warning in HTML."""
-    return re.match(r"\s*<(?:br|b|p|div)\b", before, re.IGNORECASE) is not None

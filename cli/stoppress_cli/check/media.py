@@ -3,7 +3,6 @@
 import re
 from collections import Counter
 from collections.abc import Mapping
-from urllib.parse import urlsplit
 
 from stoppress.primitives.languages import COUNTRIES
 from stoppress.primitives.xml import Node
@@ -127,34 +126,24 @@ def _find_value_fault(child: Node, text: str, loc: str) -> str | None:
     if child.name == "rating":
         is_number, most = re.fullmatch(r"\d{1,3}(?:\.\d{0,20})?|\.\d{1,20}", text), rulebook.VIDEO_RATING_MAX
         return None if is_number and float(text) <= most else f"is no number from 0.0 to {most}.0"
-    return {"restriction": _restriction, "platform": _platform, "uploader": _uploader}[child.name](text, child, loc)
+    return _find_uploader_fault(child, loc) if child.name == "uploader" else _find_list_fault(child)
 
 
-def _restriction(text: str, child: Node, _loc: str) -> str | None:
-    if wrong := [code for code in text.split() if code not in COUNTRIES]:
-        return f"has {shown(wrong[0])}, which is no ISO 3166 code in capitals"
-    return _white_space(child) or _relationship(child)
-
-
-def _platform(text: str, child: Node, _loc: str) -> str | None:
-    if not text or not set(text.split()) <= rulebook.VIDEO_PLATFORMS:
+def _find_list_fault(child: Node) -> str | None:
+    """Return the fault of a restriction or platform, or None. The schema allows spaces between the words, and nothing else."""
+    words = child.text.split()
+    unknown = [code for code in words if code not in COUNTRIES]
+    if child.name == "restriction" and unknown:
+        return f"has {shown(unknown[0])}, which is no ISO 3166 code in capitals"
+    if child.name == "platform" and not (words and set(words) <= rulebook.VIDEO_PLATFORMS):
         return "has words other than web, mobile and tv"
-    return _white_space(child) or _relationship(child)
+    if not re.fullmatch(r"(?:\S+(?: +\S+)*)?", child.text):
+        return "has white space that is not a space between two words"
+    is_known = child.attributes.get("relationship") in {"allow", "deny"}
+    return None if is_known else "has no relationship: give allow or deny"
 
 
-def _white_space(child: Node) -> str | None:
-    """The fault of the white space in a list, or None. The schema allows spaces between the words, and nothing else."""
-    is_list = re.fullmatch(r"(?:\S+(?: +\S+)*)?", child.text)
-    return None if is_list else "has white space that is not a space between two words"
-
-
-def _relationship(child: Node) -> str | None:
-    return (
-        None if child.attributes.get("relationship") in {"allow", "deny"} else "has no relationship: give allow or deny"
-    )
-
-
-def _uploader(text: str, child: Node, loc: str) -> str | None:
+def _find_uploader_fault(child: Node, loc: str) -> str | None:
     if child.size > rulebook.VIDEO_UPLOADER_MAX:
         return f"is longer than {rulebook.VIDEO_UPLOADER_MAX} characters"
     info = child.attributes.get("info")
@@ -224,7 +213,7 @@ def _check_link(link: Node, at: Pass) -> tuple[str, str]:
         return "", ""
     if fault := hreflang_fault(code):
         at.tell("hreflang", link.line, f"hreflang {shown(code)} {fault}")
-    if not _is_absolute(href):
+    if place_of(href) is None:
         at.tell("alternate-attributes", link.line, f"href {shown(href)} is no absolute http or https URL")
         return "", ""
     return code, href
@@ -234,7 +223,3 @@ def _is_no_language(attributes: Mapping[str, str]) -> bool:
     """Whether a link leads to the page's version for other screens, or into an app."""
     for_screens = "media" in attributes and "hreflang" not in attributes
     return for_screens or attributes.get("href", "").strip().lower().startswith(_APP_LINKS)
-
-
-def _is_absolute(href: str) -> bool:
-    return place_of(href) is not None and bool(urlsplit(href).netloc)

@@ -28,6 +28,7 @@ from stoppress.show.feed import FeedStatus
 from stoppress.show.read_site import read_feeds
 from stoppress_cli.commands.rebuild import chosen_sites
 from stoppress_cli.connect import BadRequest
+from stoppress_cli.inputs.sitemap_pages import is_url
 from stoppress_cli.options import READS, READS_URLS, Commands
 from stoppress_cli.output import ATTENTION, OK, ago, at, counted, fail, iso_or_none, print_answer
 
@@ -150,15 +151,11 @@ class Trial:
         return {"outcome": self.outcome, "reason": self.reason, "entries": entries}
 
 
-def _is_remote(target: str) -> bool:
-    return target.lower().startswith(("http://", "https://"))
-
-
 def _configuration(
     target: str, url: str | None, host: str | None, timezone: str, take: Sequence[str]
 ) -> tuple[Site, Feed]:
     """Return the site and the feed that the options describe. Raises BadRequest."""
-    if url is None and not _is_remote(target):
+    if url is None and not is_url(target):
         if Path(target).is_dir():
             raise BadRequest(f"{target} is a folder: name a file in it")
         if not Path(target).exists():
@@ -180,7 +177,7 @@ def _configuration(
 def _read(target: str, url: str | None, site: Site, feed: Feed, now: datetime) -> Trial:
     """Read the URL or the file `target`. Raises BadRequest for a file that cannot be opened."""
     try:
-        if _is_remote(target):
+        if is_url(target):
             headers = {} if site.host == NO_SITE else {"User-Agent": client.user_agent(site.home)}
             fetched = fetch.fetch(target, headers, site)
             if fetched.answer.status != HTTPStatus.OK:

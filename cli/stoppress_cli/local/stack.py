@@ -12,6 +12,9 @@ from typing import Any, Self, TextIO
 import boto3
 from moto import mock_aws
 
+from stoppress.aws import bucket, clients, secrets, site_versions, sites
+from stoppress.model.site import BadConfiguration
+from stoppress.receive import refused
 from stoppress_cli.local import bus, grants, moto_fixes, queues, resources
 from stoppress_cli.local.functions import OUTPUT, Function
 from stoppress_cli.local.gateway import Answer, Request
@@ -113,9 +116,6 @@ class Stack:
 
     def put_site(self, host: str, document: str) -> tuple[int, str]:
         """Write the next version of a site. Return its number, and why it cannot be read; then it is as if written by hand."""
-        from stoppress.aws import site_versions
-        from stoppress.model.site import BadConfiguration
-
         with self.as_operator():
             expected = self._version(host)
             try:
@@ -126,8 +126,6 @@ class Stack:
 
     def remove_site(self, host: str, *, deletes_files: bool) -> int:
         """Write the removal of a site as its next version, and return its number. With `deletes_files`, delete its folder."""
-        from stoppress.aws import bucket, site_versions
-
         with self.as_operator():
             now, expected = self.clock.now(), self._version(host)
             version = site_versions.remove(host, expected, "the scenario", now, deletes_files=deletes_files)
@@ -136,16 +134,12 @@ class Stack:
         return version
 
     def _version(self, host: str) -> int:
-        from stoppress.aws import sites
-
         current = sites.read_current(host)
         return current.version if current else 0
 
     @contextlib.contextmanager
     def as_operator(self) -> Iterator[None]:
         """Let the product's code use the stack's table and bucket without a function's cache while the block runs."""
-        from stoppress.aws import sites
-
         functions_cache, sites._cache = sites._cache, sites.Cache()
         places = {"TABLE_NAME": "AWS::DynamoDB::Table", "BUCKET_NAME": "AWS::S3::Bucket"}
         with environment({name: self.only(kind).ref for name, kind in places.items()}):
@@ -156,16 +150,13 @@ class Stack:
 
     def forget_secrets(self) -> None:
         """Empty the functions' cache of secrets."""
-        if (module := sys.modules.get("stoppress.aws.secrets")) is not None:
-            module.forget()
+        secrets.forget()
 
     def forget_clients(self) -> None:
         """Empty all caches of the functions, as new execution environments would."""
         self.forget_secrets()
-        if (module := sys.modules.get("stoppress.aws.clients")) is not None:
-            module.client.cache_clear()
-        if (module := sys.modules.get("stoppress.receive.refused")) is not None:
-            module.forget()
+        clients.client.cache_clear()
+        refused.forget()
         self._sites.clear()
 
     # ── contents ───────────────────────────────────────────────────────────────────────────
@@ -211,9 +202,8 @@ class Stack:
     def _running(self, function: str | None) -> None:
         self.wire.running = function
         # On Lambda each function has its own cache, so one may still use a configuration that another has replaced.
-        module: Any = sys.modules.get("stoppress.aws.sites")
-        if function is not None and module is not None:
-            module._cache = self._sites.setdefault(function, module.Cache())
+        if function is not None:
+            sites._cache = self._sites.setdefault(function, sites.Cache())
 
     def _reader(self, stream_arn: str) -> Reader:
         return queues.MotoReader(stream_arn.split("/")[1], stream_arn)

@@ -11,15 +11,16 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from http import HTTPStatus
-from importlib import import_module
 from typing import Any
 from unittest import mock
 from urllib.parse import parse_qsl, urlsplit
 from wsgiref.types import StartResponse, WSGIEnvironment
 
+import urllib3
 from werkzeug.serving import make_server
 from werkzeug.wrappers import Response
 
+from stoppress.http import address, client
 from stoppress_cli.scenario.feed_answer import FeedAnswer
 from stoppress_cli.scenario.hubs import Hubs
 from stoppress_cli.serving import QuietHandler, request_of
@@ -68,9 +69,8 @@ class FeedServer:
             self._addresses[host] = tuple(map(str, answer.addresses))
         if answer.slow and not self._is_hurried:
             self._is_hurried = True
-            web = import_module("stoppress.http.client")
             for name in ("CONNECT_SECONDS_MAX", "FETCH_SECONDS_MAX"):
-                self._open.enter_context(mock.patch.object(web, name, getattr(web, name) / TIMES_AS_FAST))
+                self._open.enter_context(mock.patch.object(client, name, getattr(client, name) / TIMES_AS_FAST))
 
     def _answer(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         request = request_of(environ)
@@ -114,7 +114,7 @@ class FeedServer:
     def look_up(self, host: str, port: int, **_: Any) -> list[tuple[Any, ...]]:
         """Return the addresses of a host, in the form that `socket.getaddrinfo` gives them."""
         addresses = _number(host) or self._addresses.get(host, (_PUBLIC_ADDRESS,))
-        return [(0, 0, 0, "", (address, port)) for address in addresses]
+        return [(0, 0, 0, "", (number, port)) for number in addresses]
 
     @contextmanager
     def running(self) -> Iterator["FeedServer"]:
@@ -150,14 +150,7 @@ def _key(host: str, url: str) -> tuple[str, str]:
 @contextmanager
 def _pools_led_to(port: int, look_up: Callable[..., list[tuple[Any, ...]]]) -> Iterator[None]:
     """Give stoppress.http this resolver, and connect what it permits to this server."""
-    try:
-        door = import_module("stoppress.http.address")
-    except ModuleNotFoundError:  # the layer of a test's template has no such module
-        yield
-        return
-    import urllib3
-
-    checked = door.pool_to
+    checked = address.pool_to
 
     def pool_to(scheme: str, host: str, other_port: int) -> Any:
         if host in _LOOPBACK and other_port not in _PLAIN_PORTS:  # a server that the user runs on this machine
@@ -165,5 +158,5 @@ def _pools_led_to(port: int, look_up: Callable[..., list[tuple[Any, ...]]]) -> I
         checked(scheme, host, other_port, look_up)
         return urllib3.HTTPConnectionPool("127.0.0.1", port)
 
-    with mock.patch.object(door, "pool_to", pool_to):
+    with mock.patch.object(address, "pool_to", pool_to):
         yield

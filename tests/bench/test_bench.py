@@ -172,10 +172,6 @@ def test_the_model_waits_as_long_as_the_batch_windows_of_the_template(monkeypatc
     assert [long - short for long, short in zip(waiting, at_once, strict=True)] == pytest.approx([1.0, 1.0])
 
 
-def test_the_model_gives_the_same_numbers_each_time() -> None:
-    assert model.event_to_file(RUNS, {}) == model.event_to_file(RUNS, {})
-
-
 def test_without_a_window_in_the_stream_the_index_is_written_twice() -> None:
     assert [round(model.puts_of_an_article(RUNS, shards, 1_000), 1) for shards in (1, 4)] == [3.0, 3.0]
     assert all(model.puts_of_an_article(RUNS, shards, 0) > 3.3 for shards in (1, 4))
@@ -199,10 +195,6 @@ def test_a_cold_function_is_waited_for() -> None:
     warm, cold = model.event_to_file(RUNS, {}, 0.0), model.event_to_file(RUNS, {"RecordArticle": 10_000.0}, 1.0)
 
     assert cold[0] - warm[0] > 10
-
-
-def test_the_index_comes_after_the_file() -> None:
-    assert model.event_to_file(RUNS, {}, 0.0, index=True) > model.event_to_file(RUNS, {}, 0.0)
 
 
 def test_only_what_leads_to_the_last_call_of_a_kind_is_waited_for() -> None:

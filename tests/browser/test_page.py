@@ -110,15 +110,6 @@ def barriers(page: "Page") -> list[str]:
     ]
 
 
-def test_why_is_a_story_missing(page: "Page") -> None:
-    answer = ask(page, f"https://{HOST}/news/concert-called-off")
-    assert "In the news sitemap: no" in answer
-    assert "its source removed cms#3" in answer
-
-    assert "no event named this page" in ask(page, f"https://{HOST}/news/never-sent")
-    assert "published more than 48 hours ago" in ask(page, "flood-closes-the-harbour")
-
-
 def test_a_long_word_does_not_make_the_page_wider_than_a_telephone(page: "Page") -> None:
     page.set_viewport_size({"width": WIDTHS[0], "height": 900})
     publish(page, "Donaudampfschifffahrtsgesellschaftskapitänsmützenverordnung", f"https://{HOST}/{'long-' * 40}")
@@ -165,15 +156,6 @@ def test_the_page_works_without_a_script(chromium: "Browser", address: str) -> N
 
         assert "yes" in ask(page, "ferry-sails-again")
         assert "leaves in 47 h" in window(page)
-
-
-def test_no_other_page_may_show_this_one_in_a_frame(chromium: "Browser", address: str) -> None:
-    page = chromium.new_page()
-    page.set_content(f'<iframe src="{address}"></iframe>')
-    page.wait_for_load_state("networkidle")
-
-    assert all("Stoppress" not in frame.content() for frame in page.frames)
-    page.close()
 
 
 # The clock moves: this test comes last.

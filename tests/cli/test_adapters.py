@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from stoppress.cms.mapping import load
 from stoppress.model import adapters
 from stoppress_cli.app import app
 from tests.support.own_mapping import GAZETTE
@@ -42,22 +41,6 @@ def test_every_adapter_is_listed_with_what_it_reads_and_what_it_is_held_by() -> 
     listed = json.loads(run("--json")[1])
     assert [adapter["name"] for adapter in listed] == adapters.names()
     assert all(adapter["reads"] and adapter["verified"] for adapter in listed)
-
-
-def test_what_stands_in_brackets_or_between_colons_is_printed_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "1000")
-    _, out, _ = run()
-    listed = {line.split()[0]: " ".join(line.split()) for line in out.splitlines()}
-    for name in adapters.names():
-        mapping = load(name)
-        assert listed[name] == f"{name} {mapping.title}: {mapping.reads} {mapping.verified}"
-
-
-def test_what_is_piped_is_as_wide_as_columns_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    for columns in (60, 140):
-        monkeypatch.setenv("COLUMNS", str(columns))
-        widest = max(len(line.rstrip()) for line in run()[1].splitlines())
-        assert columns - 20 < widest <= columns
 
 
 def test_a_delivery_is_told_field_by_field_with_where_each_value_came_from(tmp_path: Path) -> None:
@@ -108,13 +91,6 @@ def test_a_sites_configuration_gives_host_and_zone_and_spells_the_url(tmp_path: 
     body = {"id": 1, "title": "T", "url": "http://www.example.com/a", "date": {"raw": "2026-11-20 09:00:00"}}
     [shown] = tried(tmp_path, body, "--site-config", str(site), name="wedevs")
     assert (shown["url"], shown["published_at"]) == ("https://www.example.com/a", "2026-11-20T08:00:00.000000Z")
-
-
-def test_an_article_of_another_host_than_the_sites_is_pointed_out(tmp_path: Path) -> None:
-    (tmp_path / "site.json").write_text(json.dumps({"host": "blog.example.com", "publication": "A"}))
-    (tmp_path / "a.json").write_text(json.dumps(CREATED))
-    _, out, _ = run("try", "ghost", str(tmp_path / "a.json"), "--site-config", str(tmp_path / "site.json"))
-    assert "its host is www.example.com, not blog.example.com: the article goes to that site, or into quarantine" in out
 
 
 def test_a_mapping_file_of_ones_own_is_tried_before_it_is_put_anywhere(tmp_path: Path) -> None:
@@ -174,8 +150,3 @@ def test_a_body_that_cannot_be_read_is_incomplete(tmp_path: Path, document: Any,
     assert shown["reason"].startswith("the body is not ")
     code, out, _ = run("try", name, str(tmp_path / "delivery.json"))
     assert (code, out.split()[:5]) == (0, ["incomplete", "the", "body", "is", "not"])
-
-
-def test_a_delivery_is_read_from_stdin() -> None:
-    code, out, _ = run("try", "ghost", "-", "--json", given=json.dumps(CREATED).encode())
-    assert (code, json.loads(out)[0]["disposition"]) == (0, "apply")

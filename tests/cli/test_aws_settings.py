@@ -1,7 +1,6 @@
 """AWS settings that cannot work: each command with --stack answers with one sentence that says what to do."""
 
 import os
-from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from typer.testing import CliRunner, Result
 
 from stoppress.aws import clients
 from stoppress_cli.app import app
+from tests.cli.test_commands_as_typed import command_of, commands
 
 OUTPUTS = {"TableName": "t", "BucketName": "b", "SecretsPath": "s"}
 
@@ -53,19 +53,15 @@ def answering(monkeypatch: pytest.MonkeyPatch, **outputs: str) -> list[tuple[str
     return calls
 
 
-def commands_with(option: str, command: Any, words: tuple[str, ...] = ()) -> Iterator[str]:
-    for name, each in getattr(command, "commands", {}).items():
-        yield from commands_with(option, each, (*words, name))
-    if any(parameter.name == option for parameter in command.params):
-        yield " ".join(words)
-
-
 def test_every_command_on_a_stack_takes_a_profile_and_a_region() -> None:
     root = typer.main.get_command(app)
-    on_a_stack = set(commands_with("stack", root))
+    stack, profile, region = (
+        {words for words in commands(root) if any(each.name == option for each in command_of(root, words).params)}
+        for option in ("stack", "profile", "region")
+    )
 
-    assert {"rebuild", "sites put", "preflight"} < on_a_stack
-    assert on_a_stack == set(commands_with("profile", root)) == set(commands_with("region", root))
+    assert {"rebuild", "sites put", "preflight"} < stack
+    assert stack == profile == region
 
 
 def test_a_region_is_asked_for_where_none_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,15 +186,6 @@ def test_what_aws_refuses_is_one_sentence(code: str, message: str, text: str, mo
     monkeypatch.setattr(BaseClient, "_make_api_call", refuse)
 
     assert reason(run("rebuild", "--stack", "news")) == text
-
-
-def test_a_permission_that_is_missing_later_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    answering(monkeypatch, Version=version("stoppress"), **OUTPUTS)
-
-    assert reason(run("rebuild", "--stack", "news")) == (
-        "these AWS credentials may not call Query: use others, or get the permission. User me is not authorized."
-    )
-    clients.client.cache_clear()
 
 
 def test_a_stack_of_another_version_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:

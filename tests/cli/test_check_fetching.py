@@ -13,7 +13,6 @@ from stoppress_cli.inputs import website
 from stoppress_cli.inputs.folder import Unreadable
 from tests.support import http_server
 from tests.support.check_good_site import BASE, INDEX, NEWS, NOW, OLD, PAGES, ROBOTS, SHARD, good
-from tests.support.check_planted import FETCHED
 from tests.support.http_server import Answers
 
 AT = datetime.fromisoformat(NOW)
@@ -106,10 +105,6 @@ def test_a_redirect_on_the_same_host_is_followed_and_told_of() -> None:
         assert findings(origin + INDEX) == [("redirected", SHARD, None)]
 
 
-def test_rules_that_are_claimed_for_fetched_files_are_those_planted_here() -> None:
-    assert {"redirected", "not-served"} == FETCHED
-
-
 @pytest.mark.parametrize(
     "location", ["http://169.254.169.254/latest/", "http://localhost.example.net/", "file:///etc/passwd", "//[::1"]
 )
@@ -170,12 +165,6 @@ def test_files_at_another_address_are_judged_as_of_the_base_url(below: str, base
     with serving(answers) as (origin, paths):
         assert findings(f"{origin}{below}{INDEX}", base_url) == []
         assert paths == [f"/{below}{name}" for name in (INDEX, SHARD, "sitemap-media.xml", NEWS)]
-
-
-def test_what_a_robots_txt_at_another_address_names_is_fetched_there() -> None:
-    with serving(at_another_address()) as (origin, paths):
-        assert findings(origin + ROBOTS, BASE) == []
-        assert set(paths) == {f"/{name}" for name in (ROBOTS, INDEX, PAGES, SHARD, "sitemap-media.xml", NEWS)}
 
 
 def test_by_the_base_url_the_urls_in_a_file_are_judged() -> None:

@@ -15,7 +15,6 @@ import socket
 import subprocess
 import sys
 import time
-import tomllib
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
@@ -266,15 +265,6 @@ def test_every_command_does_what_it_says_and_reports_in_json_too(
         assert isinstance(json.loads(in_json.stdout), dict | list)
 
 
-def test_every_command_that_reports_has_the_option_for_json() -> None:
-    root = typer.main.get_command(app)
-    having = {
-        words for words in commands(root) if any("--json" in each.opts for each in command_of(root, words).params)
-    }
-
-    assert set(commands(root)) - having == WITHOUT_JSON
-
-
 def test_up_without_a_scenario_serves_the_first_site_and_takes_what_its_secret_signs(up: Serving) -> None:
     assert "of the first site" in up.printed
     assert PAGE in _get(f"{up.url}{HOST}/sitemap-news.xml")
@@ -318,12 +308,6 @@ def test_a_command_on_a_deployed_stack_makes_its_first_call_without_moto(tmp_pat
     assert not modules & LOCAL_STACK_ALONE
 
 
-def test_the_version_is_that_of_pyproject(tmp_path: Path) -> None:
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-
-    assert typed("--version", cwd=tmp_path) == Answer(0, f"stoppress {version}\n", "")
-
-
 def test_the_help_lists_the_commands_by_name_with_their_effects() -> None:
     help_text, *same = (CliRunner().invoke(app, words).output for words in (["--help"], ["-h"], []))
     rows = re.findall(r"^  ([a-z]+) +([a-z]+ [a-zA-Z]+)  ", help_text, re.MULTILINE)
@@ -365,19 +349,6 @@ def test_a_port_that_is_taken_is_named_with_the_option_for_another(command: str,
     assert answer.code == 2
     assert f"port {taken} of 127.0.0.1 is in use" in answer.err
     assert "give another: --port 8000" in answer.err
-
-
-@pytest.mark.skipif(not (ROOT / ".venv/bin/stoppress").exists(), reason="there is no .venv, which make runs")
-def test_make_demo_takes_a_port_and_names_it_as_it_is_typed(taken: int) -> None:
-    command = ["make", "--old-file=.venv/installed", "demo", f"PORT={taken}"]
-    ended = subprocess.run(  # noqa: S603 - our own Makefile
-        command, cwd=ROOT, env=BARE_ENVIRONMENT, capture_output=True, text=True, timeout=120, check=False
-    )
-
-    assert ended.returncode != 0
-    assert f"port {taken} of 127.0.0.1 is in use" in ended.stderr
-    assert "give another: make demo PORT=8000" in ended.stderr
-    assert "--port" not in ended.stderr
 
 
 # ── AWS settings of the user's ──

@@ -260,15 +260,6 @@ class TestNginx:
         assert faults(checks)[0] == ("certificate", "the certificate expires at 2100-01-01T00:00:00Z")
         assert checks[-1].check == "IndexNow", "crawlers still accept the certificate, so the other checks follow"
 
-    def test_what_is_not_fetched_or_not_shown_is_noted(self, web: Web, newsroom: Newsroom, tmp_path: Path) -> None:
-        web.change("/robots.txt", "Sitemap:", "Sitemap: https://www.example.org/a.xml\nSitemap:")
-        foreign = "".join(f"<url><loc>https://www.example.org/{number}</loc></url>\n" for number in range(5))
-        web.change(SHARD, "</urlset>", f"{foreign}</urlset>")
-        notes = [check.text for check in examined(web, newsroom.now, tmp_path) if check.outcome == "note"]
-
-        assert "2 more findings: stoppress check https://www.example.com/robots.txt shows them" in notes
-        assert [note for note in notes if note.startswith("sitemaps on https://www.example.org are not fetched (1)")]
-
     @pytest.mark.parametrize(
         ("path", "old", "new", "note"),
         [

@@ -107,58 +107,13 @@ def on_the_bus(
     return {"event": {"source": "cms", "detail-type": kind, "detail": detail}}
 
 
-def test_a_rule_that_was_taken_out_is_told_no_more(tmp_path: Path) -> None:
-    boats = event(1, "1", "sponsored/boats")
-    story = lines_of(
-        [boats, {"at": "2026-11-20T12:05:00Z", "site": SITE | {"rules": []}}], url("sponsored/boats"), tmp_path
-    )
-    today, _, history = story.partition("received in 90 days")
-
-    assert "In the news sitemap: yes, until " in today
-    assert "In the general sitemap: yes (sitemap-2026-11.xml" in today
-    assert "article cms#1: listed, first seen" in today
-    assert "rule" not in today
-    assert "excluded: by the rules of that time, rule 2 of the site: {" in history
-
-
-GENERAL = {"exclude": "general", "path": "/f*"}
-
-
-@pytest.mark.parametrize(
-    ("rules", "news", "state"),
-    [([GENERAL, {"exclude": "news", "path": "/flood"}], "no, because rule 2 of the site: ", "hidden"),
-     ([GENERAL], "yes, until ", "listed")],
-    ids=["of both", "of the general sitemap"],
-)  # fmt: skip
-def test_a_rule_that_came_later_hides_an_article_that_was_listed(
-    rules: list[dict[str, str]], news: str, state: str, tmp_path: Path
-) -> None:
-    changed: Step = {"at": "2026-11-20T12:05:00Z", "site": SITE | {"rules": rules}}
-    story = lines_of([event(1, "1", "flood"), changed], url("flood"), tmp_path)
-
-    assert f"In the news sitemap: {news}" in story
-    assert "In the general sitemap: no, because rule 1 of the site: " in story
-    assert f"article cms#1: {state}, first seen" in story
-
-
-def test_the_rules_of_today_are_asked_of_an_article_that_moved_away(tmp_path: Path) -> None:
-    steps: list[Step] = [
-        event(1, "1", "flood"),
-        event(2, "1", "sponsored/flood"),
-        {"at": "2026-11-20T12:05:00Z", "site": SITE | {"rules": []}},
-    ]
-    today = lines_of(steps, url("flood"), tmp_path).partition("received in 90 days")[0]
-
-    assert "article cms#1: listed, first seen" in today
-    assert f"its page is {url('sponsored/flood')}" in today
-    assert "rule" not in today
-
-
 def test_a_configured_page_that_is_news_too_stands_in_no_other_shard(tmp_path: Path) -> None:
     story = lines_of([event(1, "1", "about")], url("about"), tmp_path)
 
     assert "(sitemap-news.xml, " in story
     assert "In the general sitemap: yes (sitemap-pages.xml, " in story
+    alone = lines_of([], url("about"), tmp_path)
+    assert "In the news sitemap: no, because it is a page of the site's configuration" in alone
 
 
 QUARANTINED: dict[str, tuple[list[Step], bool]] = {
@@ -209,36 +164,6 @@ def test_what_is_about_a_page_is_found_wherever_it_stands(where: str | None) -> 
     kept = json.dumps({where: said, "site": HOST} if where else said)
 
     assert is_about(kept, url("flood"), Site.model_validate(SITE), set())
-
-
-CASES: dict[str, tuple[list[Step], str, list[str]]] = {
-    "a rule keeps it out of all": (
-        [event(1, "1", "sponsored/boats")],
-        "sponsored/boats",
-        ["In the general sitemap: no, because rule 2 of", "In the news sitemap: no, because rule 2 of"],
-    ),
-    "a broken image": (
-        [event(1, "1", "flood", images=["javascript:1"])],
-        "flood",
-        ["In the news sitemap: yes", "left out of its entry: images[0]"],
-    ),
-    "a page of the configuration": (
-        [],
-        "about",
-        [
-            "In the general sitemap: yes (sitemap-pages.xml, ",
-            "news sitemap: no, because it is a page of the site's configuration",
-        ],
-    ),
-}
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_a_page_that_is_out_is_told_why_and_since_when(case: str, tmp_path: Path) -> None:
-    steps, path, wanted = CASES[case]
-    story = lines_of(steps, url(path), tmp_path)
-
-    assert [words for words in wanted if words not in story] == [], story
 
 
 def test_a_page_of_another_host_is_found_in_the_site_that_was_told_of_it(tmp_path: Path) -> None:

@@ -140,18 +140,6 @@ def test_a_held_story_says_what_will_keep_it_out_after_its_release(tmp_path: Pat
     assert reasons("sponsored/boats", news=False) == (["held", "rule", "not news"], ["held", "rule"])
 
 
-def test_a_held_story_whose_url_was_removed_will_not_enter(tmp_path: Path) -> None:
-    steps = [
-        event(1, "1", "flood", published_at="2026-11-21T08:00:00Z"),
-        event(2, "1", "flood", "article.deleted", id=None),
-    ]
-    story = answer(steps, url("flood"), tmp_path)
-    released = answer([*steps, {"at": "2026-11-21T08:05:00Z", "save": "released"}], url("flood"), tmp_path)
-
-    assert ([reason.kind for reason in story.news.reasons], story.held_until) == (["removed"], None)
-    assert not released.is_listed
-
-
 def test_a_held_story_says_when_it_will_enter_also_without_its_history(tmp_path: Path) -> None:
     def lose() -> None:
         for line in list(table.query(items.story_pk(HOST, url("flood")))):

@@ -37,24 +37,6 @@ def report(run: Run, *arguments: object) -> tuple[int, dict[str, Any]]:
     return code, document
 
 
-def test_a_feed_is_told_entry_by_entry(run: Run) -> None:
-    code, out, _ = run(FEEDS / "atom.xml", "--url", URL, "--site", "www.example.com")
-
-    assert code == 0
-    assert out == (
-        "https://www.example.com/flood\n"
-        "  Flood closes the harbour\n"
-        "  id tag:example.com,2026:1042\n"
-        "  published 2026-11-20T07:58:00Z, updated 2026-11-20T08:00:00Z\n"
-        "  general and news sitemap\n"
-        "https://www.example.com/ferry\n"
-        "  Ferry\n"
-        "  published 2026-11-20T06:00:00Z, updated 2026-11-20T06:00:00Z\n"
-        "  general and news sitemap\n"
-        "2 entries, 2 would be sent, 0 deleted\n"
-    )
-
-
 def test_json_has_every_entry_with_the_canonical_hint_before_the_link(run: Run) -> None:
     code, document = report(run, FEEDS / "rss-proxies.xml", "--url", URL)
 

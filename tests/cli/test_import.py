@@ -10,7 +10,6 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from stoppress.aws import queues, sites
-from stoppress.aws.queues import SendError
 from stoppress.http import client as http
 from stoppress.model.event import ListingError, StaleCheckpoint
 from stoppress.model.site import Site
@@ -44,12 +43,8 @@ class Queue:
     def __init__(self) -> None:
         self.urls: dict[str, int] = {}
         self.batches: list[int] = []
-        self.failing = 0
 
     def send_message_batch(self, *, QueueUrl: str, Entries: list[dict[str, Any]]) -> dict[str, Any]:  # noqa: N803 - boto3's
-        if self.failing:
-            self.failing -= 1
-            return {"Failed": [{"Id": "0", "Code": "ServiceUnavailable"}]}
         self.batches.append(len(Entries))
         assert sum(len(entry["MessageBody"]) for entry in Entries) < 1_048_576
         for entry in Entries:
@@ -161,16 +156,6 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends_with: BaseExce
     path = lines(tmp_path / "archive.jsonl", 1)
     options = ["--site", HOST, "--as", "own"]
     return CliRunner().invoke(app, ["import", str(path), *options])
-
-
-def test_an_import_goes_on_after_a_batch_was_refused(tmp_path: Path, queue: Queue) -> None:
-    listing = listing_of(str(lines(tmp_path / "archive.jsonl", 500)), SITE, "own")
-    kept = checkpoint(tmp_path)
-    queue.failing = 1
-    with pytest.raises(SendError):
-        run(listing, SITE, kept, rate=FAST)
-    assert run(listing, SITE, kept, rate=FAST).listed == 500
-    assert len(queue.urls) == 500
 
 
 def test_a_file_that_is_no_checkpoint_is_refused(tmp_path: Path) -> None:

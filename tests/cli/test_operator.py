@@ -142,11 +142,3 @@ def test_a_rebuild_names_every_file_of_the_site_the_index_last(stack: Stack) -> 
     doors_queues.send_rewrites(works)
     stack.rest()
     assert objects(stack) == before
-
-
-def test_a_file_that_no_site_has_is_not_named(stack: Stack) -> None:
-    assert [work.file for work in rebuild.requests(None, "sitemap-2026-11.xml")] == ["sitemap-2026-11.xml"]
-    with pytest.raises(
-        ValueError, match=r"no site has a file 'sitemap-2025-11.xml'; .* has sitemap-news.xml, sitemap-2026"
-    ):
-        rebuild.requests(None, "sitemap-2025-11.xml")

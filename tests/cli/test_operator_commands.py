@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Protocol
 
 import pytest
@@ -313,19 +312,6 @@ def test_exit_codes_report_what_commands_did_and_dry_runs_change_nothing(tmp_pat
         ):
             assert (words, run(*words).exit_code) == (words, 0)
         assert len(on_queue(stack, "RewritesQueue")) == 1
-
-
-def test_watching_ends_with_the_exit_code_of_the_last_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def wait(_seconds: float) -> None:
-        if quarantine.delete(quarantine.find_events()) == 0:
-            raise KeyboardInterrupt
-
-    with operated([event(1, "1", "flood"), BAD], tmp_path) as stack, typing(stack) as run:
-        monkeypatch.setattr("stoppress_cli.commands.status.time", SimpleNamespace(sleep=wait))
-        done = run("status", "--watch")
-
-    assert done.exit_code == 0
-    assert re.findall("^1 problem$|^healthy$", done.output, re.MULTILINE) == ["1 problem", "healthy"]
 
 
 @pytest.mark.parametrize(

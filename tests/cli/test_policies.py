@@ -19,7 +19,7 @@ from stoppress_cli.local.permissions import Ask, Statement, allowed, statements
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.template import ACCOUNT, REGION, arn_of, parse_yaml
 from stoppress_cli.options import READS, WRITES
-from tests.cli.test_commands_as_typed import commands
+from tests.cli.test_commands_as_typed import command_of, commands
 from tests.support.event_files import items, objects
 from tests.support.operated import HOST, SITE, copy_table, event, later, on_the_bus, operated, pretend_deployed, url
 from tests.support.playing import TEMPLATE
@@ -157,13 +157,8 @@ def operator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Person
 
 def test_every_command_on_a_stack_is_tried_by_its_effect() -> None:
     root: Any = typer.main.get_command(app)
-    effects = {}
-    for words in commands(root):
-        command = root
-        for word in words.split():
-            command = command.commands[word]
-        if "--stack" in getattr(command, "example", ""):
-            effects[words] = command.effect
+    by_words = {words: command_of(root, words) for words in commands(root)}
+    effects = {words: each.effect for words, each in by_words.items() if "--stack" in getattr(each, "example", "")}
 
     assert effects == dict.fromkeys(READING, READS) | dict.fromkeys(WRITING, WRITES)
 

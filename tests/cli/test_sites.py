@@ -193,20 +193,6 @@ def test_put_shows_what_changes_and_changes_nothing_unless_confirmed(run: Operat
     assert (again.exit_code, again.stdout) == (0, f"{HOST} has this configuration already, version 2\n")
 
 
-def test_a_new_host_is_shown_as_new(run: Operator) -> None:
-    done = run.put({"host": NEW, "publication": "Another", "robots": ""})
-    assert done.exit_code == 0
-    assert done.stdout.splitlines() == [
-        f"{NEW} is a new site",
-        "  robots.txt: new",
-        "  sitemap-news.xml: new, 1 line",
-        "  sitemap.xml: new, 1 line",
-        f"{NEW} has version 1; the files follow within a minute",
-    ]
-    later(run.stack, 1)
-    assert f"{NEW}/robots.txt" in objects(run.stack)
-
-
 def test_a_document_from_a_pipe_leaves_no_answer_to_the_question(run: Operator) -> None:
     document = json.dumps({**SITE, "publication": "Another"})
     done = run("sites", "put", "-", typed=document)

@@ -60,16 +60,6 @@ def test_the_vectors_that_vendors_published_are_judged_as_they_say() -> None:
     assert judged == {vector["id"]: vector["expected"] for vector in vectors}
 
 
-def test_every_scheme_is_judged_in_one_file(tmp_path: Path) -> None:
-    good = [vector(sender.scheme) for sender in SENDERS]
-    bad = [vector(sender.scheme, id=f"bad-{sender.scheme}", secrets=[sender.other]) for sender in SENDERS]
-
-    code, out = printed(tmp_path, good + bad)
-
-    assert (code, printed(tmp_path, good)[0], printed(tmp_path, good, as_json=False)[0]) == (1, 0, 0)
-    assert json.loads(out) == {vector["id"]: "valid" for vector in good} | {vector["id"]: "invalid" for vector in bad}
-
-
 def test_without_json_each_has_a_line_and_what_to_change(tmp_path: Path) -> None:
     code, out = printed(tmp_path, [vector(), vector(id="old", now_ms=NOW_MS + 301_000)], as_json=False)
 

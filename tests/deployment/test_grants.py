@@ -126,21 +126,16 @@ OF_MAPPINGS = ("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttribute
 # No scenario asks for a page, imports, is audited or has engines: test_page.py, test_audits.py and test_engines.py in
 # tests/local_stack try these grants.
 OF_AUDITS = [grant for grant in grants() if grant.role == "AuditSourcesRole" and grant.sid not in OF_AWS]
-# tests/local_stack/test_search_console.py tries it.
-SECRETS_OF_ENGINES = Grant("NotifyEnginesRole", "ReadSecretsOfEngines", "secretsmanager:GetSecretValue")
 OF_ENGINES = [
     grant
     for grant in grants()
-    if grant.role == "NotifyEnginesRole"
-    and grant.sid not in OF_AWS
-    and grant.what not in OF_MAPPINGS
-    and grant != SECRETS_OF_ENGINES
+    if grant.role == "NotifyEnginesRole" and grant.sid not in OF_AWS and grant.what not in OF_MAPPINGS
 ]
 OF_PAGES = [grant for grant in grants() if grant.role == "ShowSiteRole" and grant.sid not in OF_AWS]
 # No scenario deploys another version of the code.
 OF_DEPLOYMENTS = [grant for grant in grants() if (grant.role, grant.sid) == ("RollWindowRole", "ListSites")]
 OF_IMPORTS = Grant("RecordArticleRole", "TakeImports", "sqs:ChangeMessageVisibility")
-_TRIED_ELSEWHERE = (*OF_AUDITS, *OF_ENGINES, *OF_PAGES, *OF_DEPLOYMENTS, SECRETS_OF_ENGINES, OF_IMPORTS)
+_TRIED_ELSEWHERE = (*OF_AUDITS, *OF_ENGINES, *OF_PAGES, *OF_DEPLOYMENTS, OF_IMPORTS)
 OF_SCENARIOS = [grant for grant in grants() if grant not in _TRIED_ELSEWHERE]
 
 

@@ -81,20 +81,3 @@ def test_a_cold_start_imports_only_what_its_first_event_needs_and_looks_for_no_g
 def test_every_function_is_looked_at_and_only_lambda_looks_for_garbage_less_often() -> None:
     assert {path.parent.name for path in (ROOT / "functions").glob("*/app.py")} == LEFT_OUT.keys()
     assert started("receive_webhook")[1] > 10 * started("receive_webhook", on_lambda=False)[1]
-
-
-LOCAL_STACK = {"flask", "moto", "samtranslator", "werkzeug"}
-
-
-@pytest.mark.parametrize(("option", "heavy"), [("--help", LOCAL_STACK), ("--version", LOCAL_STACK | {"boto3"})])
-def test_the_command_answers_without_what_it_does_not_need(option: str, heavy: set[str]) -> None:
-    program = (
-        "import json, sys\nfrom stoppress_cli.app import app\n"
-        f"try: app([{option!r}])\nfinally: print(json.dumps(sorted({heavy!r} & sys.modules.keys())))"
-    )
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(str(ROOT / folder) for folder in ("shared", "cli"))}
-    ended = subprocess.run(  # noqa: S603 - our own code
-        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
-    )
-
-    assert json.loads(ended.stdout.splitlines()[-1]) == []

@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.check_good_site import BASE, NOW, good
-
 pytestmark = pytest.mark.artifact
 
 ROOT = Path(__file__).parents[2]
@@ -59,26 +57,11 @@ def test_help_and_version(installed: Run) -> None:
     assert installed("--version").stdout.startswith("stoppress ")
 
 
-def test_a_file_is_checked(installed: Run, tmp_path: Path) -> None:
-    for name, body in good().files.items():
-        (tmp_path / name).write_bytes(body)
-    done = installed("check", tmp_path, "--base-url", BASE, "--now", NOW)
-
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "no findings" in done.stdout
-
-
 def test_a_scenario_is_played_on_the_local_stack(installed: Run) -> None:
     done = installed("play", ROOT / "tests/scenarios/publish.jsonl")
 
     assert (done.returncode, done.stderr) == (0, "")
     assert "0 differences" in done.stdout
-
-
-def test_the_demo_runs(installed: Run) -> None:
-    done = installed("demo", "--once")
-
-    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_command_on_a_stack_asks_for_credentials(installed: Run) -> None:

@@ -89,25 +89,6 @@ def test_a_story_whose_webhook_never_came_is_published_by_the_audit(stack: Stack
     assert [received.reason for received in story.received] == ["the webhook never came; the audit found it"]
 
 
-def test_an_edit_whose_webhook_never_came_is_found(stack: Stack, blog: Blog) -> None:
-    blog.publish(1, stack.clock.now())
-    post(stack, blog, 1)
-    operated.later(stack, 10)
-    blog.publish(1, stack.clock.now(), slug="a-better-slug")
-
-    stack.advance(stack.clock.now() + HOUR)
-    assert "/a-better-slug<" in news(stack)
-    assert "/story-1<" not in news(stack)
-
-
-def test_a_change_of_the_last_minutes_is_left_to_its_webhook(stack: Stack, blog: Blog) -> None:
-    stack.advance(stack.clock.now() + HOUR - timedelta(minutes=2))
-    blog.publish(1, stack.clock.now())
-    stack.advance(stack.clock.now() + timedelta(minutes=2))
-    assert stack.functions["AuditSources"].invocations
-    assert stack.metrics["WebhooksMissed"] == 0
-
-
 def test_a_story_that_two_audits_do_not_find_in_the_list_is_reported_and_stays(stack: Stack, blog: Blog) -> None:
     for id_ in (1, 2):
         blog.publish(id_, stack.clock.now())
@@ -155,17 +136,6 @@ def test_a_list_that_is_suddenly_empty_reports_no_story(stack: Stack, blog: Blog
     for _ in range(3):
         stack.advance(stack.clock.now() + HOUR)
     assert state().confirmed == ()
-
-
-def test_a_removal_that_the_list_does_not_know_of_yet_stands(stack: Stack, blog: Blog) -> None:
-    blog.publish(1, stack.clock.now())
-    post(stack, blog, 1)
-    operated.later(stack, 5)
-    post(stack, blog, 1, "post_trash")
-
-    for _ in range(3):  # a list from a cache still has the post
-        stack.advance(stack.clock.now() + HOUR)
-    assert "/story-1<" not in news(stack)
 
 
 def test_a_list_that_cannot_be_read_is_a_failed_audit_and_the_next_one_finds_what_was_lost(

@@ -9,7 +9,7 @@ from stoppress_cli.local.bus import Pattern
 from stoppress_cli.local.sources import EndlessLoopError
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.template import TemplateError
-from tests.local_stack.toy import NOON, QUEUES, Toy, arn, lets_in
+from tests.local_stack.toy import NOON, QUEUES, Toy, arn
 
 pytestmark = pytest.mark.moto
 
@@ -41,29 +41,6 @@ def test_a_rule_hands_the_events_of_its_bus_that_match_to_a_function(toy: Toy) -
 
     assert [(event["detail-type"], event["detail"]) for event in toy.events] == [("article.published", {"id": "1"})]
     assert toy.events[0]["time"] == "2026-11-20T12:00:00Z"
-
-
-def test_an_event_keeps_the_time_that_its_source_gave(toy: Toy) -> None:
-    toy.write(rule({"source": ["cms"]}))
-    with toy.running() as stack:
-        entry = {"Source": "cms", "DetailType": "x", "Detail": "{}", "Time": NOON - 60 * SECOND}
-        stack.client("events").put_events(Entries=[entry])
-        stack.rest()
-
-    assert [event["time"] for event in toy.events] == ["2026-11-20T11:59:00Z"]
-
-
-def test_a_rule_hands_events_to_a_queue(toy: Toy) -> None:
-    target = {"Id": "queue", "Arn": {"Fn::GetAtt": "Queue.Arn"}}
-    properties = {"EventBusName": "articles", "EventPattern": {"source": ["cms"]}, "Targets": [target]}
-    rule = {"Type": "AWS::Events::Rule", "Properties": properties}
-    toy.write({}, {**QUEUES, **BUS, "Rule": rule, "Policy": lets_in("events.amazonaws.com", "Queue")})
-    with toy.running() as stack:
-        put_event(stack, "article.published")
-        stack.rest()
-        messages = queues.queue(arn(stack, "Queue"))._messages
-
-    assert [json.loads(message.body)["source"] for message in messages] == ["cms"]
 
 
 def test_a_schedule_fires_at_the_first_move_and_then_once_for_all_the_minutes_missed(toy: Toy) -> None:

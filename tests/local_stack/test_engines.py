@@ -1,4 +1,4 @@
-"""Engines on the local stack: a webhook publishes a story, its page is checked, and a server on loopback is notified of it."""
+"""Engines on the local stack: a story is published, its page is checked, IndexNow and Google on loopback are notified and asked."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -9,17 +9,18 @@ from typing import Any
 
 import pytest
 
-from stoppress.http import client
-from stoppress.notify import fetch
+from stoppress.notify import fetch, service_account
 from stoppress.show import read_site
-from stoppress.show.site import Access, Problem, stack_status
-from stoppress.show.story import story_of
+from stoppress.show.site import Access, StackStatus, stack_status
+from stoppress.show.story import Story, story_of
+from stoppress_cli.commands.explain import as_lines as explained
+from stoppress_cli.commands.status import as_lines as status_lines
 from stoppress_cli.local.permissions import Ask, Role
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.wire import Fault
 from tests.deployment.test_grants import OF_ENGINES, Grant
 from tests.support import operated
-from tests.support.engines import Engine, engine
+from tests.support.console import Console, console, json_key
 from tests.support.planting import recorded_asks, roles_refused
 
 pytestmark = pytest.mark.moto
@@ -27,28 +28,41 @@ pytestmark = pytest.mark.moto
 HOST = operated.HOST
 KEY = "0f4b1c2d3e4f5a6b"
 KEY_FILE = f"sitemap-indexnow-{KEY}.txt"
-SITE: dict[str, Any] = operated.SITE | {"engines": {"indexnow": {"key": KEY}}}
-MINUTE = timedelta(minutes=1)
+SEARCH_CONSOLE = {"property": f"https://{HOST}/", "secret": "google"}
+SITE: dict[str, Any] = operated.SITE | {"engines": {"indexnow": {"key": KEY}, "search_console": SEARCH_CONSOLE}}
+FLOOD = operated.url("flood")
 
 
-@pytest.fixture
-def web() -> Iterator[Engine]:
-    with engine() as running:
-        fetch._rules.clear()
+@contextmanager
+def engines() -> Iterator[Console]:
+    """IndexNow, Google and the newsroom's pages on loopback. No page is there yet."""
+    fetch._rules.clear()
+    service_account.forget()
+    with console() as running:
+        running.pages = {}
         yield running
-        fetch._rules.clear()
+    fetch._rules.clear()
+    service_account.forget()
 
 
 @pytest.fixture
-def stack(tmp_path: Path) -> Iterator[Stack]:
+def web() -> Iterator[Console]:
+    with engines() as running:
+        yield running
+
+
+@pytest.fixture
+def stack(tmp_path: Path, web: Console) -> Iterator[Stack]:
     with configured(SITE, tmp_path) as running:
         yield running
 
 
 @contextmanager
 def configured(site: Mapping[str, Any], tmp_path: Path) -> Iterator[Stack]:
-    """A stack with this site. The functions know the configuration."""
+    """A stack with this site and Google's key. The functions know the configuration."""
     with operated.operated([{"site": site}], tmp_path) as running:
+        name = f"{running.variable('SECRETS_PATH')}/engines/{HOST}/google"
+        running.client("secretsmanager").create_secret(Name=name, SecretString=json_key())
         wait(running, 2)
         yield running
 
@@ -60,110 +74,81 @@ def post(stack: Stack, story: str, kind: str = "article.published") -> None:
     stack.rest()
 
 
-def wait(stack: Stack, minutes: int) -> None:
-    for _ in range(minutes):
-        stack.advance(stack.clock.now() + MINUTE)
+def wait(stack: Stack, minutes: int, step: int = 1) -> None:
+    for _ in range(0, minutes, step):
+        stack.advance(stack.clock.now() + timedelta(minutes=step))
 
 
-def problems(stack: Stack) -> list[Problem]:
+def status(stack: Stack) -> StackStatus:
     now = stack.clock.now()
-    return list(stack_status(read_site.read_stack(HOST, now, None), now, Access("news")).problems)
+    return stack_status(read_site.read_stack(HOST, now, None), now, Access("news"))
 
 
-def test_an_engine_is_notified_of_a_story_at_once_and_of_its_edit_after_ten_minutes(stack: Stack, web: Engine) -> None:
-    web.pages["/flood"] = 200
+def story(stack: Stack) -> Story:
+    return story_of(FLOOD, None, stack.clock.now())
+
+
+def test_an_engine_is_notified_of_a_story_at_once_and_of_its_edit_after_ten_minutes(stack: Stack, web: Console) -> None:
+    web.pages = {"/flood": 200}
     post(stack, "flood")
 
-    [(path, headers, body)] = web.requests
-    assert (path, headers["host"]) == ("/indexnow", "api.indexnow.org")
+    [(url, headers, body)] = web.of("indexnow")
+    assert url == "https://api.indexnow.org/indexnow"
     assert headers["content-type"] == "application/json; charset=utf-8"
-    location, urls = f"https://{HOST}/{KEY_FILE}", [f"https://{HOST}/flood"]
-    assert json.loads(body) == {"host": HOST, "key": KEY, "keyLocation": location, "urlList": urls}
+    location = f"https://{HOST}/{KEY_FILE}"
+    assert json.loads(body) == {"host": HOST, "key": KEY, "keyLocation": location, "urlList": [FLOOD]}
     kept = stack.client("s3").get_object(Bucket=stack.variable("BUCKET_NAME"), Key=f"{HOST}/{KEY_FILE}")
     assert (kept["Body"].read(), kept["ContentType"]) == (KEY.encode(), "text/plain; charset=utf-8")
-    way = [stop.what for stop in story_of(operated.url("flood"), None, stack.clock.now()).way]
-    assert "notified" in " ".join(way)
+    assert "notified" in " ".join(stop.what for stop in story(stack).way)
 
     wait(stack, 1)
     post(stack, "flood")
     wait(stack, 9)
-    assert len(web.requests) == 1
+    assert web.notified == [FLOOD]
     wait(stack, 2)
-    assert len(web.requests) == 2
-    wait(stack, 60)
-    assert len(web.requests) == 2
+    assert web.notified == [FLOOD] * 2
+    wait(stack, 60, 5)
+    assert web.notified == [FLOOD] * 2
     assert stack.metrics["PagesNotified"] == 2
-    assert problems(stack) == []
+    assert status(stack).problems == ()
+
+
+def test_google_is_asked_twice_about_a_story_and_about_the_submitted_sitemaps(stack: Stack, web: Console) -> None:
+    web.pages = {"/flood": 200}
+    web.answers["inspection"] = ["unknown page", "indexed"]
+    post(stack, "flood")
+    wait(stack, 10, 5)
+    assert web.inspected == []
+    wait(stack, 10, 5)
+    assert web.inspected == [FLOOD]
+
+    wait(stack, 7 * 60, 5)
+    assert web.inspected == [FLOOD] * 2
+    assert len(web.of("PUT")) == len(web.of("GET")) == 2  # index and news
+    assert (stack.metrics["EnginesFailed"], stack.metrics["WorkFailed"]) == (0, 0)
+    assert stack.wire.guard.refused == []
+    assert {"crawled by Google", "found in Google's index"} < {stop.what for stop in story(stack).way}
+    assert any("Google says: Submitted and indexed" in line for line in explained(story(stack)))
+    lines = list(status_lines(status(stack), in_detail=True))
+    assert len([line for line in lines if "URLs, 0 errors, 2 warnings" in line]) == 2
 
 
 def test_an_engine_is_notified_of_a_page_when_it_is_ready_and_status_says_since_when_it_is_not(
-    stack: Stack, web: Engine
+    stack: Stack, web: Console
 ) -> None:
     post(stack, "flood")
     wait(stack, 14)
-    assert web.requests == []
+    assert web.notified == []
     assert stack.metrics["PagesNotReady"] == 1
-    [problem] = problems(stack)
+    [problem] = status(stack).problems
     assert "answers 404" in problem.what
     assert "/flood<" in operated.news(stack)
-    assert "answers 404" in story_of(operated.url("flood"), None, stack.clock.now()).not_notified
+    assert "answers 404" in story(stack).not_notified
 
-    web.pages["/flood"] = 200
+    web.pages = {"/flood": 200}
     wait(stack, 16)
-    assert web.urls == [operated.url("flood")]
-    assert problems(stack) == []
-
-
-def test_an_engine_is_notified_of_a_removed_page_once_it_is_missing(stack: Stack, web: Engine) -> None:
-    web.pages["/flood"] = 200
-    post(stack, "flood")
-    wait(stack, 1)
-    post(stack, "flood", "article.unpublished")
-    wait(stack, 20)
-    assert len(web.requests) == 1  # the page is still there
-
-    web.pages["/flood"] = 410
-    wait(stack, 16)
-    assert len(web.requests) == 2
-    assert problems(stack) == []
-
-
-@pytest.mark.parametrize(
-    ("answer", "minutes", "is_alarmed"),
-    [
-        ("bad request", 15, True),
-        ("verification", 10, False),
-        ("too many", 1, False),
-        ("broken", 11, False),
-        ("slow", 11, False),
-        ("cut", 11, False),
-    ],
-)
-def test_an_engine_that_takes_nothing_is_notified_again_later(
-    stack: Stack, web: Engine, monkeypatch: pytest.MonkeyPatch, answer: str, minutes: int, *, is_alarmed: bool
-) -> None:
-    monkeypatch.setattr(client, "POST_SECONDS_MAX", 0.5)
-    web.pages["/flood"], web.answers = 200, [answer]
-    post(stack, "flood")
-    wait(stack, minutes - 1)
-    assert len(web.requests) == 1
-    assert stack.metrics["EnginesFailed"] == is_alarmed
-    assert any("IndexNow" in problem.what for problem in problems(stack))
-
-    wait(stack, 2)
-    assert len(web.requests) == 2
-    assert stack.metrics["PagesNotified"] == 1
-    assert problems(stack) == []
-
-
-def test_an_engine_is_notified_although_each_announcement_got_lost(stack: Stack, web: Engine) -> None:
-    stack.sources.rules = [rule for rule in stack.sources.rules if "EnginesQueue" not in str(rule.targets)]
-    web.pages["/flood"] = 200
-    post(stack, "flood")
-    wait(stack, 10)
-    assert web.requests == []
-    wait(stack, 60)
-    assert web.urls == [operated.url("flood")]
+    assert web.notified == [FLOOD]
+    assert status(stack).problems == ()
 
 
 # ── grants ──
@@ -172,8 +157,8 @@ def test_an_engine_is_notified_although_each_announcement_got_lost(stack: Stack,
 @pytest.fixture(scope="module")
 def asks(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Role, Ask]]:
     """What the roles are asked for while stories are published, edited and removed, and a page is missing."""
-    with engine() as web, configured(SITE, tmp_path_factory.mktemp("asks")) as stack:
-        web.pages["/flood"] = web.pages["/derby"] = 200
+    with engines() as web, configured(SITE, tmp_path_factory.mktemp("asks")) as stack:
+        web.pages = {"/flood": 200, "/derby": 200}
         with recorded_asks(stack) as recorded:
             post(stack, "flood")
             post(stack, "fire")
@@ -181,13 +166,12 @@ def asks(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Role, Ask]]:
             wait(stack, 12)
             post(stack, "derby")
             post(stack, "flood", "article.unpublished")
-            wait(stack, 30)
+            wait(stack, 30, 5)
             web.pages["/fire"] = 200
-            wait(stack, 20)
+            wait(stack, 20, 5)
             stack.forget_clients()  # the next run begins like a cold start
             stack.sources.invoke(stack.functions["NotifyEngines"], {})
         assert not stack.wire.guard.refused
-        fetch._rules.clear()
     return recorded
 
 
@@ -203,7 +187,7 @@ def test_a_grant_of_notify_engines_that_is_taken_away_is_missed(
 
 
 def test_a_site_without_engines_costs_a_read_of_its_configuration_and_no_page_is_fetched(
-    tmp_path: Path, web: Engine
+    tmp_path: Path, web: Console
 ) -> None:
     with configured(operated.SITE, tmp_path) as stack:
         before = stack.client("s3").list_objects_v2(Bucket=stack.variable("BUCKET_NAME"))["Contents"]

@@ -3,7 +3,6 @@ from datetime import UTC, datetime
 
 import pytest
 import time_machine
-import urllib3
 
 from stoppress_cli.scenario.feed_answer import FeedAnswer
 from stoppress_cli.scenario.feeds_server import TIMES_AS_FAST, FeedServer
@@ -62,25 +61,6 @@ def test_an_answer_has_the_date_of_the_virtual_clock_unless_the_scenario_gives_o
         date = client.fetch(URL).headers["date"]
 
     assert date == (own or "Thu, 20 Nov 2031 08:00:00 GMT")
-
-
-def test_a_url_that_no_step_has_spoken_of_is_a_feed_without_entries(server: FeedServer) -> None:
-    status, body = get("/other.xml")
-
-    assert status == 200
-    assert b"<rss" in body
-    assert b"<item" not in body
-
-
-def test_loopback_itself_stays_reachable(server: FeedServer) -> None:
-    from stoppress.http import address
-
-    server.set(f"http://127.0.0.1:{server.port}/own.xml", FEED)
-    pool = address.pool_to("http", "127.0.0.1", server.port)
-    assert isinstance(pool, urllib3.HTTPConnectionPool)
-    with pool:
-        own = {"host": f"127.0.0.1:{server.port}"}
-        assert pool.request("GET", "/own.xml", headers=own, retries=False).status == 200
 
 
 def fetched(url: str) -> bytes:

@@ -9,7 +9,6 @@ import pytest
 from botocore.exceptions import ClientError
 from moto import mock_aws
 from moto.dynamodb.models import dynamodb_backends
-from moto.dynamodb.models.dynamo_type import DynamoType
 from moto.dynamodb.models.table import Table
 
 from stoppress_cli.local import moto_fixes
@@ -80,16 +79,6 @@ def test_a_cancelled_transaction_leaves_items_stream_and_table_as_they_were(clie
     client.put_item(TableName=NAME, Item=item("c"))
     records = [record.record for record in before.stream_shard.items]  # type: ignore[union-attr]
     assert [record["dynamodb"]["Keys"]["sk"]["S"] for record in records] == ["old", "gone", "c"]
-
-
-def test_what_was_replaced_is_held_by_nobody(client: Any) -> None:
-    client.put_item(TableName=NAME, Item=item("a"))
-    [before] = [weakref.ref(one) for one in table().items[DynamoType({"S": "p"})].values()]
-    client.put_item(TableName=NAME, Item=item("a", n={"N": "2"}))
-    table().stream_shard.items.clear()  # type: ignore[union-attr]
-    gc.collect()
-
-    assert before() is None
 
 
 QUERIES: list[dict[str, Any]] = [

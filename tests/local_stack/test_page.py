@@ -7,13 +7,12 @@ from collections.abc import Iterator
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 from urllib.parse import quote, urlencode
 
 import pytest
 from botocore.exceptions import ClientError
 
-from stoppress.aws import bucket, table
+from stoppress.aws import bucket
 from stoppress.aws.clients import OutOfTime
 from stoppress.show import read_page
 from stoppress.show.read_page import page_token
@@ -189,17 +188,6 @@ def test_a_part_that_cannot_be_read_leaves_the_rest_of_the_page(
     assert "sitemap-news.xml" in html
     assert str(failure) not in html
     assert "123456789012" not in html
-
-
-def test_the_refusals_are_read_once_for_the_page_and_the_answer(stack: Stack) -> None:
-    def queries(question: str) -> int:
-        before = sum(stack.wire.meter.calls.values())
-        with patch.object(table, "query", side_effect=table.query) as query:
-            page(stack, question)
-        assert sum(stack.wire.meter.calls.values()) > before
-        return sum(call.args[0].startswith("refused#") for call in query.call_args_list)
-
-    assert [queries(question) for question in ("", REFUSED, "refused")] == [1, 1, 1]
 
 
 def test_the_page_of_an_unusable_site_with_a_question_needs_no_other_grant(stack: Stack) -> None:

@@ -201,15 +201,6 @@ def test_who_may_not_list_the_bucket_is_not_told_that_an_object_is_absent(toy: T
         assert absent["code"] == ("NoSuchKey" if lists else "AccessDenied")
 
 
-def test_a_client_of_a_session_of_its_own_is_judged_too(toy: Toy) -> None:
-    app = CALLS.replace("boto3.client(", "boto3.session.Session().client(")
-    with calling(toy, [], app) as (stack, call):
-        assert call("dynamodb", "get_item", TableName=NAME, Key=ITEM)["code"] == "AccessDeniedException"
-        assert stack.wire.guard.refused == [
-            f"FunctionRole does not allow dynamodb:GetItem on {TABLE_OF_TOY} (dynamodb:leadingkeys file#1)"
-        ]
-
-
 def test_a_managed_policy_of_aws_is_known_by_its_arn(toy: Toy) -> None:
     with calling(toy, ["AmazonDynamoDBFullAccess"]) as (_, call):
         assert call("dynamodb", "get_item", TableName=NAME, Key=ITEM) == "done"

@@ -182,17 +182,3 @@ def played(text: str, tmp_path: Path, *more: str) -> Result:
     options = {"--out": tmp_path / "out", "--log": tmp_path / "log", "--template": REAL}
     words = [str(word) for option in options.items() for word in option]
     return CliRunner().invoke(app, ["play", str(tmp_path / "case.jsonl"), *words, *more])
-
-
-def test_the_report_counts_articles_files_calls_units_and_metrics(tmp_path: Path) -> None:
-    report = played("\n".join(json.dumps(step) for step in [*START, post("1", A)]), tmp_path).stdout
-
-    for words in (
-        "articles   listed 1",
-        f"files      {HOST} 3",
-        "dynamodb.TransactWriteItems 1",
-        "write units",
-        "FilesWritten",
-    ):
-        assert words in report
-    assert '"EventsListed": 1' in (tmp_path / "log").read_text()

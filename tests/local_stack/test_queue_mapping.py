@@ -70,32 +70,6 @@ def test_what_the_filter_refuses_is_deleted_unread(toy: Toy) -> None:
         assert waiting(stack, "Queue") == []
 
 
-def test_a_delayed_message_waits_for_the_clock(toy: Toy) -> None:
-    toy.write(source(), QUEUES)
-    with toy.running() as stack:
-        stack.client("sqs").send_message(QueueUrl=stack.resources["Queue"].ref, MessageBody="a", DelaySeconds=30)
-        stack.rest()
-        assert bodies(toy) == []
-
-        stack.advance(NOON + 30 * SECOND)
-        assert bodies(toy) == [["a"]]
-
-
-def test_a_changed_visibility_is_kept(toy: Toy) -> None:
-    toy.write(source(), QUEUES)
-    toy.plan("raise")
-    with toy.running() as stack:
-        send(stack, "a")
-        stack.rest()
-        handle = toy.events[0]["Records"][0]["receiptHandle"]
-        stack.client("sqs").change_message_visibility(
-            QueueUrl=stack.resources["Queue"].ref, ReceiptHandle=handle, VisibilityTimeout=10
-        )
-
-        stack.advance(NOON + 10 * SECOND)
-        assert bodies(toy) == [["a"], ["a"]]
-
-
 REPORTS = {"FunctionResponseTypes": ["ReportBatchItemFailures"]}
 
 

@@ -53,7 +53,7 @@ def missing(newsroom: Newsroom, stories: list[str]) -> list[str]:
         (lambda room: room.crash("RewriteSitemaps"), 12),
         (lambda room: room.crash("RewriteSitemaps"), A_DAY),
         (lambda room: room.crash("RewriteSitemaps", throttled=True), 180),
-        (lambda room: room.fail("s3", "PutObject", "AccessDenied"), A_DAY),
+        (lambda room: room.fail("s3", "PutObject", "AccessDenied"), 180),
     ],
     ids=["crashes", "crashes for a day", "throttled", "the bucket denies writing"],
 )

@@ -7,14 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
 
 from stoppress_cli.local.functions import Result
 from stoppress_cli.local.server import Server
 from stoppress_cli.local.sources import Sources
 from stoppress_cli.local.stack import Stack
-from stoppress_cli.local.template import REGION
 from stoppress_cli.serving import PortInUse
 from tests.local_stack.toy import NOON
 
@@ -71,33 +69,9 @@ def test_a_file_comes_with_its_headers_and_is_not_sent_again(server: Server) -> 
     assert ask(server, "sitemap.xml", If_None_Match=headers["etag"])[0] == 304
 
 
-def test_what_is_noted_of_a_file_is_said_as_s3_says_it(server: Server) -> None:
-    headers = ask(server, "sitemap.xml")[1]
-
-    assert {name for name in headers if name.startswith("x-amz-meta-")} == {
-        "x-amz-meta-changed",
-        "x-amz-meta-config",
-        "x-amz-meta-form",
-        "x-amz-meta-whole",
-    }
-
-
-def test_the_home_page_links_every_file(server: Server) -> None:
-    body = ask(server, "")[2]
-
-    assert all(f'href="/{host}/sitemap.xml"' in body for host in HOSTS)
-
-
 def test_what_is_not_there_is_404(server: Server) -> None:
     assert ask(server, "nothing.xml")[0] == 404
     assert ask(server, "nothing", b"{}")[0] == 404
-
-
-def test_the_webhook_is_the_functions_to_answer(server: Server) -> None:
-    status, _, body = ask(server, "webhooks/www.example.com/cms", b"{}", Content_Type="application/json")
-
-    assert status == 401
-    assert "webhook-id" in body
 
 
 def test_a_webhook_does_not_wait_until_all_is_delivered(server: Server) -> None:
@@ -130,17 +104,6 @@ def test_functions_of_requests_and_of_deliveries_take_turns() -> None:
         thread.join()
 
     assert slow.at_once == 1
-
-
-def test_requests_signed_for_aws_go_to_the_stacks_endpoint(server: Server) -> None:
-    session = boto3.session.Session("id", "key", region_name=REGION)
-    client = session.client("s3", endpoint_url=server.url)
-    bucket = client.list_buckets()["Buckets"][0]["Name"]
-
-    keys = [row["Key"] for row in client.list_objects_v2(Bucket=bucket)["Contents"]]
-    client.close()
-
-    assert f"{HOSTS[0]}/sitemap.xml" in keys
 
 
 def test_a_port_in_use_is_said_with_what_to_do(server: Server) -> None:

@@ -74,16 +74,6 @@ def test_a_failed_batch_is_tried_twice_and_again_when_the_clock_has_moved_later_
         assert keys(toy) == [["a"], ["a"], ["a"], ["a"], ["b"]]
 
 
-def test_a_write_that_changes_nothing_is_no_record(toy: Toy) -> None:
-    toy.write(source(), RESOURCES)
-    with toy.running() as stack:
-        put(stack, "a")
-        put(stack, "a")
-        stack.rest()
-
-    assert keys(toy) == [["a"]]
-
-
 def test_a_partial_failure_is_repeated_from_the_reported_record(toy: Toy) -> None:
     toy.write(source(FunctionResponseTypes=["ReportBatchItemFailures"]), RESOURCES)
     with toy.running() as stack:

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from stoppress.aws import sites
 from stoppress_cli.local.gateway import Request
 from stoppress_cli.local.resources import resolve
 from stoppress_cli.local.stack import Stack
@@ -114,21 +113,6 @@ def test_a_property_that_would_be_ignored_is_refused(toy: Toy) -> None:
 
     with pytest.raises(TemplateError, match="FifoQueue"), toy.running():
         pass
-
-
-def test_the_real_template_runs_whole_and_makes_its_first_site_when_asked() -> None:
-    with Stack(REAL, {"Publication": "The Daily Test"}, first_site=True, start=NOON) as stack:
-        secret = stack.client("secretsmanager").get_secret_value(
-            SecretId=f"{stack.variable('SECRETS_PATH')}/webhooks/www.example.com/cms"
-        )
-        stack.come_due()
-        keys = stack.client("s3").list_objects_v2(Bucket=stack.only("AWS::S3::Bucket").ref)["Contents"]
-        with stack.as_operator():
-            site = sites.load("www.example.com")
-
-    assert site.publication == "The Daily Test"
-    assert len(secret["SecretString"]) == 44
-    assert [row["Key"] for row in keys] == ["www.example.com/sitemap-news.xml", "www.example.com/sitemap.xml"]
 
 
 def test_without_hubs_the_stack_has_nothing_that_only_hubs_need() -> None:

@@ -100,18 +100,6 @@ class Toy:
             yield stack
 
 
-def lets_in(service: str, queue: str) -> dict[str, Any]:
-    """A queue's policy that lets a service send to it."""
-    statement = {
-        "Effect": "Allow",
-        "Principal": {"Service": service},
-        "Action": "sqs:SendMessage",
-        "Resource": {"Fn::GetAtt": f"{queue}.Arn"},
-    }
-    document = {"Version": "2012-10-17", "Statement": [statement]}
-    return {"Type": "AWS::SQS::QueuePolicy", "Properties": {"Queues": [{"Ref": queue}], "PolicyDocument": document}}
-
-
 def arn(stack: Stack, logical: str) -> str:
     """The ARN of a resource."""
     return stack.resources[logical].arn

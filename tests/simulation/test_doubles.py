@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Callable, Iterator
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import boto3
@@ -15,10 +15,8 @@ from moto import mock_aws
 from stoppress_cli.local import moto_fixes, queues
 from stoppress_cli.local.queues import MotoReader
 from stoppress_cli.local.template import ACCOUNT, REGION
-from tests.simulation.doubles.configuration import SecretsManager
 from tests.simulation.doubles.dynamodb import Dynamo
 from tests.simulation.doubles.errors import NotKnown
-from tests.simulation.doubles.events import Events
 from tests.simulation.doubles.expressions import condition
 from tests.simulation.doubles.s3 import S3
 from tests.simulation.doubles.sqs import Queue, Sqs
@@ -318,20 +316,3 @@ def _seen(record: dict[str, Any]) -> Any:
 
 
 # ── SSM, Secrets Manager, EventBridge ──
-
-
-def test_secrets_and_events_answer_as_moto_does(moto: Callable[[str], Any]) -> None:
-    secrets, kept = moto("secretsmanager"), SecretsManager()
-    secrets.create_secret(Name="cms", SecretString="whsec_x")
-    kept.values["cms"] = "whsec_x"
-    for name in ("cms", "none"):
-        for operation in ("get_secret_value", "describe_secret"):
-            assert received(kept, operation, {"SecretId": name}) == received(secrets, operation, {"SecretId": name})
-
-    arrived: list[Any] = []
-    events, bus = moto("events"), Events(lambda name, event: arrived.append((name, event)))
-    events.create_event_bus(Name="articles")
-    entry = {"EventBusName": "articles", "Source": "cms", "DetailType": "x", "Detail": '{"a": 1}', "Time": START}
-    said = received(bus, "put_events", {"Entries": [entry]})
-    assert said == received(events, "put_events", {"Entries": [entry]})
-    assert arrived[0][1]["time"] == datetime.strftime(START, "%Y-%m-%dT%H:%M:%SZ")

@@ -23,8 +23,7 @@ from tests.simulation.call_faults import KINDS, CallFaults, Killed, suffer
 from tests.simulation.faults import Swap, planted
 from tests.simulation.newsroom import fresh_stack
 from tests.simulation.stack import StackOnDoubles
-from tests.support.engines import ANSWERS
-from tests.support.web import Page, Web
+from tests.support.web import ANSWERS, Page, Web
 
 pytestmark = pytest.mark.matrix
 

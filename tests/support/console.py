@@ -1,4 +1,7 @@
-"""Google's token end point and Search Console on loopback, from their published documents: each answer, slow and broken ones too."""
+"""Google's token end point, Search Console and IndexNow on loopback, as their documents say: each answer, slow and broken ones too.
+
+The server has pages too.
+"""
 
 import json
 import threading
@@ -7,12 +10,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from unittest import mock
 
+import urllib3
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateNumbers, RSAPublicNumbers
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from tests.support.engines import Answering, on_loopback
+from stoppress.http import address
+from tests.support import web
 
 EMAIL = "stoppress@example-project.iam.gserviceaccount.com"
 TOKEN = "ya29.a-token"
@@ -137,15 +144,20 @@ ANSWERS: dict[str, tuple[int, dict[str, str], bytes]] = {
     "no verdict": (200, {}, b'{"inspectionResult":{}}'),
     "moved": (307, {"Location": "https://elsewhere.example.net/"}, b""),
 }  # fmt: skip
-_FIRST = {"token": "token", "PUT": "ok", "GET": "report", "inspection": "unknown page"}
+_FIRST = {"token": "token", "PUT": "ok", "GET": "report", "inspection": "unknown page", "indexnow": "ok"}
+_KINDS = {"/token": "token", "/v1/urlInspection/index:inspect": "inspection", "/indexnow": "indexnow"}
 
 
 @dataclass
 class Console:
-    """The server. `answers` has the names of the next answers by kind: token, PUT, GET, inspection.
+    """The server. `answers` has the names of the next answers by kind: token, PUT, GET, inspection, indexnow.
 
-    `requests` have kind, URL, headers and body.
+    `requests` have kind, URL, headers and body. `pages` are the statuses of pages by path; None: every page is there. `paths` are
+    those of the pages that were fetched.
     """
+
+    pages: dict[str, int] | None = None
+    paths: list[str] = field(default_factory=list)
 
     answers: dict[str, list[str]] = field(default_factory=lambda: {kind: [] for kind in _FIRST})
     requests: list[tuple[str, str, dict[str, str], bytes]] = field(default_factory=list)
@@ -155,6 +167,11 @@ class Console:
         return [request[1:] for request in self.requests if request[0] == kind]
 
     @property
+    def notified(self) -> list[str]:
+        """The URLs of all requests to IndexNow."""
+        return [url for _, _, body in self.of("indexnow") for url in json.loads(body)["urlList"]]
+
+    @property
     def inspected(self) -> list[str]:
         """The URLs of all inspections."""
         return [json.loads(body)["inspectionUrl"] for _, _, body in self.of("inspection")]
@@ -162,16 +179,19 @@ class Console:
 
 @contextmanager
 def console() -> Iterator[Console]:
-    """A running server, which stands for every host. Those that are not Google's have a page at each path."""
+    """A running server, which stands for every host."""
     made = Console()
 
-    class Handler(Answering):
+    class Handler(BaseHTTPRequestHandler):
         def _answer(self) -> None:
             if not self.headers["Host"].endswith(".googleapis.com") and self.command == "GET":
-                self.answer(404 if self.path == "/robots.txt" else 200, {}, b"<title>A story</title>")
+                made.paths.append(self.path)
+                status = 404 if self.path == "/robots.txt" else 200
+                status = status if made.pages is None else made.pages.get(self.path, 404)
+                self._send(status, {"Content-Type": "text/html"}, b"<title>A story</title>")
                 return
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            kind = {"/token": "token", "/v1/urlInspection/index:inspect": "inspection"}.get(self.path, self.command)
+            kind = _KINDS.get(self.path, self.command)
             headers = {name.lower(): value for name, value in self.headers.items()}
             made.requests.append((kind, f"https://{headers['host']}{self.path}", headers, body))
             answer = made.answers[kind].pop(0) if made.answers[kind] else _FIRST[kind]
@@ -181,9 +201,30 @@ def console() -> Iterator[Console]:
             if answer == "cut":
                 self.connection.close()
                 return
-            self.answer(*ANSWERS[answer])
+            self._send(*(web.ANSWERS if kind == "indexnow" else ANSWERS)[answer])
+
+        def _send(self, status: int, headers: dict[str, str], content: bytes) -> None:
+            self.send_response(status)
+            for name, value in {**headers, "Content-Length": str(len(content))}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: Any) -> None:
+            pass
 
         do_GET = do_POST = do_PUT = _answer  # noqa: N815 - the names of the base class
 
-    with on_loopback(Handler, made.closing):
-        yield made
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+
+    def pool_to(*_: Any) -> urllib3.HTTPConnectionPool:
+        return urllib3.HTTPConnectionPool("127.0.0.1", server.server_address[1])
+
+    try:
+        with mock.patch.object(address, "pool_to", pool_to):
+            yield made
+    finally:
+        made.closing.set()
+        server.shutdown()
+        server.server_close()

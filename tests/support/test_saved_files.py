@@ -4,22 +4,20 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.check.test_planted import AT, save
+from tests.cli.check.test_planted import save
 from tests.support.check_good_site import (
-    BASE,
     FLOOD,
     HARBOUR,
     INDEX,
     NEWS,
     NOW,
     SHARD,
-    Site,
     good,
     url,
     urlset,
 )
 from tests.support.check_planted import Fault, both, put, swap
-from tests.support.saved_files import broken_rules, changes
+from tests.support.saved_files import changes
 
 EARLIER, LATER = "2026-11-20T08:00:0", "2026-11-20T08:30:00Z"
 OTHER = "sitemap-2026-12.xml"
@@ -53,14 +51,3 @@ def test_between_two_saves_only_what_changed_has_changed(rules: list[str], chang
     assert list(changes(before, after, moved=[HARBOUR, FLOOD])) == [
         each for each in changes(before, after) if "R6.4" in each or "R7.2" in each
     ]
-
-
-def test_a_file_that_is_no_sitemap_and_a_stale_feed_are_reported(tmp_path: Path) -> None:
-    link = f'<link rel="alternate" href="{BASE}other"/>'
-    entry = f"<entry>{link}<updated>2026-11-20T08:00:00Z</updated></entry>"
-    feed = f'<?xml version="1.0"?><feed xmlns="http://www.w3.org/2005/Atom">{entry}</feed>'
-    files = {NEWS: urlset(url(FLOOD), spaces=""), "sitemap-news.atom": feed.encode(), "x.json": b"[]"}
-    messages = " ".join(broken_rules(save(Site(good().files | files), tmp_path), AT))
-
-    assert "x.json is not a file" in messages
-    assert "sitemap-news.atom lists other articles" in messages

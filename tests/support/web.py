@@ -10,10 +10,21 @@ from typing import Any
 from stoppress.http.client import Response
 from stoppress.http.errors import TooSlow
 from stoppress.notify.search_console import INSPECTION_URL, SITEMAPS_URL
-from tests.support.engines import ANSWERS
 
 PAUSE = timedelta(minutes=10)
 INDEXNOW = "https://api.indexnow.org/indexnow"
+# indexnow.org/documentation: the answers. Those to 403 are what Bing sends, in its words.
+ANSWERS: dict[str, tuple[int, dict[str, str], bytes]] = {
+    "ok": (200, {}, b""),
+    "accepted": (202, {}, b""),
+    "bad request": (400, {}, b'{"code":"InvalidRequestParameters","message":"..."}'),
+    "key not found": (403, {}, b'{"code":"KeyNotFound","message":"..."}'),
+    "verification": (403, {}, b'{"code":"SiteVerificationNotCompleted","message":"..."}'),
+    "unprocessable": (422, {}, b'{"code":"UrlListHasInvalidUrl","message":"..."}'),
+    "too many": (429, {"Retry-After": "30"}, b""),
+    "broken": (500, {}, b"<html>"),
+    "overloaded": (503, {"Retry-After": "120"}, b""),
+}
 
 
 @dataclass

@@ -17,8 +17,7 @@ from stoppress_cli.check.findings import Finding, Findings
 from stoppress_cli.check.input import Source
 from stoppress_cli.check.rulebook import RULES
 from stoppress_cli.check.values import check_plain_text, is_spaced
-from stoppress_cli.inputs.folder import collect
-from tests.cli.check.test_planted import AT, save
+from tests.cli.check.test_planted import AT
 from tests.support.article_events import SITE
 from tests.support.check_good_site import (
     ARTICLE,
@@ -278,10 +277,3 @@ def test_memory_is_bounded_whatever_the_file(shape: str, tmp_path: Path) -> None
 
     assert {name for name in RULES if f'"name": "{name}"' in done.stdout} == expected, done.stderr
     assert done.returncode == (1 if expected else 0)
-
-
-def test_a_folder_of_a_scenario_is_read_as_it_was_saved(tmp_path: Path) -> None:
-    sources = collect(save(good(), tmp_path), None).sources
-
-    assert [(source.url or "").rpartition("/")[2] for source in sources] == sorted(GOOD)
-    assert all(source.headers for source in sources)

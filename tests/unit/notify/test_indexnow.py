@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from stoppress.notify.indexnow import LATER_SECONDS, WRONG_SECONDS, Meaning, key_file, meaning, request_body
-from tests.support.engines import ANSWERS
+from tests.support.web import ANSWERS
 
 NOW = datetime(2026, 11, 20, 8, tzinfo=UTC)
 

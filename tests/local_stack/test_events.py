@@ -15,14 +15,12 @@ from typing import Any
 
 import pytest
 
-from stoppress.aws.items import mark_item, read_news_place
+from stoppress.aws.items import read_news_place
 from stoppress.aws.queues import RewriteRequest, read_rewrite
 from stoppress.cms.contract import read_delivery
-from stoppress.model.entries import Mark
-from stoppress.model.event import from_message, to_message
+from stoppress.model.event import to_message
 from stoppress.model.http_request import Request as Signed
 from stoppress.primitives.instants import parse
-from stoppress.primitives.urls import key_of
 from stoppress.signatures.verify import verify
 from stoppress_cli.local import queues
 from stoppress_cli.local.functions import Result
@@ -31,72 +29,36 @@ from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.template import ACCOUNT, REGION
 from stoppress_cli.scenario.feed_answer import FeedAnswer
 from stoppress_cli.scenario.feeds_server import FeedServer
-from tests.support.event_files import (  # fmt: skip
-    ANNOUNCED,
-    ASKED,
-    CHANGED,
-    EDITOR,
-    ENGINES,
-    EVENTS,
-    FEED,
-    HOST,
-    HOURLY,
-    NEWS,
-    NIGHT,
-    NUMBERED,
-    POLL,
-    PUSH,
-    QUESTION,
-    RECORD,
-    REWRITES,
-    ROLL,
-    ROOT,
-    SECRET,
-    SHARD,
-    SHARE,
-    STREAM,
-    WEBHOOK,
-    WINDOW,
-    apply,
-    first_site,
-    first_site_stack,
-    function_of,
-    items,
-    objects,
-    on_queue,
-    plain,
-    put,
-    put_news,
-    put_subscription,
-    read,
-)
+from tests.support import event_files
 
 pytestmark = pytest.mark.moto
-
-MINUTE = timedelta(minutes=1)
 
 
 @pytest.fixture
 def stack() -> Iterator[Stack]:
-    with first_site_stack(FEED, datetime(2026, 11, 20, 7, tzinfo=UTC)) as made:
+    with event_files.first_site_stack(event_files.FEED, datetime(2026, 11, 20, 7, tzinfo=UTC)) as made:
         yield made
 
 
 def fed(stack: Stack, name: str, at: datetime) -> Result:
     """What a file's function makes of it at an instant."""
     stack.clock.move(at)
-    result = stack.sources.invoke(stack.functions[function_of(name)], read(name))
+    result = stack.sources.invoke(stack.functions[event_files.function_of(name)], event_files.read(name))
     assert result.error is None, result.error
     return result
 
 
 def instant_of(event: Any) -> datetime:
-    """Return when a request was received, or a message sent."""
-    millis = (
-        event["Records"][0]["attributes"]["SentTimestamp"]
-        if "Records" in event
-        else event["requestContext"]["timeEpoch"]
-    )
+    """Return when an event was sent, received or recorded."""
+    if "Records" not in event:
+        return parse(event["time"]) if "time" in event else _of_millis(event["requestContext"]["timeEpoch"])
+    record = event["Records"][0]
+    if "dynamodb" in record:
+        return datetime.fromtimestamp(record["dynamodb"]["ApproximateCreationDateTime"] + 1, UTC)
+    return _of_millis(record["attributes"]["SentTimestamp"])
+
+
+def _of_millis(millis: str | int) -> datetime:
     return datetime.fromtimestamp(int(millis) / 1000, UTC)
 
 
@@ -104,18 +66,18 @@ def instant_of(event: Any) -> datetime:
 
 
 def test_the_files_are_numbered_in_the_order_of_the_flow_and_end_in_a_functions_name() -> None:
-    numbered = NUMBERED
+    numbered = event_files.NUMBERED
     assert [name.partition("-")[0] for name in numbered] == [str(number) for number in range(1, len(numbered) + 1)]
-    functions = {path.name for path in (ROOT / "functions").iterdir() if (path / "app.py").is_file()}
+    functions = {path.name for path in (event_files.ROOT / "functions").iterdir() if (path / "app.py").is_file()}
     assert {name.removesuffix(".json").rpartition("-")[2] for name in numbered} - functions == {"rewritten"}
     assert functions <= {name.removesuffix(".json").rpartition("-")[2] for name in numbered}
 
 
-@pytest.mark.parametrize("path", sorted(EVENTS.iterdir()), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", sorted(event_files.EVENTS.iterdir()), ids=lambda path: path.name)
 def test_each_file_is_pretty_json_of_a_made_up_newsroom(path: Path) -> None:
     text = path.read_text()
     assert text == json.dumps(json.loads(text), indent=2, ensure_ascii=False) + "\n"
-    assert set(re.findall(r"https?://([^/\"\\]+)", text)) <= {HOST}
+    assert set(re.findall(r"https?://([^/\"\\]+)", text)) <= {event_files.HOST}
     assert set(re.findall(r"\b\d{12}\b", text)) <= {ACCOUNT}
 
 
@@ -123,29 +85,35 @@ def test_each_file_is_pretty_json_of_a_made_up_newsroom(path: Path) -> None:
 
 
 def test_a_webhook_puts_its_article_on_the_queue(stack: Stack) -> None:
-    event = read(WEBHOOK)
+    event = event_files.read(event_files.WEBHOOK)
     at = instant_of(event)
-    answer = fed(stack, WEBHOOK, at).payload
+    answer = fed(stack, event_files.WEBHOOK, at).payload
 
     assert (answer["statusCode"], json.loads(answer["body"])["status"]) == (200, "queued")
     delivery = event["headers"]["webhook-id"]
-    expected, unknown = read_delivery(json.loads(event["body"]), first_site(stack), "cms", at, delivery=delivery)
-    assert on_queue(stack, "ArticlesQueue") == [to_message(expected)] == [read(RECORD)["Records"][0]["body"]]
+    expected, unknown = read_delivery(
+        json.loads(event["body"]), event_files.first_site(stack), "cms", at, delivery=delivery
+    )
+    assert (
+        event_files.on_queue(stack, "ArticlesQueue")
+        == [to_message(expected)]
+        == [event_files.read(event_files.RECORD)["Records"][0]["body"]]
+    )
     assert unknown == []
 
 
 def test_the_webhook_is_signed_at_its_instant_with_the_documented_secret() -> None:
-    event = read(WEBHOOK)
+    event = event_files.read(event_files.WEBHOOK)
     at = instant_of(event)
     assert int(event["headers"]["webhook-timestamp"]) == at.timestamp()
-    verify("standard", Signed(event["headers"], event["body"].encode()), [SECRET], at)
+    verify("standard", Signed(event["headers"], event["body"].encode()), [event_files.SECRET], at)
     assert int(event["headers"]["content-length"]) == len(event["body"].encode())
     assert event["requestContext"]["time"] == at.strftime("%d/%b/%Y:%H:%M:%S +0000")
 
 
-@pytest.mark.parametrize("name", [WEBHOOK, QUESTION, PUSH, EDITOR])
+@pytest.mark.parametrize("name", [event_files.WEBHOOK, event_files.QUESTION, event_files.PUSH, event_files.EDITOR])
 def test_a_request_has_the_shape_that_the_local_gateway_gives(stack: Stack, name: str) -> None:
-    event = read(name)
+    event = event_files.read(name)
     path, method = event["rawPath"], event["requestContext"]["http"]["method"]
     (route,) = [route for route in stack.sources.routes if route.key == event["routeKey"]]
     body = event.get("body", "").encode()
@@ -168,67 +136,38 @@ def test_a_request_has_the_shape_that_the_local_gateway_gives(stack: Stack, name
 
 
 def test_an_event_put_on_the_bus_is_the_second_message_of_the_queue(stack: Stack) -> None:
-    stack.clock.move(parse(read("put-events.json")[0]["Time"]))
-    stack.client("events").put_events(Entries=read("put-events.json"))
+    stack.clock.move(parse(event_files.read("put-events.json")[0]["Time"]))
+    stack.client("events").put_events(Entries=event_files.read("put-events.json"))
     stack.sources._route(*stack.sources._events.pop(), datetime.now(UTC))
 
-    (message,) = on_queue(stack, "ArticlesQueue")
-    kept = json.loads(read(RECORD)["Records"][1]["body"])
+    (message,) = event_files.on_queue(stack, "ArticlesQueue")
+    kept = json.loads(event_files.read(event_files.RECORD)["Records"][1]["body"])
     assert json.loads(message) | {"id": ""} == kept | {"id": ""}
 
 
 # ── 2: the minute of the feeds ──
 
 
-@pytest.mark.parametrize(("name", "lease"), [(POLL, "run-0"), (SHARE, "run-1")])
-def test_feeds_are_polled_by_the_schedule_or_as_a_share(stack: Stack, name: str, lease: str) -> None:
-    item = "<item><guid>g1</guid><link>https://www.example.com/a</link><title>A</title></item>"
-    rss = f'<rss version="2.0"><channel>{item}</channel></rss>'
-    feed = FeedAnswer(headers={"content-type": "application/rss+xml"}, body=rss.encode())
-    with FeedServer().running() as server:
-        server.set(FEED, feed)
-        fed(stack, name, parse(read(name)["time"]))
-    (message,) = on_queue(stack, "ArticlesQueue")
-    event = from_message(message)
-    assert (event.source, event.url, event.title) == ("feed", "https://www.example.com/a", "A")
-    assert {item["sk"] for item in items(stack)["feed"]} == {"-", "entries", lease}
-
-
 @pytest.mark.parametrize(
     ("name", "logical"),
-    [(POLL, "PollFeeds"), (ROLL, "RollWindow"), (HOURLY, "AuditSources")],
+    [(event_files.POLL, "PollFeeds"), (event_files.ROLL, "RollWindow"), (event_files.HOURLY, "AuditSources")],
 )
 def test_a_schedule_has_the_shape_that_the_scheduler_gives(stack: Stack, name: str, logical: str) -> None:
     arn = stack.functions[logical].arn
     (schedule,) = [one for one in stack.sources.schedules if one.target == arn]
-    assert schedule.fire(parse(read(name)["time"])) | {"id": ""} == read(name) | {"id": ""}
+    assert schedule.fire(parse(event_files.read(name)["time"])) | {"id": ""} == event_files.read(name) | {"id": ""}
 
 
 # ── 3: the articles queue ──
 
 
-def test_a_batch_of_the_queue_is_recorded_and_its_bad_message_quarantined(stack: Stack) -> None:
-    sent = instant_of(read(RECORD))
-    assert fed(stack, RECORD, sent + timedelta(seconds=1)).payload == {"batchItemFailures": []}
-
-    recorded = items(stack)
-    assert {item["url"] for item in recorded["article"]} == {
-        "https://www.example.com/2026/11/20/flood", "https://www.example.com/2026/11/20/ferries",
-    }  # fmt: skip
-    assert sorted(item["pk"] for item in recorded["file"]) == [f"file#{SHARD}"] * 2 + [f"file#{NEWS}"] * 2
-    (kept,) = recorded["quarantine"]
-    assert kept["event"] == read(RECORD)["Records"][2]["body"]
-    assert kept["reason"].startswith("the message is no article event")
-    assert (stack.metrics["EventsListed"], stack.metrics["EventsQuarantined"]) == (2, 1)
-
-
-@pytest.mark.parametrize("name", [RECORD, REWRITES, ENGINES])
+@pytest.mark.parametrize("name", [event_files.RECORD, event_files.REWRITES, event_files.ENGINES])
 def test_messages_have_the_shape_that_sqs_gives(stack: Stack, name: str) -> None:
     queue = queues.queue(f"arn:aws:sqs:{REGION}:{ACCOUNT}:{stack.name}-ArticlesQueue")
     stack.client("sqs").send_message(QueueUrl=stack.variable("ARTICLES_QUEUE_URL"), MessageBody="x")
     (message,) = queues.receive(queue, 1)
     made = queues.record(message, "arn")
-    for record in read(name)["Records"]:
+    for record in event_files.read(name)["Records"]:
         assert record.keys() == made.keys()
         assert record["attributes"].keys() == made["attributes"].keys()
         assert record["md5OfBody"] == md5(record["body"].encode()).hexdigest()  # noqa: S324 - SQS's own
@@ -237,50 +176,27 @@ def test_messages_have_the_shape_that_sqs_gives(stack: Stack, name: str) -> None
 # ── 4: the stream ──
 
 
-def test_changed_partitions_become_files(stack: Stack) -> None:
-    partitions = apply(stack, read(STREAM))
-    created = datetime.fromtimestamp(read(STREAM)["Records"][0]["dynamodb"]["ApproximateCreationDateTime"], UTC)
-    assert fed(stack, STREAM, created + timedelta(seconds=1)).payload == {"batchItemFailures": []}
-
-    assert set(partitions) == {f"file#{SHARD}", f"file#{NEWS}"}
-    written = objects(stack)
-    assert set(written) == {SHARD, NEWS}
-    listed = [
-        f"<loc>https://www.example.com/2026/11/{path}</loc>".encode() for path in ("19/storm", "20/ferries", "20/flood")
-    ]
-    for body in written.values():
-        assert body.count(b"<url>") == 3
-        assert all(loc in body for loc in listed)
-    assert b"Storm warning lifted" in written[NEWS]
-
-
 def test_what_is_announced_has_the_shape_of_the_last_file(stack: Stack) -> None:
-    apply(stack, read(STREAM))
-    fed(stack, STREAM, parse(read(ANNOUNCED)["time"]))
+    event_files.apply(stack, event_files.read(event_files.STREAM))
+    fed(stack, event_files.STREAM, parse(event_files.read(event_files.ANNOUNCED)["time"]))
     put = {
         event["detail"]["file"]: (bus, event) for bus, event in stack.sources._events if event["source"] == "stoppress"
     }
     bus, event = put["sitemap-news.xml"]
-    assert event | {"id": ""} == read(ANNOUNCED) | {"id": ""}
-    assert bus == stack.only("AWS::Events::EventBus").ref == read("put-events.json")[0]["EventBusName"]
-
-
-def test_what_stoppress_announces_comes_back_to_notify_engines_only_which_writes_nothing(stack: Stack) -> None:
-    targets = [rule.targets for rule in stack.sources.rules if rule.pattern.matches(read(ANNOUNCED))]
-    assert targets == [(stack.resources["EnginesQueue"].arn,)]
-    assert json.loads(read(ENGINES)["Records"][0]["body"]) == read(ANNOUNCED)
-    apply(stack, read(STREAM))
-    before = items(stack), objects(stack)
-    assert fed(stack, ENGINES, parse(read(ANNOUNCED)["time"])).payload == {"batchItemFailures": []}
-    assert (items(stack), objects(stack)) == before
+    assert event | {"id": ""} == event_files.read(event_files.ANNOUNCED) | {"id": ""}
+    assert bus == stack.only("AWS::Events::EventBus").ref == event_files.read("put-events.json")[0]["EventBusName"]
 
 
 def test_the_streams_images_are_the_items_that_recording_writes(stack: Stack) -> None:
-    sent = instant_of(read(RECORD))
-    fed(stack, RECORD, sent + timedelta(seconds=1))
-    recorded = items(stack)["file"]
-    inserted = [record["dynamodb"]["NewImage"] for record in read(STREAM)["Records"] if record["eventName"] == "INSERT"]
-    images = [plain(image) for image in inserted]
+    sent = instant_of(event_files.read(event_files.RECORD))
+    fed(stack, event_files.RECORD, sent + timedelta(seconds=1))
+    recorded = event_files.items(stack)["file"]
+    inserted = [
+        record["dynamodb"]["NewImage"]
+        for record in event_files.read(event_files.STREAM)["Records"]
+        if record["eventName"] == "INSERT"
+    ]
+    images = [event_files.plain(image) for image in inserted]
     assert sorted(images, key=str) == sorted(recorded, key=str)
     for image in images:
         if "title" in image:
@@ -289,78 +205,42 @@ def test_the_streams_images_are_the_items_that_recording_writes(stack: Stack) ->
 
 def test_the_streams_records_have_the_shape_that_lambda_gives_and_pass_the_filter(stack: Stack) -> None:
     (mapping,) = stack.sources.stream_mappings
-    apply(stack, read(STREAM))
+    event_files.apply(stack, event_files.read(event_files.STREAM))
     made, *_ = mapping._reader.read()
-    names = {record["eventName"] for record in read(STREAM)["Records"]}
+    names = {record["eventName"] for record in event_files.read(event_files.STREAM)["Records"]}
     assert names == {"INSERT", "MODIFY", "REMOVE"}
-    for record in read(STREAM)["Records"]:
+    for record in event_files.read(event_files.STREAM)["Records"]:
         assert record.keys() == made.keys()
         both = {"NewImage", "OldImage"}
         assert record["dynamodb"].keys() - both == made["dynamodb"].keys() - both
         images = {"INSERT": {"NewImage"}, "REMOVE": {"OldImage"}, "MODIFY": both}
         assert record["dynamodb"].keys() & both == images[record["eventName"]]
         assert mapping.passes(record)
-    numbers = [record["dynamodb"]["SequenceNumber"] for record in read(STREAM)["Records"]]
+    numbers = [record["dynamodb"]["SequenceNumber"] for record in event_files.read(event_files.STREAM)["Records"]]
     assert len(set(numbers)) == len(numbers)
 
 
 # ── 5: the rewrites queue ──
 
 
-def test_files_named_in_the_queue_are_written_the_index_last(stack: Stack) -> None:
-    apply(stack, read(STREAM))
-    sent = instant_of(read(REWRITES))
-    assert fed(stack, REWRITES, sent).payload == {"batchItemFailures": []}
-
-    written = objects(stack)
-    assert set(written) == {SHARD, NEWS, f"{HOST}/sitemap.xml"}
-    assert written[f"{HOST}/sitemap.xml"].count(b"<sitemap>") == 2
-
-
 def test_the_named_files_are_messages_as_stoppress_writes_them() -> None:
-    for record in read(REWRITES)["Records"]:
+    for record in event_files.read(event_files.REWRITES)["Records"]:
         work = read_rewrite(record["body"])
         assert json.loads(work.message()) == json.loads(record["body"])
-        assert work == RewriteRequest(HOST, work.file, checks_all=work.checks_all)
-
-
-# ── 6: the minute of the window ──
-
-
-def test_a_schedule_takes_out_what_is_48_hours_old_at_that_second(stack: Stack) -> None:
-    at = parse(read(ROLL)["time"])
-    put_news(stack, {"expired": at - WINDOW, "fresh": at - WINDOW + timedelta(seconds=1)})
-    fed(stack, ROLL, at)
-
-    assert [item["loc"] for item in items(stack)["file"]] == [f"https://{HOST}/fresh"]
+        assert work == RewriteRequest(event_files.HOST, work.file, checks_all=work.checks_all)
 
 
 # ── 7: a changed site ──
 
 
-def test_a_changed_site_has_all_its_files_requested_and_its_due_record_deleted(stack: Stack) -> None:
-    [record] = read(CHANGED)["Records"]
-    due = record["dynamodb"]["NewImage"]["due"]["S"]
-    put(stack, mark_item(HOST, Mark("sitemap-2026-11.xml", parse(due), 3, 500, "digest")))
-    [waiting] = [item["sk"] for item in items(stack)["due-sites"] if "configuration" in item["sk"]]
-    put(stack, {"pk": "due-sites", "sk": f"{due}#configuration#{HOST}"})
-    fed(stack, CHANGED, parse(due) - MINUTE)
-    sent = [read_rewrite(body) for body in on_queue(stack, "RewritesQueue")]
-    assert [(work.site, work.file, work.checks_all) for work in sent] == [
-        (HOST, file, True) for file in ("sitemap.xml", "sitemap-news.xml", "sitemap-2026-11.xml", "robots.txt")
-    ]
-    # The record of the fixture's own change is left.
-    assert [item["sk"] for item in items(stack)["due-sites"] if "configuration" in item["sk"]] == [waiting]
-
-
 def test_a_changed_site_passes_the_filter_of_the_template(stack: Stack) -> None:
     (mapping,) = stack.sources.stream_mappings
-    [record] = read(CHANGED)["Records"]
+    [record] = event_files.read(event_files.CHANGED)["Records"]
     assert mapping.passes(record)
     [made] = [
         each
         for each in mapping._reader.read()
-        if each["dynamodb"]["Keys"]["pk"]["S"] == f"site#{HOST}" and mapping.passes(each)
+        if each["dynamodb"]["Keys"]["pk"]["S"] == f"site#{event_files.HOST}" and mapping.passes(each)
     ]
     assert made["dynamodb"]["NewImage"].keys() == record["dynamodb"]["NewImage"].keys()
 
@@ -369,55 +249,56 @@ def test_a_changed_site_passes_the_filter_of_the_template(stack: Stack) -> None:
 
 
 def test_the_clock_has_a_part_announced_for_each_site(stack: Stack) -> None:
-    stack.clock.move(parse(read(NIGHT)["time"]))
+    stack.clock.move(parse(event_files.read(event_files.NIGHT)["time"]))
     assert stack.sources.invoke(stack.functions["ReconcileSites"], {}).error is None
     [(bus, event)] = stack.sources._events
-    assert event | {"id": ""} == read(NIGHT) | {"id": ""}
+    assert event | {"id": ""} == event_files.read(event_files.NIGHT) | {"id": ""}
     [rule] = [rule for rule in stack.sources.rules if rule.bus == bus and rule.pattern.matches(event)]
     assert rule.targets == (stack.functions["ReconcileSites"].arn,)
 
 
-def test_a_file_that_is_missing_at_two_looks_of_the_night_is_named_to_the_rewrites_queue(stack: Stack) -> None:
-    at = parse(read(NIGHT)["time"])
-    fed(stack, NIGHT, at)
-    assert on_queue(stack, "RewritesQueue") == []
-    fed(stack, NIGHT, at + timedelta(minutes=30))
-    named = [read_rewrite(body) for body in on_queue(stack, "RewritesQueue")]
+# ── what each of them does ──
 
-    assert [(work.file, work.checks_all) for work in named] == [("sitemap-news.xml", True), ("sitemap.xml", True)]
-    assert (stack.metrics["ObjectsMissing"], stack.metrics["DriftFound"]) == (2, 2)
-
-
-# ── 10, 11: the hub of a feed ──
-
-
-def test_a_hub_that_was_asked_hears_its_challenge_and_the_feed_is_subscribed(stack: Stack) -> None:
-    put_subscription(stack)
-    at = instant_of(read(QUESTION))
-    answer = fed(stack, QUESTION, at).payload
-
-    assert (answer["statusCode"], answer["body"]) == (200, read(QUESTION)["queryStringParameters"]["hub.challenge"])
-    assert answer["headers"]["content-type"].startswith("text/plain")
-    (item,) = items(stack)["feed"]
-    assert parse(item["lease_until"]) - at == timedelta(days=10)
-    assert (item["hub"], item["topic"], item["sk"]) == (ASKED.hub, ASKED.topic, "hub")
+# By file: the HTTP status of the answer, and how many more items, files and messages there are.
+EFFECTS: dict[str, tuple[int | None, dict[str, int]]] = {
+    event_files.WEBHOOK: (200, {"ArticlesQueue": 1}),
+    event_files.POLL: (None, {"ArticlesQueue": 1, "feed": 3}),
+    event_files.RECORD: (None, {"article": 2, "file": 4, "places": 2, "quarantine": 1, "story": 2, "url": 2}),
+    event_files.STREAM: (None, {"due-expiries": 1, "file": 2, event_files.SHARD: 1, event_files.NEWS: 1}),
+    event_files.REWRITES: (
+        None,
+        {"due-expiries": 1, "file": 2, event_files.SHARD: 1, event_files.NEWS: 1, f"{event_files.HOST}/sitemap.xml": 1},
+    ),
+    event_files.ROLL: (None, {"clock": 1, "due-sites": 1, "file": -1, "heartbeat": 1}),
+    event_files.CHANGED: (None, {"RewritesQueue": 4}),
+    event_files.NIGHT: (None, {"suspects": 2}),
+    event_files.QUESTION: (200, {}),
+    event_files.PUSH: (202, {"ArticlesQueue": 1}),
+    event_files.EDITOR: (200, {}),
+    event_files.HOURLY: (None, {"audit": 1}),
+    event_files.ENGINES: (None, {}),
+    event_files.SHARE: (None, {"ArticlesQueue": 1, "feed": 3}),
+}
 
 
-def test_a_push_puts_its_article_on_the_queue(stack: Stack) -> None:
-    put_subscription(stack)
-    at = instant_of(read(PUSH))
+@pytest.mark.parametrize("name", EFFECTS)
+def test_each_event_has_its_effect(name: str) -> None:
+    at = instant_of(event_files.read(name))
+    item = "<item><guid>g1</guid><link>https://www.example.com/a</link><title>A</title></item>"
+    rss = f'<rss version="2.0"><channel>{item}</channel></rss>'
+    with FeedServer().running() as server, event_files.prepared(name, now=at) as stack:
+        server.set(event_files.POLLED, FeedAnswer(headers={"content-type": "application/rss+xml"}, body=rss.encode()))
+        before = event_files.outcome(stack)
+        answer = fed(stack, name, at).payload or {}
+        after = event_files.outcome(stack)
 
-    assert fed(stack, PUSH, at).payload["statusCode"] == 202
-    (message,) = on_queue(stack, "ArticlesQueue")
-    sent = from_message(message)
-    assert (sent.source, sent.id, sent.title) == ("feed", f"{key_of(FEED)[:8]}:2041", "Market hall reopens")
+    changed = {what: after[what] - before[what] for what in before | after if after[what] != before[what]}
+    assert (answer.get("statusCode"), changed) == EFFECTS[name]
+    assert answer.get("batchItemFailures", []) == []
 
 
-# ── 12: an editor ──
-
-
-def test_an_editor_is_answered_with_the_page(stack: Stack) -> None:
-    answer = fed(stack, EDITOR, instant_of(read(EDITOR))).payload
-
-    assert answer["statusCode"] == 200
-    assert read(EDITOR)["queryStringParameters"]["q"] in answer["body"]
+def test_each_file_has_an_effect_but_for_what_stoppress_announces() -> None:
+    assert EFFECTS.keys() == set(event_files.NUMBERED) - {event_files.ANNOUNCED}
+    assert json.loads(event_files.read(event_files.ENGINES)["Records"][0]["body"]) == event_files.read(
+        event_files.ANNOUNCED
+    )

@@ -1,6 +1,4 @@
 import copy
-import gc
-import weakref
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,8 @@
 """The payloads in events/, and the stack that they are fed to: in this process (test_events.py), as built (artifact/)."""
 
 import json
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -9,10 +10,10 @@ from typing import Any
 
 from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 
-from stoppress.aws import due
-from stoppress.aws.items import news_item, series_item
+from stoppress.aws import due, secrets, sites
+from stoppress.aws.items import mark_item, news_item, series_item
 from stoppress.feeds.subscription import Subscription
-from stoppress.model.entries import NewsEntry
+from stoppress.model.entries import Mark, NewsEntry
 from stoppress.model.places import Place, Series, Used
 from stoppress.model.site import Site, read_site
 from stoppress.poll.items import subscription_item
@@ -33,6 +34,8 @@ NUMBERED = sorted((path.name for path in EVENTS.glob("[0-9]*.json")), key=lambda
 ) = NUMBERED  # fmt: skip
 # The feed that the hub's files are of, and what was asked of the hub before they came.
 FEED = f"https://{HOST}/rss.xml"
+# The feed of the other files. It is polled where a test serves it.
+POLLED = f"http://{HOST}/rss.xml"
 ASKED = Subscription(f"https://{HOST}/hub", FEED, asked_at=datetime(2026, 11, 20, 8, tzinfo=UTC), asks=1)
 
 
@@ -56,6 +59,31 @@ def first_site_stack(feed: str, start: datetime | None = None) -> Iterator[Stack
             )
         made.put_site(HOST, made.functions["RollWindow"].variables["FIRST_SITE"])  # as its first run does
         yield made
+
+
+@contextmanager
+def prepared(name: str, event: Callable[[str], Any] = read, now: datetime | None = None) -> Iterator[Stack]:
+    """A stack on which the event of a file has something to do at an instant. `event` reads a file; `now` None: the machine's."""
+    sites.forget()  # a function of this process keeps a configuration for a minute
+    secrets.forget()
+    with first_site_stack(FEED if name in (QUESTION, PUSH) else POLLED, now) as made:
+        if name in (QUESTION, PUSH):
+            put_subscription(made)
+        if name in (STREAM, REWRITES, CHANGED):
+            apply(made, event(STREAM))
+        instant = now or datetime.now(UTC)
+        if name == CHANGED:
+            put(made, mark_item(HOST, Mark("sitemap-2026-11.xml", instant, 3, 500, "digest")))
+        if name == ROLL:
+            put_news(made, {"expired": instant - WINDOW, "fresh": instant - WINDOW + timedelta(hours=1)})
+        yield made
+
+
+def outcome(stack: Stack) -> Counter[str]:
+    """How many items of each kind there are, which files, and how many messages on each queue."""
+    queues = ("ArticlesQueue", "RewritesQueue", "EnginesQueue")
+    kinds = {kind: len(found) for kind, found in items(stack).items()}
+    return Counter(kinds | dict.fromkeys(objects(stack), 1) | {name: len(on_queue(stack, name)) for name in queues})
 
 
 def first_site(stack: Stack) -> Site:

@@ -7,15 +7,10 @@ import json
 import re
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from stoppress.aws import secrets, sites
-from stoppress.aws.items import mark_item
-from stoppress.model.entries import Mark
 from stoppress.model.event import from_message
 from stoppress.notify import service_account
 from stoppress_cli.local.stack import Stack
@@ -23,38 +18,10 @@ from stoppress_cli.scenario.feed_answer import FeedAnswer
 from stoppress_cli.scenario.feeds_server import FeedServer
 from tests.deployment.artifact import builds, events_now, faults
 from tests.deployment.artifact.runtime_api import Answer, aws_of, started
+from tests.support import event_files
 from tests.support.console import private_key
-from tests.support.event_files import (
-    CHANGED,
-    EDITOR,
-    ENGINES,
-    FEED as PUSHED_FEED,
-    HOST,
-    HOURLY,
-    NIGHT,
-    POLL,
-    PUSH,
-    QUESTION,
-    RECORD,
-    REWRITES,
-    ROLL,
-    STREAM,
-    WEBHOOK,
-    WINDOW,
-    apply,
-    first_site_stack,
-    function_of,
-    items,
-    objects,
-    on_queue,
-    put,
-    put_news,
-    put_subscription,
-)
 
 pytestmark = pytest.mark.artifact
-
-FEED = f"http://{HOST}/rss.xml"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -64,7 +31,7 @@ def built() -> Path:
 
 @pytest.fixture
 def stack() -> Iterator[Stack]:
-    with first_site_stack(FEED) as made:
+    with event_files.first_site_stack(event_files.POLLED) as made:
         yield made
 
 
@@ -75,11 +42,10 @@ def answered(
     *names: str,
     feeds_port: int = 0,
     layer: Path | None = None,
-    handler: str | None = None,
 ) -> list[Answer]:
     """What a built function answers to files' events, one after the other in one process."""
-    function = stack.functions[function_of(names[0])]
-    handler = handler or f"{function._path.stem}.{function._attribute}"
+    function = stack.functions[event_files.function_of(names[0])]
+    handler = f"{function._path.stem}.{function._attribute}"
     folders = [built / function.logical, layer or built / builds.LAYER, builds.RUNTIME]
     with (
         aws_of(stack) as variables,
@@ -92,61 +58,49 @@ def test_the_build_for_this_machine_has_no_fault(built: Path) -> None:
     assert faults.faults_of(built, builds.ROOT, builds.MACHINE) == []
 
 
-@contextmanager
-def prepared(name: str) -> Iterator[Stack]:
-    """A stack on which the event of a file has something to do."""
-    sites.forget()  # a function of this process keeps a configuration for a minute
-    secrets.forget()
-    with first_site_stack(PUSHED_FEED if name in (QUESTION, PUSH) else FEED) as made:
-        if name in (QUESTION, PUSH):
-            put_subscription(made)
-        if name in (STREAM, REWRITES, CHANGED):
-            apply(made, events_now.event(STREAM))
-        if name == CHANGED:
-            put(made, mark_item(HOST, Mark("sitemap-2026-11.xml", datetime.now(UTC), 3, 500, "digest")))
-        if name == ROLL:
-            now = datetime.now(UTC)
-            put_news(made, {"expired": now - WINDOW, "fresh": now - WINDOW + timedelta(hours=1)})
-        yield made
-
-
-def outcome(stack: Stack) -> tuple[dict[str, int], list[str], dict[str, int]]:
-    """How many items of each kind there are, which files, and how many messages on each queue."""
-    queues = ("ArticlesQueue", "RewritesQueue", "EnginesQueue")
-    kinds = {kind: len(found) for kind, found in items(stack).items()}
-    return kinds, sorted(objects(stack)), {name: len(on_queue(stack, name)) for name in queues}
-
-
 def timeless(payload: object) -> str:
     """An answer without its numbers: the page of a site says when it was read."""
     return re.sub(r"\d+", "0", json.dumps(payload))
 
 
-EVENTS = [WEBHOOK, RECORD, STREAM, REWRITES, ROLL, CHANGED, NIGHT, QUESTION, PUSH, EDITOR, HOURLY, ENGINES]
+EVENTS = [
+    event_files.WEBHOOK,
+    event_files.RECORD,
+    event_files.STREAM,
+    event_files.REWRITES,
+    event_files.ROLL,
+    event_files.CHANGED,
+    event_files.NIGHT,
+    event_files.QUESTION,
+    event_files.PUSH,
+    event_files.EDITOR,
+    event_files.HOURLY,
+    event_files.ENGINES,
+]
 
 
 @pytest.mark.parametrize("name", EVENTS)
 def test_a_built_function_answers_and_does_what_its_source_does(name: str, built: Path, tmp_path: Path) -> None:
     """tests/local_stack/test_events.py says what that is."""
-    with prepared(name) as stack:
-        source = stack.functions[function_of(name)].invoke(events_now.event(name))
-        expected = outcome(stack)
-    with prepared(name) as stack:
+    with event_files.prepared(name, events_now.event) as stack:
+        source = stack.functions[event_files.function_of(name)].invoke(events_now.event(name))
+        expected = event_files.outcome(stack)
+    with event_files.prepared(name, events_now.event) as stack:
         [answer] = answered(stack, built, tmp_path, name)
 
         assert source.error is None
         assert (answer.kind, timeless(answer.payload)) == ("response", timeless(source.payload))
-        assert outcome(stack) == expected
+        assert event_files.outcome(stack) == expected
 
 
 def test_poll_feeds_sends_the_entries_of_a_feed(stack: Stack, built: Path, tmp_path: Path) -> None:
     item = "<item><guid>g1</guid><link>https://www.example.com/a</link><title>A</title></item>"
     rss = f'<rss version="2.0"><channel>{item}</channel></rss>'
     with FeedServer().running() as server:
-        server.set(FEED, FeedAnswer(headers={"content-type": "application/rss+xml"}, body=rss.encode()))
-        [answer] = answered(stack, built, tmp_path, POLL, feeds_port=server.port)
+        server.set(event_files.POLLED, FeedAnswer(headers={"content-type": "application/rss+xml"}, body=rss.encode()))
+        [answer] = answered(stack, built, tmp_path, event_files.POLL, feeds_port=server.port)
     assert answer == Answer("response", None)
-    [message] = on_queue(stack, "ArticlesQueue")
+    [message] = event_files.on_queue(stack, "ArticlesQueue")
     assert from_message(message).title == "A"
 
 
@@ -172,7 +126,7 @@ def test_notify_engines_signs_with_the_library_that_was_built_for_it(built: Path
 
 
 def test_every_function_of_the_template_is_run_here(stack: Stack) -> None:
-    assert {function_of(name) for name in (POLL, *EVENTS)} == set(stack.functions)
+    assert {event_files.function_of(name) for name in (event_files.POLL, *EVENTS)} == set(stack.functions)
 
 
 # ── what goes wrong on Lambda goes wrong here ──
@@ -180,21 +134,15 @@ def test_every_function_of_the_template_is_run_here(stack: Stack) -> None:
 
 def test_a_function_without_its_layer_does_not_start(stack: Stack, built: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    [answer] = answered(stack, built, tmp_path, WEBHOOK, layer=tmp_path / "empty")
+    [answer] = answered(stack, built, tmp_path, event_files.WEBHOOK, layer=tmp_path / "empty")
     assert answer.kind == "init/error"
     assert answer.payload["errorType"] == "Runtime.ImportModuleError"
     assert "No module named 'aws_lambda_powertools'" in answer.payload["errorMessage"]
 
 
-def test_a_function_with_another_handler_does_not_start(stack: Stack, built: Path, tmp_path: Path) -> None:
-    [answer] = answered(stack, built, tmp_path, WEBHOOK, handler="app.handler")
-    assert answer.kind == "init/error"
-    assert answer.payload["errorType"] == "Runtime.HandlerNotFound"
-
-
 def test_what_a_function_raises_is_an_error_of_its_invocation(stack: Stack, built: Path, tmp_path: Path) -> None:
     name = stack.variable("TABLE_NAME")
     stack.client("dynamodb").delete_table(TableName=name)
-    [answer] = answered(stack, built, tmp_path, ROLL)
+    [answer] = answered(stack, built, tmp_path, event_files.ROLL)
     assert answer.kind == "error"
     assert answer.payload["errorType"] == "ExceptionGroup"

@@ -4,26 +4,20 @@ import gzip
 import http.client
 import re
 import struct
-import threading
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
-from stoppress.feeds.documents import FeedError
-from stoppress.http import client
-from stoppress.http.client import Response
-from stoppress.model.site import Site
-from stoppress.poll import fetch
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.scenario import player
 from stoppress_cli.scenario.player import Player
+from tests.support import http_server
 from tests.support.nginx import SKIPS, START_S, nginx
 from tests.support.operated import serving
 from tests.support.playing import SCENARIOS, TEMPLATE, read, written
@@ -162,25 +156,21 @@ def more(numbers: range, at: str) -> list[dict[str, object]]:
 
 
 @by_file
-def test_a_file_stands_at_the_root_of_its_host(front: Front, host: str, name: str) -> None:
-    answer = front.ask(host, f"/{name}")
-
-    assert answer.status == 200
-    assert answer.body == front.stored(host, name)
-    assert f"https://{host}/".encode() in answer.body
-    assert answer.headers["content-type"] == "application/xml; charset=utf-8"
-    assert answer.headers["cache-control"] == f"public, max-age={300 if name in SHARDS.values() else 60}"
-    assert "content-encoding" not in answer.headers
-
-
-@by_file
-def test_a_file_keeps_its_validators_and_is_not_sent_twice(front: Front, host: str, name: str) -> None:
+def test_a_file_stands_at_the_root_of_its_host_as_it_is_stored_and_is_not_sent_twice(
+    front: Front, host: str, name: str
+) -> None:
     bucket = front.stack.only("AWS::S3::Bucket").ref
     stored = front.stack.client("s3").head_object(Bucket=bucket, Key=f"{host}/{name}")
-    answer = front.ask(host, f"/{name}")
+    answer, head = front.ask(host, f"/{name}"), front.ask(host, f"/{name}", "HEAD")
+    max_age_s = 300 if name in SHARDS.values() else 60
 
+    assert (answer.status, answer.body) == (200, front.stored(host, name))
+    assert answer.headers["content-type"] == "application/xml; charset=utf-8"
+    assert answer.headers["cache-control"] == f"public, max-age={max_age_s}"
+    assert "content-encoding" not in answer.headers
     assert answer.headers["etag"] == stored["ETag"]
     assert answer.headers["last-modified"] == stored["ResponseMetadata"]["HTTPHeaders"]["last-modified"]
+    assert (head.status, head.body, head.headers["content-length"]) == (200, b"", str(len(answer.body)))
     for condition in (
         {"If_None_Match": answer.headers["etag"]},
         {"If_None_Match": f"W/{answer.headers['etag']}"},
@@ -189,16 +179,11 @@ def test_a_file_keeps_its_validators_and_is_not_sent_twice(front: Front, host: s
         again = front.ask(host, f"/{name}", **condition)
         assert (again.status, again.body) == (304, b""), condition
     assert front.ask(host, f"/{name}", If_None_Match='"another"').status == 200
-    assert front.ask(host, f"/{name}", If_Modified_Since="Thu, 01 Jan 2026 00:00:00 GMT").status == 200
-
-
-@by_host
-def test_head_says_what_get_says_without_the_bytes(front: Front, host: str) -> None:
-    whole, head = (front.ask(host, "/sitemap.xml", method) for method in ("GET", "HEAD"))
-
-    assert (head.status, head.body) == (200, b"")
-    for name in ("content-type", "content-length", "cache-control", "etag", "last-modified"):
-        assert head.headers[name] == whole.headers[name]
+    assert (front.ask(host, f"/{name}").cache, front.kept_s(host, name)) == ("HIT", max_age_s)
+    # Nothing that is said inside reaches a crawler.
+    with urllib.request.urlopen(f"{front.origin}{host}/{name}") as inside:  # noqa: S310 - loopback
+        assert any(INSIDE.match(header) for header in inside.headers), "else the test shows nothing"
+    assert not [header for header in answer.headers if INSIDE.match(header)]
 
 
 @by_host
@@ -215,47 +200,10 @@ def test_whoever_takes_gzip_is_sent_gzip(front: Front, host: str) -> None:
     assert front.ask(host, "/sitemap-news.xml", If_None_Match=packed.headers["etag"]).status == 304
 
 
-@by_file
-def test_nothing_that_is_said_inside_reaches_a_crawler(front: Front, host: str, name: str) -> None:
-    with urllib.request.urlopen(f"{front.origin}{host}/{name}") as answer:  # noqa: S310 - loopback
-        inside = {header.lower() for header in answer.headers if INSIDE.match(header)}
-
-    assert inside, "else the test shows nothing"
-    assert not [header for header in front.ask(host, f"/{name}").headers if INSIDE.match(header)]
-
-
-@pytest.mark.parametrize(
-    ("host", "name", "hidden"),
-    [*((*file, {fetch._OWN_HEADER}) for file in FILES), (NEWS_HOST, "sitemap.xml", set())],
-)
-def test_a_file_of_our_own_is_recognised_as_a_feed(
-    front: Front, host: str, name: str, hidden: set[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also where another front end hides the header."""
-
-    def through_nginx(url: str, headers: Mapping[str, str]) -> Response:
-        answer = front.ask(host, f"/{name}")
-        kept = {header: value for header, value in answer.headers.items() if header not in hidden}
-        assert hidden or fetch._OWN_HEADER in kept
-        return Response(answer.status, kept, answer.body, url)
-
-    monkeypatch.setattr(client, "fetch", through_nginx)
-    with pytest.raises(FeedError, match="Stoppress writes this file itself"):
-        fetch.fetch(f"https://{host}/{name}", {}, Site(host=host, publication="P"))
-
-
 @by_host
 def test_a_file_that_is_not_there_is_404_and_asked_for_again_soon(front: Front, host: str) -> None:
     assert front.ask(host, "/sitemap-1999.xml").status == 404
     assert front.kept_s(host, "sitemap-1999.xml") == 10
-
-
-@by_file
-def test_a_file_is_kept_for_its_max_age(front: Front, host: str, name: str) -> None:
-    front.ask(host, f"/{name}")
-
-    assert front.ask(host, f"/{name}").cache == "HIT"
-    assert front.kept_s(host, name) == (300 if name in SHARDS.values() else 60)
 
 
 @by_host
@@ -275,14 +223,10 @@ def test_a_host_that_is_not_ours_is_given_nothing_of_another(front: Front, host:
 
 
 @by_host
-def test_only_files_are_served_and_no_list_of_them(front: Front, host: str) -> None:
+def test_only_files_are_served_and_no_list_of_them_and_they_can_only_be_read(front: Front, host: str) -> None:
     for path in ("/", f"/{NEWS_HOST}/", f"/{HARBOUR}/sitemap.xml", "/sitemap", "/.%2fsitemaps/", "/sitemap.xml/"):
         answer = front.ask(host, path)
         assert (path, answer.status, b"sitemap" in answer.body) == (path, 404, False)
-
-
-@by_host
-def test_a_file_can_only_be_read(front: Front, host: str) -> None:
     assert [front.ask(host, "/sitemap.xml", method).status for method in ("PUT", "POST", "DELETE")] == [403] * 3
 
 
@@ -308,15 +252,6 @@ def test_a_changed_file_is_served_at_the_first_request_after_its_max_age(front: 
     assert after.headers["etag"] != before.headers["etag"]
 
 
-@dataclass
-class Distribution:
-    """Says what CloudFront says beside the file, and remembers what it was asked."""
-
-    url: str = ""
-    asked: list[tuple[str, dict[str, str]]] = field(default_factory=list)
-    body: bytes = b"<urlset>" + b"<url/>" * 300 + b"</urlset>"
-
-
 SAID_BY_CLOUDFRONT = {
     "Content-Type": "application/xml; charset=utf-8",
     "ETag": '"1"',
@@ -331,44 +266,31 @@ SAID_BY_CLOUDFRONT = {
 }
 
 
+SITEMAP = b"<urlset>" + b"<url/>" * 300 + b"</urlset>"
+Distribution = tuple[str, list[str], list[dict[str, str]]]
+
+
 @pytest.fixture
 def distribution() -> Iterator[Distribution]:
-    said = Distribution()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            said.asked.append((self.path, {name.lower(): value for name, value in self.headers.items()}))
-            self.send_response(200)
-            for name, value in SAID_BY_CLOUDFRONT.items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(said.body)))
-            self.end_headers()
-            self.wfile.write(said.body)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        said.url = f"http://127.0.0.1:{server.server_port}/"
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        yield said
-        server.shutdown()
-        thread.join()
+    """The URL of a server that says what CloudFront says beside the file, and the paths and headers of its requests."""
+    received: list[dict[str, str]] = []
+    answers = {f"/{NEWS_HOST}/sitemap.xml": (200, SAID_BY_CLOUDFRONT, SITEMAP)}
+    with http_server.serving(answers, received) as (url, paths):
+        yield f"{url}/", paths, received
 
 
 def test_of_a_request_only_the_name_of_the_file_goes_on(tmp_path: Path, distribution: Distribution) -> None:
     sent = {"Cookie": "a=b", "Accept_Encoding": "gzip", "Authorization": "Basic YQ==", "User_Agent": "a crawler"}
-    with nginx(tmp_path, distribution.url) as port:
+    url, paths, received = distribution
+    with nginx(tmp_path, url) as port:
         ask(port, NEWS_HOST, "/sitemap.xml?x=1", "HEAD", If_None_Match='"0"', **sent)
 
-    [(path, headers)] = distribution.asked
-    assert path == f"/{NEWS_HOST}/sitemap.xml"
-    assert headers.keys() <= {"host", "connection"}
+    assert paths == [f"/{NEWS_HOST}/sitemap.xml"]
+    assert received[0].keys() <= {"host", "connection"}
 
 
 def test_what_cloudfront_says_of_itself_ends_at_nginx(tmp_path: Path, distribution: Distribution) -> None:
-    with nginx(tmp_path, distribution.url) as port:
+    with nginx(tmp_path, distribution[0]) as port:
         ask(port, NEWS_HOST, "/sitemap.xml")
         plain = ask(port, NEWS_HOST, "/sitemap.xml")
         packed = ask(port, NEWS_HOST, "/sitemap.xml", Accept_Encoding="gzip")
@@ -376,11 +298,11 @@ def test_what_cloudfront_says_of_itself_ends_at_nginx(tmp_path: Path, distributi
     assert not [header for header in plain.headers if INSIDE.match(header)]
     assert [answer.headers["vary"] for answer in (plain, packed)] == ["Accept-Encoding"] * 2
     assert (plain.cache, packed.cache) == ("HIT", "HIT"), "one copy serves all"
-    assert gzip.decompress(packed.body) == plain.body == distribution.body
+    assert gzip.decompress(packed.body) == plain.body == SITEMAP
 
 
 def test_a_file_without_a_max_age_is_kept_for_a_minute(tmp_path: Path, distribution: Distribution) -> None:
-    with nginx(tmp_path, distribution.url) as port:
+    with nginx(tmp_path, distribution[0]) as port:
         ask(port, NEWS_HOST, "/sitemap.xml")
 
     assert kept_s(tmp_path / "kept", f"{NEWS_HOST}/sitemap.xml") == 60

@@ -1,4 +1,4 @@
-"""Pages whose commands are typed at a demo: health, the editors' page; and the keys of the JSON of `status`."""
+"""Pages whose commands are typed at a demo: health, the editors' page, a test article; and the keys of the JSON of `status`."""
 
 import json
 import re
@@ -15,7 +15,7 @@ from tests.docs.pages import blocks, commands, table_rows, text_of
 from tests.support.printed import as_json
 from tests.unit.show.test_site import a_full_answer
 
-HOW_TO, REFERENCE = "docs/how-to/health.md", "docs/reference/status.md"
+HOW_TO, SEND, REFERENCE = "docs/how-to/health.md", "docs/how-to/send.md", "docs/reference/status.md"
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +51,20 @@ def test_the_command_for_the_editors_prints_an_address_that_is_served(demo: Serv
 
     unknown = typed("sites", "page", "other.example.com", "--local", demo.url, cwd=tmp_path)
     assert (unknown.code, unknown.out) == (2, "")
+
+
+@pytest.mark.moto
+def test_a_test_article_goes_the_way_that_the_page_shows(demo: Serving, tmp_path: Path) -> None:
+    [shown] = blocks(text_of(SEND), "console")
+    line = next(line for page, line, in_sentence in commands("stoppress") if page == SEND and not in_sentence)
+
+    def stages(text: str) -> list[str]:
+        return sorted(re.sub(r"\d{4}-\d\d", "<month>", name) for name in re.findall(r" ms  (.*)", text))
+
+    answer = typed(*shlex.split(line.replace("--stack stoppress", f"--local {demo.url}")), cwd=tmp_path)
+
+    assert (answer.code, answer.err) == (0, "")
+    assert stages(answer.out) == stages(shown)
 
 
 def _without_numbers(text: str) -> str:

@@ -9,13 +9,20 @@ Answers = dict[str, tuple[int, dict[str, str], bytes]]
 
 
 @contextmanager
-def serving(answers: Mapping[str, tuple[int, dict[str, str], bytes]]) -> Iterator[tuple[str, list[str]]]:
-    """Serve the answers; yield the server's URL without a slash, and the paths of the requests as they come."""
+def serving(
+    answers: Mapping[str, tuple[int, dict[str, str], bytes]], received: list[dict[str, str]] | None = None
+) -> Iterator[tuple[str, list[str]]]:
+    """Serve the answers; yield the server's URL without a slash, and the paths of the requests as they come.
+
+    `received` gets the headers of each request, their names in lower case.
+    """
     paths: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             paths.append(self.path)
+            if received is not None:
+                received.append({name.lower(): value for name, value in self.headers.items()})
             status, headers, body = answers.get(self.path, (404, {}, b"not here"))
             self.send_response_only(status)
             for name, value in {"Content-Length": str(len(body)), **headers}.items():

@@ -3,7 +3,6 @@
 import fcntl
 import os
 import subprocess
-from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
@@ -46,20 +45,6 @@ def sam() -> str:
     return _ENVIRONMENT.get("SAM", str(ROOT / ".venv/sam/bin/sam"))
 
 
-def sam_build(tree: Path) -> Path:
-    """What the SAM CLI itself makes of another tree, with none of our checks; the tests plant faults there."""
-    _have("deployment")
-    search = {
-        "PATH": f"{ROOT / '.aws-sam/bin'}{os.pathsep}{_ENVIRONMENT['PATH']}",
-        "PIP_NO_INDEX": "1",
-        "PIP_FIND_LINKS": str(ROOT / ".aws-sam/wheels/aarch64"),  # the wheels of what is deployed
-    }
-    command = [sam(), "build", "--build-dir", "built", "--no-cached"]
-    done = _run(command, tree, search)
-    assert done.returncode == 0, done.stderr
-    return tree / "built"
-
-
 def _have(goal: str) -> str:
     status, said = _outcome(goal)
     if status == MISSING:
@@ -74,12 +59,7 @@ def _outcome(goal: str) -> tuple[int, str]:
     (ROOT / ".aws-sam").mkdir(exist_ok=True)
     with (ROOT / ".aws-sam/lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        done = _run(["scripts/build", goal], ROOT)
+        done = subprocess.run(  # noqa: S603 - our own script
+            [ROOT / "scripts/build", goal], cwd=ROOT, env=_ENVIRONMENT, capture_output=True, text=True, check=False
+        )
     return done.returncode, (done.stdout if done.returncode == 0 else done.stderr).strip()
-
-
-def _run(
-    command: list[str], folder: Path, variables: Mapping[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:
-    environment = _ENVIRONMENT | dict(variables or {})
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)  # noqa: S603

@@ -1,14 +1,11 @@
-"""What can be wrong with a build though `sam build` has said that it succeeded, and though every other test passes."""
+"""What can be wrong with a build though `sam build` has said that it succeeded, and though every other test passes.
 
-import ast
+Whether its libraries are complete and its handlers there is seen where the same build for this machine runs (test_functions.py).
+"""
+
 import os
 import re
-import sys
-from collections.abc import Iterator
-from importlib.metadata import Distribution, distributions
 from pathlib import Path
-
-from packaging.requirements import Requirement
 
 from stoppress_cli.local.template import parse_yaml
 
@@ -29,10 +26,7 @@ def faults_of(build: Path, tree: Path, machine: str) -> list[str]:
     """What is wrong with the `build` of a `tree`, a sentence each. `machine` is the processor it is for: aarch64, x86_64."""
     template = parse_yaml((build / "template.yaml").read_text(encoding="utf-8"))
     source = parse_yaml((tree / "template.yaml").read_text(encoding="utf-8"))
-    defaults = template.get("Globals", {}).get("Function", {})
     found: list[str] = []
-    layers: list[Path] = []
-    functions: list[Path] = []
     for name, resource in template["Resources"].items():
         properties = resource.get("Properties", {})
         if resource["Type"] == "AWS::Serverless::LayerVersion":
@@ -41,14 +35,9 @@ def faults_of(build: Path, tree: Path, machine: str) -> list[str]:
                 found.append(f"{name} was not built, its code is still {layer}: its Metadata has to name a BuildMethod")
             else:
                 found += layer_faults(layer / "python", tree / "shared", machine)
-                layers.append(layer / "python")
         if resource["Type"] == "AWS::Serverless::Function":
             written = tree / source["Resources"][name]["Properties"]["CodeUri"]
-            functions.append(build / str(properties["CodeUri"]))
-            found += function_faults(name, functions[-1], written, machine)
-            found += handler_faults(name, build / str(properties["CodeUri"]), {**defaults, **properties}["Handler"])
-    modules = [*tree.glob("functions/*/app.py"), *tree.glob("shared/stoppress/**/*.py")]
-    found += import_faults(modules, [*layers, *functions])
+            found += function_faults(name, build / str(properties["CodeUri"]), written, machine)
     found += [
         f"{path.relative_to(build)} names the folder it was built in"
         for path in _files(build)
@@ -61,7 +50,7 @@ def function_faults(name: str, built: Path, written: Path, machine: str) -> list
     """A function is its app.py, as it was written, and nothing else but the libraries that it lists."""
     inside = sorted(path.relative_to(built).as_posix() for path in _files(built))
     if (written / "requirements.txt").exists():
-        found = [*library_faults(built), *binary_faults(built, machine), *compiled_faults(built, OF_A_FUNCTION)]
+        found = [*binary_faults(built, machine), *compiled_faults(built, OF_A_FUNCTION)]
     else:
         found = [f"{name} has {other} in it; a function is its app.py alone" for other in inside if other != "app.py"]
     if "app.py" not in inside:
@@ -71,23 +60,17 @@ def function_faults(name: str, built: Path, written: Path, machine: str) -> list
     return found
 
 
-def handler_faults(name: str, built: Path, handler: str) -> list[str]:
-    """The handler that the template names is there."""
-    module, _, function = handler.rpartition(".")
-    path = built / f"{module.replace('.', '/')}.py"
-    if not path.is_file():
-        return [f"{name}: its handler is {handler}, and there is no {path.name} in it"]
-    defined = {node.name for node in ast.parse(path.read_bytes()).body if isinstance(node, ast.FunctionDef)}
-    return [] if function in defined else [f"{name}: its handler is {handler}, and {path.name} defines no {function}"]
-
-
 def layer_faults(layer: Path, shared: Path, machine: str) -> list[str]:
     """The layer is the package and the libraries it needs, for one processor and one Python, compiled."""
     if not layer.is_dir():
         return [f"{layer.parent.name} has no folder python/, where Lambda looks for modules"]
     return [
         *package_faults(layer / "stoppress", shared / "stoppress"),
-        *library_faults(layer),
+        *(
+            f"the layer has {name}, which the runtime brings"
+            for name in sorted(IN_THE_RUNTIME)
+            if (layer / name).exists() or (layer / f"{name}.py").exists()
+        ),
         *binary_faults(layer, machine),
         *compiled_faults(layer),
     ]
@@ -104,32 +87,6 @@ def package_faults(built: Path, written: Path) -> list[str]:
             for name in sorted(ours)
             if theirs.get(name, ours[name]) != ours[name]
         ),
-    ]
-
-
-def library_faults(layer: Path) -> list[str]:
-    """Each library has what it needs itself, and none is there that the runtime brings."""
-    found = [
-        f"the layer has {name}, which the runtime brings"
-        for name in sorted(IN_THE_RUNTIME)
-        if (layer / name).exists() or (layer / f"{name}.py").exists()
-    ]
-    here: dict[str, Distribution] = {_spelt(one.metadata["Name"]): one for one in distributions(path=[str(layer)])}
-    for name, distribution in sorted(here.items()):
-        for needed in map(Requirement, distribution.requires or ()):
-            wanted = needed.marker is None or needed.marker.evaluate({"python_version": "3.13", "extra": ""})
-            if wanted and _spelt(needed.name) not in here.keys() | IN_THE_RUNTIME:
-                found.append(f"{name} needs {needed.name}, which is not in the layer")
-    return found
-
-
-def import_faults(modules: list[Path], layers: list[Path]) -> list[str]:
-    """What the functions and the package import is in a layer, in the runtime or in Python."""
-    return [
-        f"{module.parent.name}/{module.name} imports {name}, which is not in the layer"
-        for module in sorted(modules)
-        for name in sorted(_imported(module) - sys.stdlib_module_names - IN_THE_RUNTIME)
-        if not any((layer / name).is_dir() or (layer / f"{name}.py").is_file() for layer in layers)
     ]
 
 
@@ -181,18 +138,3 @@ def _contents(folder: Path) -> dict[str, bytes]:
         for path in _files(folder)
         if "__pycache__" not in path.parts
     }
-
-
-def _spelt(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
-
-
-def _imported(module: Path) -> set[str]:
-    def names() -> Iterator[str]:
-        for node in ast.walk(ast.parse(module.read_bytes())):
-            if isinstance(node, ast.Import):
-                yield from (alias.name for alias in node.names)
-            elif isinstance(node, ast.ImportFrom) and node.module:
-                yield node.module
-
-    return {name.partition(".")[0] for name in names()}

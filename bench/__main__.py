@@ -1,4 +1,4 @@
-"""`make bench` and `make bench-quick`: measure, print, and (in full) write results.json, the tables of docs/explanation/costs.md and the picture."""
+"""`make bench` and `make bench-quick`: measure, print, and (in full) write results.json, the tables of docs/explanation/costs.md."""
 
 import argparse
 import os
@@ -14,7 +14,6 @@ from typing import Any
 from bench import bursts, cold_starts, cost, model, month, rendering, report, speed
 from bench.measuring import Run
 from bench.report import Results
-from bench.wiring import wiring
 
 LIBRARIES = ("boto3", "botocore", "moto", "aws-lambda-powertools", "pydantic", "feedparser")
 # Each returns keys of results.json. `more`, `skipped` and `versions` are joined with those of the other parts.
@@ -24,7 +23,6 @@ PARTS: dict[str, Callable[[bool], Results]] = {
     "month": lambda quick: {} if quick else {"more": {"month": month.measure()}},
     "rendering": rendering.measure,
     "webhooks": speed.measure_webhooks,
-    "startup": speed.measure_startup,
     "cold starts": cold_starts.measure,
 }
 
@@ -67,10 +65,6 @@ def _model_latency(results: Results) -> None:
     results["more"]["latency_model"] = {
         "every_function_cold": percentiles(cold_share=1.0),
         "to_the_index": percentiles(index=True),
-        "puts_of_an_article": {
-            name: {str(shards): round(model.puts_of_an_article(runs, shards, window_ms), 2) for shards in (1, 4, 16)}
-            for name, window_ms in (("window", wiring().stream_window_ms), ("no_window", 0.0))
-        },
     }
 
 
@@ -96,8 +90,7 @@ def main() -> int:
     results = report.load() if options.write else measure(options.quick)
     if not options.quick:
         report.write(results)
-    for template in ("details", "measured"):
-        report.show(template, results)
+    report.show("measured", results)
     return 0
 
 

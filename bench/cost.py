@@ -7,7 +7,7 @@ from statistics import median
 from typing import Any, TypeAlias
 
 from bench import prices
-from bench.archive import SHARD_SIZE, Archive, Shape, archive, newsroom, shape
+from bench.archive import Archive, archive, newsroom, shape
 from bench.measuring import Measured, measuring
 from bench.newsroom import HOST, NOW, WINDOW, Story, request
 from stoppress.aws.queues import RewriteRequest
@@ -19,8 +19,6 @@ ARCHIVES = (0, 1_000, 10_000, 50_000, 200_000, 1_000_000)
 QUICK_ARCHIVES = (0, 1_000, 1_000_000)
 # How often an event's CPU is measured at each archive: medians count.
 ROUNDS = 3
-# The worst that a site meets which takes the sizes that we advise: shards all but full, a window all but full.
-WORST = Shape(1_000_000, in_window=999, in_open=SHARD_SIZE - 1, in_old=SHARD_SIZE)
 # The cached configuration is a minute old at each event, and cached secrets are forgotten: none of it comes for nothing.
 APART = timedelta(seconds=61)
 
@@ -128,9 +126,6 @@ def measure(quick: bool) -> dict[str, Any]:
             for event, cost in largest.items()
         },
     }
-    if not quick:
-        with archive(WORST) as full:
-            more["worst"] = {event: cost.row() for event, cost in measure_events(full).items()}
     rows = {event: {str(urls): costs[event].row() for urls, costs in by_archive.items()} for event in EVENTS}
     return {"cost": rows, "more": more}
 

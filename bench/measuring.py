@@ -29,13 +29,12 @@ SQS_REQUESTS_A_BATCH = 2
 
 @dataclass
 class Run:
-    """One invocation: the function, how many records it was given, its calls in their order, our CPU and the time it took."""
+    """One invocation: the function, how many records it was given, its calls in their order and our CPU."""
 
     function: str
     records: int
     calls: list[str] = field(default_factory=list)
     cpu_ms: float = 0
-    wall_ms: float = 0
 
 
 @dataclass
@@ -123,12 +122,11 @@ def measuring(stack: Stack) -> Iterator[Measured]:
             measured.batches += ceil(len(records) / BATCH_MESSAGES_MAX)
         run = Run(function.logical, len(records))
         measured.runs.append(run)
-        began, doubled, started = time.thread_time(), doubles.seconds, time.perf_counter()
+        began, doubled = time.thread_time(), doubles.seconds
         try:
             return invoke(function, event)
         finally:
             run.cpu_ms = (time.thread_time() - began - (doubles.seconds - doubled)) * 1_000
-            run.wall_ms = (time.perf_counter() - started) * 1_000
             measured.cpu_ms += run.cpu_ms
 
     printed = doubles.around(Output.write)

@@ -1,4 +1,4 @@
-"""Show what was measured: results.json, the generated sections of the documentation, its picture, and the terminal.
+"""Show what was measured: results.json, the generated sections of the documentation, and the terminal.
 
 Each section is a template in `bench/tables/`.
 """
@@ -13,12 +13,10 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from rich.console import Console
 from rich.markdown import Markdown
 
-from bench import picture
 from stoppress_cli.output import counted
 
 ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).with_name("results.json")
-PICTURE = ROOT / "docs/explanation/cost.svg"
 PAGE = ROOT / "docs/explanation/costs.md"
 README = ROOT / "README.md"
 # The generated sections: template, page, and the name in the section's two marks.
@@ -44,9 +42,8 @@ def load() -> Results:
 
 
 def write(results: Results) -> None:
-    """Write results.json, the picture and the generated sections."""
+    """Write results.json and the generated sections."""
     RESULTS.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    PICTURE.write_text(render("cost.svg", results) + "\n", encoding="utf-8")
     for template, page, name in SECTIONS:
         text = page.read_text(encoding="utf-8")
         page.write_text(text.replace(section_of(text, name), render(template, results)), encoding="utf-8")
@@ -71,7 +68,7 @@ def render(template: str, results: Results) -> str:
         loader=FileSystemLoader(Path(__file__).with_name("tables")), undefined=StrictUndefined, trim_blocks=True
     )
     environment.globals |= {
-        "counted": counted, "duration": _duration, "event_titles": EVENTS, "figures": _figures, "import_rate": import_rate, "panels": picture.panels,
+        "counted": counted, "duration": _duration, "event_titles": EVENTS, "figures": _figures, "import_rate": import_rate,
         "pairs": zip, "sent_a_second": SENT_A_SECOND,
     }  # fmt: skip
     return environment.get_template(f"{template}.j2").render(results=results)

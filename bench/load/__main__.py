@@ -1,7 +1,6 @@
 """A flood of signed webhooks with faults on: `python -m bench.load` (make load), some minutes long.
 
-Some senders post over HTTP, on loopback, to `stoppress up`'s server in a process of its own, while calls of AWS fail by chance:
-a fixed set of articles is published, edited, moved, hidden and taken down. Then faults end, the stack comes to rest, and the
+Some senders post over HTTP, on loopback, to the server of `stoppress up`, while calls of AWS fail by chance: a fixed set of articles is published, edited, moved, hidden and taken down. Then faults end, the stack comes to rest, and the
 served files must contain what the senders remember.
 """
 
@@ -10,7 +9,7 @@ import statistics
 import sys
 from collections.abc import Iterator
 
-from bench.load.run import MEBIBYTE, Result, growth, load
+from bench.load.run import Result, growth, load
 
 
 def main() -> int:
@@ -42,15 +41,15 @@ def report(result: Result) -> Iterator[tuple[str, str]]:
     percentiles_s = statistics.quantiles(flood.answered_s, n=100, method="inclusive")
     times = {"p50": percentiles_s[49], "p99": percentiles_s[98], "max": max(flood.answered_s)}
     yield "the API's answer", ", ".join(f"{name} {seconds * 1_000:,.0f} ms" for name, seconds in times.items())
-    yield "last ack. to last file", f"{result.to_last_file_s:.1f} s"
     yield "listed at the end", f"{result.listed:,} articles, {len(result.wrong)} wrong"
     yield "faults", f"{sum(state['met'].values()):,}, of which {state['applied']:,} were applied all the same"
     for name, number in state["met"].items():
         yield f"  {number:,}", name
     yield "came again", ", ".join(f"{name} {number:,}" for name, number in state["again"].items())
-    sizes = ["no /proc here" if size is None else f"{size / MEBIBYTE:.0f}" for size in result.resident]
-    yield "resident, MiB", f"{' → '.join(sizes)}, quarter by quarter"
-    yield "blocks of memory", f"{' → '.join(f'{blocks:,}' for blocks in result.held)} apart from moto's"
+    yield (
+        "blocks of memory",
+        f"{' → '.join(f'{blocks:,}' for blocks in result.held)} apart from moto's, quarter by quarter",
+    )
 
 
 if __name__ == "__main__":

@@ -3,16 +3,16 @@
 Deliveries come late, twice and overtaken, and each of them again until it has been acknowledged.
 """
 
-import heapq
 import http.client
-import itertools
 import json
 import random
 import threading
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import count, cycle
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -22,10 +22,9 @@ from stoppress_cli.scenario.signing import standard
 HELD_UP = 0.08  # of the deliveries: on their way for so long that others overtake them
 HELD_UP_MAX_S = 1.5
 TWICE = 0.05  # of those that were acknowledged: they come once more all the same
-UNHEARD = 0.02  # of the deliveries: the sender is gone before the answer has come
 RETRY_S, RETRY_MAX_S = 0.05, 2.0  # doubled with each attempt
 ANSWER_MAX_S = 60.0
-# A flood that is not acknowledged so long after its last new delivery has failed.
+# A delivery that is not acknowledged so long after its first attempt is given up.
 ACKNOWLEDGED_WITHIN_S = 120.0
 
 
@@ -57,7 +56,7 @@ class Newsroom:
         self._dice, self._now = dice, now.replace(microsecond=0)
         self._versions = [0] * articles
         self._live = [False] * articles
-        self._fresh = itertools.cycle(range(articles))  # all are published before the first is edited
+        self._fresh = cycle(range(articles))  # all are published before the first is edited
         self.acknowledged: dict[int, Delivery] = {}
         self.newest: dict[int, Delivery] = {}
 
@@ -112,94 +111,63 @@ class Counts:
     seconds: float = 0.0
     failed: Counter[str] = field(default_factory=Counter)
     answered_s: list[float] = field(default_factory=list)
-    last_acknowledged: float = 0.0  # on the machine's monotonic clock
 
 
 class Flood:
-    """Senders that share what is to be sent; `pour` returns when all of it was acknowledged."""
+    """Senders of webhooks. `pour` returns when all was acknowledged, or given up; the judge finds what was given up."""
 
     def __init__(self, url: str, newsroom: Newsroom, senders: int, dice: random.Random) -> None:
         self._at = (str(urlsplit(url).hostname), int(urlsplit(url).port or 80))
         self._newsroom, self._senders, self._dice = newsroom, senders, dice
         self._lock = threading.Lock()
-        self._waiting: list[tuple[float, int, Delivery, int]] = []  # when, order, what, attempts so far
-        self._order = itertools.count()
-        self._under_way = self._left = 0
-        self._give_up = 0.0
 
     def pour(self, webhooks: int, counts: Counts) -> None:
-        """Send so many new webhooks. What was not acknowledged in time is left; the judge finds it."""
+        """Send so many new webhooks."""
         began = time.monotonic()
-        self._left, self._give_up = webhooks, float("inf")
-        threads = [threading.Thread(target=self._send_all, args=(counts,)) for _ in range(self._senders)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        counts.new += webhooks
+        deliveries = [self._newsroom.next_delivery() for _ in range(webhooks)]
+        with ThreadPoolExecutor(self._senders) as pool:
+            list(pool.map(lambda delivery: self._send(delivery, counts), deliveries))
         counts.seconds += time.monotonic() - began
 
-    def _send_all(self, counts: Counts) -> None:
-        while (taken := self._take(counts)) is not None:
-            if taken:
-                self._send(*taken, counts)
-            else:
-                time.sleep(0.005)
-
-    def _take(self, counts: Counts) -> tuple[Delivery, int] | tuple[()] | None:
-        """Return what to send now and how often that was tried; nothing for a moment; None when all is sent."""
+    def _send(self, delivery: Delivery, counts: Counts) -> None:
+        """Send a delivery, perhaps late, until it is acknowledged, and perhaps once more."""
         with self._lock:
-            now = time.monotonic()
-            if self._waiting and self._waiting[0][0] <= now:
-                _, _, delivery, attempts = heapq.heappop(self._waiting)
-            elif self._left:
-                self._left -= 1
-                self._give_up = now + ACKNOWLEDGED_WITHIN_S
-                delivery, attempts = self._newsroom.next_delivery(), 0
-                counts.new += 1
-                if self._dice.random() < HELD_UP:
-                    self._send_later(now + self._dice.uniform(0, HELD_UP_MAX_S), delivery, 0)
-                    return ()
-            else:
-                return () if (self._waiting or self._under_way) and now < self._give_up else None
-            self._under_way += 1
-            return delivery, attempts
+            late_s = self._dice.uniform(0, HELD_UP_MAX_S) if self._dice.random() < HELD_UP else 0.0
+            is_sent_twice = self._dice.random() < TWICE
+        time.sleep(late_s)
+        if self._send_until_acknowledged(delivery, counts) and is_sent_twice:
+            counts.twice += 1
+            time.sleep(late_s)
+            self._send_until_acknowledged(delivery, counts)
 
-    def _send_later(self, when: float, delivery: Delivery, attempts: int) -> None:
-        heapq.heappush(self._waiting, (when, next(self._order), delivery, attempts))
+    def _send_until_acknowledged(self, delivery: Delivery, counts: Counts) -> bool:
+        until = time.monotonic() + ACKNOWLEDGED_WITHIN_S
+        for attempt in count():
+            began = time.monotonic()
+            answer = self._post(delivery)
+            with self._lock:
+                counts.sent += 1
+                counts.retries += attempt > 0
+                counts.answered_s.append(time.monotonic() - began)
+                if answer.startswith("2"):
+                    counts.acknowledged += 1
+                    self._newsroom.acknowledge(delivery)
+                    return True
+                counts.failed[answer] += 1
+                wait_s = min(RETRY_MAX_S, RETRY_S * 2**attempt) * self._dice.uniform(0.5, 1.5)
+            if time.monotonic() > until:
+                return False
+            time.sleep(wait_s)
+        raise AssertionError("it is sent for ever")
 
-    def _send(self, delivery: Delivery, attempts: int, counts: Counts) -> None:
-        with self._lock:
-            unreceived = self._dice.random() < UNHEARD
-        began = time.monotonic()
-        answer = self._post(delivery, unreceived)
-        now = time.monotonic()
-        with self._lock:
-            counts.sent += 1
-            counts.retries += attempts > 0
-            self._under_way -= 1
-            if answer != "answer not waited for":
-                counts.answered_s.append(now - began)
-            if answer.startswith("2"):
-                counts.acknowledged += 1
-                counts.last_acknowledged = now
-                self._newsroom.acknowledge(delivery)
-                if self._dice.random() < TWICE:
-                    counts.twice += 1
-                    self._send_later(now + self._dice.uniform(0, HELD_UP_MAX_S), delivery, 0)
-                return
-            counts.failed[answer] += 1
-            wait_s = min(RETRY_MAX_S, RETRY_S * 2**attempts) * self._dice.uniform(0.5, 1.5)
-            self._send_later(now + wait_s, delivery, attempts + 1)
-
-    def _post(self, delivery: Delivery, unreceived: bool) -> str:
+    def _post(self, delivery: Delivery) -> str:
         # Each attempt is signed anew, its id stays.
         headers = {"content-type": "application/json"}
         headers |= standard(SECRET, headers, delivery.body, delivery.id, datetime.now(UTC))
         connection = http.client.HTTPConnection(*self._at, timeout=ANSWER_MAX_S)
         try:
             connection.request("POST", f"/webhooks/{HOST}/cms", delivery.body, headers)
-            if unreceived:
-                return "answer not waited for"
             answer = connection.getresponse()
             body = answer.read()
             # A refusal would be sent again for ever: its reason is worth knowing.

@@ -1,20 +1,18 @@
-"""The stack that `make load` floods: `stoppress up`'s server in a process of its own, with faults on its wire.
+"""The stack that `make load` floods: the server of `stoppress up`, with faults on its wire."""
 
-It answers each line of JSON on its input with one on its output.
-"""
-
-import ctypes
 import gc
 import json
 import random
 import sys
 import threading
-import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
+import urllib3
 from botocore.exceptions import ClientError
 from moto.dynamodb.models import dynamodb_backends
 from moto.dynamodb.models.table import Table
@@ -22,6 +20,8 @@ from moto.s3.models import s3_backends
 from moto.sqs.models import sqs_backends
 from pydantic import TypeAdapter
 
+from bench.load.flood import ANSWER_MAX_S
+from bench.newsroom import HOST, SECRET
 from stoppress_cli.local.server import Server
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.template import ACCOUNT, REGION, find
@@ -29,6 +29,10 @@ from stoppress_cli.local.wire import LOCK, Fault, Wire
 from stoppress_cli.scenario import player
 from stoppress_cli.scenario.file import parse
 
+STEPS: list[dict[str, Any]] = [
+    {"at": "2026-11-20T12:00:00Z", "secret": {"name": "newsroom", "value": SECRET}},
+    {"site": {"host": HOST, "publication": "Example News", "sources": {"cms": {"secret": "newsroom"}}}},
+]
 # Of each call of a function how often what happens: nothing else of it, or (applied) all of it but the answer.
 FAULTS = {
     "ReceiveWebhook": [
@@ -83,22 +87,11 @@ class ChanceFault(Fault):
         return f"{self.function} {self.operation} {self.error}{', though applied' if self.applied else ''}"
 
 
-@dataclass
-class LastPut(Fault):
-    """Sees every call, and keeps when a file was last put."""
-
-    at: float = 0.0
-
-    def matches(self, service: str, operation: str, request: Any) -> bool:
-        if (service, operation) == ("s3", "PutObject"):
-            self.at = time.monotonic()
-        return False
-
-
-class Answers:
-    """What the flood may ask of its stack. No function runs meanwhile."""
+class FloodedStack:
+    """The served stack and what a flood may ask of it. No function runs while it is asked."""
 
     def __init__(self, stack: Stack, server: Server, seed: int, storm: float) -> None:
+        self.url = server.url
         self._stack, self._server = stack, server
         dice = random.Random(seed)
         self._faults = [
@@ -107,60 +100,59 @@ class Answers:
             for function, faults in FAULTS.items()
             for service, operation, error, chance, applied in faults
         ]  # fmt: skip
-        self._last_put = LastPut("s3", "PutObject")
-        stack.wire.faults += [self._last_put, *self._faults]
+        stack.wire.faults += self._faults
 
-    def answer(self, question: dict[str, Any]) -> dict[str, Any]:
-        """Return one answer."""
+    def get(self, path: str) -> tuple[int, bytes]:
+        """Return the status and the body of a served page."""
+        answer = urllib3.request("GET", self.url.rstrip("/") + path, headers={"host": HOST}, timeout=ANSWER_MAX_S)
+        return answer.status, answer.data
+
+    @contextmanager
+    def _pausing(self) -> Iterator[None]:
         with self._server._drive, self._stack.sources.one_at_a_time:
-            answer: dict[str, Any] = getattr(self, question.pop("do"))(**question)
-            return answer
+            yield
 
-    def set_faults(self, on: bool) -> dict[str, Any]:
+    def set_faults(self, *, on: bool) -> None:
         """Let calls fail from now on, or stop it."""
         for fault in self._faults:
             fault.times = sys.maxsize if on else 0
-        return {}
 
-    def advance(self, seconds: float) -> dict[str, Any]:
-        """Let the stack's clock go ahead, and stand still from then on."""
-        self._stack.advance(self._stack.clock.now() + player.MINUTE * (seconds / 60), every_schedule=True)
-        return {}
+    def advance(self) -> None:
+        """Let the stack's clock go ahead by a minute, and stand still from then on."""
+        with self._pausing():
+            self._stack.advance(self._stack.clock.now() + player.MINUTE, every_schedule=True)
 
     def state(self) -> dict[str, Any]:
-        """Return what waits, which faults were met, and when a file was last put."""
-        sources = self._stack.sources
-        waiting = self._stack.waiting_messages()
-        waiting |= {mapping.name: mapping.waiting for mapping in sources.stream_mappings if mapping.waiting}
-        under_way = len(sources._events) + len(sources.invocations._waiting)
-        quarantine = [part for key, part in self._table().items.items() if key.value.startswith("quarantine")]
-        return {
-            "waiting": waiting | ({"invocations": under_way} if under_way else {}),
-            "met": {fault.kind: fault.met for fault in self._faults},
-            "applied": sum(fault.met for fault in self._faults if fault.applied),
-            "last_put": self._last_put.at,
-            "again": {mapping.name: mapping.reported for mapping in sources.mappings() if mapping.reported},
-            "refused": list(self._stack.wire.guard.refused),
-            "quarantined": sum(map(len, quarantine)),
-        }
+        """Return what waits, which faults were met, and which batches came again."""
+        with self._pausing():
+            sources = self._stack.sources
+            waiting = self._stack.waiting_messages()
+            waiting |= {mapping.name: mapping.waiting for mapping in sources.stream_mappings if mapping.waiting}
+            under_way = len(sources._events) + len(sources.invocations._waiting)
+            quarantine = [part for key, part in self._table().items.items() if key.value.startswith("quarantine")]
+            return {
+                "waiting": waiting | ({"invocations": under_way} if under_way else {}),
+                "met": {fault.kind: fault.met for fault in self._faults},
+                "applied": sum(fault.met for fault in self._faults if fault.applied),
+                "again": {mapping.name: mapping.reported for mapping in sources.mappings() if mapping.reported},
+                "refused": list(self._stack.wire.guard.refused),
+                "quarantined": sum(map(len, quarantine)),
+            }
 
     def _table(self) -> Table:
         return dynamodb_backends[ACCOUNT][REGION].get_table(self._stack.only("AWS::DynamoDB::Table").ref)
 
-    def held(self) -> dict[str, Any]:
-        """Return the blocks of memory in use, apart from those of what moto has to keep (items, messages, objects)."""
-        # Lines of a page's story go by their time to live, 30 days later; moto has none.
-        with LOCK:
-            items = self._table().items
-            for key in [key for key in items if key.value.startswith("story#")]:
-                del items[key]
-        gc.collect()
-        backends = [dynamodb_backends[ACCOUNT][REGION], sqs_backends[ACCOUNT][REGION], s3_backends[ACCOUNT]["aws"]]
-        blocks = sys.getallocatedblocks() - _count_blocks(backends)
-        # What this look took goes back to the system, where its C library can do that (glibc).
-        if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):
-            trim(0)
-        return {"blocks": blocks}
+    def held_blocks(self, *senders: Any) -> int:
+        """Return the blocks of memory in use, apart from the senders' and those of what moto has to keep (items, messages, objects)."""
+        with self._pausing():
+            # Lines of a page's story go by their time to live, 30 days later; moto has none.
+            with LOCK:
+                items = self._table().items
+                for key in [key for key in items if key.value.startswith("story#")]:
+                    del items[key]
+            gc.collect()
+            backends = [dynamodb_backends[ACCOUNT][REGION], sqs_backends[ACCOUNT][REGION], s3_backends[ACCOUNT]["aws"]]
+            return sys.getallocatedblocks() - _count_blocks([*backends, *senders])
 
 
 def _count_blocks(roots: list[Any]) -> int:
@@ -177,11 +169,10 @@ def _count_blocks(roots: list[Any]) -> int:
     return blocks
 
 
-def main() -> None:
-    """Serve until the input ends. The first line of the input: the seed, how much more often calls fail, the steps that make the site."""
-    output = sys.stdout  # while a function runs, sys.stdout is its log
-    begin = json.loads(sys.stdin.readline())
-    lines = parse([json.dumps(step) for step in begin["steps"]], Path("load.jsonl"))
+@contextmanager
+def open_stack(seed: int, storm: float) -> Iterator[FloodedStack]:
+    """Serve the stack as `stoppress up` does while the block runs. `storm`: how many times as often calls fail."""
+    lines = parse([json.dumps(step) for step in STEPS], Path("load.jsonl"))
     with (
         Stack(find(None), start=lines[0].at) as stack,
         player.playing(stack, Path("load.jsonl"), Path("out"), lambda _line, _text: None) as scenario,
@@ -191,17 +182,10 @@ def main() -> None:
         # And what pydantic keeps, the last 16,384 short texts that it has read, is full.
         TypeAdapter(list[str]).validate_json(json.dumps([f"a text {number}" for number in range(100_000)]))
         server = Server(stack, "127.0.0.1", 0)
-        answers = Answers(stack, server, begin["seed"], begin["storm"])
         serving = threading.Thread(target=server.serve)
         serving.start()
-        output.write(json.dumps({"url": server.url}) + "\n")
-        output.flush()
-        for line in sys.stdin:
-            output.write(json.dumps(answers.answer(json.loads(line))) + "\n")
-            output.flush()
-        server.stop()
-        serving.join()
-
-
-if __name__ == "__main__":
-    main()
+        try:
+            yield FloodedStack(stack, server, seed, storm)
+        finally:
+            server.stop()
+            serving.join()

@@ -1,6 +1,6 @@
-"""`make bench` leaves results that other tools read, and a page and a picture that show them."""
+"""`make bench` leaves results that other tools read, and a page that shows them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import typer.main
 
-from bench import bursts, model, month, prices, report, speed, wiring
+from bench import model, month, prices, report, wiring
 from bench.measuring import Measured, Run
 from bench.rendering import CASES
 from stoppress_cli.app import app
@@ -75,17 +75,11 @@ def test_the_generated_sections_show_the_results(template: str, page: Path, name
     assert section == report.render(template, RESULTS), "run .venv/bin/python -m bench --write"
 
 
-def test_the_picture_and_the_terminal_show_the_results() -> None:
-    assert report.PICTURE.read_text(encoding="utf-8") == report.render("cost.svg", RESULTS) + "\n"
-    assert "| new article | 0 | 14 | 12.5 | 3 | 3 | 2 KB |" in report.render("details", RESULTS)
-
-
 def test_sections_are_written_without_what_a_quick_run_leaves_out() -> None:
-    more = {name: RESULTS["more"][name] for name in ("burst", "cost", "latency_model", "runs", "webhook")}
+    more = {name: RESULTS["more"][name] for name in ("burst", "cost", "latency_model", "runs")}
     quick = RESULTS | {"peers": {}, "cold_start": {}, "skipped": {"django": "no network"}, "more": more}
 
     assert "Skipped: django (no network)." in report.render("measured", quick)
-    assert "The worst" not in report.render("details", quick)
 
 
 # ── the months ──
@@ -172,25 +166,6 @@ def test_the_model_waits_as_long_as_the_batch_windows_of_the_template(monkeypatc
     assert [long - short for long, short in zip(waiting, at_once, strict=True)] == pytest.approx([1.0, 1.0])
 
 
-def test_without_a_window_in_the_stream_the_index_is_written_twice() -> None:
-    assert [round(model.puts_of_an_article(RUNS, shards, 1_000), 1) for shards in (1, 4)] == [3.0, 3.0]
-    assert all(model.puts_of_an_article(RUNS, shards, 0) > 3.3 for shards in (1, 4))
-
-
-def test_with_message_groups_another_site_waits_no_longer_than_a_batch() -> None:
-    assert max(bursts.neighbour_waits(0.3, groups=True)) < 0.3
-    assert max(bursts.neighbour_waits(0.3, groups=False)) > 50
-
-
-def test_batches_of_one_are_too_few_in_flight_for_message_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    wires = wiring.wiring()
-    monkeypatch.setattr(bursts, "wiring", lambda: replace(wires, queue_batch=1))
-
-    waits = {groups: bursts.neighbour_waits(0.1, groups=groups, articles=1_000) for groups in (False, True)}
-
-    assert waits[True] == waits[False]
-
-
 def test_a_cold_function_is_waited_for() -> None:
     warm, cold = model.event_to_file(RUNS, {}, 0.0), model.event_to_file(RUNS, {"RecordArticle": 10_000.0}, 1.0)
 
@@ -232,21 +207,3 @@ def test_what_a_million_events_cost_is_what_their_parts_cost() -> None:
         "Secrets Manager": 0.0,
         "total": pytest.approx(sum(dollars.values()) - dollars["total"], abs=0.02),
     }
-
-
-def test_webhooks_are_measured_by_their_own_route_whatever_others_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(speed, "REQUESTS", 3)
-    monkeypatch.setattr(speed, "ROUNDS", 1)
-    measured: list[int] = []
-
-    def counted(work: Callable[[], list[Any]]) -> float:
-        measured.append(len(work()))
-        return 1.0
-
-    monkeypatch.setattr(speed, "_measure_rate", counted)
-
-    assert speed.measure_webhooks(True) == {
-        "webhook": {"per_second": 1.0},
-        "more": {"webhook": {"handler_per_second": 1.0}},
-    }
-    assert measured == [3, 3]

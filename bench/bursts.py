@@ -6,30 +6,27 @@ one rewrite goes on; how many that are, and how long it all takes, the model say
 """
 
 import json
-from collections.abc import Callable, Iterable
-from datetime import datetime, timedelta
+from collections.abc import Iterable
+from datetime import timedelta
 from email.utils import format_datetime
 from typing import Any
 
 from bench import model
-from bench.archive import Archive, archive, newsroom, shape
+from bench.archive import archive, shape
 from bench.cost import warm
 from bench.measuring import Measured, Run, measuring
-from bench.newsroom import HOST, SITE, Story
+from bench.newsroom import SITE, Story
 from bench.wiring import wiring
 from stoppress.cms.contract import read_delivery
-from stoppress.model.event import ArticleEvent, to_message
+from stoppress.model.event import to_message
 from stoppress.model.site import read_site
 from stoppress_cli.local import queues
 from stoppress_cli.scenario.feed_answer import FeedAnswer
-from stoppress_cli.scenario.feeds_server import FeedServer
 
 ARTICLES, QUICK_ARTICLES = (1, 10, 100, 1_000, 10_000), (1, 100)
 ARCHIVE = 50_000
 # An article's entries: one in its shard, one in the news.
 RECORDS_AN_ARTICLE = 2
-STORM_EDITS = 200
-FEEDS = 200
 # Batches that a step is reckoned by before one was measured.
 _FIRST_STEP = 100
 
@@ -37,75 +34,40 @@ _FIRST_STEP = 100
 def measure(quick: bool) -> dict[str, Any]:
     """Return what bursts cost, in the form of results.json."""
     rows: dict[str, Any] = {}
-    more: dict[str, Any] = {"burst": {}}
+    more: dict[str, Any] = {}
     for articles in QUICK_ARTICLES if quick else ARTICLES:
-        counts = play_burst(articles, lambda number, now: Story(6_000_000 + number, now))
-        rows[str(articles)], more["burst"][str(articles)] = _burst_rows(counts, articles)
-    if quick:
-        return {"burst": rows, "more": more}
-    storm, details = _burst_rows(play_burst(STORM_EDITS, None), STORM_EDITS)
-    more["correction_storm"] = {"edits": STORM_EDITS} | storm | details
-    feeds, feed = play_feeds(FEEDS, entries=1), play_feeds(1, entries=99)
-    more["feeds_at_once"] = {
-        "feeds": FEEDS,
-        "puts": feeds.puts,
-        "write_units": feeds.write_units,
-        "read_units": feeds.read_units,
-        "poll_cpu_ms": round(feeds.cpu_of("PollFeeds"), 1),
-    }
-    more["feed_of_a_hundred"] = {"poll_cpu_ms": round(feed.cpu_of("PollFeeds"), 1)}
-    return {"burst": rows, "more": more}
+        counts = play_burst(articles)
+        rows[str(articles)] = {
+            "puts_per_article": round(counts.puts / articles, 4),
+            "write_units_per_article": round(counts.write_units / articles, 2),
+            "seconds": round(_seconds(counts.runs, articles), 1),
+        }
+        more[str(articles)] = {
+            "read_units_per_article": round(counts.read_units / articles, 2),
+            "cpu_ms_per_article": round(counts.cpu_ms / articles, 2),
+        }
+    return {"burst": rows, "more": {"burst": more}}
 
 
-def _burst_rows(counts: Measured, articles: int) -> tuple[dict[str, float], dict[str, float]]:
-    """Return what a burst costs by article, and its further figures."""
-    row = {
-        "puts_per_article": round(counts.puts / articles, 4),
-        "write_units_per_article": round(counts.write_units / articles, 2),
-        "seconds": round(_seconds(counts.runs, articles), 1),
-    }
-    more = {
-        "read_units_per_article": round(counts.read_units / articles, 2),
-        "puts": counts.puts,
-        "bytes_per_article": round(counts.bytes / articles),
-        "cpu_ms_per_article": round(counts.cpu_ms / articles, 2),
-    }
-    return row, more
-
-
-def play_burst(articles: int, story: Callable[[int, datetime], Story] | None) -> Measured:
-    """Play so many events within a second, at an archive of 50,000 pages with 300 in the window.
-
-    `story` returns the new article by its number. Without it, one story is corrected again and again.
-    """
+def play_burst(articles: int) -> Measured:
+    """Publish so many articles within a second, at an archive of 50,000 pages with 300 in the window."""
     with archive(shape(ARCHIVE)) as full:
-        warm(full.stack)
-        return _play_events(full, articles, story)
-
-
-def _play_events(full: Archive, articles: int, story: Callable[[int, datetime], Story] | None) -> Measured:
-    stack, now = full.stack, full.stack.clock.now() + timedelta(seconds=61)
-    stack.advance(now)
-    site = read_site(json.dumps(SITE), 1)
-    arn = stack.resources["ArticlesQueue"].arn
-
-    def event(number: int) -> ArticleEvent:
-        at = now + timedelta(microseconds=number)
-        if story:
-            delivery = story(number, now).delivery("published", now)
-        else:
-            title = f"Correction {number}"
-            delivery = full.window[-1].delivery("updated", now, title=title, updated_at=at.isoformat())
-        return read_delivery(delivery | {"timestamp": at.isoformat()}, site, "cms", now)[0]
-
-    with measuring(stack) as counts:
-        step, sent = min(articles, _FIRST_STEP), 0
-        while sent < articles:
-            for number in range(sent, min(articles, sent + step)):
-                queues.send(arn, to_message(event(number)))
-            stack.rest()
-            sent += step
-            step = max(1, round(_rate(counts.runs) * _beat_s(counts.runs)))
+        stack = full.stack
+        warm(stack)
+        now = stack.clock.now() + timedelta(seconds=61)
+        stack.advance(now)
+        site = read_site(json.dumps(SITE), 1)
+        with measuring(stack) as counts:
+            step, sent = min(articles, _FIRST_STEP), 0
+            while sent < articles:
+                for number in range(sent, min(articles, sent + step)):
+                    timestamp = {"timestamp": (now + timedelta(microseconds=number)).isoformat()}
+                    delivery = Story(6_000_000 + number, now).delivery("published", now) | timestamp
+                    event = read_delivery(delivery, site, "cms", now)[0]
+                    queues.send(stack.resources["ArticlesQueue"].arn, to_message(event))
+                stack.rest()
+                sent += step
+                step = max(1, round(_rate(counts.runs) * _beat_s(counts.runs)))
     return counts
 
 
@@ -140,29 +102,6 @@ def _seconds(runs: list[Run], articles: int) -> float:
     last = [run for run in runs if run.function == "RewriteSitemaps"][-2:][0]
     ways = model.hop("queue").p50_ms + wires.queue_window_ms + model.hop("stream").p50_ms + wires.stream_window_ms
     return 1 + ways / 1_000 + articles / _rate(runs) + model.duration_ms(last, until="s3.PutObject") / 1_000
-
-
-def play_feeds(count: int, entries: int) -> Measured:
-    """Play the minute in which each of the feeds has one entry more than the `entries` before."""
-    urls = [f"https://{HOST}/feeds/{number}.xml" for number in range(count)]
-    with FeedServer().running() as server, newsroom(site=SITE | {"feeds": urls}) as stack:
-        start = stack.clock.now()
-        old = {
-            url: [
-                Story(6_000_000 + number * 1_000 + entry, start - timedelta(days=3, minutes=entry))
-                for entry in range(entries)
-            ]
-            for number, url in enumerate(urls)
-        }
-        for url in urls:
-            server.set(url, feed_answer(old[url], "1"))
-        stack.advance(start + timedelta(minutes=2), every_schedule=True)
-        now = start + timedelta(minutes=4)
-        for number, url in enumerate(urls):
-            server.set(url, feed_answer([Story(7_000_000 + number, now - timedelta(minutes=1)), *old[url]], "2"))
-        with measuring(stack) as counts:
-            stack.advance(now, every_schedule=True)
-    return counts
 
 
 def feed_answer(stories: Iterable[Story], version: str) -> FeedAnswer:

@@ -60,10 +60,6 @@ class Measured:
         counts = {name: value - getattr(other, name) for name, value in vars(self).items() if name != "runs"}
         return Measured(runs=runs, **counts)
 
-    def cpu_of(self, function: str) -> float:
-        """Return our CPU of a function's runs in milliseconds."""
-        return sum(run.cpu_ms for run in self.runs if run.function == function)
-
     @property
     def puts(self) -> int:
         return self.calls["s3.PutObject"]

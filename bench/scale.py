@@ -1,8 +1,7 @@
 """An hour of ten thousand sites on doubles of AWS: `python -m bench.scale` (make scale).
 
-Busy sites publish a story every five minutes, and their feeds answer 304. All other sites are idle and have no feeds. Then
-`roll_window` fails for three hours, and has to make up for it. Calls and units are counted. The time that a run has left is
-what the model of AWS leaves of its time-out.
+Busy sites publish a story every five minutes, and their feeds answer 304. All other sites are idle and have no feeds. Calls and
+units are counted. The time that a run has left is what the model of AWS leaves of its time-out.
 """
 
 import argparse
@@ -28,9 +27,8 @@ from stoppress_cli.local.functions import Context
 from tests.simulation.stack import StackOnDoubles
 
 MINUTE = timedelta(minutes=1)
-# A busy site publishes a story each so many minutes, and published as often in the days before.
-PACE = 5
-HOURS_OF_OUTAGE = 3
+# A busy site publishes a story each so many minutes, and published as often in the first HOURS of the window.
+PACE, HOURS = 5, 4
 # DynamoDB stores so much more of each item (DynamoDB pricing, "Data storage").
 ITEM_OVERHEAD_BYTES = 100
 # Botocore's names of the services that the doubles call otherwise.
@@ -89,10 +87,9 @@ def play(sites: int = 10_000, busy: int = 100, feeds: int = 5_000) -> dict[str, 
         stack.advance(NOW)
         before = stack.idle_calls
         functions, (left, late) = _counted(stack, lambda: _play_hour(stack, newsrooms))
-        made_up, (expired, minutes) = _counted(stack, lambda: _make_up(stack, newsrooms))
         played = {"sites": sites, "busy": busy, "feeds": feeds, "functions": functions, "left": left, "late": late}
         idle = {"idle_calls": stack.idle_calls - before, "idle_dollars": idle_dollars}
-        return played | idle | {"expired": expired, "minutes": minutes, "calls": made_up["RollWindow"]["calls"]}
+        return played | idle
 
 
 @contextmanager
@@ -115,13 +112,13 @@ def _opened() -> Iterator[MeteredStack]:
 
 
 class Newsroom:
-    """A busy site, with a story for each five minutes of the last 48 hours that end in the hour or in the outage."""
+    """A busy site, with a story for each five minutes of the last 48 hours that end in the next hours."""
 
     def __init__(self, stack: MeteredStack, number: int, feeds: int) -> None:
         self.host = f"{_BUSY}-{number:05}.example.com"
         self._stack, self._minute = stack, number % PACE
         _put_site(stack, self.host, feeds=[f"https://{self.host}/feeds/{feed}.xml" for feed in range(feeds)])
-        for minute in range(1, (1 + HOURS_OF_OUTAGE) * 60 + 1):
+        for minute in range(1, HOURS * 60 + 1):
             self.publish(NOW - WINDOW + minute * MINUTE)
         stack.rest()
 
@@ -221,19 +218,6 @@ def _play_hour(stack: MeteredStack, newsrooms: list[Newsroom]) -> tuple[int, int
         left += len(leaving)
         late += early + sum(newsroom.lists(now - WINDOW) or not newsroom.lists(now) for newsroom in leaving)
     return left, late
-
-
-def _make_up(stack: MeteredStack, newsrooms: list[Newsroom]) -> tuple[int, int]:
-    """Let `roll_window` fail for three hours; return the entries that it then deletes, and in how many minutes."""
-    again = NOW + timedelta(hours=1 + HOURS_OF_OUTAGE)
-    stack.clock.move(again - timedelta(seconds=1))
-    expired = stack.metrics["EntriesExpired"]
-    for minutes in range(1, 61):
-        stack.advance(again + (minutes - 1) * MINUTE, every_schedule=True)
-        ended = [again - WINDOW - minute * MINUTE for minute in range(HOURS_OF_OUTAGE * 60)]
-        if not any(newsroom.publishes(at) and newsroom.lists(at) for newsroom in newsrooms for at in ended):
-            break
-    return stack.metrics["EntriesExpired"] - expired, minutes
 
 
 def main() -> int:

@@ -14,12 +14,8 @@ from bench.load.flood import Counts, Flood, Newsroom, Page
 from bench.load.stack import FloodedStack, open_stack
 from bench.newsroom import HOST, WINDOW, text
 
-QUARTERS = 4
 # What could not be recorded comes again after ten seconds, and each time after twice as long, as does a file that could not be written.
 REST_MAX_S = 900.0
-# Blocks of memory, apart from moto's, that webhooks may leave behind when they have been dealt with: some once for all (what is
-# loaded when it is first needed), and of each less than one. Who keeps anything of each keeps one of each.
-HELD_BLOCKS_MAX, HELD_BLOCKS_EACH_MAX = 3_000, 0.25
 _SITEMAP = "{http://www.sitemaps.org/schemas/sitemap/0.9}"
 _NEWS = "{http://www.google.com/schemas/sitemap-news/0.9}"
 
@@ -29,7 +25,6 @@ class Result:
     """What a run was."""
 
     flood: Counts = field(default_factory=Counts)
-    held: list[int] = field(default_factory=list)  # blocks of memory apart from moto's, after each quarter
     state: dict[str, Any] = field(default_factory=dict)
     listed: int = 0
     wrong: list[str] = field(default_factory=list)
@@ -46,9 +41,7 @@ def load(articles: int, webhooks: int, senders: int, seed: int, *, storm: float 
         flood = Flood(stack.url, newsroom, senders, random.Random(seed))
         stack.set_faults(on=True)
         flood.pour(articles, Counts())
-        for _ in range(QUARTERS):
-            flood.pour(webhooks // QUARTERS, result.flood)
-            result.held.append(stack.held_blocks(newsroom, result))
+        flood.pour(webhooks, result.flood)
         stack.set_faults(on=False)
         result.state = _wait_for_rest(stack, hurry)
         result.listed = len(newsroom.pages)
@@ -76,14 +69,6 @@ def _wait_for_rest(stack: FloodedStack, hurry: bool) -> dict[str, Any]:
         else:
             time.sleep(1)
     return state
-
-
-def growth(result: Result) -> Iterator[str]:
-    """Yield what uses more memory than it may. Of a flood of some thousands: in a small one most of it is what is loaded once."""
-    sent = result.flood.sent * (QUARTERS - 1) / QUARTERS
-    blocks = result.held[-1] - result.held[0]
-    if blocks > HELD_BLOCKS_MAX + HELD_BLOCKS_EACH_MAX * sent:
-        yield f"each webhook leaves {blocks / sent:.2f} blocks of memory behind"
 
 
 # ── the judge ──

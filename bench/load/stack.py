@@ -1,6 +1,5 @@
 """The stack that `make load` floods: the server of `stoppress up`, with faults on its wire."""
 
-import gc
 import json
 import random
 import sys
@@ -9,23 +8,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FunctionType, ModuleType
 from typing import Any
 
 import urllib3
 from botocore.exceptions import ClientError
 from moto.dynamodb.models import dynamodb_backends
 from moto.dynamodb.models.table import Table
-from moto.s3.models import s3_backends
-from moto.sqs.models import sqs_backends
-from pydantic import TypeAdapter
 
 from bench.load.flood import ANSWER_MAX_S
 from bench.newsroom import HOST, SECRET
 from stoppress_cli.local.server import Server
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.template import ACCOUNT, REGION, find
-from stoppress_cli.local.wire import LOCK, Fault, Wire
+from stoppress_cli.local.wire import Fault, Wire
 from stoppress_cli.scenario import player
 from stoppress_cli.scenario.file import parse
 
@@ -142,32 +137,6 @@ class FloodedStack:
     def _table(self) -> Table:
         return dynamodb_backends[ACCOUNT][REGION].get_table(self._stack.only("AWS::DynamoDB::Table").ref)
 
-    def held_blocks(self, *senders: Any) -> int:
-        """Return the blocks of memory in use, apart from the senders' and those of what moto has to keep (items, messages, objects)."""
-        with self._pausing():
-            # Lines of a page's story go by their time to live, 30 days later; moto has none.
-            with LOCK:
-                items = self._table().items
-                for key in [key for key in items if key.value.startswith("story#")]:
-                    del items[key]
-            gc.collect()
-            backends = [dynamodb_backends[ACCOUNT][REGION], sqs_backends[ACCOUNT][REGION], s3_backends[ACCOUNT]["aws"]]
-            return sys.getallocatedblocks() - _count_blocks([*backends, *senders])
-
-
-def _count_blocks(roots: list[Any]) -> int:
-    """Return the blocks of memory of all that these lead to: one an object, and one more for entries or attributes."""
-    seen: set[int] = set()
-    left, blocks = [*roots], 0
-    while left:
-        item = left.pop()
-        if id(item) in seen or isinstance(item, type | ModuleType | FunctionType):
-            continue
-        seen.add(id(item))
-        blocks += 1 + (isinstance(item, dict | list | set) and bool(item)) + bool(type(item).__dictoffset__)
-        left += gc.get_referents(item)
-    return blocks
-
 
 @contextmanager
 def open_stack(seed: int, storm: float) -> Iterator[FloodedStack]:
@@ -178,9 +147,6 @@ def open_stack(seed: int, storm: float) -> Iterator[FloodedStack]:
         player.playing(stack, Path("load.jsonl"), Path("out"), lambda _line, _text: None) as scenario,
     ):
         scenario.play(lines)
-        stack.come_due(every_schedule=True)  # all functions of each minute have run: what they load once is there
-        # And what pydantic keeps, the last 16,384 short texts that it has read, is full.
-        TypeAdapter(list[str]).validate_json(json.dumps([f"a text {number}" for number in range(100_000)]))
         server = Server(stack, "127.0.0.1", 0)
         serving = threading.Thread(target=server.serve)
         serving.start()

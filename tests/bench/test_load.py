@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from bench.load.flood import Counts, Newsroom, Page
-from bench.load.run import Result, differences, growth, load
+from bench.load.flood import Newsroom, Page
+from bench.load.run import differences, load
 
 pytestmark = pytest.mark.moto
 
@@ -78,16 +78,3 @@ def test_an_older_version_that_is_acknowledged_late_is_not_what_the_files_must_s
     newsroom.acknowledge(first)
 
     assert newsroom.acknowledged == {0: second}
-
-
-@pytest.mark.parametrize(
-    ("blocks", "lines"),
-    [
-        (4_000, []),  # less than a block a webhook, and what is loaded once
-        (6_000, ["each webhook leaves 1.00 blocks of memory behind"]),
-    ],
-)
-def test_a_flood_that_leaves_something_of_each_webhook_has_grown(blocks: int, lines: list[str]) -> None:
-    result = Result(flood=Counts(sent=8_000), held=[9_000_000, 9_000_000 + blocks])
-
-    assert list(growth(result)) == lines

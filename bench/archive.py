@@ -1,7 +1,7 @@
 """An archive of up to a million pages, of which only that is there which a measurement touches.
 
 What is there was made by the product itself: articles by its decisions and its records, files, their marks and the index by
-its own rewriter. tests/local_stack/test_cost.py holds an archive made here to one that was really recorded, item by item.
+its own rewriter.
 """
 
 import hashlib

@@ -152,13 +152,6 @@ def test_a_held_story_says_when_it_will_enter_also_without_its_history(tmp_path:
         assert (story.held_until, story.news.enters_at, story.general.enters_at) == (release, release, release)
 
 
-def test_a_listed_story_says_since_when_and_until_when(tmp_path: Path) -> None:
-    steps = [event(1, "1", "flood"), event(2, "1", "flood", "article.unpublished"), later()]
-    story = answer(steps, url("flood"), tmp_path)
-
-    assert (story.news.since, story.news.until) == (NOON + timedelta(minutes=6), NOON + timedelta(hours=48))
-
-
 @pytest.mark.parametrize(
     "asked",
     [

@@ -110,12 +110,6 @@ def test_the_stack_policy_lets_no_update_replace_or_delete_what_people_wrote() -
 # ── parameters and samconfig.toml ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_parameter_says_what_it_is_and_what_would_fit() -> None:
-    for name, parameter in SOURCE["Parameters"].items():
-        assert parameter["Description"].endswith("."), name
-        assert "AllowedPattern" not in parameter or parameter["ConstraintDescription"], name
-
-
 def overrides(table: dict[str, Any]) -> list[str]:
     given = table.get("deploy", {}).get("parameters", {}).get("parameter_overrides", [])
     return [str(pair).partition("=")[0] for pair in (shlex.split(given) if isinstance(given, str) else given)]

@@ -14,7 +14,7 @@ from botocore.model import ListShape, MapShape, Shape, StructureShape
 from botocore.validate import validate_parameters
 
 from stoppress_cli.local.template import parse_yaml
-from tests.deployment.test_deployment import CDN_RESOURCES, ENVIRONMENTS, SOURCE, STACK, STACK_NAME
+from tests.deployment.test_deployment import ENVIRONMENTS, SOURCE
 from tests.docs.pages import ROOT, commands, table_rows, text_of
 
 pytestmark = pytest.mark.deployed
@@ -65,41 +65,6 @@ def test_the_template_accepts_each_parameter_that_a_command_for_sam_sets(page: s
         value = value.strip('"')
         assert re.fullmatch(parameter.get("AllowedPattern", ".*"), value), f"{page}: {word}"
         assert value in map(str, parameter.get("AllowedValues", [value])), f"{page}: {word}"
-
-
-def longest_name(service: str, operation: str) -> int:
-    shape = botocore.session.get_session().get_service_model(service).operation_model(operation).input_shape
-    assert shape
-    return int(shape.members["Name"].metadata["max"])
-
-
-def test_the_guides_say_how_long_a_stack_name_may_be() -> None:
-    region = max(botocore.session.get_session().get_available_regions("lambda"), key=len)
-    limits = {
-        "AWS::CloudFront::Function": longest_name("cloudfront", "CreateFunction"),
-        "AWS::Scheduler::Schedule": longest_name("scheduler", "CreateSchedule"),
-    }
-    left: dict[str, int] = {}
-    for resource in (*STACK.resources.values(), *CDN_RESOURCES.values()):
-        if (kind := resource["Type"]) in limits:
-            name = resource["Properties"]["Name"]["Fn::Sub"].replace("${AWS::Region}", region)
-            rest = limits[kind] - len(name.replace(STACK_NAME, ""))
-            left[kind] = min(rest, left.get(kind, rest))
-
-    assert f"at most {left['AWS::Scheduler::Schedule']} characters" in GUIDE
-    assert f"at most {left['AWS::CloudFront::Function']} characters" in text_of("docs/how-to/serve.md")
-
-
-def test_the_schedules_cost_as_many_invocations_as_the_guide_says() -> None:
-    schedules = [r["Properties"] for r in STACK.resources.values() if r["Type"] == "AWS::Scheduler::Schedule"]
-
-    said = [schedule["ScheduleExpression"] for schedule in schedules]
-    hourly = "rate(1 hour)"  # with Listing=yes or Engines=yes only
-    a_day = {"rate(1 minute)": 24 * 60, "cron(17,47 3 * * ? *)": 2, hourly: 24}
-    assert f"{sum(a_day[one] for one in said if one != hourly) * 30:,} invocations" in GUIDE
-    assert said.count(hourly) == 2
-    assert f"`Listing=yes` there are {a_day[hourly] * 30} more" in GUIDE
-    assert f"`Engines=yes` there are {a_day[hourly] * 30} more" in GUIDE
 
 
 # Options of the CLI itself, and how many words follow.

@@ -4,20 +4,12 @@
 """
 
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import timedelta
 
 import pytest
 
 from bench import archive as archives, cost, options
-from bench.archive import Archive, Shape
 from bench.cost import Cost
-from bench.newsroom import HOST, NOW
-from stoppress.model.file_names import INDEX_FILE
-from stoppress_cli.local.stack import Stack
-from tests.support import event_files
 
 pytestmark = pytest.mark.moto
 
@@ -74,55 +66,6 @@ def test_an_event_costs_these_calls_and_units_and_no_more(
     assert counted.write_units == price.write_units
     assert counted.read_units == price.read_units[urls]
     assert sum(counted.invocations.values()) == price.invocations
-
-
-# ── what the archives are made of ──
-
-
-@contextmanager
-def recorded(wanted: Shape) -> Iterator[Archive]:
-    """The same archive, each article posted at its hour, and the schedules run meanwhile."""
-    old, window = archives.stories(wanted)
-    with archives.newsroom(archives.OLD - timedelta(hours=1)) as stack:
-        for story in [*old, *window]:
-            stack.advance(story.published, every_schedule=True)
-            cost.publish(stack, story, story.published)
-        stack.advance(NOW, every_schedule=True)
-        yield Archive(stack, window, old[: wanted.in_old])
-
-
-def standing(stack: Stack) -> tuple[dict[str, dict[str, object]], dict[str, bytes]]:
-    """Items by their keys, but for what tells when and how often they were written; and the files but for the index."""
-    untold = {"changed", "rev"}
-    items = {
-        f"{item['pk']} {item['sk']}": {name: value for name, value in item.items() if name not in untold}
-        for kind in event_files.items(stack).values()
-        for item in kind
-        if not item["pk"].startswith(("due-", "clock", "site", "suspects"))
-    }
-    return items, {name: body for name, body in event_files.objects(stack).items() if name != f"{HOST}/{INDEX_FILE}"}
-
-
-IN_NO_TIME = {"cpu_ms": 0.0}
-SOME = ("new", "edit_old")
-
-
-def test_an_archive_that_is_laid_out_is_the_one_that_would_have_been_recorded() -> None:
-    wanted = Shape(12, in_window=6, in_open=8, in_old=4)
-    with recorded(wanted) as one:
-        really = standing(one.stack)
-        cost_really = {
-            event: measured.row() | IN_NO_TIME for event, measured in cost.measure_events(one, events=SOME).items()
-        }
-    with archives.archive(wanted) as one:
-        laid_out = standing(one.stack)
-        cost_laid_out = {
-            event: measured.row() | IN_NO_TIME for event, measured in cost.measure_events(one, events=SOME).items()
-        }
-
-    assert laid_out[0] == really[0]
-    assert laid_out[1] == really[1]
-    assert cost_laid_out == cost_really
 
 
 def test_an_audit_that_finds_nothing_reads_each_story_once_and_writes_its_state() -> None:

@@ -4,7 +4,6 @@ from typing import Any
 import pytest
 
 from stoppress_cli.local import gateway
-from stoppress_cli.local.functions import Result
 from stoppress_cli.local.gateway import Request, Route
 from tests.local_stack.toy import NOON, Toy
 
@@ -42,28 +41,6 @@ def test_a_body_that_is_no_text_comes_in_base64(content_type: str, body: bytes, 
     made = event(Request("POST", "/webhooks/a/b", headers={"content-type": content_type}, body=body))
 
     assert (made["body"], made["isBase64Encoded"]) == expected
-
-
-@pytest.mark.parametrize(
-    "request_", [Request("GET", "/webhooks/a/b"), Request("POST", "/webhooks/a"), Request("POST", "/webhooks/a/b/c")]
-)
-def test_another_method_or_path_does_not_match(request_: Request) -> None:
-    assert ROUTE.match(request_) is None
-
-
-@pytest.mark.parametrize(
-    ("result", "status", "body"),
-    [
-        (Result(payload={"statusCode": 404, "body": "no"}), 404, b"no"),
-        (Result(payload={"statusCode": 200, "body": "AP8=", "isBase64Encoded": True}), 200, b"\x00\xff"),
-        (Result(payload={"ok": True}), 200, b'{"ok": true}'),
-        (Result(error={"errorMessage": "x"}), 500, b'{"message": "Internal Server Error"}'),
-    ],
-)
-def test_what_a_function_returns_becomes_an_answer(result: Result, status: int, body: bytes) -> None:
-    answer = gateway.answer(result)
-
-    assert (answer.status, answer.body) == (status, body)
 
 
 @pytest.mark.moto

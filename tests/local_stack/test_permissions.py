@@ -204,10 +204,3 @@ def test_who_may_not_list_the_bucket_is_not_told_that_an_object_is_absent(toy: T
 def test_a_managed_policy_of_aws_is_known_by_its_arn(toy: Toy) -> None:
     with calling(toy, ["AmazonDynamoDBFullAccess"]) as (_, call):
         assert call("dynamodb", "get_item", TableName=NAME, Key=ITEM) == "done"
-
-
-def test_a_managed_policy_that_nobody_knows_is_refused(toy: Toy) -> None:
-    toy.write({}, {}, Policies=["arn:aws:iam::aws:policy/Imagined"])
-
-    with pytest.raises(TemplateError, match="managed policy"), toy.running():
-        pass

@@ -126,15 +126,6 @@ def test_a_saved_state_is_every_object_with_its_headers(run: Run, tmp_path: Path
     assert meta[f"{HOST}/sitemap.xml"]["ContentType"].startswith("application/xml")
 
 
-def test_an_expectation_of_files_needs_a_site_where_there_are_several(run: Run) -> None:
-    other = {"site": {"host": "two.example.org", "publication": "Two"}}
-
-    assert failures(run(other, {"expect": {"urls": []}})) == [
-        "there is not one site but several or none: say which with `site`"
-    ]
-    assert failures(run(other, {"expect": {"urls": [], "site": "two.example.org"}})) == []
-
-
 def test_what_aws_refuses_is_an_error_of_the_scenario(run: Run) -> None:
     with pytest.raises(ScenarioError, match=r"case.jsonl:3: event: .*Source is a required argument"):
         run({"event": {"source": "", "detail-type": "article.published", "detail": {}}})

@@ -1,6 +1,6 @@
 """Whatever comes in is read or refused with a reason: no bytes, no text and no JSON bring out an error that nobody planned.
 
-Webhooks and their signatures are tried so in test_receiving and test_signatures, single settings in test_site.
+Webhooks and their signatures are tried so in tests/unit/receive and tests/unit/signatures, single settings in test_site.
 """
 
 import json
@@ -20,10 +20,8 @@ from stoppress.feeds.parse import read
 from stoppress.feeds.schedule import FeedState, after_failure, pace_of
 from stoppress.http.client import retry_after
 from stoppress.model.event import from_message, to_message
-from stoppress.model.http_request import Request
 from stoppress.model.site import BadConfiguration, Site, read_site
 from stoppress.model.site_sources import Feed
-from stoppress.signatures.verify import BadSecret, BadSignature, verify
 from stoppress_cli.scenario import file
 from stoppress_cli.scenario.file import ScenarioError
 from tests.support import moto_aws
@@ -99,22 +97,6 @@ def test_whatever_a_server_asks_for_its_feed_is_asked_again_within_a_day(status:
 
     assert after.next_poll_at
     assert after.next_poll_at <= MORNING + timedelta(days=1)
-
-
-# ── signatures ──
-
-
-@given(
-    st.dictionaries(st.sampled_from(["webhook-id", "webhook-timestamp", "webhook-signature"]), ANY_TEXT),
-    st.lists(ANY_TEXT),
-)
-def test_no_header_and_no_secret_brings_more_than_a_bad_signature_or_a_bad_secret(
-    headers: dict[str, str], secrets: list[str]
-) -> None:
-    now = str(int(MORNING.timestamp()))
-    for said in (headers, {"webhook-id": "a", "webhook-signature": "v1,a"} | headers | {"webhook-timestamp": now}):
-        with pytest.raises((BadSignature, BadSecret)):
-            verify("standard", Request(said, b"{}"), ["c3RvcHByZXNz", *secrets], MORNING)
 
 
 # ── scenarios and configuration ──

@@ -20,7 +20,7 @@ from stoppress.http.client import Response
 from stoppress_cli.commands.import_ import Checkpoint, Tally, run
 from stoppress_cli.inputs.archive import listing_of
 from stoppress_cli.local.stack import Stack
-from tests.support.blog import Blog
+from tests.support.apis import Blog
 from tests.support.operated import doors
 
 HOUR = timedelta(hours=1)
@@ -64,7 +64,7 @@ def measure_listing() -> dict[str, Any]:
 
 def play_audit(stories: int) -> Measured:
     """Return what one audit uses whose WordPress lists `stories` stories of the last two days, all recorded."""
-    blog = Blog(HOST)
+    blog = Blog()
     listed = {"url": f"https://{HOST}/wp-json/wp/v2/posts"}
     source = {"adapter": "wordpress", "secret": "newsroom", "settings": {"signature": "standard"}, "list": listed}
     site = {**SITE, "sources": {"cms": source}}

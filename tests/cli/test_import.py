@@ -20,7 +20,7 @@ from stoppress_cli.commands.import_ import Checkpoint, checkpoint_of, run
 from stoppress_cli.connect import BadRequest
 from stoppress_cli.inputs.archive import listing_of
 from stoppress_cli.output import FAILED
-from tests.support.blog import Blog
+from tests.support.apis import Blog
 from tests.support.killing import killed, until_done
 
 HOST = "www.example.com"
@@ -221,7 +221,7 @@ def test_a_stack_without_the_queue_is_told_how_to_get_it(tmp_path: Path, monkeyp
 def test_a_source_of_the_site_is_listed_by_its_api_and_then_what_changed_meanwhile(
     tmp_path: Path, queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    blog = Blog(HOST)
+    blog = Blog()
     monkeypatch.setattr(http, "fetch", blog.fetch)
     now = datetime.now(UTC)
     for id_ in range(1, 251):

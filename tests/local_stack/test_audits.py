@@ -22,7 +22,7 @@ from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.wire import Fault, absent
 from tests.deployment.test_grants import OF_AUDITS, OF_IMPORTS, Grant
 from tests.support import operated
-from tests.support.blog import Blog
+from tests.support.apis import KEY as KEY_OF_API, Blog
 from tests.support.operated import news
 from tests.support.planting import planted, recorded_asks, roles_refused
 
@@ -46,7 +46,7 @@ SITE: dict[str, Any] = {
 
 @pytest.fixture
 def blog(monkeypatch: pytest.MonkeyPatch) -> Blog:
-    made = Blog(HOST)
+    made = Blog()
     monkeypatch.setattr(client, "fetch", made.fetch)
     monkeypatch.setattr("time.sleep", lambda _: None)
     return made
@@ -60,7 +60,7 @@ def stack(tmp_path: Path, blog: Blog) -> Iterator[Stack]:
 
 def post(stack: Stack, blog: Blog, id_: int, hook: str = "post_update") -> None:
     """Have the webhook of a post come."""
-    operated.post(stack, blog.webhook(id_), f"{hook}_{id_}", **{"x-wp-webhook-name": hook})
+    operated.post(stack, blog.delivery(id_), f"{hook}_{id_}", **{"x-wp-webhook-name": hook})
 
 
 def state() -> AuditState:
@@ -187,13 +187,15 @@ def guarded(stack: Stack, grant: Grant, tmp_path: Path, monkeypatch: pytest.Monk
 @pytest.fixture(scope="module")
 def asks(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Role, Ask]]:
     """What the roles are asked for in two hours, each with an audit."""
-    blog = Blog(HOST)
+    blog = Blog()
     with (
         pytest.MonkeyPatch.context() as patch,
         operated.operated([{"site": SITE | KEY}], tmp_path_factory.mktemp("asks")) as stack,
     ):
         patch.setattr(client, "fetch", blog.fetch)
-        stack.client("secretsmanager").create_secret(Name=f"stoppress/stoppress/lists/{HOST}/key", SecretString="k")
+        stack.client("secretsmanager").create_secret(
+            Name=f"stoppress/stoppress/lists/{HOST}/key", SecretString=KEY_OF_API
+        )
         for id_ in (1, 2):
             blog.publish(id_, stack.clock.now())
         post(stack, blog, 1)

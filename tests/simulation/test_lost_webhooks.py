@@ -20,7 +20,7 @@ from tests.simulation import newsroom
 from tests.simulation.faults import Swap, planted
 from tests.simulation.newsroom import fresh_stack
 from tests.simulation.stack import StackOnDoubles
-from tests.support.blog import Blog
+from tests.support.apis import Blog
 
 pytestmark = pytest.mark.matrix
 
@@ -59,14 +59,14 @@ class Newsroom(newsroom.Newsroom):
         """Somebody publishes, edits, moves or removes a post, and the webhook comes or gets lost."""
         id_ = self.chance.randint(1, POSTS)
         if id_ in self.blog.posts and self.chance.random() < 0.25:
-            body = self.blog.webhook(id_)
+            body = self.blog.delivery(id_)
             del self.blog.posts[id_]
             if not self.send(body, "post_trash"):
                 self.removed_unreceived.add(id_)
             return
         slug = f"story-{id_}-{self.chance.randint(1, 3)}" if self.chance.random() < 0.3 else ""
         self.blog.publish(id_, self.now, slug)
-        self.send(self.blog.webhook(id_), "post_update")
+        self.send(self.blog.delivery(id_), "post_update")
 
     def send(self, body: dict[str, Any], trigger: str) -> bool:
         """The plugin sends once. Returns whether the webhook came."""
@@ -120,7 +120,7 @@ def listed(stack: StackOnDoubles) -> set[str]:
 @contextmanager
 def opened(seed: int) -> Iterator[Newsroom]:
     """A newsroom on a stack of its own."""
-    blog = Blog(HOST)
+    blog = Blog()
     with mock.patch.object(client, "fetch", blog.fetch), fresh_stack() as stack:
         yield Newsroom(seed, stack, blog)
 

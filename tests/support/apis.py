@@ -2,13 +2,19 @@
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 from urllib.parse import parse_qsl, urlsplit
 
+from stoppress.audit.pages import Reader
+from stoppress.cms.listing import Query
+from stoppress.cms.mapping import load
 from stoppress.http.client import Response
+from stoppress.model.event import ArticleEvent, Page
+from stoppress.model.site import Site
+from stoppress.primitives.deadline import NEVER, Deadline
 
 HOST = "www.example.com"
 KEY = "key-of-the-api"
@@ -98,20 +104,22 @@ class WordPress(Api):
         if headers.get("authorization", f"Basic {KEY}") != f"Basic {KEY}":
             return reply({"code": "rest_forbidden"}, 401)
         size, page = int(query.get("per_page", "10")), int(query.get("page", "1"))
-        stories = self.changed(query.get("modified_after"), query.get("modified_before"))
+        posts = self.listed(query.get("modified_after"), query.get("modified_before"))
         if (query["orderby"], query["order"], query["status"]) != ("id", "asc", "publish"):
             return reply({"code": "rest_invalid_param"}, 400)
-        pages = -(-len(stories) // size)
+        pages = -(-len(posts) // size)
         if not 1 <= size <= self.limit or page > max(1, pages):
             return reply({"code": "rest_post_invalid_page_number"}, 400)
         # `_embed` embeds what `_links` has, and `_fields` leaves the links out unless it names them.
         fields = {name.partition(".")[0] for name in query["_fields"].split(",")}
-        items = [self.item(story) for story in part(stories, page, size)]
-        for item in items:
-            if "_links" not in fields or query["_embed"] != "wp:featuredmedia,wp:term":
-                del item["_embedded"]
-        items = [{name: value for name, value in item.items() if name in fields | {"_embedded"}} for item in items]
-        return reply(items, x_wp_total=str(len(stories)), x_wp_totalpages=str(pages))
+        fields |= {"_embedded"} if "_links" in fields and query["_embed"] == "wp:featuredmedia,wp:term" else set()
+        shown = posts[(page - 1) * size : page * size]
+        items = [{name: value for name, value in post.items() if name in fields} for post in shown]
+        return reply(items, x_wp_total=str(len(posts)), x_wp_totalpages=str(pages))
+
+    def listed(self, since: str | None, until: str | None) -> list[dict[str, Any]]:
+        """The posts of a period."""
+        return [self.item(story) for story in self.changed(since, until)]
 
     def item(self, story: Story) -> dict[str, Any]:
         categories = [{"taxonomy": "category", "name": "Harbour", "slug": "harbour"}]
@@ -154,6 +162,63 @@ class WordPress(Api):
             },
         }
         return {"x-wp-webhook-name": "post_update"}, body
+
+
+@dataclass
+class Blog(WordPress):
+    """A blog whose posts change. `status` other than 200 is answered to every request.
+
+    `cached` are the posts that the API lists instead, if it answers from a cache.
+    """
+
+    posts: dict[int, dict[str, Any]] = field(default_factory=dict)
+    cached: dict[int, dict[str, Any]] | None = None
+    status: int = 200
+
+    def publish(self, id_: int, at: datetime, slug: str = "") -> None:
+        """Adds a post, or changes it at an instant. Its date stays the first one."""
+        before = self.posts.get(id_, {})
+        slug = slug or before.get("slug") or f"story-{id_}"
+        self.posts[id_] = {
+            "id": id_,
+            "date_gmt": before.get("date_gmt") or f"{at:%Y-%m-%dT%H:%M:%S}",
+            "modified_gmt": f"{at:%Y-%m-%dT%H:%M:%S}",
+            "slug": slug,
+            "status": "publish",
+            "type": "post",
+            "link": f"https://{HOST}/{slug}",
+            "title": {"rendered": f"Story {id_} &amp; more"},
+            "content": {"protected": False},
+        }
+
+    def delivery(self, id_: int) -> dict[str, Any]:
+        """What the plugin WP Webhooks sends of a post."""
+        post = self.posts[id_]
+        return {
+            "post_id": id_,
+            "post_permalink": post["link"],
+            "post": {
+                "ID": id_,
+                "post_status": "publish",
+                "post_type": "post",
+                "post_name": post["slug"],
+                "post_title": f"Story {id_} & more",
+                "post_date_gmt": post["date_gmt"].replace("T", " "),
+                "post_modified_gmt": post["modified_gmt"].replace("T", " "),
+            },
+        }
+
+    def fetch(self, url: str, headers: Mapping[str, str] | None = None) -> Response:
+        if self.status == 200:
+            return super().fetch(url, headers)
+        self.requests.append(url)
+        return Response(self.status, {}, b"{}", url)
+
+    def listed(self, since: str | None, until: str | None) -> list[dict[str, Any]]:
+        posts = self.posts if self.cached is None else self.cached
+        return [
+            post for _, post in sorted(posts.items()) if (since or "") <= f"{post['modified_gmt']}Z" < (until or "9999")
+        ]
 
 
 class Ghost(Api):
@@ -402,3 +467,43 @@ def reply(document: Any, status: int = 200, **headers: str) -> Response:
 
 def _instant(text: str | None) -> datetime | None:
     return datetime.fromisoformat(text) if text else None
+
+
+# ── listings of them: what to list, and the pages that come ──
+
+DAY = datetime(2026, 11, 20, tzinfo=UTC)
+
+
+def stories(count: int, first: int = 1) -> list[Story]:
+    """Stories that were published on one day and edited ten minutes apart from noon on."""
+    return [
+        Story(n, DAY + timedelta(seconds=n), DAY + timedelta(hours=12, minutes=10 * n))
+        for n in range(first, first + count)
+    ]
+
+
+def query(
+    api: Api, since: datetime | None = None, until: datetime | None = None, url: str = "", key: str | None = KEY
+) -> Query:
+    """What to list of an API: a source of a site, whose `list.url` is the API's."""
+    source = {"adapter": api.adapter, "settings": api.settings, "list": {"url": url or api.url, "secret": "key"}}
+    site = Site.model_validate({"host": HOST, "publication": "News", "sources": {"cms": source}})
+    secrets = (key,) if key else ()
+    return Query(site, "cms", site.sources["cms"], load(api.adapter), secrets, since, until)
+
+
+def pages(query: Query, cursor: str | None = None, deadline: Deadline = NEVER) -> Iterable[Page]:
+    return Reader(query, "audit", deadline).pages(cursor)
+
+
+def events(pages: Iterable[Page]) -> list[ArticleEvent]:
+    return [item.event for page in pages for item in page.items]
+
+
+def slugs(pages: Iterable[Page]) -> list[str]:
+    """The last part of each URL, in the order of the list."""
+    return [str(event.url).rsplit("/", 1)[-1] for event in events(pages)]
+
+
+def problems(pages: Iterable[Page]) -> list[tuple[str, str]]:
+    return [(problem.place, problem.reason) for page in pages for problem in page.problems]

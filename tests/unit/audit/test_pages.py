@@ -16,8 +16,22 @@ from stoppress.http.client import Response
 from stoppress.http.errors import Refused, TooLarge, TooSlow
 from stoppress.model.event import ListingError, Page
 from stoppress.primitives.deadline import Deadline
-from tests.support.apis import HOST, Api, Contentful, Ghost, Sanity, Strapi, WordPress, reply
-from tests.support.listings import DAY, pages, problems, query, slugs, stories
+from tests.support.apis import (
+    DAY,
+    HOST,
+    Api,
+    Contentful,
+    Ghost,
+    Sanity,
+    Strapi,
+    WordPress,
+    pages,
+    problems,
+    query,
+    reply,
+    slugs,
+    stories,
+)
 
 BY_NUMBER = (WordPress, Ghost, Contentful, Strapi)
 by_number = pytest.mark.parametrize("kind", BY_NUMBER, ids=lambda kind: kind.__name__)

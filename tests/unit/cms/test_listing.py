@@ -15,8 +15,24 @@ from stoppress.http import client
 from stoppress.model.adapters import names
 from stoppress.model.event import ArticleEvent, Listed, ListingError, Problem, digest_of
 from stoppress.model.http_request import Request
-from tests.support.apis import APIS, KEY, Api, Contentful, Ghost, Sanity, Storyblok, Strapi, Strapi4, WordPress
-from tests.support.listings import DAY, events, pages, query, slugs, stories
+from tests.support.apis import (
+    APIS,
+    DAY,
+    KEY,
+    Api,
+    Contentful,
+    Ghost,
+    Sanity,
+    Storyblok,
+    Strapi,
+    Strapi4,
+    WordPress,
+    events,
+    pages,
+    query,
+    slugs,
+    stories,
+)
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 by_api = pytest.mark.parametrize("kind", APIS, ids=lambda kind: kind.__name__)

@@ -37,7 +37,7 @@ from stoppress.model.news_window import is_current
 from stoppress.model.places import Place, Series, Used, Want, entries_max_of
 from stoppress.model.site import Site, read_site
 from stoppress.record.decide import decide
-from stoppress_cli.local import queues
+from stoppress_cli.local import local_queues
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.template import ACCOUNT, REGION
 
@@ -135,7 +135,7 @@ def fill(stack: Stack, wanted: Shape, start: datetime = NOW) -> tuple[list[Story
     put(stack, [*items_of([*old, *window], site, start), *_others(site, wanted.others)])
     touched = {NEWS_FILE: wanted.in_window, "sitemap-2026-05.xml": wanted.in_old, "sitemap-2026-11.xml": wanted.in_open}
     for file in [name for name, entries in touched.items() if entries] + [INDEX_FILE]:
-        queues.send(stack.resources["RewritesQueue"].arn, RewriteRequest(HOST, file).message())
+        local_queues.send(stack.resources["RewritesQueue"].arn, RewriteRequest(HOST, file).message())
         stack.rest()
     return window, old[: wanted.in_old] or old
 

@@ -20,7 +20,7 @@ from bench.wiring import wiring
 from stoppress.cms.contract import read_delivery
 from stoppress.model.event import to_message
 from stoppress.model.site import read_site
-from stoppress_cli.local import queues
+from stoppress_cli.local import local_queues
 from stoppress_cli.scenario.feed_answer import FeedAnswer
 
 ARTICLES, QUICK_ARTICLES = (1, 10, 100, 1_000, 10_000), (1, 100)
@@ -64,7 +64,7 @@ def play_burst(articles: int) -> Measured:
                     timestamp = {"timestamp": (now + timedelta(microseconds=number)).isoformat()}
                     delivery = Story(6_000_000 + number, now).delivery("published", now) | timestamp
                     event = read_delivery(delivery, site, "cms", now)[0]
-                    queues.send(stack.resources["ArticlesQueue"].arn, to_message(event))
+                    local_queues.send(stack.resources["ArticlesQueue"].arn, to_message(event))
                 stack.rest()
                 sent += step
                 step = max(1, round(_rate(counts.runs) * _beat_s(counts.runs)))

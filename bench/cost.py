@@ -12,7 +12,7 @@ from bench.measuring import Measured, measuring
 from bench.newsroom import HOST, NOW, WINDOW, Story, request
 from stoppress.aws.queues import RewriteRequest
 from stoppress.model.file_names import INDEX_FILE, NEWS_FILE
-from stoppress_cli.local import queues
+from stoppress_cli.local import local_queues
 from stoppress_cli.local.stack import Stack
 
 ARCHIVES = (0, 1_000, 10_000, 50_000, 200_000, 1_000_000)
@@ -157,7 +157,7 @@ def warm(stack: Stack) -> None:
     story = new_story(now)
     _post(stack, story, now, story.delivery("published", now, noindex=True))
     for file in (NEWS_FILE, INDEX_FILE):
-        queues.send(stack.resources["RewritesQueue"].arn, RewriteRequest(HOST, file).message())
+        local_queues.send(stack.resources["RewritesQueue"].arn, RewriteRequest(HOST, file).message())
     stack.rest()
 
 

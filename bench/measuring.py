@@ -19,8 +19,8 @@ from unittest import mock
 from moto.core.botocore_stubber import BotocoreStubber
 
 from stoppress.aws.queues import BATCH_MESSAGES_MAX
-from stoppress_cli.local.functions import Function, Output
 from stoppress_cli.local.guard import Guard
+from stoppress_cli.local.lambda_functions import Function, Output
 from stoppress_cli.local.stack import Stack
 
 # Lambda's pollers are billed: they receive and delete at most 10 messages a request, so they make a larger batch of several.

@@ -28,13 +28,13 @@ from bench.newsroom import HOST, SITE
 from bench.prices import MILLION, Usage, usage
 from bench.wiring import DAYS_A_MONTH, MINUTES_A_MONTH
 from stoppress.aws import secrets, table
-from stoppress.feeds.schedule import FeedState
+from stoppress.feeds.feed_schedule import FeedState
 from stoppress.http import client
-from stoppress.poll.items import feed_item
+from stoppress.poll.feed_items import feed_item
 from stoppress_cli.local import meter
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.template import ACCOUNT, REGION
-from stoppress_cli.scenario import sitemaps
+from stoppress_cli.scenario import listed_pages
 from stoppress_cli.scenario.feeds_server import FeedServer
 
 # The bucket's lifecycle in template.yaml keeps replaced versions of files for so many days.
@@ -179,7 +179,7 @@ def _measure_storage(stack: Stack) -> Usage:
     """Return what the stack's pages take in the table and in the bucket."""
     items = dynamodb_backends[ACCOUNT][REGION].get_table(stack.variable("TABLE_NAME")).items
     attributes = [item.to_json()["Attributes"] for partition in items.values() for item in partition.values()]
-    in_bucket = sum(len(file.body) for file in sitemaps.read(stack))
+    in_bucket = sum(len(file.body) for file in listed_pages.read(stack))
     return Usage({"table_bytes": sum(map(meter.item_bytes, attributes)), "bucket_bytes": in_bucket})
 
 

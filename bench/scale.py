@@ -23,7 +23,7 @@ from bench.wiring import TEMPLATE
 from stoppress.http import client
 from stoppress.model.event import ArticleEvent, to_message
 from stoppress_cli.local import meter
-from stoppress_cli.local.functions import Context
+from stoppress_cli.local.lambda_functions import Context
 from tests.simulation.stack import StackOnDoubles
 
 MINUTE = timedelta(minutes=1)

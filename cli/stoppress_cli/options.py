@@ -160,7 +160,7 @@ def _open_session(session: ExitStack, shared: dict[str, Any], hosts: list[str | 
     session.enter_context(printing_json(as_json=shared.get("as_json", False)))
     if "profile" not in shared:
         return None
-    from stoppress.show.site import Access
+    from stoppress.show.stack_status import Access
     from stoppress_cli.connect import (
         account,
         open_stack,

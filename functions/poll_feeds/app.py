@@ -13,7 +13,7 @@ from stoppress.aws import sites
 from stoppress.aws.clients import in_time
 from stoppress.aws.metrics import publish
 from stoppress.poll import feeds, shares
-from stoppress.poll.items import PollOutcome
+from stoppress.poll.feed_items import PollOutcome
 from stoppress.primitives.deadline import Deadline
 
 logger = Logger()

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from stoppress.http import address, client
 from stoppress.http.client import Response
-from stoppress.notify import fetch
+from stoppress.notify import fetch_page
 from stoppress_cli.app import app
 from stoppress_cli.commands.doctor import Doctor
 from stoppress_cli.inputs.served import Known, Served, known
@@ -112,7 +112,7 @@ def site() -> Answers:
 
 @pytest.fixture(autouse=True)
 def _no_robots_txt_of_another_test() -> None:
-    fetch._rules.clear()
+    fetch_page._rules.clear()
 
 
 @pytest.fixture

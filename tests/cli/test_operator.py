@@ -12,7 +12,7 @@ from stoppress.aws import queues as doors_queues, table
 from stoppress.aws.items import QUARANTINED_CHARACTERS_MAX, quarantine_item
 from stoppress.aws.queues import SendError
 from stoppress_cli.commands import quarantine, rebuild, redrive
-from stoppress_cli.local import queues
+from stoppress_cli.local import local_queues
 from stoppress_cli.local.stack import Stack
 from tests.support.event_files import objects, on_queue
 from tests.support.operated import HOST, arn, event, everything, later, operated, url
@@ -37,7 +37,7 @@ def stack(shared: Stack) -> Iterator[Stack]:
     yield shared
     quarantine.delete(quarantine.find_events())
     for name in ("ArticlesQueue", "ArticlesDeadLetters", "RewritesQueue", "Failures"):
-        queues.queue(arn(shared, name))._messages.clear()
+        local_queues.queue(arn(shared, name))._messages.clear()
 
 
 # ── quarantine ──
@@ -76,7 +76,7 @@ def test_events_that_were_given_up_are_told_and_recorded_once_they_are_redriven(
         {"source": "bus", "detail-type": "article.published",
          "detail": {"site": HOST, "id": "1", "url": url("ferry"), "title": "Ferry", "published_at": "2026-11-20T12:00:00Z"}}
     )  # fmt: skip
-    queues.send(arn(stack, "ArticlesDeadLetters"), body)
+    local_queues.send(arn(stack, "ArticlesDeadLetters"), body)
     before = everything(stack)
     [dead] = redrive.send_back("articles", dry_run=True)
     assert dead.what == f"publish bus#1 of {HOST}, {url('ferry')}"
@@ -92,7 +92,7 @@ def test_events_that_were_given_up_are_told_and_recorded_once_they_are_redriven(
 
 def test_a_dead_letter_that_would_fail_again_stays(stack: Stack) -> None:
     body = json.dumps({"source": "bus", "detail-type": "article.deleted", "detail": {"site": HOST, "id": "1"}})
-    queues.send(arn(stack, "ArticlesDeadLetters"), body)
+    local_queues.send(arn(stack, "ArticlesDeadLetters"), body)
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setattr(redrive, "read", Mock(side_effect=ValueError("no configuration")))
         [dead] = redrive.send_back("articles", dry_run=False)
@@ -122,7 +122,7 @@ FAILURES = {
 @pytest.mark.parametrize("kind", FAILURES)
 def test_each_kind_of_failure_is_told_and_what_it_left_undone_is_done(kind: str, stack: Stack) -> None:
     body, (what, goes) = FAILURES[kind]
-    queues.send(arn(stack, "Failures"), json.dumps(body))
+    local_queues.send(arn(stack, "Failures"), json.dumps(body))
     [dead] = redrive.send_back("failures", dry_run=False)
     assert (dead.what, dead.goes) == (what, goes)
     assert len(on_queue(stack, "Failures")) == (0 if goes else 1)

@@ -18,7 +18,7 @@ from stoppress.reconcile.sites import reconcile
 from stoppress_cli.app import app
 from stoppress_cli.commands import forget as erasure, quarantine, rebuild, restore
 from stoppress_cli.commands.forget import gather
-from stoppress_cli.local import queues
+from stoppress_cli.local import local_queues
 from stoppress_cli.local.stack import Stack
 from tests.support.event_files import items, objects, on_queue
 from tests.support.operated import (
@@ -163,9 +163,9 @@ def test_what_is_forgotten_stands_nowhere_and_the_rest_stays(tmp_path: Path) -> 
     refused = [event(50, "1042", "named-person", title=""), event(51, "7", "flood", title="")]
     with operated([*STEPS, *refused], tmp_path, versioned=True) as stack:
         letter = json.dumps({"detail-type": "article.published", "detail": {"site": HOST, "url": url("named-person")}})
-        queues.send(arn(stack, "ArticlesDeadLetters"), letter)
-        queues.send(arn(stack, "ArticlesDeadLetters"), letter.replace("named-person", "flood"))
-        queues.send(arn(stack, "ArticlesDeadLetters"), REPORTED.message())
+        local_queues.send(arn(stack, "ArticlesDeadLetters"), letter)
+        local_queues.send(arn(stack, "ArticlesDeadLetters"), letter.replace("named-person", "flood"))
+        local_queues.send(arn(stack, "ArticlesDeadLetters"), REPORTED.message())
         assert len(anywhere(stack, "named-person")) > 6
         before = everything(stack)
         assert list(gather(url("named-person"), None).lines())

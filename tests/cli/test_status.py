@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from stoppress.aws import bucket, metrics, table
 from stoppress.aws.items import quarantine_item
 from stoppress.show import read_site
-from stoppress.show.site import ALARM_COMMANDS, ALARM_LOGS, Access, StackStatus, stack_status
+from stoppress.show.stack_status import ALARM_COMMANDS, ALARM_LOGS, Access, StackStatus, stack_status
 from stoppress_cli.app import app
 from stoppress_cli.commands import status
 from stoppress_cli.local.template import load

@@ -14,7 +14,7 @@ import pytest
 from stoppress.aws import bucket
 from stoppress.aws.clients import client
 from stoppress.model.file_names import CACHE_FRESH, CACHE_SHARD, INDEX_FILE, NEWS_FILE, file_name, headers
-from stoppress.poll import fetch
+from stoppress.poll import fetch_feeds
 from stoppress_cli.local import resources
 from stoppress_cli.local.permissions import Ask, Permissions
 from stoppress_cli.local.stack import Stack
@@ -144,7 +144,7 @@ def test_what_the_bucket_notes_of_a_file_for_itself_stays_inside_but_for_what_po
         bucket.write(HOST, NEWS_FILE, b"", *headers(NEWS_FILE), replaces=None, changed=NOON, config="0")
         noted = client("s3").head_object(Bucket=BUCKET, Key=f"{HOST}/{NEWS_FILE}")["Metadata"]
 
-    assert {f"x-amz-meta-{name}" for name in noted} - removed == {fetch._OWN_HEADER}
+    assert {f"x-amz-meta-{name}" for name in noted} - removed == {fetch_feeds._OWN_HEADER}
     # No header binds the publisher's own host.
     assert set(policy["SecurityHeadersConfig"]) == {"ContentTypeOptions"}
     assert "CustomHeadersConfig" not in policy

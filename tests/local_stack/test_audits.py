@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from stoppress.audit.state import AuditState, audit_key
+from stoppress.audit.audit_state import AuditState, audit_key
 from stoppress.aws import table
 from stoppress.aws.codec import from_item
 from stoppress.http import client
 from stoppress.model.event import ArticleEvent, to_message
 from stoppress.show import read_site
-from stoppress.show.site import Access, stack_status
+from stoppress.show.stack_status import Access, stack_status
 from stoppress.show.story import story_of
 from stoppress_cli.local import resources, template
 from stoppress_cli.local.guard import Guard

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from stoppress_cli.local import queues, sources
+from stoppress_cli.local import event_sources, local_queues
 from stoppress_cli.local.bus import Pattern
-from stoppress_cli.local.sources import EndlessLoopError
+from stoppress_cli.local.event_sources import EndlessLoopError
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.template import TemplateError
 from tests.local_stack.toy import NOON, QUEUES, Toy, arn
@@ -98,7 +98,7 @@ def test_an_asynchronous_invocation_without_retries_goes_to_its_failure_destinat
     with toy.running() as stack:
         put_event(stack, "article.published", bus="default")
         stack.rest()
-        report = json.loads(queues.queue(arn(stack, "Queue"))._messages[0].body)
+        report = json.loads(local_queues.queue(arn(stack, "Queue"))._messages[0].body)
 
     assert report["requestContext"]["condition"] == "RetriesExhausted"
     assert report["requestPayload"]["detail-type"] == "article.published"
@@ -106,7 +106,7 @@ def test_an_asynchronous_invocation_without_retries_goes_to_its_failure_destinat
 
 
 def test_a_function_that_makes_its_own_work_is_stopped(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "ROUNDS_MAX", 20)
+    monkeypatch.setattr(event_sources, "ROUNDS_MAX", 20)
     toy.write(rule({"source": ["cms"]}))
     app = toy.folder / "functions" / "toy" / "app.py"
     app.write_text(

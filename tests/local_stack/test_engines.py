@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from stoppress.notify import fetch, service_account
+from stoppress.notify import fetch_page, service_account
 from stoppress.show import read_site
-from stoppress.show.site import Access, StackStatus, stack_status
+from stoppress.show.stack_status import Access, StackStatus, stack_status
 from stoppress.show.story import Story, story_of
 from stoppress_cli.commands.explain import as_lines as explained
 from stoppress_cli.commands.status import as_lines as status_lines
@@ -36,12 +36,12 @@ FLOOD = operated.url("flood")
 @contextmanager
 def engines() -> Iterator[Console]:
     """IndexNow, Google and the newsroom's pages on loopback. No page is there yet."""
-    fetch._rules.clear()
+    fetch_page._rules.clear()
     service_account.forget()
     with console() as running:
         running.pages = {}
         yield running
-    fetch._rules.clear()
+    fetch_page._rules.clear()
     service_account.forget()
 
 

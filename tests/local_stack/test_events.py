@@ -22,9 +22,9 @@ from stoppress.model.event import to_message
 from stoppress.model.http_request import Request as Signed
 from stoppress.primitives.instants import parse
 from stoppress.signatures.verify import verify
-from stoppress_cli.local import queues
-from stoppress_cli.local.functions import Result
+from stoppress_cli.local import local_queues
 from stoppress_cli.local.gateway import Request, event as gateway_event
+from stoppress_cli.local.lambda_functions import Result
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.template import ACCOUNT, REGION
 from stoppress_cli.scenario.feed_answer import FeedAnswer
@@ -163,10 +163,10 @@ def test_a_schedule_has_the_shape_that_the_scheduler_gives(stack: Stack, name: s
 
 @pytest.mark.parametrize("name", [event_files.RECORD, event_files.REWRITES, event_files.ENGINES])
 def test_messages_have_the_shape_that_sqs_gives(stack: Stack, name: str) -> None:
-    queue = queues.queue(f"arn:aws:sqs:{REGION}:{ACCOUNT}:{stack.name}-ArticlesQueue")
+    queue = local_queues.queue(f"arn:aws:sqs:{REGION}:{ACCOUNT}:{stack.name}-ArticlesQueue")
     stack.client("sqs").send_message(QueueUrl=stack.variable("ARTICLES_QUEUE_URL"), MessageBody="x")
-    (message,) = queues.receive(queue, 1)
-    made = queues.record(message, "arn")
+    (message,) = local_queues.receive(queue, 1)
+    made = local_queues.record(message, "arn")
     for record in event_files.read(name)["Records"]:
         assert record.keys() == made.keys()
         assert record["attributes"].keys() == made["attributes"].keys()

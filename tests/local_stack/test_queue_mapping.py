@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from stoppress_cli.local import queues
+from stoppress_cli.local import local_queues
 from stoppress_cli.local.stack import Stack
 from tests.local_stack.toy import NOON, QUEUES, Toy, arn
 
@@ -27,7 +27,7 @@ def bodies(toy: Toy) -> list[list[str]]:
 
 
 def waiting(stack: Stack, logical: str) -> list[str]:
-    return [message.body for message in queues.queue(arn(stack, logical))._messages]
+    return [message.body for message in local_queues.queue(arn(stack, logical))._messages]
 
 
 def test_messages_come_in_batches_of_the_mapping_and_are_deleted(toy: Toy) -> None:
@@ -38,7 +38,7 @@ def test_messages_come_in_batches_of_the_mapping_and_are_deleted(toy: Toy) -> No
 
         assert bodies(toy) == [["a", "b"], ["c"]]
         assert waiting(stack, "Queue") == []
-        assert not queues.queue(arn(stack, "Queue")).deleted_messages  # nor is anything of them kept
+        assert not local_queues.queue(arn(stack, "Queue")).deleted_messages  # nor is anything of them kept
 
 
 def test_a_failed_batch_comes_again_when_its_visibility_is_over_and_then_goes_to_the_dead_letters(toy: Toy) -> None:
@@ -88,7 +88,7 @@ def test_the_reported_messages_of_a_batch_come_again(
     toy.write(source(**properties), QUEUES)
     with toy.running() as stack:
         send(stack, "a", "b", "c")
-        identifier = "nobody" if reported is None else queues.queue(arn(stack, "Queue"))._messages[reported].id
+        identifier = "nobody" if reported is None else local_queues.queue(arn(stack, "Queue"))._messages[reported].id
         toy.plan({"batchItemFailures": [{"itemIdentifier": identifier}]})
         stack.rest()
         assert waiting(stack, "Queue") == left

@@ -11,7 +11,7 @@ import pytest
 from stoppress.aws.queues import RewriteRequest
 from stoppress.rewrite import sitemaps
 from stoppress_cli.local import mappings
-from stoppress_cli.local.functions import Result
+from stoppress_cli.local.lambda_functions import Result
 from tests.support import breakages
 from tests.support.breakages import HOST, MINUTE, SITE, Breakage, Newsroom
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from stoppress_cli.local.functions import Result
+from stoppress_cli.local.event_sources import Sources
+from stoppress_cli.local.lambda_functions import Result
 from stoppress_cli.local.server import Server
-from stoppress_cli.local.sources import Sources
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.serving import PortInUse
 from tests.local_stack.toy import NOON

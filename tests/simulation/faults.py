@@ -262,7 +262,7 @@ FAULTS: dict[str, Swap] = {
         "rewrite.publish:schedule_retirement", lambda _: lambda site, file, changed: None, 26
     ),
     "what changed is folded in without being read": Swap(
-        "rewrite.render:table", lambda table: _With(table, get_many=lambda keys: {}), 5
+        "rewrite.file_lines:table", lambda table: _With(table, get_many=lambda keys: {}), 5
     ),
     "an edition's articles stand in the site's news sitemap": Swap(
         "model.file_names:news_series", lambda _: lambda site, url: NEWS_SERIES, 27
@@ -318,7 +318,7 @@ FAULTS: dict[str, Swap] = {
     ),
     "forms that no mark tells of stay": Swap("rewrite.output_formats:possible_forms", lambda _: lambda file: set(), 1),
     "of several changed entries one is folded in": Swap(
-        "rewrite.render:fold",
+        "rewrite.file_lines:fold",
         lambda fold: (
             lambda attempt: fold(
                 replace(

@@ -15,7 +15,7 @@ from stoppress.aws import site_versions
 from stoppress.http import client
 from stoppress.model import places
 from stoppress.primitives.instants import exact
-from stoppress.rewrite import render as rendering
+from stoppress.rewrite import file_lines as rendering
 from stoppress.sitemaps import fold, render
 from stoppress_cli.local.gateway import Request
 from stoppress_cli.scenario import signing

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 from typing import Any, Self
 from unittest import mock
 
-from stoppress_cli.local import bus, mappings, resources, sources, stack as local_stack
-from stoppress_cli.local.functions import OUTPUT
+from stoppress_cli.local import bus, event_sources, mappings, resources, stack as local_stack
+from stoppress_cli.local.lambda_functions import OUTPUT
 from stoppress_cli.local.mappings import Reader
 from stoppress_cli.local.process import environment, no_aws_settings
 from stoppress_cli.local.stack import Stack, _on_path
@@ -53,8 +53,8 @@ class StackOnDoubles(Stack):
                     function._load()
             for module in _with_doors():
                 opening.enter_context(mock.patch.object(module, "client", self.client))
-            for module in (mappings, sources, bus, local_stack):
-                opening.enter_context(mock.patch.object(module, "queues", self.backend))
+            for module in (mappings, event_sources, bus, local_stack):
+                opening.enter_context(mock.patch.object(module, "local_queues", self.backend))
             self.forget_clients()
             opening.callback(self.forget_clients)
             for resource in self.resources.values():

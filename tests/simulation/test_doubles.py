@@ -12,8 +12,8 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 from moto import mock_aws
 
-from stoppress_cli.local import moto_fixes, queues
-from stoppress_cli.local.queues import MotoReader
+from stoppress_cli.local import local_queues, moto_fixes
+from stoppress_cli.local.local_queues import MotoReader
 from stoppress_cli.local.template import ACCOUNT, REGION
 from tests.simulation.doubles.dynamodb import Dynamo
 from tests.simulation.doubles.errors import NotKnown
@@ -284,7 +284,7 @@ def test_the_queues_answer_as_moto_does(seed: int, moto: Callable[[str], Any]) -
                 case _:
                     _receive_alike(chance, behind, double, url, arns["live"])
             for name, arn in arns.items():
-                assert double.visible(double.queue(arn)) == queues.visible(queues.queue(arn)), name
+                assert double.visible(double.queue(arn)) == local_queues.visible(local_queues.queue(arn)), name
             assert _messages_in(double, url) == _messages_in(behind, url)
 
 
@@ -296,12 +296,12 @@ def _messages_in(sqs: Any, url: str) -> int:
 
 def _receive_alike(chance: random.Random, behind: Any, double: Sqs, url: str, arn: str) -> None:
     count, kept, changed = chance.randint(1, 3), chance.random() < 0.6, chance.random() < 0.3
-    ours, theirs = double.receive(double.queue(arn), count), queues.receive(queues.queue(arn), count)
-    records = [double.record(one, arn) for one in ours], [queues.record(one, arn) for one in theirs]
+    ours, theirs = double.receive(double.queue(arn), count), local_queues.receive(local_queues.queue(arn), count)
+    records = [double.record(one, arn) for one in ours], [local_queues.record(one, arn) for one in theirs]
     assert [_seen(record) for record in records[0]] == [_seen(record) for record in records[1]]
     if not kept:
         double.delete(double.queue(arn), ours)
-        queues.delete(queues.queue(arn), theirs)
+        local_queues.delete(local_queues.queue(arn), theirs)
     elif changed:
         for client_, made in ((double, records[0]), (behind, records[1])):
             for record in made:

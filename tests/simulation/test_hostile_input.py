@@ -14,10 +14,10 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from stoppress.aws.items import file_of
 from stoppress.aws.queues import read_rewrite
-from stoppress.feeds.documents import FeedError, read_document
 from stoppress.feeds.events import to_events
+from stoppress.feeds.feed_documents import FeedError, read_document
+from stoppress.feeds.feed_schedule import FeedState, after_failure, pace_of
 from stoppress.feeds.parse import read
-from stoppress.feeds.schedule import FeedState, after_failure, pace_of
 from stoppress.http.client import retry_after
 from stoppress.model.event import from_message, to_message
 from stoppress.model.site import BadConfiguration, Site, read_site

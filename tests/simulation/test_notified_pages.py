@@ -15,8 +15,8 @@ from unittest import mock
 import pytest
 
 from stoppress.http import client
-from stoppress.notify import fetch, service_account
-from stoppress_cli.local.functions import Function, Result
+from stoppress.notify import fetch_page, service_account
+from stoppress_cli.local.lambda_functions import Function, Result
 from stoppress_cli.local.template import Json
 from tests.simulation import newsroom
 from tests.simulation.call_faults import KINDS, CallFaults, Killed, suffer
@@ -158,7 +158,7 @@ def opened(seed: int) -> Iterator[Newsroom]:
         opening.enter_context(mock.patch.object(client, "fetch", room.web.fetch))
         opening.enter_context(mock.patch.object(client, "post_body", room.web.post_body))
         opening.enter_context(mock.patch.object(service_account, "token", return_value="token"))
-        opening.callback(fetch._rules.clear)
+        opening.callback(fetch_page._rules.clear)
         yield room
 
 
@@ -203,7 +203,7 @@ FAULTS = {
     "removals are notified while the page is there": Swap(
         "notify.engines:is_ready", lambda is_ready: lambda page, verdict: page.gone or is_ready(page, verdict), 1
     ),
-    "there is no pause": Swap("notify.state:PAUSE", lambda _: timedelta(), 1),
+    "there is no pause": Swap("notify.page_state:PAUSE", lambda _: timedelta(), 1),
     "claims have no condition": Swap(
         "notify.engines:write_page", lambda write: lambda host, page: write(host, page) or page, 7
     ),

@@ -11,10 +11,10 @@ from types import ModuleType
 from typing import Any
 
 from stoppress_cli.local import resources, template
-from stoppress_cli.local.functions import Function
+from stoppress_cli.local.event_sources import Sources
+from stoppress_cli.local.lambda_functions import Function
 from stoppress_cli.local.mappings import Reader, StreamMapping
 from stoppress_cli.local.resources import Resource
-from stoppress_cli.local.sources import Sources
 from stoppress_cli.local.template import REGION
 from tests.simulation.doubles.sqs import Queue
 

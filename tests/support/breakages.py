@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from stoppress_cli.local.functions import Function, Result
 from stoppress_cli.local.gateway import Request
+from stoppress_cli.local.lambda_functions import Function, Result
 from stoppress_cli.local.template import load
 from stoppress_cli.scenario import file, player
 from tests.simulation.doubles import sqs

@@ -16,11 +16,11 @@ from stoppress.feeds.subscription import Subscription
 from stoppress.model.entries import Mark, NewsEntry
 from stoppress.model.places import Place, Series, Used
 from stoppress.model.site import Site, read_site
-from stoppress.poll.items import subscription_item
-from stoppress_cli.local import queues
+from stoppress.poll.feed_items import subscription_item
+from stoppress_cli.local import local_queues
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.template import ACCOUNT, REGION
-from stoppress_cli.scenario import sitemaps
+from stoppress_cli.scenario import listed_pages
 
 ROOT = Path(__file__).parents[2]
 EVENTS = ROOT / "events"
@@ -95,7 +95,7 @@ def first_site(stack: Stack) -> Site:
 
 def on_queue(stack: Stack, logical: str) -> list[str]:
     arn = f"arn:aws:sqs:{REGION}:{ACCOUNT}:{stack.name}-{logical}"
-    return [str(message.body) for message in queues.queue(arn)._messages]
+    return [str(message.body) for message in local_queues.queue(arn)._messages]
 
 
 def items(stack: Stack) -> dict[str, list[dict[str, Any]]]:
@@ -107,7 +107,7 @@ def items(stack: Stack) -> dict[str, list[dict[str, Any]]]:
 
 
 def objects(stack: Stack) -> dict[str, bytes]:
-    return {file.key: file.body for file in sitemaps.read(stack)}
+    return {file.key: file.body for file in listed_pages.read(stack)}
 
 
 def plain(item: dict[str, Any]) -> dict[str, Any]:

@@ -21,9 +21,9 @@ from stoppress.aws.clients import client
 from stoppress.aws.items import Item
 from stoppress.model.event import ArticleEvent, to_message
 from stoppress.model.site import BadConfiguration, Site
-from stoppress_cli.local import bus, moto_fixes, queues
-from stoppress_cli.local.functions import OUTPUT, Context
-from stoppress_cli.local.queues import MotoReader
+from stoppress_cli.local import bus, local_queues, moto_fixes
+from stoppress_cli.local.lambda_functions import OUTPUT, Context
+from stoppress_cli.local.local_queues import MotoReader
 from stoppress_cli.local.template import ACCOUNT, REGION
 from tests.support.article_events import HOST
 
@@ -80,9 +80,9 @@ class MotoAws:
 
     def taken(self, queue: str) -> list[str]:
         """The bodies of all messages on a queue, delayed ones too, which are gone from it then."""
-        source = queues.queue(QUEUE_ARN + queue)
+        source = local_queues.queue(QUEUE_ARN + queue)
         messages = list(source._messages)
-        queues.delete(source, messages)
+        local_queues.delete(source, messages)
         return [str(message.body) for message in messages]
 
     def items(self, prefix: str = "") -> list[Item]:

@@ -7,13 +7,13 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from stoppress_cli.check.documents import check_file
 from stoppress_cli.check.findings import Findings, shown
 from stoppress_cli.check.input import Source
 from stoppress_cli.check.one_pass import Facts, Occurrences, Pass
 from stoppress_cli.check.rulebook import FRESH_AGE_SECONDS_MAX
 from stoppress_cli.check.sets import check_alternates, check_duplicates, check_indexes
-from stoppress_cli.check.values import place_of
+from stoppress_cli.check.value_rules import place_of
+from stoppress_cli.check.xml_documents import check_file
 
 Follow = Callable[[Facts], Iterable[Source]]
 

@@ -16,7 +16,7 @@ from typing import BinaryIO
 
 from stoppress_cli.check.findings import shown
 from stoppress_cli.check.rulebook import BYTES_MAX
-from stoppress_cli.check.values import CONTROLS
+from stoppress_cli.check.value_rules import CONTROLS
 
 CHUNK_BYTES = 65_536
 HEAD_CHARACTERS = 32_768  # must hold the declaration and the root element

@@ -7,7 +7,7 @@ from stoppress.primitives.xml import Node
 from stoppress_cli.check.findings import shown
 from stoppress_cli.check.one_pass import Pass
 from stoppress_cli.check.rulebook import NEWS, NEWS_HOURS, NEWS_WINDOW
-from stoppress_cli.check.values import (
+from stoppress_cli.check.value_rules import (
     Place,
     check_plain_text,
     is_escaped_twice,

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from stoppress_cli.check.findings import Findings, shown
 from stoppress_cli.check.rulebook import URLS_MAX
-from stoppress_cli.check.values import Moment, Place, is_storage
+from stoppress_cli.check.value_rules import Moment, Place, is_storage
 
 ONCE_MAX = 1_000  # different messages of `tell_once` that are remembered for one file
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from stoppress_cli.check.findings import shown
 from stoppress_cli.check.one_pass import Facts, Occurrence, Occurrences
-from stoppress_cli.check.values import Moment
+from stoppress_cli.check.value_rules import Moment
 
 ONE_SIDED_MAX = 1_000  # alternates that are reported
 _ENTRY = "sitemap.xml"  # engines look for it at the root of a host

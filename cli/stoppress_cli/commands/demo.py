@@ -113,9 +113,9 @@ def _print_table(stack: "Stack", took_ms: Mapping[str, float]) -> None:
     from rich import box
     from rich.table import Table
 
-    from stoppress_cli.scenario import sitemaps
+    from stoppress_cli.scenario import listed_pages
 
-    listed = sitemaps.listed(list(sitemaps.read(stack, HOST)))
+    listed = listed_pages.listed(list(listed_pages.read(stack, HOST)))
     news = {url.rsplit("/", 1)[-1] for url in listed.news}
     shards = {url.rsplit("/", 1)[-1]: name for url, name in listed.found_in.items()}
     table = Table(box=box.SIMPLE_HEAD, title=f"The articles of {HOST}", title_justify="left", title_style="bold")

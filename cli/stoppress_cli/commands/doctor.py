@@ -21,12 +21,12 @@ from stoppress.http import client
 from stoppress.http.errors import FetchError, Refused
 from stoppress.model.file_names import INDEX_FILE
 from stoppress.model.site import HOST
-from stoppress.notify.fetch import check_pages, rules_in
+from stoppress.notify.fetch_page import check_pages, rules_in
 from stoppress.notify.indexnow import key_file
-from stoppress.notify.page import site_name
+from stoppress.notify.page_readiness import site_name
 from stoppress.primitives.deadline import NEVER
 from stoppress.primitives.instants import iso, parse
-from stoppress.show.site import Access
+from stoppress.show.stack_status import Access
 from stoppress_cli.check.rulebook import FRESH_AGE_SECONDS_MAX
 from stoppress_cli.inputs.served import Served, Server, known
 from stoppress_cli.options import READS, Commands

@@ -10,10 +10,10 @@ from typing import Annotated, Any, Literal
 import typer
 from pydantic import ValidationError
 
-from stoppress.feeds.documents import FeedError
 from stoppress.feeds.events import Judged, judged, to_events
+from stoppress.feeds.feed_documents import FeedError
+from stoppress.feeds.feed_schedule import FeedState, interval_of, pace_of
 from stoppress.feeds.parse import children_of
-from stoppress.feeds.schedule import FeedState, interval_of, pace_of
 from stoppress.http import client
 from stoppress.http.body import CHUNK_BYTES, read_body
 from stoppress.http.errors import FetchError
@@ -23,7 +23,7 @@ from stoppress.model.rules import excluding_rule
 from stoppress.model.site import Site
 from stoppress.model.site_sources import Feed
 from stoppress.model.validation import explain
-from stoppress.poll import fetch
+from stoppress.poll import fetch_feeds
 from stoppress.show.feed import FeedStatus
 from stoppress.show.read_site import read_feeds
 from stoppress_cli.commands.rebuild import chosen_sites
@@ -179,15 +179,15 @@ def _read(target: str, url: str | None, site: Site, feed: Feed, now: datetime) -
     try:
         if is_url(target):
             headers = {} if site.host == NO_SITE else {"User-Agent": client.user_agent(site.home)}
-            fetched = fetch.fetch(target, headers, site)
+            fetched = fetch_feeds.fetch(target, headers, site)
             if fetched.answer.status != HTTPStatus.OK:
                 return Trial("reject", f"the server answered {fetched.answer.status}")
             fetched = replace(fetched, answer=replace(fetched.answer, url=url or fetched.answer.url))
         else:
-            fetched = fetch.Fetched(client.Response(200, {}, _file(Path(target)), feed.url))
+            fetched = fetch_feeds.Fetched(client.Response(200, {}, _file(Path(target)), feed.url))
             if named := children_of(fetched.answer.body, {}, feed.url, site):
                 return Trial("empty", f"an index of sitemaps; a poll reads, the newest first: {' '.join(named)}")
-        _, reading = fetch.read(fetched, site, feed.take)
+        _, reading = fetch_feeds.read(fetched, site, feed.take)
     except (FeedError, FetchError) as error:
         return Trial("reject", str(error))
     events, _ = to_events(reading, site, now, feed=feed.url)

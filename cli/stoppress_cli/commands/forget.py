@@ -30,7 +30,7 @@ from stoppress.model.event import ArticleEvent
 from stoppress.model.file_names import is_news
 from stoppress.model.site import SOURCE, UNKNOWN_SITE, Site
 from stoppress.notify.changed_files import COPIES
-from stoppress.notify.state import notified_pk
+from stoppress.notify.page_state import notified_pk
 from stoppress.primitives.instants import parse
 from stoppress.primitives.urls import identity
 from stoppress.show.question import find_question

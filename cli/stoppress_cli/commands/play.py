@@ -58,7 +58,7 @@ def open_player(
     the command exits with FAILED.
     """
     with environment(no_aws_settings()):
-        from stoppress_cli.local.sources import EndlessLoopError
+        from stoppress_cli.local.event_sources import EndlessLoopError
         from stoppress_cli.local.stack import Stack
         from stoppress_cli.local.template import TemplateError, find
         from stoppress_cli.scenario.file import ScenarioError, read

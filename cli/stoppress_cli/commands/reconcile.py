@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from stoppress.model.site import Site
-from stoppress.reconcile.findings import Report
+from stoppress.reconcile.drift import Report
 from stoppress.reconcile.look import Look
 from stoppress.reconcile.sites import LOOKS_APART, reconcile as compare
 from stoppress_cli.commands.rebuild import chosen_sites

@@ -20,7 +20,7 @@ from stoppress.model.signature_schemes import NONE, PRESETS, Hmac, Scheme
 from stoppress.model.site import Site
 from stoppress.model.site_sources import secret_path
 from stoppress.receive.webhook import scheme_of
-from stoppress.show.site import Access
+from stoppress.show.stack_status import Access
 from stoppress.signatures.verify import BadSecret, keys
 from stoppress_cli.connect import BadRequest
 from stoppress_cli.options import WRITES, Commands, Yes

@@ -26,7 +26,7 @@ from stoppress.model.site_sources import secret_path
 from stoppress.primitives.instants import exact
 from stoppress.primitives.text import escaped
 from stoppress.receive.webhook import scheme_of
-from stoppress.show.site import Access
+from stoppress.show.stack_status import Access
 from stoppress.sitemaps.tags import under_scheme
 from stoppress_cli.connect import BadRequest
 from stoppress_cli.local.gateway import Request

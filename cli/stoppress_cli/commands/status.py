@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from stoppress.show.read_site import read_stack
-from stoppress.show.site import Access, StackStatus, stack_status
+from stoppress.show.stack_status import Access, StackStatus, stack_status
 from stoppress.show.timeline import Delays
 from stoppress_cli.connect import exit_on_error, print_unreadable
 from stoppress_cli.options import LOCAL, READS, Commands

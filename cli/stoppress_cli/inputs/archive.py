@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from stoppress.audit.compare import changed_at
+from stoppress.audit.list_differences import changed_at
 from stoppress.audit.pages import Reader
 from stoppress.aws import secrets
 from stoppress.cms.listing import Query
@@ -18,7 +18,7 @@ from stoppress.model.site import Site
 from stoppress.model.site_sources import Source, secret_path
 from stoppress.primitives.instants import exact, parse
 from stoppress_cli.check.input import peek
-from stoppress_cli.check.robots import is_robots
+from stoppress_cli.check.robots_rules import is_robots
 from stoppress_cli.connect import BadRequest
 from stoppress_cli.inputs.rows import COLUMNS, Rows
 from stoppress_cli.inputs.sitemap_pages import BY_IMPORT, Sitemaps, is_url

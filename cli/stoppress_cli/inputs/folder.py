@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from stoppress_cli.check.documents import looks_like_sitemap
 from stoppress_cli.check.input import Source, peek
-from stoppress_cli.check.values import Place, place_of
+from stoppress_cli.check.value_rules import Place, place_of
+from stoppress_cli.check.xml_documents import looks_like_sitemap
 
 FILES_MAX = 50_000  # the most that a sitemap index may list
 

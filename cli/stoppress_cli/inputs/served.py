@@ -11,14 +11,14 @@ from datetime import datetime
 from functools import cached_property
 
 from stoppress.aws import bucket, sites
-from stoppress.feeds import documents, old_sitemaps
-from stoppress.feeds.documents import FeedError
+from stoppress.feeds import feed_documents, old_sitemaps
+from stoppress.feeds.feed_documents import FeedError
 from stoppress.http import client
 from stoppress.http.errors import FetchError
 from stoppress.model.file_names import INDEX_FILE, NEWS_FILE
 from stoppress.model.places import BYTES_MAX
 from stoppress.model.site import Site
-from stoppress.notify.page import Expected
+from stoppress.notify.page_readiness import Expected
 from stoppress.primitives.urls import host_of
 from stoppress.sitemaps.robots import named_in_robots
 from stoppress_cli.check import checker
@@ -131,7 +131,9 @@ class Served:
         if INDEX_FILE in self.files:
             with suppress(FeedError, FetchError):
                 index = self.files[INDEX_FILE]
-                others = old_sitemaps.children_of(documents.read_document(index.body, index.headers), index.url, site)
+                others = old_sitemaps.children_of(
+                    feed_documents.read_document(index.body, index.headers), index.url, site
+                )
                 further = next(
                     (url for url in others if "/sitemap-news" not in url and host_of(url) == self.host), None
                 )
@@ -139,7 +141,7 @@ class Served:
         pages: dict[str, Expected] = {}
         for answer in answers:
             with suppress(FeedError):
-                reading = old_sitemaps.read(documents.read_document(answer.body, answer.headers), answer.url, site)
+                reading = old_sitemaps.read(feed_documents.read_document(answer.body, answer.headers), answer.url, site)
                 for entry in reading.entries:
                     if entry.url and host_of(entry.url) == self.host:
                         pages.setdefault(entry.url, Expected(entry.url, entry.published_at))

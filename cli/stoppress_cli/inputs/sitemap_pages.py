@@ -17,10 +17,10 @@ from urllib.parse import urlsplit
 
 from stoppress.audit.pages import Unavailable, fetch_patiently
 from stoppress.cms.listing import marked
-from stoppress.feeds import documents, parse
-from stoppress.feeds.documents import SITEMAPS, FeedError
-from stoppress.feeds.entries import Entry, Reading
+from stoppress.feeds import feed_documents, parse
 from stoppress.feeds.events import judged
+from stoppress.feeds.feed_documents import SITEMAPS, FeedError
+from stoppress.feeds.feed_entries import Entry, Reading
 from stoppress.feeds.links import web_url
 from stoppress.feeds.old_sitemaps import entry_of, new_tree, text_of
 from stoppress.http import client
@@ -30,7 +30,7 @@ from stoppress.model.places import BYTES_MAX
 from stoppress.model.site import SITEMAP_SOURCE, Site
 from stoppress.primitives.xml import Broken
 from stoppress_cli.check.input import Text, read_text
-from stoppress_cli.check.robots import is_robots
+from stoppress_cli.check.robots_rules import is_robots
 
 # Prefix of an import's delivery ids.
 BY_IMPORT = "import"
@@ -199,7 +199,7 @@ class Sitemaps:
         if not text.is_xml:
             yield from _in_lines(text, target)
             return
-        if documents.is_feed(text.head):
+        if feed_documents.is_feed(text.head):
             yield from self._entries(text, target, url, problems)
             return
         tree = new_tree()
@@ -221,7 +221,7 @@ class Sitemaps:
     def _entries(self, text: Text, target: str, url: str, problems: list[Problem]) -> Iterator[_Named]:
         """The pages of a feed, which sitemaps.org allows as a sitemap. Raises _Unreadable."""
         try:
-            reading = parse.read(documents.read_document("".join(text.pieces()).encode(), {}), url, self.site)
+            reading = parse.read(feed_documents.read_document("".join(text.pieces()).encode(), {}), url, self.site)
         except FeedError as error:
             raise _Unreadable(f"is no sitemap: {error}") from None
         for number, entry in enumerate(reading.entries, 1):
@@ -272,9 +272,9 @@ def _mended(text: Text) -> Iterator[str]:
         section = rest.rfind("<![CDATA[", 0, end)
         if section >= 0 and not 0 <= rest.find("]]>", section) < end:
             end = section
-        yield documents.with_references(rest[:end])
+        yield feed_documents.with_references(rest[:end])
         rest = rest[end:]
-    yield documents.with_references(rest)
+    yield feed_documents.with_references(rest)
 
 
 def _lines(text: Text) -> Iterator[str]:

@@ -18,7 +18,7 @@ from stoppress_cli.check.checker import named_in
 from stoppress_cli.check.findings import Findings, shown
 from stoppress_cli.check.input import CHUNK_BYTES, Source
 from stoppress_cli.check.one_pass import Facts
-from stoppress_cli.check.values import Place, place_of
+from stoppress_cli.check.value_rules import Place, place_of
 from stoppress_cli.inputs.folder import Unreadable, base_place, of_file
 
 USER_AGENT = "Stoppress/1 (sitemap validator)"

@@ -13,8 +13,8 @@ from unittest import mock
 
 from moto.events.models import EventPattern, EventsBackend
 
-from stoppress_cli.local import queues
-from stoppress_cli.local.functions import Function, Result
+from stoppress_cli.local import local_queues
+from stoppress_cli.local.lambda_functions import Function, Result
 from stoppress_cli.local.resources import Resource, failure_destination
 from stoppress_cli.local.template import ACCOUNT, REGION, Json, TemplateError
 
@@ -201,7 +201,7 @@ class Invocations:
             "responseContext": {"statusCode": 200, "executedVersion": "$LATEST", "functionError": "Unhandled"},
             "responsePayload": result.error,
         }
-        queues.send(destination, json.dumps(report))
+        local_queues.send(destination, json.dumps(report))
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from stoppress_cli.local.functions import Result
+from stoppress_cli.local.lambda_functions import Result
 from stoppress_cli.local.resources import Resource
 from stoppress_cli.local.template import ACCOUNT, Json, TemplateError
 

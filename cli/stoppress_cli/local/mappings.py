@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from stoppress_cli.local import queues
+from stoppress_cli.local import local_queues
 from stoppress_cli.local.bus import Pattern
-from stoppress_cli.local.functions import Function, Result
+from stoppress_cli.local.lambda_functions import Function, Result
 from stoppress_cli.local.resources import Resource
 from stoppress_cli.local.template import Json, TemplateError
 
@@ -60,20 +60,20 @@ class QueueMapping(_Mapping):
 
     def deliver(self, invoke: Invoke) -> bool:
         """Pass on the messages that are visible now, not those that follow from them. Return False if there was none."""
-        source = queues.queue(self.arn)
-        left = queues.visible(source)
+        source = local_queues.queue(self.arn)
+        left = local_queues.visible(source)
         worked = False
-        while left > 0 and (messages := queues.receive(source, min(self._batch_size, left))):
+        while left > 0 and (messages := local_queues.receive(source, min(self._batch_size, left))):
             worked = True
             left -= len(messages)
-            records = {message.id: queues.record(message, self.arn) for message in messages}
+            records = {message.id: local_queues.record(message, self.arn) for message in messages}
             wanted = {id_: record for id_, record in records.items() if self.passes(_parsed(record))}
             failed: set[str] = set()
             if wanted:
                 failed = self._failed(invoke(self.function, {"Records": [*wanted.values()]}), [*wanted])
             self.reported += len(failed)
             # As Lambda does, messages that the filter refuses are deleted; failed ones wait for their visibility.
-            queues.delete(source, [message for message in messages if message.id not in failed])
+            local_queues.delete(source, [message for message in messages if message.id not in failed])
         return worked
 
 

@@ -15,15 +15,15 @@ from moto import mock_aws
 from stoppress.aws import bucket, clients, secrets, site_versions, sites
 from stoppress.model.site import BadConfiguration
 from stoppress.receive import refused
-from stoppress_cli.local import bus, grants, moto_fixes, queues, resources
-from stoppress_cli.local.functions import OUTPUT, Function
+from stoppress_cli.local import bus, grants, local_queues, moto_fixes, resources
+from stoppress_cli.local.event_sources import Sources
 from stoppress_cli.local.gateway import Answer, Request
 from stoppress_cli.local.guard import Guard
+from stoppress_cli.local.lambda_functions import OUTPUT, Function
 from stoppress_cli.local.mappings import Reader
 from stoppress_cli.local.permissions import Permissions
 from stoppress_cli.local.process import Clock, environment, no_aws_settings
 from stoppress_cli.local.resources import Resource
-from stoppress_cli.local.sources import Sources
 from stoppress_cli.local.template import STACK_NAME, WITH_ALL, TemplateError, load
 from stoppress_cli.local.wire import LOCK, Wire, absent
 
@@ -185,7 +185,7 @@ class Stack:
     def waiting_messages(self) -> dict[str, int]:
         """Return the number of messages in each queue that is not empty, by logical name: to be retried, delayed, or dead."""
         sources = resources.of_type(self.resources.values(), "AWS::SQS::Queue")
-        numbers = {source.logical: len(queues.queue(source.arn)._messages) for source in sources}
+        numbers = {source.logical: len(local_queues.queue(source.arn)._messages) for source in sources}
         return {name: number for name, number in numbers.items() if number}
 
     # ── creation ───────────────────────────────────────────────────────────────────────────────
@@ -206,7 +206,7 @@ class Stack:
             sites._cache = self._sites.setdefault(function, sites.Cache())
 
     def _reader(self, stream_arn: str) -> Reader:
-        return queues.MotoReader(stream_arn.split("/")[1], stream_arn)
+        return local_queues.MotoReader(stream_arn.split("/")[1], stream_arn)
 
 
 @contextlib.contextmanager

@@ -10,13 +10,13 @@ from typing import Any
 from stoppress.aws import table
 from stoppress.aws.codec import from_item
 from stoppress.aws.items import article_key, quarantine_pk, read_article
-from stoppress.feeds.schedule import FeedState
+from stoppress.feeds.feed_schedule import FeedState
 from stoppress.feeds.subscription import Subscription
-from stoppress.poll.items import feed_key, subscription_key
+from stoppress.poll.feed_items import feed_key, subscription_key
 from stoppress.primitives.instants import exact
 from stoppress_cli.local.gateway import Answer
 from stoppress_cli.local.stack import Stack
-from stoppress_cli.scenario import sitemaps
+from stoppress_cli.scenario import listed_pages
 from stoppress_cli.scenario.feeds_server import FeedServer
 from stoppress_cli.scenario.file import Expectation
 
@@ -54,7 +54,7 @@ def _choose(parts: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
 def _compare_listed(parts: Mapping[str, Any], site: str | None, stack: Stack) -> list[str]:
     """Compare what the files list. Of the news sitemaps, all are compared."""
     try:
-        listed = sitemaps.listed(list(sitemaps.read(stack, site)))
+        listed = listed_pages.listed(list(listed_pages.read(stack, site)))
     except ValueError as error:
         return [str(error)]
     lines = []

@@ -21,7 +21,7 @@ from stoppress_cli.local.gateway import Answer, Request
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.wire import Fault
 from stoppress_cli.output import counted
-from stoppress_cli.scenario import expect, file, hubs, signing, sitemaps
+from stoppress_cli.scenario import expect, file, hubs, listed_pages, signing
 from stoppress_cli.scenario.feed_answer import body_bytes
 from stoppress_cli.scenario.feeds_server import FeedServer
 from stoppress_cli.scenario.file import Line, ScenarioError
@@ -201,7 +201,7 @@ class Player:
         name = line.step.save
         shutil.rmtree(self._out / name, ignore_errors=True)  # files of an earlier save must not stay
         meta = {}
-        for stored in sitemaps.read(self.stack):
+        for stored in listed_pages.read(self.stack):
             target = self._out / name / stored.key
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(stored.body)

@@ -8,7 +8,7 @@ from typing import Any
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.template import ACCOUNT, REGION
 from stoppress_cli.output import counted
-from stoppress_cli.scenario import sitemaps
+from stoppress_cli.scenario import listed_pages
 
 
 @dataclass
@@ -22,7 +22,7 @@ class Report:
         """Return what `stoppress play` prints at the end, by heading; `seconds` is how long the run took."""
         meter = stack.wire.meter
         articles = Counter(item.get("state", {}).get("S", "?") for item in _articles(stack))
-        files = Counter(file.host for file in sitemaps.read(stack))
+        files = Counter(file.host for file in listed_pages.read(stack))
         rows = {
             "steps": f"{self.steps:,} in {seconds:.1f} s, {counted(len(self.failures), 'difference')}",
             "articles": _listed(articles) or "none",

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from stoppress.audit.compare import changed_at, has_changed_since, is_missed, silent_sources, unlisted
+from stoppress.audit.audit_state import UNLISTED_MAX, AuditState, audit_key, state_item, with_missed
+from stoppress.audit.list_differences import changed_at, has_changed_since, is_missed, silent_sources, unlisted
 from stoppress.audit.pages import Reader
-from stoppress.audit.state import UNLISTED_MAX, AuditState, audit_key, state_item, with_missed
 from stoppress.aws import queues, secrets, table
 from stoppress.aws.codec import from_item
 from stoppress.aws.inventory import news_entries, read_articles, read_claims

@@ -11,7 +11,7 @@ from xml.sax.handler import feature_external_ges, feature_namespaces
 
 from feedparser.api import LooseFeedParser, StrictFeedParser
 
-from stoppress.feeds.documents import FeedError
+from stoppress.feeds.feed_documents import FeedError
 
 # A step takes feedparser 20 to 110 nanoseconds, about two seconds in all. Of the real feeds that we know, the one with the
 # most steps takes 18,483.

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from stoppress.cms.contract import DROPPED_SHOWN, MEDIA_BYTES_MAX
 from stoppress.cms.contract_fields import KEYWORDS_MAX
-from stoppress.feeds.entries import Entry, Reading
+from stoppress.feeds.feed_entries import Entry, Reading
 from stoppress.model.alternates import read_alternates
 from stoppress.model.event import ID_BYTES_MAX, ArticleEvent
 from stoppress.model.media import read_images, read_videos

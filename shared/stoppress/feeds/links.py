@@ -4,7 +4,7 @@ import re
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
-from stoppress.feeds.media import pages_of
+from stoppress.feeds.feed_media import pages_of
 
 # feedparser resolves relative links and guids against this host, which cannot exist (RFC 6761). `web_url` replaces it
 # with the feed's own host. In the base URL that feedparser gets, HERE precedes the path of the feed's URL, so that "story"

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from stoppress.feeds import documents
-from stoppress.feeds.documents import Document, FeedError
-from stoppress.feeds.entries import Entry, Reading
+from stoppress.feeds import feed_documents
+from stoppress.feeds.feed_documents import Document, FeedError
+from stoppress.feeds.feed_entries import Entry, Reading
 from stoppress.feeds.links import web_url
 from stoppress.model.site import FEED_SOURCE, SITEMAP_SOURCE, Site
 from stoppress.primitives import dates
@@ -27,12 +27,12 @@ _NEVER = datetime.min.replace(tzinfo=UTC)
 
 def read(document: Document, url: str, site: Site) -> Reading:
     """The newest ENTRIES_MAX pages of the sitemap at `url` as entries, newest first. Raises FeedError."""
-    nodes, left_out, cut_off = _read_newest(document, site, documents.ENTRIES_MAX)
+    nodes, left_out, cut_off = _read_newest(document, site, feed_documents.ENTRIES_MAX)
     entries = [entry_of(node, url, site) for node in nodes]
     return Reading(
         tuple(entries),
         incomplete=f"the sitemap is damaged or cut off after {len(entries)} complete pages" if cut_off else None,
-        left_out=(f"{left_out} pages beside the newest {documents.ENTRIES_MAX:,}",) if left_out else (),
+        left_out=(f"{left_out} pages beside the newest {feed_documents.ENTRIES_MAX:,}",) if left_out else (),
     )
 
 

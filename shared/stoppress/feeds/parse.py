@@ -7,10 +7,10 @@ from itertools import islice
 from typing import Any
 from urllib.parse import urlsplit
 
-from stoppress.feeds import documents, media
+from stoppress.feeds import feed_documents, feed_media
 from stoppress.feeds.counted_parser import parse_feed
-from stoppress.feeds.documents import SITEMAPS, Document, FeedError, read_document
-from stoppress.feeds.entries import Deletion, Entry, Reading
+from stoppress.feeds.feed_documents import SITEMAPS, Document, FeedError, read_document
+from stoppress.feeds.feed_entries import Deletion, Entry, Reading
 from stoppress.feeds.links import HERE, NOWHERE, page_of, web_url
 from stoppress.model.site import Site
 from stoppress.primitives import dates
@@ -43,8 +43,8 @@ def read(document: Document, url: str, site: Site, take: Collection[str] = ()) -
 
         return old_sitemaps.read(document, url, site)
     # read_document limits items that have an end. feedparser also reads items without one, so the limit is applied again.
-    entries = tuple(islice(_entries(document, url, site, take), documents.ENTRIES_MAX))
-    if not entries and documents.has_items(document):
+    entries = tuple(islice(_entries(document, url, site, take), feed_documents.ENTRIES_MAX))
+    if not entries and feed_documents.has_items(document):
         raise FeedError("the feed has items, but none is an item of RSS or Atom")
     return Reading(
         entries,
@@ -59,7 +59,7 @@ def children_of(body: bytes, headers: Mapping[str, str], url: str, site: Site) -
 
     For other bodies it searches only the start.
     """
-    if b"sitemapindex" not in body[: documents.PROLOG_CHARACTERS_MAX].replace(b"\0", b""):
+    if b"sitemapindex" not in body[: feed_documents.PROLOG_CHARACTERS_MAX].replace(b"\0", b""):
         return ()
     document = read_document(body, headers)
     if document.root != "sitemapindex":
@@ -78,7 +78,7 @@ def _entries(document: Document, url: str, site: Site, take: Collection[str]) ->
     has_base = "base" in document.text and _HAS_BASE.search(document.text)
     entries, head = parse_feed(document.text, base if has_base else "")
     for item in entries:
-        language = media.language(item, head)
+        language = feed_media.language(item, head)
         entry = _entry(item, url, base, site, language)
         yield _with_taken(entry, item, url, language, take) if take else entry
 
@@ -112,10 +112,10 @@ def _with_taken(entry: Entry, item: Any, url: str, language: str | None, take: C
     return replace(
         entry,
         language=language if "language" in take else None,
-        keywords=media.keywords(item) if "keywords" in take else (),
-        images=media.images(item, absolute) if "images" in take else (),
-        videos=media.videos(item, absolute) if "videos" in take else (),
-        alternates=media.alternates(item, entry.url, absolute) if "alternates" in take else (),
+        keywords=feed_media.keywords(item) if "keywords" in take else (),
+        images=feed_media.images(item, absolute) if "images" in take else (),
+        videos=feed_media.videos(item, absolute) if "videos" in take else (),
+        alternates=feed_media.alternates(item, entry.url, absolute) if "alternates" in take else (),
     )
 
 

@@ -17,7 +17,7 @@ from stoppress.aws.bucket import Overtaken
 from stoppress.aws.inventory import read_claims
 from stoppress.model.file_names import CONTENT_TYPES, INDEX_FILE, ROBOTS_FILE
 from stoppress.model.news_window import is_current, window_start
-from stoppress.notify.state import (
+from stoppress.notify.page_state import (
     BEGAN,
     GONE,
     SLOW_CHECK_SECONDS,

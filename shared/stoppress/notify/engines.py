@@ -20,10 +20,10 @@ from stoppress.model.news_window import NEWS_WINDOW
 from stoppress.model.site import Site
 from stoppress.notify import google, indexnow
 from stoppress.notify.changed_files import Change, compare, file_message, forget_failing, mark, note_sweep, page_message
-from stoppress.notify.fetch import check_pages
+from stoppress.notify.fetch_page import check_pages
 from stoppress.notify.indexnow import Meaning
-from stoppress.notify.page import Expected, PageVerdict
-from stoppress.notify.state import (
+from stoppress.notify.page_readiness import Expected, PageVerdict
+from stoppress.notify.page_state import (
     CHECKED_FOR,
     GONE,
     INDEXNOW,

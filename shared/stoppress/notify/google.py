@@ -19,9 +19,7 @@ from stoppress.model.site_outputs import SearchConsole
 from stoppress.model.site_sources import secret_path
 from stoppress.notify import search_console, service_account
 from stoppress.notify.indexnow import Meaning
-from stoppress.notify.search_console import INDEXED
-from stoppress.notify.service_account import Unanswered
-from stoppress.notify.state import (
+from stoppress.notify.page_state import (
     CHECKED_FOR,
     INSPECTED_AFTER,
     SEARCH_CONSOLE,
@@ -36,6 +34,8 @@ from stoppress.notify.state import (
     submitted_item,
     submitted_key,
 )
+from stoppress.notify.search_console import INDEXED
+from stoppress.notify.service_account import Unanswered
 from stoppress.notify.store import (
     INSPECTIONS_A_DAY,
     count_inspection,

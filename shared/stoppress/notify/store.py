@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from stoppress.aws import sites, table
 from stoppress.model.site import Site
 from stoppress.notify.indexnow import Meaning
-from stoppress.notify.state import PageState, notified_pk, page_item, page_key, read_page
+from stoppress.notify.page_state import PageState, notified_pk, page_item, page_key, read_page
 from stoppress.primitives.instants import epoch_seconds, exact, parse
 
 # An engine that rejects notifications for this long needs somebody's attention.

@@ -17,12 +17,12 @@ from typing import Any
 from stoppress.aws import table
 from stoppress.aws.codec import from_item
 from stoppress.aws.items import Item
-from stoppress.feeds.schedule import FeedState
+from stoppress.feeds.feed_schedule import FeedState
 from stoppress.http import client
 from stoppress.model.site import Site
 from stoppress.model.site_sources import Feed
-from stoppress.poll import fetch, ingest, shares
-from stoppress.poll.items import DueFeed, PollOutcome, feed_key
+from stoppress.poll import fetch_feeds, ingest, shares
+from stoppress.poll.feed_items import DueFeed, PollOutcome, feed_key
 from stoppress.poll.shares import Share
 from stoppress.poll.subscribe import Hubs
 from stoppress.primitives.deadline import NEVER, Deadline
@@ -138,7 +138,7 @@ def _in_turn(due: Iterable[DueFeed], unreached: Iterable[str]) -> list[DueFeed]:
 
 def _poll(due: deque[DueFeed], began: float, deadline: Deadline) -> Iterator[PollOutcome]:
     executor = ThreadPoolExecutor(FETCHES_AT_ONCE, thread_name_prefix="fetch")
-    waiting: dict[Future[fetch.Fetched], DueFeed] = {}
+    waiting: dict[Future[fetch_feeds.Fetched], DueFeed] = {}
     hubs = Hubs()
     try:
         while (due or waiting or hubs.busy) and not deadline.is_over():
@@ -164,7 +164,7 @@ def _poll(due: deque[DueFeed], began: float, deadline: Deadline) -> Iterator[Pol
 
 def _start_fetches(
     due: deque[DueFeed],
-    waiting: dict[Future[fetch.Fetched], DueFeed],
+    waiting: dict[Future[fetch_feeds.Fetched], DueFeed],
     executor: ThreadPoolExecutor,
     began: float,
     deadline: Deadline,
@@ -179,11 +179,11 @@ def _start_fetches(
             continue
         fetches[feed.host] += 1
         headers = {"User-Agent": client.user_agent(feed.site.home), **feed.conditions}
-        waiting[executor.submit(fetch.fetch, feed.url, headers, feed.site)] = feed
+        waiting[executor.submit(fetch_feeds.fetch, feed.url, headers, feed.site)] = feed
     due.extendleft(reversed(held))
 
 
-def _settled(feed: DueFeed, fetched: Future[fetch.Fetched], hubs: Hubs) -> PollOutcome:
+def _settled(feed: DueFeed, fetched: Future[fetch_feeds.Fetched], hubs: Hubs) -> PollOutcome:
     try:
         return ingest.ingest(feed, fetched, hubs)
     except Exception as error:  # noqa: BLE001 - the feed stays due; the others go on

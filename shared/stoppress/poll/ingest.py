@@ -19,16 +19,24 @@ from urllib.parse import urlsplit
 from stoppress.aws import queues, table
 from stoppress.aws.codec import from_item
 from stoppress.feeds import subscription, timing
-from stoppress.feeds.documents import ENTRIES_MAX, FeedError
 from stoppress.feeds.events import shared_guids, to_events
-from stoppress.feeds.schedule import FeedState, Seen, after_failure, after_success, moved, must_be_written, turned_over
+from stoppress.feeds.feed_documents import ENTRIES_MAX, FeedError
+from stoppress.feeds.feed_schedule import (
+    FeedState,
+    Seen,
+    after_failure,
+    after_success,
+    moved,
+    must_be_written,
+    turned_over,
+)
 from stoppress.feeds.subscription import Subscription
 from stoppress.feeds.timing import Freshness
 from stoppress.feeds.websub import hub_of, topic_of
 from stoppress.http import client, errors
 from stoppress.model.event import ArticleEvent, digest_of
-from stoppress.poll import fetch, subscribe
-from stoppress.poll.items import DueFeed, PollOutcome, feed_entries_item, feed_entries_key, feed_item
+from stoppress.poll import fetch_feeds, subscribe
+from stoppress.poll.feed_items import DueFeed, PollOutcome, feed_entries_item, feed_entries_key, feed_item
 from stoppress.poll.subscribe import Hubs
 
 VALIDATOR_CHARACTERS_MAX = 1_000
@@ -42,7 +50,7 @@ _OVERTAKEN = "another run polled it at the same time"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
-def ingest(feed: DueFeed, future: Future[fetch.Fetched], hubs: Hubs) -> PollOutcome:
+def ingest(feed: DueFeed, future: Future[fetch_feeds.Fetched], hubs: Hubs) -> PollOutcome:
     """Send the new entries of an answer, write the feed's state, and queue the request to its hub.
 
     Raises the errors of the queue and the table. After such an error the feed stays due.
@@ -118,7 +126,7 @@ class _Ingestion:
         after = after_failure(state, feed.now, feed.pace, reason, url=feed.feed.url, pause=pause, gone_by=gone_by)
         return feed.outcome("failed", reason=reason), after
 
-    def read_answer(self, fetched: fetch.Fetched) -> tuple[PollOutcome, FeedState]:
+    def read_answer(self, fetched: fetch_feeds.Fetched) -> tuple[PollOutcome, FeedState]:
         """Send the entries of an answer that are new; return the outcome and the feed's state. Raises FeedError."""
         feed, answer = self.feed, fetched.answer
         if answer.status == HTTPStatus.NOT_MODIFIED and feed.conditions:
@@ -165,16 +173,16 @@ class _Ingestion:
         state = replace(feed.state, hints=hints, stale_since=None)
         return moved(state, feed.url, answer.permanent_url, feed.feed.url, feed.now)
 
-    def _freshness(self, fetched: fetch.Fetched, head: str = "") -> Freshness:
+    def _freshness(self, fetched: fetch_feeds.Fetched, head: str = "") -> Freshness:
         if fetched.is_index:  # the age of an index is not the age of its sitemaps
             return Freshness()
         feed = self.feed
         return timing.read_freshness(fetched.answer.headers, feed.now + feed.waited, head, feed.site.zone)
 
-    def _read_body(self, fetched: fetch.Fetched, state: FeedState) -> tuple[PollOutcome, FeedState]:
+    def _read_body(self, fetched: fetch_feeds.Fetched, state: FeedState) -> tuple[PollOutcome, FeedState]:
         """Send the entries that neither the last poll nor a push brought; under a new configuration, all. Raises FeedError."""
         feed, answer = self.feed, fetched.answer
-        document, reading = fetch.read(fetched, feed.site, feed.feed.take)
+        document, reading = fetch_feeds.read(fetched, feed.site, feed.feed.take)
         head = timing.without_entries(document.text)
         freshness = self._freshness(fetched, head)
         stale = timing.find_staleness(freshness, feed.state.newest)

@@ -15,15 +15,15 @@ from typing import Any, Literal, TypeAlias
 from stoppress.aws import queues, secrets, sites, table
 from stoppress.aws.codec import from_item
 from stoppress.feeds import parse, subscription
-from stoppress.feeds.documents import FeedError, read_document
 from stoppress.feeds.events import to_events
-from stoppress.feeds.schedule import FeedState, Seen
+from stoppress.feeds.feed_documents import FeedError, read_document
+from stoppress.feeds.feed_schedule import FeedState, Seen
 from stoppress.feeds.subscription import Subscription
 from stoppress.feeds.websub import hub_secret, is_signed, is_token, subscription_of
 from stoppress.model.http_request import Request
 from stoppress.model.site import BadConfiguration, Site
 from stoppress.model.site_sources import HUBS_SECRET, Feed
-from stoppress.poll import items, subscribe
+from stoppress.poll import feed_items, subscribe
 from stoppress.primitives.text import clean
 from stoppress.primitives.urls import key_of
 
@@ -136,7 +136,7 @@ def _read(known: _Known, request: Request, now: datetime) -> Answer:
         # 202, although the push is unreadable: after an error the hub would send the same bytes again. A poll reads the feed.
         _make_due(known, now)
         return Answer(HTTPStatus.ACCEPTED, "", "PushesUnread", known.about(reason=str(error)))
-    key = items.feed_entries_key(known.site.host, known.feed.url)
+    key = feed_items.feed_entries_key(known.site.host, known.feed.url)
     seen = from_item(Seen, table.get_many([key]).get(key, {}))
     events, skipped = to_events(parsed, known.site, now, seen.shared, feed=known.feed.url)
     polled = set(seen.digests)
@@ -181,7 +181,7 @@ def _find_subscription(request: Request) -> _Known:
         ) from None
     if feed is None or not feed.websub:
         raise gone
-    keys = items.subscription_key(site.host, feed.url), items.feed_key(site.host, feed.url)
+    keys = feed_items.subscription_key(site.host, feed.url), feed_items.feed_key(site.host, feed.url)
     kept = table.get_many(keys)
     item, polled = (kept.get(key) for key in keys)
     state = from_item(Subscription, item) if item else None
@@ -209,7 +209,7 @@ def _make_due(known: _Known, now: datetime) -> None:
 
     Does nothing while polls of the feed fail, because its server may have asked for fewer requests.
     """
-    key = items.feed_key(known.site.host, known.feed.url)
+    key = feed_items.feed_key(known.site.host, known.feed.url)
     for _ in range(3):
         item = table.get_many([key]).get(key)
         state = from_item(FeedState, item) if item else None
@@ -217,7 +217,7 @@ def _make_due(known: _Known, now: datetime) -> None:
             return
         try:
             state = replace(state, next_poll_at=now)
-            table.put(items.feed_item(known.site.host, known.feed.url, state), int(item["rev"]))
+            table.put(feed_items.feed_item(known.site.host, known.feed.url, state), int(item["rev"]))
         except table.Conflict:
             continue
         return

@@ -18,10 +18,10 @@ from stoppress.model.entries import Mark
 from stoppress.model.news_window import is_current
 from stoppress.model.places import Series, Used
 from stoppress.model.site import Site
-from stoppress.reconcile.findings import Finding, read_suspects
+from stoppress.reconcile.drift import Finding, read_suspects
+from stoppress.rewrite.file_lines import mark_of, render
 from stoppress.rewrite.output_formats import render_forms
 from stoppress.rewrite.publish import EMPTIED_KEPT, UNMARKED, digest_of, is_lasting
-from stoppress.rewrite.render import mark_of, render
 from stoppress.sitemaps.other_forms import unpacked
 from stoppress.sitemaps.render import Rendered
 from stoppress.sitemaps.tags import general_line, line_bytes

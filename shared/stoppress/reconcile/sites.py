@@ -24,7 +24,7 @@ from stoppress.model.places import Series, Used
 from stoppress.model.site import BadConfiguration, Site
 from stoppress.primitives.deadline import NEVER, Deadline
 from stoppress.primitives.instants import exact, parse
-from stoppress.reconcile.findings import Finding, Report, keep_suspects, suspected_hosts
+from stoppress.reconcile.drift import Finding, Report, keep_suspects, suspected_hosts
 from stoppress.reconcile.look import ORPHANS, Look, read_owners, why_ownerless
 
 PART = "part to reconcile"

@@ -14,7 +14,7 @@ from stoppress.model import file_names
 from stoppress.model.file_names import headers
 from stoppress.model.news_window import select_news
 from stoppress.model.site import Site
-from stoppress.rewrite.render import Attempt
+from stoppress.rewrite.file_lines import Attempt
 from stoppress.sitemaps.other_forms import atom_feed, compressed, text_sitemap
 from stoppress.sitemaps.render import Rendered
 

@@ -13,9 +13,9 @@ from stoppress.aws.queues import RewriteRequest
 from stoppress.model.entries import Mark
 from stoppress.model.file_names import INDEX_FILE, ROBOTS_FILE, is_news
 from stoppress.model.site import Site
+from stoppress.rewrite.file_lines import Attempt, mark_of, render
 from stoppress.rewrite.output_formats import possible_forms, render_forms
 from stoppress.rewrite.publish import UNMARKED, plan_of
-from stoppress.rewrite.render import Attempt, mark_of, render
 from stoppress.sitemaps.broken_file import assert_valid
 from stoppress.sitemaps.other_forms import unpacked
 from stoppress.sitemaps.render import render_index

@@ -18,6 +18,7 @@ from stoppress.model.file_names import INDEX_FILE, ROBOTS_FILE, atom_name, heade
 from stoppress.model.news_window import window_end
 from stoppress.model.site import Site
 from stoppress.primitives.instants import exact
+from stoppress.rewrite.file_lines import Attempt, form_of, mark_of
 from stoppress.rewrite.output_formats import (
     delete_forms,
     other_files,
@@ -26,7 +27,6 @@ from stoppress.rewrite.output_formats import (
     replace_forms,
     stored_forms,
 )
-from stoppress.rewrite.render import Attempt, form_of, mark_of
 from stoppress.sitemaps.broken_file import assert_valid
 from stoppress.sitemaps.render import Rendered
 

@@ -28,9 +28,9 @@ from stoppress.model.site import BadConfiguration
 from stoppress.primitives.deadline import NEVER, OVER, Deadline
 from stoppress.primitives.instants import parse
 from stoppress.primitives.urls import key_of
+from stoppress.rewrite.file_lines import begin, fold, render
 from stoppress.rewrite.output_formats import possible_forms
 from stoppress.rewrite.publish import clear_due, commit
-from stoppress.rewrite.render import begin, fold, render
 
 # Each lost attempt means that another rewriter put a newer file. After so many the rewrites queue takes over.
 ATTEMPTS_MAX = 8

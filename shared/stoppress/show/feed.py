@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from stoppress.feeds.schedule import WRITTEN_EVERY, FeedState, interval_of, pace_of
+from stoppress.feeds.feed_schedule import WRITTEN_EVERY, FeedState, interval_of, pace_of
 from stoppress.feeds.subscription import Subscription
 from stoppress.feeds.websub import can_be_trusted
 from stoppress.model.site import Site

@@ -24,7 +24,7 @@ from stoppress.primitives.instants import parse
 from stoppress.show.question import REFUSED_SEARCHED_MAX, Unclear
 from stoppress.show.read_site import StackFacts, Unknown, read_last_runs, read_site
 from stoppress.show.read_story import Received, kept_items, read_line
-from stoppress.show.site import Access, StackStatus, stack_status
+from stoppress.show.stack_status import Access, StackStatus, stack_status
 from stoppress.show.story import Story, story_of
 
 # Name of the secret, below the stack's path (template.yaml).

@@ -10,18 +10,18 @@ from typing import Any, TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from stoppress.audit.state import AuditState, audit_pk
+from stoppress.audit.audit_state import AuditState, audit_pk
 from stoppress.aws import bucket, items, metrics, queues, refusals, secrets, sites, table
 from stoppress.aws.codec import from_item
 from stoppress.aws.inventory import news_entries, read_articles, read_claims
 from stoppress.aws.sites import BadSite
-from stoppress.feeds.schedule import FeedState
+from stoppress.feeds.feed_schedule import FeedState
 from stoppress.feeds.subscription import Subscription
 from stoppress.model.entries import Mark, NewsEntry
 from stoppress.model.file_names import INDEX_FILE
 from stoppress.model.site import UNKNOWN_SITE, Site
 from stoppress.model.site_sources import secret_path
-from stoppress.notify.state import (
+from stoppress.notify.page_state import (
     CONSOLE,
     ENGINE,
     FAILING,
@@ -32,7 +32,7 @@ from stoppress.notify.state import (
     read_page,
     submitted_in,
 )
-from stoppress.poll.items import feed_key, subscription_key
+from stoppress.poll.feed_items import feed_key, subscription_key
 from stoppress.primitives.instants import parse
 from stoppress.show.feed import FeedStatus
 from stoppress.show.timeline import DAY, Delays, median_delays

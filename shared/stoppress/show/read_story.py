@@ -19,7 +19,7 @@ from stoppress.model.event import ArticleEvent, article_name, from_message
 from stoppress.model.file_names import PAGES_FILE, is_news, news_series
 from stoppress.model.places import Place
 from stoppress.model.site import UNKNOWN_SITE, Site
-from stoppress.notify.state import PageState, page_key, read_page
+from stoppress.notify.page_state import PageState, page_key, read_page
 from stoppress.primitives.instants import parse
 from stoppress.primitives.text import escaped
 from stoppress.primitives.urls import host_of, identity

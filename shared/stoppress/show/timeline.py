@@ -8,7 +8,7 @@ from statistics import median
 
 from stoppress.model.article import Article
 from stoppress.model.news_window import is_current
-from stoppress.notify.state import PageState
+from stoppress.notify.page_state import PageState
 from stoppress.primitives.instants import parse
 
 DAY = timedelta(days=1)

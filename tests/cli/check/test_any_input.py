@@ -16,7 +16,7 @@ from stoppress_cli.check import checker
 from stoppress_cli.check.findings import Finding, Findings
 from stoppress_cli.check.input import Source
 from stoppress_cli.check.rulebook import RULES
-from stoppress_cli.check.values import check_plain_text, is_spaced
+from stoppress_cli.check.value_rules import check_plain_text, is_spaced
 from tests.cli.check.test_planted import AT
 from tests.support.article_events import SITE
 from tests.support.check_good_site import (

@@ -17,7 +17,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from stoppress_cli.local.functions import Function
+from stoppress_cli.local.lambda_functions import Function
 from stoppress_cli.local.server import Server
 from stoppress_cli.local.stack import Stack
 from tests.deployment.artifact import builds

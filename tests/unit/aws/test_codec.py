@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from stoppress.audit.state import AuditState, state_item
+from stoppress.audit.audit_state import AuditState, state_item
 from stoppress.aws import items, table
 from stoppress.aws.codec import from_item
-from stoppress.feeds.schedule import FeedState, Seen
+from stoppress.feeds.feed_schedule import FeedState, Seen
 from stoppress.feeds.subscription import EntryDigest, Subscription
 from stoppress.feeds.timing import Freshness, Hints
 from stoppress.model.alternates import Alternate
@@ -21,8 +21,8 @@ from stoppress.model.media import Video
 from stoppress.model.order import Order
 from stoppress.model.places import Place, Series, Used
 from stoppress.model.rules import Traits
-from stoppress.notify.state import PageState, SubmittedSitemap, page_item, read_page, submitted_in, submitted_item
-from stoppress.poll.items import feed_entries_item, feed_item, subscription_item
+from stoppress.notify.page_state import PageState, SubmittedSitemap, page_item, read_page, submitted_in, submitted_item
+from stoppress.poll.feed_items import feed_entries_item, feed_item, subscription_item
 from stoppress.primitives.instants import exact
 
 HOST, URL = "www.example.com", "https://www.example.com/flood"

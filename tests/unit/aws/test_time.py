@@ -25,7 +25,7 @@ from stoppress.http import client as web
 from stoppress.model.event import from_message
 from stoppress.roll.window import RESEND_AFTER
 from stoppress_cli.local import template
-from stoppress_cli.local.functions import Context
+from stoppress_cli.local.lambda_functions import Context
 from stoppress_cli.scenario import signing
 from tests.support import moto_aws
 from tests.support.article_events import HOST, MORNING, page, publish

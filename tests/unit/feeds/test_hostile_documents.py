@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from stoppress.feeds import counted_parser, documents
-from stoppress.feeds.documents import FeedError, read_document
+from stoppress.feeds import counted_parser, feed_documents
 from stoppress.feeds.events import to_events
+from stoppress.feeds.feed_documents import FeedError, read_document
 from stoppress.feeds.parse import children_of, read
 from stoppress.model.site import Site
 
@@ -90,7 +90,7 @@ def test_a_hostile_document_is_refused_with_a_reason_or_read_within_limits(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(counted_parser, "STEPS_MAX", 1_000_000)  # a twentieth, for a fast test
-    monkeypatch.setattr(documents, "ENTRIES_MAX", 200)
+    monkeypatch.setattr(feed_documents, "ENTRIES_MAX", 200)
     make, expected = DOCUMENTS[name]
     document = make()
     body = document if isinstance(document, bytes) else document.encode()

@@ -8,13 +8,13 @@ import pytest
 from moto import mock_aws
 
 from stoppress.aws import bucket, clients
-from stoppress.feeds import documents, entries, events
-from stoppress.feeds.documents import FeedError, read_document
+from stoppress.feeds import events, feed_documents, feed_entries
+from stoppress.feeds.feed_documents import FeedError, read_document
 from stoppress.feeds.parse import children_of, read
 from stoppress.http import client, errors
 from stoppress.model.event import ArticleEvent
 from stoppress.model.site import Site
-from stoppress.poll import fetch as fetching
+from stoppress.poll import fetch_feeds as fetching
 from tests.support.article_events import HOST, MORNING, DecidedTable, page, publish, remove
 
 pytestmark = pytest.mark.moto
@@ -49,7 +49,7 @@ def feed_says(path: str = "flood", **said: object) -> ArticleEvent:
 
 
 def test_of_a_sitemap_that_is_too_long_the_newest_pages_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(documents, "ENTRIES_MAX", 3)
+    monkeypatch.setattr(feed_documents, "ENTRIES_MAX", 3)
     new = urlset("new", lastmod="2026-11-19").partition(b"<url>")[2].partition(b"</urlset>")[0]
     body = urlset("1", "2", "3", "4").replace(b"</urlset>", b"<url>" + new + b"</urlset>")
 
@@ -296,7 +296,9 @@ def test_a_damaged_index_is_a_failed_poll() -> None:
 def test_a_sitemap_of_an_index_that_is_cut_off_makes_the_whole_incomplete() -> None:
     cut = read(read_document(urlset("a", "b")[:-30], {}), INDEX, SITE)
 
-    reading = entries.joined([cut, read(read_document(urlset("c"), {}), INDEX, SITE)], ["x: the server answered 404"])
+    reading = feed_entries.joined(
+        [cut, read(read_document(urlset("c"), {}), INDEX, SITE)], ["x: the server answered 404"]
+    )
 
     assert [entry.url for entry in reading.entries] == [page("a"), page("c")]
     assert reading.incomplete == (
@@ -305,10 +307,10 @@ def test_a_sitemap_of_an_index_that_is_cut_off_makes_the_whole_incomplete() -> N
 
 
 def test_of_many_pages_of_an_index_the_first_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(documents, "ENTRIES_MAX", 3)
+    monkeypatch.setattr(feed_documents, "ENTRIES_MAX", 3)
     readings = [read(read_document(urlset(*names), {}), INDEX, SITE) for names in ("ab", "cd")]
 
-    reading = entries.joined(readings, [])
+    reading = feed_entries.joined(readings, [])
 
     assert [entry.url for entry in reading.entries] == [page("a"), page("b"), page("c")]
     assert reading.left_out == ("1 pages after the first 3",)

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from stoppress.feeds import documents, parse as module
-from stoppress.feeds.documents import FeedError, decode, read_document
-from stoppress.feeds.entries import Deletion, Entry, Reading
+from stoppress.feeds import feed_documents, parse as module
 from stoppress.feeds.events import shared_guids, to_events
+from stoppress.feeds.feed_documents import FeedError, decode, read_document
+from stoppress.feeds.feed_entries import Deletion, Entry, Reading
 from stoppress.feeds.parse import read
 from stoppress.model.site import Site
 from stoppress.primitives.instants import iso
@@ -241,7 +241,7 @@ def items(*names: str) -> bytes:
 
 
 def test_a_feed_with_too_many_tags_is_read_up_to_the_last_item_that_fits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(documents, "TAGS_MAX", 2 + 3 * 8 + 5)
+    monkeypatch.setattr(feed_documents, "TAGS_MAX", 2 + 3 * 8 + 5)
 
     reading = read(read_document(items(*"abcde"), {}), URL, SITE)
 
@@ -251,7 +251,7 @@ def test_a_feed_with_too_many_tags_is_read_up_to_the_last_item_that_fits(monkeyp
 
 
 def test_a_feed_with_too_many_tags_in_its_first_item_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(documents, "TAGS_MAX", 9)
+    monkeypatch.setattr(feed_documents, "TAGS_MAX", 9)
 
     with pytest.raises(FeedError, match="more than 9 tags"):
         read_document(items("a", "b"), {})

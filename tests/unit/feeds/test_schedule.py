@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stoppress.feeds.schedule import (
+from stoppress.feeds.feed_schedule import (
     MOVE_TRUSTED,
     FeedState,
     Pace,

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from stoppress.feeds.schedule import FeedState, Pace, after_success, interval_of
+from stoppress.feeds.feed_schedule import FeedState, Pace, after_success, interval_of
 from stoppress.feeds.subscription import (
     BACKUP,
     GRACE,

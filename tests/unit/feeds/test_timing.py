@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from boto3.dynamodb.types import TypeSerializer
 
-from stoppress.feeds.schedule import FeedState
+from stoppress.feeds.feed_schedule import FeedState
 from stoppress.feeds.timing import (
     WISH_MAX,
     Freshness,
@@ -18,7 +18,7 @@ from stoppress.feeds.timing import (
     read_freshness,
     read_hints,
 )
-from stoppress.poll.items import feed_item
+from stoppress.poll.feed_items import feed_item
 from stoppress_cli.local.meter import item_bytes, write_units
 
 NOW = datetime(2026, 11, 20, 8, 10, tzinfo=UTC)

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from stoppress.notify.changed_files import Change, find_changes
-from stoppress.notify.state import GONE
+from stoppress.notify.page_state import GONE
 
 NOW = datetime(2026, 11, 20, 8, tzinfo=UTC)
 HOUR = timedelta(hours=1)

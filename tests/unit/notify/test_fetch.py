@@ -11,9 +11,9 @@ import pytest
 from stoppress.http import client
 from stoppress.http.client import Response
 from stoppress.http.errors import TooSlow, Unreachable
-from stoppress.notify import fetch
-from stoppress.notify.fetch import check_pages
-from stoppress.notify.page import Expected
+from stoppress.notify import fetch_page
+from stoppress.notify.fetch_page import check_pages
+from stoppress.notify.page_readiness import Expected
 from stoppress.primitives.deadline import NEVER, Deadline
 
 HOST = "https://www.example.com"
@@ -60,9 +60,9 @@ class Web:
 def web(monkeypatch: pytest.MonkeyPatch) -> Iterator[Web]:
     web = Web()
     monkeypatch.setattr(client, "fetch", web.fetch)
-    fetch._rules.clear()
+    fetch_page._rules.clear()
     yield web
-    fetch._rules.clear()
+    fetch_page._rules.clear()
 
 
 def test_each_page_has_a_verdict(web: Web) -> None:
@@ -131,7 +131,7 @@ def test_robots_txt_is_fetched_again_after_ten_minutes(web: Web, monkeypatch: py
         check_pages([Expected(f"{HOST}/a")], NEVER)
     assert web.urls.count(f"{HOST}/robots.txt") == 1
 
-    now += fetch.ROBOTS_SECONDS
+    now += fetch_page.ROBOTS_SECONDS
     check_pages([Expected(f"{HOST}/a")], NEVER)
     assert web.urls.count(f"{HOST}/robots.txt") == 2
 

@@ -15,7 +15,7 @@ from stoppress.model.entries import Mark
 from stoppress.notify import changed_files, service_account
 from stoppress.notify.engines import Notified, notify_engines, sweep
 from stoppress.notify.google import inspect_message, sitemaps_message
-from stoppress.notify.state import (
+from stoppress.notify.page_state import (
     GONE,
     SEARCH_CONSOLE,
     PageState,

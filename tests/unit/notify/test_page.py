@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from stoppress.http.client import Response
-from stoppress.notify.page import PAGE_BYTES_MAX, Expected, PageVerdict, judge, site_name
+from stoppress.notify.page_readiness import PAGE_BYTES_MAX, Expected, PageVerdict, judge, site_name
 
 FIXTURES = Path(__file__).parents[2] / "fixtures/pages"
 READY = (FIXTURES / "ready.html").read_text()

@@ -13,8 +13,8 @@ from stoppress.model.entries import Mark
 from stoppress.model.site import Site
 from stoppress.notify.changed_files import compare, page_message
 from stoppress.notify.engines import notify_engines, sweep
-from stoppress.notify.page import PageVerdict
-from stoppress.notify.state import (
+from stoppress.notify.page_readiness import PageVerdict
+from stoppress.notify.page_state import (
     GONE,
     INDEXNOW,
     PageState,

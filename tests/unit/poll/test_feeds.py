@@ -13,13 +13,12 @@ from typing import Any
 import pytest
 
 from stoppress.aws import queues, table
-from stoppress.feeds import documents
 from stoppress.http import client, errors
 from stoppress.model.event import from_message
 from stoppress.model.site import Site
-from stoppress.poll import feeds, fetch, ingest, shares
+from stoppress.poll import feeds, fetch_feeds, ingest, shares
+from stoppress.poll.feed_items import DueFeed, PollOutcome
 from stoppress.poll.feeds import poll_site_feeds
-from stoppress.poll.items import DueFeed, PollOutcome
 from stoppress.poll.shares import Share
 from stoppress.poll.subscribe import Hubs
 from stoppress.primitives.deadline import Deadline
@@ -287,15 +286,15 @@ def test_a_document_that_ends_each_run_backs_off_is_failing_and_delays_no_other_
     hostile, others = rss("A"), []
     internet.answer(hostile)
     internet.answer(rss("B"), url=OTHER)
-    read = fetch.read
+    read = fetch_feeds.read
 
-    def end_the_run(fetched: fetch.Fetched, *rest: Any) -> Any:
+    def end_the_run(fetched: fetch_feeds.Fetched, *rest: Any) -> Any:
         if fetched.answer.body == hostile:
             raise KeyboardInterrupt
         return read(fetched, *rest)
 
     with monkeypatch.context() as patch:
-        patch.setattr(fetch, "read", end_the_run)
+        patch.setattr(fetch_feeds, "read", end_the_run)
         for minute in range(30):
             with suppress(KeyboardInterrupt):
                 others += poll(NOW + minute * MINUTE, site(FEED, OTHER))
@@ -380,7 +379,7 @@ def test_where_a_run_reaches_two_of_five_feeds_three_runs_reach_each(
 
 
 def test_a_feed_without_end_is_read_up_to_a_limit_that_is_named(internet: Web, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (documents, ingest):
+    for module in (feed_documents, ingest):
         monkeypatch.setattr(module, "ENTRIES_MAX", 4)
     internet.answer(rss(*"ABCDEFG"))
 

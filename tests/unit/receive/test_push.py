@@ -15,13 +15,13 @@ from urllib.parse import urlencode, urlsplit
 import pytest
 
 from stoppress.aws import secrets, site_versions, sites, table
-from stoppress.feeds.schedule import FeedState
+from stoppress.feeds.feed_schedule import FeedState
 from stoppress.feeds.subscription import RETRY_FIRST, Subscription
 from stoppress.http import client, errors
 from stoppress.model.event import ArticleEvent, from_message, order_of
 from stoppress.model.site import Site
 from stoppress.poll import feeds as polling, subscribe
-from stoppress.poll.items import DueFeed, PollOutcome, feed_key, subscription_item, subscription_key
+from stoppress.poll.feed_items import DueFeed, PollOutcome, feed_key, subscription_item, subscription_key
 from stoppress.primitives.deadline import Deadline
 from stoppress.receive import push
 from tests.support.article_events import HOST

@@ -13,7 +13,7 @@ from stoppress.aws import due, sites, table
 from stoppress.aws.queues import read_rewrite
 from stoppress.primitives.deadline import Deadline
 from stoppress.reconcile import sites as parts
-from stoppress.reconcile.findings import Finding, read_suspects
+from stoppress.reconcile.drift import Finding, read_suspects
 from stoppress.reconcile.look import Look
 from tests.support import moto_aws
 from tests.support.article_events import HOST, MORNING

@@ -10,7 +10,7 @@ import pytest
 from stoppress.aws import bucket, queues, sites, table
 from stoppress.aws.items import read_series
 from stoppress.aws.queues import read_rewrite
-from stoppress.reconcile.findings import Report, counts_of, keep_suspects, read_suspects
+from stoppress.reconcile.drift import Report, counts_of, keep_suspects, read_suspects
 from stoppress.reconcile.look import Look
 from stoppress.reconcile.sites import LOOKS_APART, reconcile
 from stoppress_cli.commands import rebuild

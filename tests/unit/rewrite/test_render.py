@@ -11,7 +11,7 @@ from stoppress.aws.clients import client
 from stoppress.aws.queues import RewriteRequest
 from stoppress.model.entries import GeneralEntry
 from stoppress.model.file_names import headers
-from stoppress.rewrite import render
+from stoppress.rewrite import file_lines
 from stoppress.rewrite.sitemaps import changed_entry, rewrite, rewrite_all
 from stoppress.sitemaps.render import render_general
 from stoppress.sitemaps.tags import RENDERER
@@ -37,7 +37,7 @@ def large_shard(behind: MotoAws) -> list[str]:
     for path in paths:
         put_page(path)
     shard()
-    assert len(behind.file(SHARD).body) > 3 * render.READ_UNIT_BYTES
+    assert len(behind.file(SHARD).body) > 3 * file_lines.READ_UNIT_BYTES
     return paths
 
 
@@ -82,7 +82,7 @@ def _of_another_configuration(stored: StoredFile) -> None:
 
 
 def _made_as_a_whole_long_ago(stored: StoredFile) -> None:
-    _put_again(stored, stored.config, stored.form, NOON + MINUTE - render.WHOLE_EVERY)
+    _put_again(stored, stored.config, stored.form, NOON + MINUTE - file_lines.WHOLE_EVERY)
 
 
 def _gone(stored: StoredFile) -> None:
@@ -108,7 +108,7 @@ def test_a_file_that_is_not_as_we_write_it_is_made_from_all_entries(
 def test_more_keys_than_the_whole_partition_costs_are_not_read(
     behind: MotoAws, large_shard: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    units = len(behind.file(SHARD).body) // render.READ_UNIT_BYTES
+    units = len(behind.file(SHARD).body) // file_lines.READ_UNIT_BYTES
     monkeypatch.setattr(table, "query", unread)
     fold(SHARD, *[key(path) for path in large_shard[:units]])
     with pytest.raises(AssertionError, match="the partition was read"):

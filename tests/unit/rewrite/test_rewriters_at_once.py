@@ -22,7 +22,7 @@ from stoppress.model.entries import GeneralEntry
 from stoppress.model.file_names import INDEX_FILE
 from stoppress.model.site import Site
 from stoppress.model.site_outputs import Outputs
-from stoppress.rewrite import output_formats, publish, render, sitemaps
+from stoppress.rewrite import file_lines, output_formats, publish, sitemaps
 from stoppress.rewrite.sitemaps import rewrite_all
 from stoppress.sitemaps.other_forms import compressed, text_sitemap
 from stoppress.sitemaps.render import render_general
@@ -208,7 +208,7 @@ def play(case: Case, choose: Callable[[int], int], patch: pytest.MonkeyPatch) ->
     world = World(case.begin)
     doors = {
         sitemaps: ("sites", "bucket", "queues"),
-        render: ("bucket", "sites", "table"),
+        file_lines: ("bucket", "sites", "table"),
         publish: ("bucket", "table", "queues"),
         output_formats: ("bucket", "queues"),
     }
@@ -318,7 +318,7 @@ def test_in_every_order_of_their_steps_rewriters_end_with_the_files_of_table_and
     case = CASES[name]
     for choose, played in orders():
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(render, "READ_UNIT_BYTES", 1)
+            patch.setattr(file_lines, "READ_UNIT_BYTES", 1)
             taken: list[int] = []
 
             def remember(count: int, choose: Callable[[int], int] = choose, taken: list[int] = taken) -> int:

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from stoppress.cms.warnings import warnings_of
-from stoppress.feeds.entries import Entry, Reading
 from stoppress.feeds.events import judged
+from stoppress.feeds.feed_entries import Entry, Reading
 from stoppress.model.article import Article
 from stoppress.model.entries import GeneralEntry, NewsEntry
 from stoppress.model.order import Order
@@ -18,7 +18,7 @@ from stoppress.show.page import render
 from stoppress.show.read_page import SitePage
 from stoppress.show.read_site import Quarantine, SiteFacts, StackFacts
 from stoppress.show.read_story import Facts, FileRead
-from stoppress.show.site import Access, stack_status
+from stoppress.show.stack_status import Access, stack_status
 from stoppress.show.story import answer_story
 from stoppress.sitemaps.fold import fold_news
 from stoppress.sitemaps.render import render_news

@@ -15,7 +15,7 @@ from stoppress.show.page import _path, headers, render
 from stoppress.show.read_page import SitePage, is_page_token, page_token
 from stoppress.show.read_site import Quarantine, SiteFacts, StackFacts, Unknown
 from stoppress.show.read_story import Facts, Received
-from stoppress.show.site import Access, stack_status
+from stoppress.show.stack_status import Access, stack_status
 from stoppress.show.story import answer_story
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from stoppress.aws.sites import BadSite
-from stoppress.feeds.schedule import FeedState
+from stoppress.feeds.feed_schedule import FeedState
 from stoppress.model.entries import Mark, NewsEntry
 from stoppress.model.site import Site
 from stoppress.model.site_sources import Feed
-from stoppress.notify.state import SubmittedSitemap
+from stoppress.notify.page_state import SubmittedSitemap
 from stoppress.show.feed import OVERDUE_AFTER, FeedStatus
 from stoppress.show.read_site import Alarm, Quarantine, Queue, SiteFacts, StackFacts, Unknown
-from stoppress.show.site import Access, StackStatus, stack_status
+from stoppress.show.stack_status import Access, StackStatus, stack_status
 from stoppress.show.timeline import Delays
 from stoppress_cli.commands.status import as_lines
 from tests.docs.test_pages import parse

@@ -8,7 +8,7 @@ from stoppress.model.entries import GeneralEntry, NewsEntry
 from stoppress.model.order import Order
 from stoppress.model.places import Place
 from stoppress.model.site import Site
-from stoppress.notify.state import PageState
+from stoppress.notify.page_state import PageState
 from stoppress.primitives.instants import exact
 from stoppress.show.read_story import Facts, FileRead
 from stoppress.show.story import answer_story

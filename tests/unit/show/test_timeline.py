@@ -9,7 +9,7 @@ import pytest
 from stoppress.aws import items, table
 from stoppress.model.article import Article, Claim
 from stoppress.model.order import Order
-from stoppress.notify.state import GONE, PageState, page_item
+from stoppress.notify.page_state import GONE, PageState, page_item
 from stoppress.primitives.instants import exact
 from stoppress.show import read_site
 from stoppress.show.timeline import Delays, list_stops, median_delays

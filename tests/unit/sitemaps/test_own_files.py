@@ -5,11 +5,11 @@ from datetime import timedelta
 
 import pytest
 
-from stoppress.feeds.documents import FeedError
+from stoppress.feeds.feed_documents import FeedError
 from stoppress.http import client
 from stoppress.model.entries import GeneralEntry, Mark, NewsEntry
 from stoppress.model.site import Site
-from stoppress.poll import fetch as fetching
+from stoppress.poll import fetch_feeds as fetching
 from stoppress.sitemaps.other_forms import atom_feed
 from stoppress.sitemaps.own_files import is_own_file
 from stoppress.sitemaps.render import render_general, render_index, render_news, render_pages

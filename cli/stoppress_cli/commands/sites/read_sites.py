@@ -12,7 +12,7 @@ from stoppress.aws import due, secrets, site_versions, sites
 from stoppress.aws.site_versions import Version, check_document
 from stoppress.model.site import HOST, BadConfiguration, read_site, schema as site_schema
 from stoppress.show.read_page import PAGE_SECRET, page_token
-from stoppress.show.site import Access
+from stoppress.show.stack_status import Access
 from stoppress.sitemaps.robots import named_in_robots, robots_lines
 from stoppress_cli.commands.secrets import missing_secrets
 from stoppress_cli.connect import BadRequest

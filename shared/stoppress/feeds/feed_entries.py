@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from stoppress.feeds import documents
+from stoppress.feeds import feed_documents
 from stoppress.model.site import FEED_SOURCE
 
 
@@ -53,10 +53,12 @@ def joined(readings: Sequence[Reading], failures: Sequence[str]) -> Reading:
     incomplete = [reading.incomplete for reading in readings if reading.incomplete]
     entries = [entry for reading in readings for entry in reading.entries]
     left_out = tuple(reason for reading in readings for reason in reading.left_out)
-    if len(entries) > documents.ENTRIES_MAX:
-        left_out += (f"{len(entries) - documents.ENTRIES_MAX} pages after the first {documents.ENTRIES_MAX:,}",)
+    if len(entries) > feed_documents.ENTRIES_MAX:
+        left_out += (
+            f"{len(entries) - feed_documents.ENTRIES_MAX} pages after the first {feed_documents.ENTRIES_MAX:,}",
+        )
     return Reading(
-        tuple(entries[: documents.ENTRIES_MAX]),
+        tuple(entries[: feed_documents.ENTRIES_MAX]),
         incomplete="; ".join([*failures, *incomplete]) or None,
         left_out=left_out,
     )

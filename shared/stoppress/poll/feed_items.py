@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from stoppress.aws.codec import to_item
 from stoppress.aws.items import Item
-from stoppress.feeds.schedule import FeedState, Pace, Seen, pace_of
+from stoppress.feeds.feed_schedule import FeedState, Pace, Seen, pace_of
 from stoppress.feeds.subscription import Subscription
 from stoppress.model.site import Site
 from stoppress.model.site_sources import Feed

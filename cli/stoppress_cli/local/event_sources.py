@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 
-from stoppress_cli.local import bus, gateway, queues
-from stoppress_cli.local.functions import Function, Result
+from stoppress_cli.local import bus, gateway, local_queues
+from stoppress_cli.local.lambda_functions import Function, Result
 from stoppress_cli.local.mappings import QueueMapping, Reader, StreamMapping
 from stoppress_cli.local.resources import Resource
 from stoppress_cli.local.template import Json, TemplateError
@@ -105,7 +105,7 @@ class Sources:
     def drain_deep_queues(self) -> None:
         """Deliver from queues in which many messages wait."""
         for mapping in self.queue_mappings:
-            if len(queues.queue(mapping.arn)._messages) >= DEEP_MESSAGES:
+            if len(local_queues.queue(mapping.arn)._messages) >= DEEP_MESSAGES:
                 mapping.deliver(self.invoke)
 
     def fire_due(self, *, every_schedule: bool = False) -> None:
@@ -140,7 +140,7 @@ class Sources:
 
     def _target(self, arn: str, event: Json, now: datetime) -> None:
         if ":sqs:" in arn:
-            queues.send(arn, json.dumps(event))
+            local_queues.send(arn, json.dumps(event))
         elif arn in self.functions:
             self.invocations.add(self.functions[arn], event, now)
         else:

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypeAlias
 
-from stoppress.audit.state import AuditState
+from stoppress.audit.audit_state import AuditState
 from stoppress.aws.sites import BadSite
 from stoppress.model.file_names import INDEX_FILE, permanent_files
 from stoppress.model.news_window import is_current, select_news, window_end
 from stoppress.model.site import UNKNOWN_SITE
-from stoppress.notify.state import SEARCH_CONSOLE_NAME
+from stoppress.notify.page_state import SEARCH_CONSOLE_NAME
 from stoppress.show.feed import FeedStatus
 from stoppress.show.read_site import Alarm, Quarantine, Queue, SiteFacts, StackFacts, Unknown
 

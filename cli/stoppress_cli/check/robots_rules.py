@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from stoppress_cli.check.findings import shown
 from stoppress_cli.check.input import Text
 from stoppress_cli.check.one_pass import Pass
-from stoppress_cli.check.values import check_url
+from stoppress_cli.check.value_rules import check_url
 
 # RFC 9309: a crawler reads at least 500 kibibytes, and need not read more.
 CHARACTERS_MAX = 512_000

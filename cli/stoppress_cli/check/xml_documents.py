@@ -4,14 +4,14 @@ import re
 from collections.abc import Iterator
 
 from stoppress.primitives.xml import Broken, Document, Node
-from stoppress_cli.check import entries, feeds
+from stoppress_cli.check import entry_rules, feed_rules
 from stoppress_cli.check.findings import shown
 from stoppress_cli.check.input import Source, Text, read_text
 from stoppress_cli.check.namespaces import Namespaces
 from stoppress_cli.check.one_pass import Pass
-from stoppress_cli.check.robots import check_robots, is_robots
+from stoppress_cli.check.robots_rules import check_robots, is_robots
 from stoppress_cli.check.rulebook import NEWS_ENTRIES_MAX, SITEMAP
-from stoppress_cli.check.values import check_url
+from stoppress_cli.check.value_rules import check_url
 
 COMMENT_CHARACTERS_MAX = 500  # only this part of a comment is checked
 LINE_CHARACTERS_MAX = 65_536  # only this part of a line in a text sitemap is read; no URL is as long
@@ -142,10 +142,10 @@ def _check_root(root: Node | None, begun: list[Node], text: Text, doctypes: list
         return
     if root.name in _FEED_ROOTS:
         at.facts.kind = "feed"
-        feeds.check_root(root, at)
+        feed_rules.check_root(root, at)
     elif root.name in _SITEMAP_ROOTS:
         at.facts.kind = root.name
-        entries.check_attributes(root, at)
+        entry_rules.check_attributes(root, at)
         if not at.facts.urls and at.facts.is_whole:
             advice = "list the home page where there is nothing else" if root.name == "urlset" else "list the sitemaps"
             at.tell("empty", root.line, f"{root.tag} is empty: {advice}")
@@ -157,7 +157,7 @@ def _check_root(root: Node | None, begun: list[Node], text: Text, doctypes: list
 def _check_entry(root: Node, entry: Node, at: Pass) -> bool:
     """Check one entry. Return False if the rest of the file does not have to be read."""
     if root.name in _FEED_ROOTS:
-        feeds.check_entry(root, entry, at)
+        feed_rules.check_entry(root, entry, at)
     elif root.name in _SITEMAP_ROOTS or root.namespace == SITEMAP or entry.name == "url":
         _check_child_of_root(root, entry, at)  # also in a urlset with a wrong root element
     else:
@@ -173,9 +173,9 @@ def _check_child_of_root(root: Node, entry: Node, at: Pass) -> None:
         message = f"{entry.tag} is directly in {root.tag}: put it into a {wanted}, or leave it out"
         at.tell("unknown-child", entry.line, message)
     elif wanted == "url":
-        entries.check_url_entry(entry, at)
+        entry_rules.check_url_entry(entry, at)
     else:
-        entries.check_sitemap_entry(entry, at)
+        entry_rules.check_sitemap_entry(entry, at)
 
 
 def _check_lines(text: Text, at: Pass) -> None:

@@ -3,12 +3,12 @@
 import re
 
 from stoppress.primitives.xml import Node
-from stoppress_cli.check import media, news
+from stoppress_cli.check import media_rules, news
 from stoppress_cli.check.findings import shown
 from stoppress_cli.check.namespaces import ATTRIBUTES, EXTENSIONS
 from stoppress_cli.check.one_pass import Pass
 from stoppress_cli.check.rulebook import IMAGE, NEWS, SITEMAP, VIDEO, XHTML
-from stoppress_cli.check.values import CONTROLS, Moment, Place, check_lastmod, check_url
+from stoppress_cli.check.value_rules import CONTROLS, Moment, Place, check_lastmod, check_url
 
 CHANGEFREQ = {"always", "hourly", "daily", "weekly", "monthly", "yearly", "never"}
 _PRIORITY = re.compile(r"\s*[+-]?(?:\d+(?:\.\d*)?|\.\d+)\s*")
@@ -135,11 +135,11 @@ def _check_extensions(node: Node, extensions: list[Node], loc: str, place: Place
     if articles := by_name.pop((NEWS, "news"), None):
         news.check(articles, loc, place, at)
     if images := by_name.pop((IMAGE, "image"), None):
-        media.check_images(images, loc, at)
+        media_rules.check_images(images, loc, at)
     for video in by_name.pop((VIDEO, "video"), ()):
-        media.check_video(video, loc, at)
+        media_rules.check_video(video, loc, at)
     if links := by_name.pop((XHTML, "link"), None):
-        media.check_alternates(links, loc, node.line, at)
+        media_rules.check_alternates(links, loc, node.line, at)
     for (namespace, _), strays in by_name.items():
         if advice := EXTENSIONS.get(namespace or ""):
             for stray in strays:

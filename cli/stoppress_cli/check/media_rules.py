@@ -10,7 +10,7 @@ from stoppress_cli.check import rulebook
 from stoppress_cli.check.findings import shown
 from stoppress_cli.check.one_pass import Pass
 from stoppress_cli.check.rulebook import IMAGE, IMAGES_MAX, VIDEO
-from stoppress_cli.check.values import hreflang_fault, is_escaped_twice, place_of, read_date
+from stoppress_cli.check.value_rules import hreflang_fault, is_escaped_twice, place_of, read_date
 
 _IMAGE_DEAD = {"caption", "geo_location", "title", "license"}
 

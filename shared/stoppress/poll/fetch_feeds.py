@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from http import HTTPStatus
 
 from stoppress.feeds import parse
-from stoppress.feeds.documents import Document, FeedError, read_document
-from stoppress.feeds.entries import Reading, joined
+from stoppress.feeds.feed_documents import Document, FeedError, read_document
+from stoppress.feeds.feed_entries import Reading, joined
 from stoppress.http import body, client
 from stoppress.http.errors import FetchError, TooLarge
 from stoppress.model.site import Site

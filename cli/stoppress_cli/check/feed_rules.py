@@ -7,7 +7,7 @@ from stoppress.primitives.xml import Node
 from stoppress_cli.check.findings import shown
 from stoppress_cli.check.one_pass import Pass
 from stoppress_cli.check.rulebook import ATOM
-from stoppress_cli.check.values import Moment, check_lastmod, check_url
+from stoppress_cli.check.value_rules import Moment, check_lastmod, check_url
 
 _ENTRIES = {"rss": "item", "RDF": "item", "feed": "entry"}
 

@@ -15,7 +15,7 @@ from stoppress.primitives.instants import epoch_seconds
 from stoppress.primitives.urls import key_of
 
 if TYPE_CHECKING:  # show_site reads states, and checks no pages
-    from stoppress.notify.page import PageVerdict
+    from stoppress.notify.page_readiness import PageVerdict
 
 # IndexNow: leave ten minutes between two requests for one URL. One minute more, because the request follows the claim.
 PAUSE = timedelta(minutes=11)

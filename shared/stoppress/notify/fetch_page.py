@@ -10,7 +10,7 @@ from protego import Protego
 
 from stoppress.http import client
 from stoppress.http.errors import FetchError
-from stoppress.notify.page import Expected, PageVerdict, judge
+from stoppress.notify.page_readiness import Expected, PageVerdict, judge
 from stoppress.primitives.deadline import Deadline
 
 # Requests at the same time, to one host and in all.

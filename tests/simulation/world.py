@@ -168,7 +168,7 @@ class World:
             own = secrets._cache, sites._cache
             patches = [
                 *((module, "client", self.doors.__getitem__) for module in _with_doors()),
-                *((module, "queues", self) for module in (cli_mappings, cli_sources, bus)),
+                *((module, "local_queues", self) for module in (cli_mappings, cli_sources, bus)),
                 (feeds, "ThreadPoolExecutor", _AtOnce),
                 (subscribe, "ThreadPoolExecutor", _AtOnce),
                 (feeds, "wait", self._some_of),

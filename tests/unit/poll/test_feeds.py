@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from stoppress.aws import queues, table
+from stoppress.feeds import feed_documents
 from stoppress.http import client, errors
 from stoppress.model.event import from_message
 from stoppress.model.site import Site

@@ -14,6 +14,7 @@ from typing import Any
 from bench import bursts, cold_starts, cost, model, month, rendering, report, speed
 from bench.measuring import Run
 from bench.report import Results
+from bench.wiring import wiring
 
 LIBRARIES = ("boto3", "botocore", "moto", "aws-lambda-powertools", "pydantic", "feedparser")
 # Each returns keys of results.json. `more`, `skipped` and `versions` are joined with those of the other parts.
@@ -65,6 +66,10 @@ def _model_latency(results: Results) -> None:
     results["more"]["latency_model"] = {
         "every_function_cold": percentiles(cold_share=1.0),
         "to_the_index": percentiles(index=True),
+        "puts_of_an_article": {
+            name: {str(shards): round(model.puts_of_an_article(runs, shards, window_ms), 2) for shards in (1, 4, 16)}
+            for name, window_ms in (("window", wiring().stream_window_ms), ("no_window", 0.0))
+        },
     }
 
 

@@ -9,6 +9,8 @@ import json
 from collections.abc import Iterable
 from datetime import timedelta
 from email.utils import format_datetime
+from itertools import count
+from statistics import median
 from typing import Any
 
 from bench import model
@@ -29,12 +31,15 @@ ARCHIVE = 50_000
 RECORDS_AN_ARTICLE = 2
 # Batches that a step is reckoned by before one was measured.
 _FIRST_STEP = 100
+# A site is noticed as noisy from about so many of its messages in flight (SQS developer guide, "How Amazon SQS fair queues work").
+NOISY_IN_FLIGHT = 30
 
 
 def measure(quick: bool) -> dict[str, Any]:
     """Return what bursts cost, in the form of results.json."""
     rows: dict[str, Any] = {}
     more: dict[str, Any] = {}
+    counts = Measured()
     for articles in QUICK_ARTICLES if quick else ARTICLES:
         counts = play_burst(articles)
         rows[str(articles)] = {
@@ -46,7 +51,7 @@ def measure(quick: bool) -> dict[str, Any]:
             "read_units_per_article": round(counts.read_units / articles, 2),
             "cpu_ms_per_article": round(counts.cpu_ms / articles, 2),
         }
-    return {"burst": rows, "more": {"burst": more}}
+    return {"burst": rows, "more": {"burst": more} | ({} if quick else {"neighbour": _neighbour(counts)})}
 
 
 def play_burst(articles: int) -> Measured:
@@ -69,6 +74,36 @@ def play_burst(articles: int) -> Measured:
                 sent += step
                 step = max(1, round(_rate(counts.runs) * _beat_s(counts.runs)))
     return counts
+
+
+def neighbour_waits(batch_s: float, *, groups: bool, articles: int = ARTICLES[-1]) -> list[float]:
+    """Seconds in the queue of a story that another site sends each second, from a burst of one site until it is recorded.
+
+    With message groups, SQS delivers the other site's stories first as soon as NOISY_IN_FLIGHT messages of the burst are in flight.
+    """
+    wires = wiring()
+    in_flight = dict.fromkeys(range(wires.queue_concurrency), 0)
+    waits: list[float] = []
+    left = articles
+    for turn in count():
+        now, worker = turn // wires.queue_concurrency * batch_s, turn % wires.queue_concurrency
+        arrived = range(len(waits) + 1, int(now) + 1)
+        if not (left or arrived):
+            break
+        in_flight[worker] = 0
+        is_noticed = groups and sum(in_flight.values()) >= NOISY_IN_FLIGHT
+        stories = arrived[: max(0, wires.queue_batch - (0 if is_noticed else left))]
+        waits += [now - sent for sent in stories]
+        in_flight[worker] = min(left, wires.queue_batch - len(stories))
+        left -= in_flight[worker]
+    return waits
+
+
+def _neighbour(burst: Measured) -> dict[str, dict[str, float]]:
+    """Return what a burst of one site does to the story of another site, without and with message groups."""
+    batch_s = _batch(burst.runs)[0]
+    waits = {name: neighbour_waits(batch_s, groups=groups) for name, groups in (("without", False), ("with", True))}
+    return {name: {"p50_s": round(median(times), 1), "max_s": round(max(times), 1)} for name, times in waits.items()}
 
 
 def _batch(runs: list[Run]) -> tuple[float, int]:

@@ -109,6 +109,25 @@ def event_to_file(
     return percentiles[49], percentiles[98]
 
 
+def puts_of_an_article(runs: list[Run], shards: int, window_ms: float) -> float:
+    """Return the PUTs of one new article on average: its two files, and the index once or twice, if the stream has so many shards.
+
+    The index is written twice if the marks of both files reach it in separate batches. The entries of the two files are in one
+    batch if they are in one shard of the stream; one run then writes the files one after the other.
+    """
+    chance = random.Random(SEED)
+    rewrite = next(run for run in runs if run.function == "RewriteSitemaps")
+    one_file_ms = duration_ms(rewrite) / 2
+    separate = 0
+    for _ in range(RUNS):
+        apart_ms = one_file_ms
+        if chance.random() >= 1 / shards:
+            apart_ms = abs(hop("stream").draw(chance) - hop("stream").draw(chance))
+        poll_ms = chance.uniform(0, 1_000 / hops()["stream"]["polls_a_second"])
+        separate += apart_ms > poll_ms + window_ms
+    return 3 + separate / RUNS
+
+
 def gb_seconds(runs: list[Run]) -> float:
     """Return what Lambda bills of runs: their modelled duration times their memory."""
     return math.fsum(duration_ms(run) / 1_000 * wiring().memory_mb[run.function] / 1_024 for run in runs)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import typer.main
 
-from bench import model, month, prices, report, wiring
+from bench import bursts, model, month, prices, report, wiring
 from bench.measuring import Measured, Run
 from bench.rendering import CASES
 from stoppress_cli.app import app
@@ -164,6 +164,16 @@ def test_the_model_waits_as_long_as_the_batch_windows_of_the_template(monkeypatc
     at_once = model.event_to_file(RUNS, {}, 0.0)
 
     assert [long - short for long, short in zip(waiting, at_once, strict=True)] == pytest.approx([1.0, 1.0])
+
+
+def test_without_a_window_in_the_stream_the_index_is_written_twice() -> None:
+    assert [round(model.puts_of_an_article(RUNS, shards, 1_000), 1) for shards in (1, 4)] == [3.0, 3.0]
+    assert all(model.puts_of_an_article(RUNS, shards, 0) > 3.3 for shards in (1, 4))
+
+
+def test_with_message_groups_another_site_waits_no_longer_than_a_batch() -> None:
+    assert max(bursts.neighbour_waits(0.3, groups=True)) < 0.3
+    assert max(bursts.neighbour_waits(0.3, groups=False)) > 50
 
 
 def test_a_cold_function_is_waited_for() -> None:

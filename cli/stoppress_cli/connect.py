@@ -28,6 +28,8 @@ from stoppress_cli.local.process import Clock, environment, no_aws_settings
 from stoppress_cli.local.template import STACK_NAME, WITH_ALL, TemplateError, find, load
 from stoppress_cli.output import FAILED, OK, counted, errors, fail
 
+# Environment variable with the commit of the deployed stack, for `stoppress status`.
+DEPLOYED_COMMIT = "DEPLOYED_COMMIT"
 # Environment variables that `stoppress.aws` reads, each with the output of a deployed stack that has its value, and the logical name
 # in the template of the resource.
 RESOURCES = {
@@ -206,17 +208,17 @@ def deployed(stack: str) -> Iterator[None]:
     outputs = {output["OutputKey"]: output["OutputValue"] for output in description.get("Outputs", [])}
     if missing := sorted({"TableName", "BucketName", "SecretsPath", "Version"} - outputs.keys()):
         raise BadRequest(f"{stack} is no stack of Stoppress: it has no output {missing[0]}")
-    own, its = version("stoppress"), outputs["Version"]
+    own, its, commit = version("stoppress"), outputs["Version"], outputs.get("Commit", "unknown")
     if its != own:
         raise BadRequest(
-            f"the stack {stack} has version {its}, this command has {own}: check out v{its}, or deploy {own}"
+            f"the stack {stack} has version {its}, this command has {own}: check out the commit {commit}, or deploy {own}"
         )
     variables = {name: outputs[output] for name, (output, _) in RESOURCES.items() if output in outputs}
     if pages := outputs.get("PagesUrl"):  # the stack has pages
         variables["PAGES_URL"] = pages
     # The output has the address of the first site: <api>/webhooks/<host>/cms.
     variables["WEBHOOKS_URL"] = outputs.get("WebhookUrl", "").partition("/webhooks/")[0]
-    with _connected(variables | {"SECRETS_PATH": outputs["SecretsPath"]}):
+    with _connected(variables | {"SECRETS_PATH": outputs["SecretsPath"], DEPLOYED_COMMIT: commit}):
         yield
 
 

@@ -1,5 +1,6 @@
 """AWS settings that cannot work: each command with --stack answers with one sentence that says what to do."""
 
+import json
 import os
 from importlib.metadata import version
 from pathlib import Path
@@ -13,7 +14,9 @@ from botocore.exceptions import ClientError
 from typer.testing import CliRunner, Result
 
 from stoppress.aws import clients
+from stoppress.show.read_site import StackFacts
 from stoppress_cli.app import app
+from stoppress_cli.commands import status
 from tests.cli.test_commands_as_typed import command_of, commands
 
 OUTPUTS = {"TableName": "t", "BucketName": "b", "SecretsPath": "s"}
@@ -107,6 +110,13 @@ def test_a_profile_that_is_named_overrides_the_credentials_of_the_environment(
     assert calls == [("DescribeStacks", "us-east-2", "OF-THE-DESK")]
 
 
+def test_status_shows_the_commit_that_is_deployed(monkeypatch: pytest.MonkeyPatch) -> None:
+    answering(monkeypatch, **OUTPUTS, Version=version("stoppress"), Commit="2f1e")
+    monkeypatch.setattr(status, "read_stack", lambda *_: StackFacts(sites=()))
+
+    assert json.loads(run("status", "--stack", "news", "--json").stdout)["commit"] == "2f1e"
+
+
 KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 SSO = """[profile desk]
 sso_session = desk
@@ -189,10 +199,10 @@ def test_what_aws_refuses_is_one_sentence(code: str, message: str, text: str, mo
 
 
 def test_a_stack_of_another_version_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = answering(monkeypatch, **OUTPUTS, Version="9.0.0")
+    calls = answering(monkeypatch, **OUTPUTS, Version="9.0.0", Commit="2f1e")
 
     own = version("stoppress")
     assert reason(run("rebuild", "--stack", "news")) == (
-        f"the stack news has version 9.0.0, this command has {own}: check out v9.0.0, or deploy {own}"
+        f"the stack news has version 9.0.0, this command has {own}: check out the commit 2f1e, or deploy {own}"
     )
     assert len(calls) == 1

@@ -1,8 +1,10 @@
 """`stoppress status`: reports the health of a stack, as text."""
 
+import os
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from operator import itemgetter
 from typing import Annotated, Any
@@ -12,7 +14,7 @@ import typer
 from stoppress.show.read_site import read_stack
 from stoppress.show.stack_status import Access, StackStatus, stack_status
 from stoppress.show.timeline import Delays
-from stoppress_cli.connect import exit_on_error, print_unreadable
+from stoppress_cli.connect import DEPLOYED_COMMIT, exit_on_error, print_unreadable
 from stoppress_cli.options import LOCAL, READS, Commands
 from stoppress_cli.output import ATTENTION, FAILED, OK, age, ago, at, console, counted, print_answer
 
@@ -54,7 +56,7 @@ def _look(host: str | None, access: Access) -> int:
     now = datetime.now(UTC)
     facts = read_stack(host, now, access.stack)
     print_unreadable([(site.host, site.reason) for site in facts.unreadable])
-    answer = stack_status(facts, now, access)
+    answer = replace(stack_status(facts, now, access), commit=os.environ.get(DEPLOYED_COMMIT))
     print_answer(answer, as_lines(answer, in_detail=host is not None))
     return {"well": OK, "attention": ATTENTION, "unknown": FAILED}[answer.verdict]
 
@@ -148,3 +150,5 @@ def _stack(answer: StackStatus) -> Iterator[str]:
     yield f"roll_window ran: {ago(answer.rolled_at, answer.at)}"
     if answer.reconciled_at:
         yield f"reconcile_sites ran: {at(answer.reconciled_at)}"
+    if answer.commit:
+        yield f"deployed commit: {answer.commit}"

@@ -83,7 +83,8 @@ class Problem:
 class StackStatus:
     """The status of a stack at the instant `at`. `sites` has the reports of `report_site`.
 
-    The verdict is `attention` if there are problems, else `unknown` if something could not be read.
+    The verdict is `attention` if there are problems, else `unknown` if something could not be read. `commit`: what was deployed;
+    None for a local stack.
     """
 
     at: datetime
@@ -96,6 +97,7 @@ class StackStatus:
     alarms: tuple[Alarm, ...]
     rolled_at: datetime | None
     reconciled_at: datetime | None
+    commit: str | None = None
 
 
 def stack_status(facts: StackFacts, now: datetime, access: Access) -> StackStatus:

@@ -193,7 +193,7 @@ FAULTS: dict[str, Swap] = {
         12,
     ),
     "an embargo of a few minutes is ignored": Swap(
-        "model.exclude:is_embargo",
+        "model.exclusion_reasons:is_embargo",
         lambda is_embargo: lambda event, now: is_embargo(event, now) and event.published_at > now + CLOCK_SKEW_MAX,
         6,
     ),

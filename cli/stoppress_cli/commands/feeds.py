@@ -18,7 +18,7 @@ from stoppress.http import client
 from stoppress.http.body import CHUNK_BYTES, read_body
 from stoppress.http.errors import FetchError
 from stoppress.model.event import ArticleEvent
-from stoppress.model.exclude import excluded_because, is_embargo, not_news_because
+from stoppress.model.exclusion_reasons import excluded_because, is_embargo, not_news_because
 from stoppress.model.rules import excluding_rule
 from stoppress.model.site import Site
 from stoppress.model.site_sources import Feed

@@ -19,7 +19,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from stoppress.aws import queues, sites
 from stoppress.model.event import ArticleEvent, ListingError, Page, Problem, StaleCheckpoint
-from stoppress.model.exclude import excluded_because
+from stoppress.model.exclusion_reasons import excluded_because
 from stoppress.model.site import Site
 from stoppress_cli.connect import BadRequest, queue_url
 from stoppress_cli.inputs.archive import Listing, listing_of

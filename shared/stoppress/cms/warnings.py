@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from stoppress.model.event import ArticleEvent
-from stoppress.model.exclude import EXPIRED, NO_DATE, excluded_because, is_embargo, not_news_because
+from stoppress.model.exclusion_reasons import EXPIRED, NO_DATE, excluded_because, is_embargo, not_news_because
 from stoppress.model.rules import excluding_rule
 from stoppress.model.site import Site
 from stoppress.primitives.instants import iso

@@ -20,7 +20,7 @@ from typing import Any
 
 from stoppress.model.article import Article, Claim, Decision, Entries, EntryKey, Known
 from stoppress.model.event import CMS_RANK, PREVIOUS_URLS_MAX, ArticleEvent, order_of, rank_of, split_name
-from stoppress.model.exclude import NOT_NEWS, is_home
+from stoppress.model.exclusion_reasons import NOT_NEWS, is_home
 from stoppress.model.file_names import PAGES_SERIES
 from stoppress.model.order import is_claimed_before, newest, page_order
 from stoppress.model.site import Site

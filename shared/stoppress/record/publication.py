@@ -12,7 +12,7 @@ from typing import Literal
 from stoppress.model.article import Article, Decision
 from stoppress.model.entries import GeneralEntry, NewsEntry
 from stoppress.model.event import CMS_RANK
-from stoppress.model.exclude import EXPIRED, NO_DATE, excluded_because, is_embargo, not_news_because
+from stoppress.model.exclusion_reasons import EXPIRED, NO_DATE, excluded_because, is_embargo, not_news_because
 from stoppress.model.file_names import PAGES_SERIES, news_series, shard_series
 from stoppress.model.news_window import is_current
 from stoppress.model.places import Want

@@ -22,7 +22,7 @@ from datetime import datetime
 from stoppress.model.article import FORGOTTEN, Article, Decision, Entries, EntryKey, Known
 from stoppress.model.entries import NewsEntry
 from stoppress.model.event import CLOCK_SKEW_MAX, ArticleEvent, names_of, order_of, rank_of
-from stoppress.model.exclude import EXPIRED, NO_DATE, excluded_because, is_embargo
+from stoppress.model.exclusion_reasons import EXPIRED, NO_DATE, excluded_because, is_embargo
 from stoppress.model.file_names import news_series
 from stoppress.model.news_window import is_current
 from stoppress.model.order import Order, dated_names, newest, own_time, remembered

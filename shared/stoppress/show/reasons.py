@@ -7,7 +7,7 @@ from operator import itemgetter
 from typing import Literal, TypeAlias, cast
 
 from stoppress.model.article import FORGOTTEN, Article, Claim
-from stoppress.model.exclude import (
+from stoppress.model.exclusion_reasons import (
     EXPIRED,
     HOME_PAGE,
     NO_DATE,
@@ -115,7 +115,7 @@ def _news_reasons(facts: Facts, article: Article, now: datetime) -> Iterator[Rea
 
 
 def _of_event(text: str) -> Iterator[Reason]:
-    """Yield the reason that `model/exclude.py` found in an event."""
+    """Yield the reason that `model/exclusion_reasons.py` found in an event."""
     if text in (PAGE, HOME_PAGE):
         yield Reason("page", f"it is {text}" if text == PAGE else text)
     elif text == NO_TITLE:

@@ -14,7 +14,7 @@ from stoppress.cms.envelopes import BadDelivery
 from stoppress.cms.mapping import load
 from stoppress.model.adapters import names
 from stoppress.model.event import ArticleEvent, Incomplete, from_message, to_message
-from stoppress.model.exclude import excluded_because
+from stoppress.model.exclusion_reasons import excluded_because
 from stoppress.model.http_request import Request
 from stoppress.model.site import Site
 from stoppress.primitives.urls import host_of

@@ -26,7 +26,7 @@ NOWHERE = {
 LEFT_OUT = {
     "receive_webhook": {
         "stoppress.record.decide", "stoppress.sitemaps.render", "stoppress.model.places", "stoppress.aws.items",
-        "stoppress.model.article", "stoppress.aws.refusals", "stoppress.receive.refused",
+        "stoppress.model.article", "stoppress.aws.refusals",
         "stoppress.feeds", "feedparser", "idna", "xml.sax",
     },
     "poll_feeds": {"stoppress.record.decide"},

@@ -4,12 +4,14 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stoppress.aws import queues
-from stoppress.aws.refusals import SLOTS, Outcome, Refusal, Report
 from stoppress.model.event import ArticleEvent, Incomplete
 from stoppress.model.site import Site
+
+if TYPE_CHECKING:  # a cold start whose first delivery is good needs no refusals
+    from stoppress.aws.refusals import Outcome, Report
 
 # Anyone can post to a known source. So an execution environment reports a source's wrong signatures at most once in this time.
 UNVERIFIED_EVERY = timedelta(minutes=1)
@@ -36,12 +38,17 @@ class Taken:
 
 
 def report_of(
-    site: Site, name: str, now: datetime, taken: Iterable[Taken], outcome: Outcome = "ignored"
-) -> Report | None:
+    site: Site, name: str, now: datetime, taken: Iterable[Taken], outcome: "Outcome" = "ignored"
+) -> "Report | None":
     """Return the report of the items without a message, or None if there are none.
 
     It has at most SLOTS items, so that it always fits in one message of SQS.
     """
+    without_message = [item for item in taken if item.message is None]
+    if not without_message:
+        return None
+    from stoppress.aws.refusals import SLOTS, Refusal, Report
+
     refusals = tuple(
         Refusal(
             at=now,
@@ -51,10 +58,9 @@ def report_of(
             delivery=item.delivery or "",
             **item.names,
         )
-        for item in taken
-        if item.message is None
+        for item in without_message[:SLOTS]
     )
-    return Report(site=site.host, source=name, at=now, refusals=refusals[:SLOTS]) if refusals else None
+    return Report(site=site.host, source=name, at=now, refusals=refusals)
 
 
 def forget() -> None:
@@ -62,7 +68,7 @@ def forget() -> None:
     _unverified.clear()
 
 
-def send_report(report: Report | None) -> None:
+def send_report(report: "Report | None") -> None:
     """Send a report, if there is one. If the queue fails, the report is lost: the sender needs the answer more."""
     with suppress(Exception):
         queues.send_articles([report] if report else [])
@@ -75,6 +81,8 @@ def count_unverified(site: str, source: str, now: datetime) -> None:
     """
     number, reported_at = _unverified.get((site, source), (0, None))
     if reported_at is None or not timedelta() <= now - reported_at < UNVERIFIED_EVERY:
+        from stoppress.aws.refusals import Report
+
         send_report(Report(site=site, source=source, at=now, unverified=number + 1))
         _unverified[site, source] = (0, now)
     else:

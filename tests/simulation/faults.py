@@ -256,10 +256,10 @@ FAULTS: dict[str, Swap] = {
                 for result in rewrite_all(works, now, deadline)
             ]
         ),
-        70,
+        242,
     ),
     "an emptied file is never deleted": Swap(
-        "rewrite.publish:schedule_retirement", lambda _: lambda site, file, changed: None, 26
+        "rewrite.publish:schedule_retirement", lambda _: lambda site, file, changed: None, 5
     ),
     "what changed is folded in without being read": Swap(
         "rewrite.file_lines:table", lambda table: _With(table, get_many=lambda keys: {}), 5
@@ -272,7 +272,7 @@ FAULTS: dict[str, Swap] = {
         lambda schedule: (
             lambda attempt, forms: schedule(attempt, forms) if series_of(attempt.file) == NEWS_SERIES else None
         ),
-        59,
+        390,
     ),
     "a robots.txt that is not kept any more stays": Swap(
         "rewrite.sitemaps:all_files", lambda all_files: lambda site, **_: all_files(site), 19
@@ -309,7 +309,7 @@ FAULTS: dict[str, Swap] = {
     "an item is written whatever was read": Swap(
         "aws.table:_as_read",
         lambda as_read: lambda rev: as_read(rev) if rev is None else ("attribute_exists(pk)", None),
-        41,
+        53,
     ),
     "packed files go before the index that names them": Swap(
         "rewrite.output_formats:delete_forms",

@@ -132,7 +132,7 @@ def test_a_compressed_file_is_unpacked_up_to_the_limit_of_a_fetch(
 
     assert report(run, whole, "--url", URL)[1]["outcome"] == "parse"
     assert "damaged gzip" in report(run, bad, "--url", URL)[1]["reason"]
-    monkeypatch.setattr("stoppress.http.body.BODY_BYTES_MAX", len(body) - 1)
+    monkeypatch.setattr("stoppress.http.client.BODY_BYTES_MAX", len(body) - 1)
     assert "larger than" in report(run, whole, "--url", URL)[1]["reason"]
 
 

@@ -15,7 +15,7 @@ from stoppress.feeds.feed_documents import FeedError
 from stoppress.feeds.feed_schedule import FeedState, interval_of, pace_of
 from stoppress.feeds.parse import children_of
 from stoppress.http import client
-from stoppress.http.body import CHUNK_BYTES, read_body
+from stoppress.http.client import CHUNK_BYTES, read_body
 from stoppress.http.errors import FetchError
 from stoppress.model.event import ArticleEvent
 from stoppress.model.exclusion_reasons import excluded_because, is_embargo, not_news_because

@@ -9,7 +9,7 @@ from http import HTTPStatus
 from stoppress.feeds import parse
 from stoppress.feeds.feed_documents import Document, FeedError, read_document
 from stoppress.feeds.feed_entries import Reading, joined
-from stoppress.http import body, client
+from stoppress.http import client
 from stoppress.http.errors import FetchError, TooLarge
 from stoppress.model.site import Site
 
@@ -89,8 +89,8 @@ def _fetch_child(
     if _is_own(answer, site):
         raise FetchError("Stoppress writes this file itself")
     children_bytes = fetched.size_bytes - len(fetched.answer.body)
-    if children_bytes + len(answer.body) > body.BODY_BYTES_MAX:
-        raise TooLarge(f"with it, the sitemaps of the index are larger than {body.BODY_BYTES_MAX:,} bytes")
+    if children_bytes + len(answer.body) > client.BODY_BYTES_MAX:
+        raise TooLarge(f"with it, the sitemaps of the index are larger than {client.BODY_BYTES_MAX:,} bytes")
     return answer
 
 

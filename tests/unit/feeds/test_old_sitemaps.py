@@ -238,7 +238,7 @@ def test_an_index_that_names_no_sitemap_is_a_failed_poll(internet: Web) -> None:
 def test_the_sitemaps_of_an_index_are_together_no_larger_than_a_feed_may_be(
     internet: Web, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stoppress.http.body.BODY_BYTES_MAX", len(urlset("a")) + 1)
+    monkeypatch.setattr("stoppress.http.client.BODY_BYTES_MAX", len(urlset("a")) + 1)
     internet.answer(INDEX, index("/old/1.xml", "/old/2.xml"))
     internet.answer(page("old/1.xml"), urlset("a"))
     internet.answer(page("old/2.xml"), urlset("b"))

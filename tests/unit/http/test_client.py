@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from stoppress.http import address, client, errors
-from stoppress.http.body import BODY_BYTES_MAX
+from stoppress.http.client import BODY_BYTES_MAX
 
 HOST = "http://www.example.com"
 
@@ -388,7 +388,7 @@ def test_an_answer_without_end_ends_at_a_limit(
     error: type[Exception],
 ) -> None:
     origin.answers["/feed"] = pour(origin)
-    monkeypatch.setattr("stoppress.http.body.BODY_BYTES_MAX", 300_000)
+    monkeypatch.setattr("stoppress.http.client.BODY_BYTES_MAX", 300_000)
     monkeypatch.setattr(client, "FETCH_SECONDS_MAX", 0.3 if error is errors.TooSlow else 20.0)
 
     with pytest.raises(error):

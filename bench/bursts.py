@@ -76,7 +76,7 @@ def play_burst(articles: int) -> Measured:
     return counts
 
 
-def neighbour_waits(batch_s: float, *, groups: bool, articles: int = ARTICLES[-1]) -> list[float]:
+def neighbour_waits(batch_s: float, *, groups: bool) -> list[float]:
     """Seconds in the queue of a story that another site sends each second, from a burst of one site until it is recorded.
 
     With message groups, SQS delivers the other site's stories first as soon as NOISY_IN_FLIGHT messages of the burst are in flight.
@@ -84,7 +84,7 @@ def neighbour_waits(batch_s: float, *, groups: bool, articles: int = ARTICLES[-1
     wires = wiring()
     in_flight = dict.fromkeys(range(wires.queue_concurrency), 0)
     waits: list[float] = []
-    left = articles
+    left = ARTICLES[-1]
     for turn in count():
         now, worker = turn // wires.queue_concurrency * batch_s, turn % wires.queue_concurrency
         arrived = range(len(waits) + 1, int(now) + 1)

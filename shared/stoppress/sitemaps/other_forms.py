@@ -18,6 +18,7 @@ from stoppress.sitemaps.tags import language_of, publication_of, under_scheme
 # Each article repacks a file that a few crawlers fetch a day, so speed counts more than size. Measured for
 # 50,000 URLs, 6,865,099 bytes. Level 6: 933,499 bytes in 91 ms. Level 4: 950,533 in 44 ms. Level 1: 1,051,778 in 24 ms.
 _GZIP_LEVEL = 1
+_GZIP_TIME_AT = 4
 _GZIP_SYSTEM_AT = 9
 _GZIP_SYSTEM_UNKNOWN = b"\xff"
 _LOC = re.compile("^<url><loc>([^<]*)</loc>", re.MULTILINE)
@@ -37,6 +38,16 @@ def compressed(body: bytes) -> bytes:
     packed = gzip.compress(body, _GZIP_LEVEL, mtime=0)
     # Python 3.13 writes "unknown" as the operating system, 3.11 names it.
     return packed[:_GZIP_SYSTEM_AT] + _GZIP_SYSTEM_UNKNOWN + packed[_GZIP_SYSTEM_AT + 1 :]
+
+
+def same_gzip(one: bytes, other: bytes) -> bool:
+    """Return True if two gzip files differ at most in the time of their headers, which readers ignore (RFC 1952, 2.3.1)."""
+    return (one[:_GZIP_TIME_AT], one[_GZIP_TIME_AT + 1 :]) == (other[:_GZIP_TIME_AT], other[_GZIP_TIME_AT + 1 :])
+
+
+def with_other_time(gzip_file: bytes) -> bytes:
+    """Return the same gzip file with another time in its header."""
+    return gzip_file[:_GZIP_TIME_AT] + bytes([gzip_file[_GZIP_TIME_AT] ^ 1]) + gzip_file[_GZIP_TIME_AT + 1 :]
 
 
 def unpacked(name: str, body: bytes) -> bytes:

@@ -3,6 +3,7 @@
 import gzip
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -165,6 +166,21 @@ def test_forms_that_are_turned_off_are_deleted_when_the_index_no_longer_lists_th
     rewrite_all(waiting, NOON + 2 * MINUTE)
     assert names() == [TEXT, SHARD, NEWS, INDEX]
     assert behind.taken("rewrites") == []
+
+
+def test_a_gzip_form_that_no_mark_names_gets_another_etag_so_that_a_pending_deletion_fails(behind: MotoAws) -> None:
+    put_page()
+    done()
+    pending = behind.file(PACKED)
+    item = table.get(file_pk(HOST, INDEX), SHARD)
+    assert item
+    table.put(mark_item(HOST, replace(read_mark(item), also=())), int(item["rev"]))
+
+    rewrite(RewriteRequest(HOST, SHARD, checks_all=True), NOON + MINUTE)
+
+    with pytest.raises(bucket.Overtaken):
+        bucket.delete(HOST, PACKED, pending)
+    assert gzip.decompress(behind.file(PACKED).body) == behind.file(SHARD).body
 
 
 def test_the_forms_of_a_shard_that_is_filled_again_as_it_goes_stay(

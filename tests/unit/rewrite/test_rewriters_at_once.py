@@ -5,7 +5,7 @@ delivered again, as a stream and a queue do.
 """
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from hashlib import md5
@@ -24,7 +24,7 @@ from stoppress.model.site import Site
 from stoppress.model.site_outputs import Outputs
 from stoppress.rewrite import file_lines, output_formats, publish, sitemaps
 from stoppress.rewrite.sitemaps import rewrite_all
-from stoppress.sitemaps.other_forms import compressed, text_sitemap
+from stoppress.sitemaps.other_forms import compressed, text_sitemap, unpacked
 from stoppress.sitemaps.render import render_general
 from tests.simulation.interleaving import Task
 from tests.support.article_events import HOST, SITE, page
@@ -293,6 +293,11 @@ def orders() -> Iterator[tuple[Callable[[int], int], Callable[[], None]]]:
         yield chance.randrange, lambda: None
 
 
+def contents(bodies: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Return the files unpacked: a gzip form may have either of two times in its header."""
+    return {name: unpacked(name, body) for name, body in bodies.items()}
+
+
 CASES = {
     "two edits of a whole file": Case(folds=False),
     "two edits that are folded": Case(),
@@ -331,7 +336,7 @@ def test_in_every_order_of_their_steps_rewriters_end_with_the_files_of_table_and
             if world.state == DELETED:
                 assert bodies == {}, taken
                 continue
-            assert bodies == world.wanted(), taken
+            assert contents(bodies) == contents(world.wanted()), taken
             assert world.mark is not None, taken
             mark = read_mark(world.mark)
             assert (mark.urls, set(mark.also)) == (len(world.pages), set(bodies) - {SHARD}), taken

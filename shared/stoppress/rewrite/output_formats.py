@@ -6,8 +6,8 @@ They are put after the file and before its mark. A gzip file is deleted only whe
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
-from stoppress.aws import bucket, queues, table
-from stoppress.aws.bucket import StoredFile
+from stoppress.aws import bucket, queues, sites, table
+from stoppress.aws.bucket import Overtaken, StoredFile
 from stoppress.aws.items import file_pk, places_pk, read_news, read_series, series_files
 from stoppress.aws.queues import RewriteRequest
 from stoppress.model import file_names
@@ -68,8 +68,13 @@ def replace_forms(attempt: Attempt, bodies: Mapping[str, bytes], changed: dateti
     if request.checks_all:
         # A rewriter that was killed, or that used an older configuration, may have left forms that no mark names.
         unwanted |= possible_forms(attempt.file) - bodies.keys()
+    forms = stored_forms(site, unwanted)
+    # Read after the forms: a rewriter with a newer configuration may have put one of them since.
+    in_force = sites.reload(site.host) if forms else None
+    if in_force and in_force.digest != site.digest:
+        raise Overtaken(f"the configuration of {site.host} was replaced: read and render {attempt.file} again")
     served = mark.served if mark and mark.file != file_names.INDEX_FILE else None
-    delete_forms(site, attempt.file, stored_forms(site, unwanted), served)
+    delete_forms(site, attempt.file, forms, served)
     return tuple(sorted(bodies))
 
 

@@ -210,7 +210,7 @@ def play(case: Case, choose: Callable[[int], int], patch: pytest.MonkeyPatch) ->
         sitemaps: ("sites", "bucket", "queues"),
         file_lines: ("bucket", "sites", "table"),
         publish: ("bucket", "table", "queues"),
-        output_formats: ("bucket", "queues"),
+        output_formats: ("bucket", "queues", "sites"),
     }
     for module, names in doors.items():
         for name in names:

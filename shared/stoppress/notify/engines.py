@@ -214,7 +214,8 @@ def _notify(
             continue
         done.later.append((site.host, state.url))
         if answer.is_certain:
-            update_page(site.host, state.url, lambda old: replace(old, tried_at=None) if old else None)
+            # Ends the claim of this run, but not that of another run that claimed the page since.
+            write_page(site.host, replace(state, tried_at=None))
         if now < state.changed + CHECKED_FOR:  # then only the sweep tries
             yield state.url, answer.after_seconds
     if reason := note_answer(site.host, INDEXNOW, engine, answer, now):

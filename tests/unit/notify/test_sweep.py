@@ -11,8 +11,10 @@ from stoppress.aws import bucket, queues, table
 from stoppress.aws.items import mark_item
 from stoppress.model.entries import Mark
 from stoppress.model.site import Site
+from stoppress.notify import engines
 from stoppress.notify.changed_files import compare, page_message
 from stoppress.notify.engines import notify_engines, sweep
+from stoppress.notify.indexnow import Meaning
 from stoppress.notify.page_readiness import PageVerdict
 from stoppress.notify.page_state import (
     GONE,
@@ -22,8 +24,11 @@ from stoppress.notify.page_state import (
     is_ready,
     notified_pk,
     page_item,
+    page_key,
+    read_page,
     seconds_until_check,
 )
+from stoppress.notify.store import update_page
 from stoppress.primitives.deadline import NEVER
 from stoppress.primitives.instants import exact
 from tests.support.article_events import HOST
@@ -64,6 +69,22 @@ def paused_until(at: datetime) -> None:
 
 def pages_of(sent: list[tuple[str, int]]) -> list[str]:
     return [document["page"] for document in (json.loads(message) for message, _ in sent) if "page" in document]
+
+
+def test_a_refused_request_does_not_end_the_claim_of_another_run(
+    site: Site, sent: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page()
+
+    def refuse(*_: object) -> Meaning:
+        update_page(HOST, URL, lambda old: old and replace(old, tried_at=T + HOUR))  # another run claims the page
+        return Meaning("later", "answers 429", 60, is_certain=True)
+
+    monkeypatch.setattr(engines, "check_pages", lambda *_: {URL: PageVerdict(ready=True)})
+    monkeypatch.setattr(engines, "_ask_indexnow", refuse)
+    notify_engines({"1": page_message(HOST, URL)}, T, NEVER)
+
+    assert read_page(table.get(*page_key(HOST, URL)) or {}).tried_at == T + HOUR
 
 
 def test_after_two_hours_a_page_waits_for_the_sweep_and_has_no_message_of_its_own(

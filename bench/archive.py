@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from boto3.dynamodb.types import TypeSerializer
 from moto.dynamodb.models import dynamodb_backends
 from moto.dynamodb.models.dynamo_type import DynamoType, Item
 
 from bench.newsroom import HOST, NOW, SECRET, SITE, WINDOW, Story, spread
 from bench.wiring import TEMPLATE
+from stoppress.aws.codec import to_attribute
 from stoppress.aws.items import (
     article_item,
     claim_item,
@@ -50,8 +50,6 @@ FIRST_NUMBER = 1_000_001
 # The month of the articles that are old, and the days before the window in which the open shard was filled.
 OLD = datetime(2026, 5, 1, tzinfo=UTC)
 OPENED = datetime(2026, 11, 1, tzinfo=UTC)
-
-_serialize: Any = TypeSerializer().serialize
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +188,7 @@ def _others(site: Site, shards: int) -> Iterator[dict[str, Any]]:
 
 def put(stack: Stack, items: Iterable[Mapping[str, Any]]) -> None:
     """Lay items into the stack's table as if they had long been there: the stream tells nothing of them."""
-    written = [{name: _serialize(value) for name, value in item.items()} for item in items]
+    written = [{name: to_attribute(value) for name, value in item.items()} for item in items]
     table = dynamodb_backends[ACCOUNT][REGION].get_table(stack.variable("TABLE_NAME"))
     for attributes in written:
         pk, sk = DynamoType(attributes["pk"]), DynamoType(attributes["sk"])

@@ -273,8 +273,8 @@ def _is_url(endpoint: str) -> bool:
 def _connected(variables: Mapping[str, str | None]) -> Iterator[None]:
     """Set the variables, and have `stoppress.aws` make new clients, while the block runs."""
     with environment(variables):
-        clients.client.cache_clear()
+        clients.forget()
         try:
             yield
         finally:
-            clients.client.cache_clear()
+            clients.forget()

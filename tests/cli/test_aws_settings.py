@@ -6,7 +6,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
 import typer.main
 from botocore.client import BaseClient
@@ -24,7 +23,7 @@ OUTPUTS = {"TableName": "t", "BucketName": "b", "SecretsPath": "s"}
 
 @pytest.fixture(autouse=True)
 def fresh_session(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
+    clients.forget()
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
 
 
@@ -88,7 +87,7 @@ def test_a_stack_is_looked_for_in_the_region_that_the_aws_cli_would_take(
         monkeypatch.setenv(name, value) if value else monkeypatch.delenv(name)
     calls = answering(monkeypatch, Version=version("stoppress"), **OUTPUTS)
     reason(run("rebuild", "--stack", "news"))
-    clients.client.cache_clear()
+    clients.forget()
 
     assert [region for _, region, _ in calls] == [region or default] * 2
 

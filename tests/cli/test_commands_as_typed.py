@@ -28,6 +28,7 @@ import pytest
 import typer.main
 from typer.testing import CliRunner
 
+from stoppress.aws import clients
 from stoppress_cli.app import app
 from stoppress_cli.local.template import REGION
 from stoppress_cli.options import EFFECTS
@@ -241,7 +242,7 @@ def invoke(command: str, up: Serving, folder: Path, monkeypatch: pytest.MonkeyPa
     """Run a command of CASES in this process."""
     known = {"UP": up.url, "ID": up.quarantined}
     monkeypatch.chdir(folder)
-    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
+    clients.forget()
     return CliRunner().invoke(app, [*command.split(), *(known.get(word, word) for word in CASES[command][0]), *options])
 
 
@@ -304,7 +305,7 @@ def test_a_command_on_a_deployed_stack_makes_its_first_call_without_moto(tmp_pat
 
     assert ended.returncode == 9, ended.stderr
     modules = set(ended.stdout.split())
-    assert "boto3" in modules
+    assert "botocore" in modules
     assert not modules & LOCAL_STACK_ALONE
 
 

@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
-import boto3
 import pytest
 from botocore.client import BaseClient
 from botocore.exceptions import ClientError
 from typer.testing import CliRunner, Result
 
+from stoppress.aws import clients
 from stoppress_cli.app import app
 
 pytestmark = pytest.mark.deployed
@@ -39,7 +39,7 @@ EMPTY: Answers = {
 @pytest.fixture
 def flight(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
     """Runs the command against an account that answers so."""
-    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
+    clients.forget()
 
     def run(**answers: Callable[[dict[str, Any]], dict[str, Any]]) -> Result:
         account = EMPTY | answers

@@ -88,7 +88,7 @@ class MotoAws:
     def items(self, prefix: str = "") -> list[Item]:
         """The items whose partition keys begin so, sorted by their keys."""
         pages = client("dynamodb").get_paginator("scan").paginate(TableName=TABLE)
-        found = [table._read(item) for page in pages for item in page["Items"]]
+        found = [table.read_item(item) for page in pages for item in page["Items"]]
         return sorted(
             (item for item in found if item["pk"].startswith(prefix)), key=lambda item: (item["pk"], item["sk"])
         )

@@ -9,7 +9,6 @@ from itertools import islice
 from typing import Annotated
 
 import typer
-from boto3.dynamodb.types import TypeDeserializer
 
 from stoppress.aws import table as stack_table
 from stoppress.aws.clients import client
@@ -72,10 +71,9 @@ def scan(name: str, *, keys_only: bool = False) -> Iterator[Item]:
     """Yield the items of a table, or their keys. Raises BadRequest for a missing table."""
     arguments = {"ProjectionExpression": "pk, sk"} if keys_only else {}
     pages = client("dynamodb").get_paginator("scan").paginate(TableName=name, ConsistentRead=True, **arguments)
-    deserialize = TypeDeserializer().deserialize
     try:
         for page in pages:
-            yield from ({name: deserialize(value) for name, value in item.items()} for item in page["Items"])
+            yield from map(stack_table.read_item, page["Items"])
     except client("dynamodb").exceptions.ResourceNotFoundException:
         raise BadRequest(
             f"there is no table {name!r} here: name the one that point-in-time recovery has created, as"

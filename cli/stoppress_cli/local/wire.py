@@ -16,13 +16,13 @@ from unittest import mock
 
 import boto3
 import botocore.loaders
-import botocore.session
 from botocore.client import BaseClient
 from botocore.exceptions import ClientError
 from moto.core.botocore_stubber import BotocoreStubber
 from moto.s3.models import s3_backends
 from pydantic import ConfigDict, Field
 
+from stoppress.aws import clients
 from stoppress_cli.local import meter
 from stoppress_cli.local.guard import Guard
 from stoppress_cli.local.moto_fixes import last_query, read_item
@@ -103,9 +103,9 @@ class Wire:
                 self.guard.check(function, client.meta.service_model.service_name, operation, params)
             return _call(client, operation, params)
 
-        session = botocore.session.Session()
-        session.register_component("data_loader", _loader)
-        boto3.setup_default_session(botocore_session=session)
+        clients.forget()
+        clients.session().register_component("data_loader", _loader)
+        boto3.setup_default_session(botocore_session=clients.session())
         with (
             mock.patch.object(BaseClient, "_make_api_call", checked),
             mock.patch.object(BotocoreStubber, "__call__", answer),

@@ -8,6 +8,7 @@ it is only read.
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from datetime import datetime
+from decimal import Decimal
 from functools import cache
 from types import NoneType, UnionType
 from typing import Any, NamedTuple, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
@@ -60,10 +61,6 @@ def _converters(hint: Any) -> tuple[_Convert, _Convert]:
     """Return how values of a type are written and read."""
     kinds = [kind for kind in get_args(hint) if kind is not NoneType] if isinstance(hint, UnionType) else [hint]
     kind, of = get_origin(kinds[0]) or kinds[0], get_args(kinds[0])
-    if len(kinds) > 1:
-        return None, lambda value: value if isinstance(value, str) else int(value)
-    if kind is int:
-        return None, int
     if kind is datetime:
         return _instant, datetime.fromisoformat
     if is_dataclass(kind):
@@ -75,6 +72,33 @@ def _converters(hint: Any) -> tuple[_Convert, _Convert]:
         write, read = _converters(of[1])
         return _each_value(write), _each_value(read)
     return None, None
+
+
+def to_attribute(value: Any) -> dict[str, Any]:
+    """Return a value as a DynamoDB attribute, `{"S": "text"}` for example. Raises TypeError for a type that no item has."""
+    if value is None or isinstance(value, bool):
+        return {"NULL": True} if value is None else {"BOOL": value}
+    if isinstance(value, str):
+        return {"S": value}
+    if isinstance(value, int | Decimal):
+        return {"N": str(value)}
+    if isinstance(value, list):
+        return {"L": [to_attribute(part) for part in value]}
+    if isinstance(value, dict):
+        return {"M": {name: to_attribute(part) for name, part in value.items()}}
+    raise TypeError(f"{type(value).__name__} is no type of an attribute")
+
+
+def from_attribute(attribute: Mapping[str, Any]) -> Any:
+    """Return the value of a DynamoDB attribute. A fraction, which only a newer version may have written, becomes a Decimal."""
+    [(kind, value)] = attribute.items()
+    if kind == "N":
+        return Decimal(value) if "." in value or "E" in value else int(value)
+    if kind == "L":
+        return [from_attribute(part) for part in value]
+    if kind == "M":
+        return {name: from_attribute(part) for name, part in value.items()}
+    return None if kind == "NULL" else value
 
 
 def _instant(instant: datetime) -> str:

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 from botocore.exceptions import ClientError
 
 from stoppress.aws.clients import client
+from stoppress.aws.codec import from_attribute, to_attribute
 
 if TYPE_CHECKING:  # receive_webhook needs no entries; importing them would slow its cold start
     from stoppress.aws.items import Item
@@ -31,9 +31,6 @@ _BUSY = {"ConditionalCheckFailed", "TransactionConflict"}
 # Cancellation reasons of a throttled transaction. botocore retries a throttled call, but not a cancelled transaction.
 _THROTTLED = {"ThrottlingError", "ProvisionedThroughputExceeded"}
 _THROTTLED_ATTEMPTS_MAX = 4
-
-_serialize = TypeSerializer().serialize
-_deserialize = TypeDeserializer().deserialize
 
 
 class Conflict(Exception):
@@ -79,7 +76,7 @@ class Check:
 def get(pk: str, sk: str = "-", *, consistent: bool = True) -> "Item | None":
     """Return an item, or None. An eventually consistent read costs half."""
     item = _table().get_item(TableName=_name(), Key=_key(pk, sk), ConsistentRead=consistent).get("Item")
-    return _read(item) if item else None
+    return read_item(item) if item else None
 
 
 def get_many(keys: Iterable[tuple[str, str]], *, consistent: bool = True) -> "dict[tuple[str, str], Item]":
@@ -91,7 +88,7 @@ def get_many(keys: Iterable[tuple[str, str]], *, consistent: bool = True) -> "di
 
     def read_batch(keys: list[Any]) -> list[Any]:
         answer = _table().batch_get_item(RequestItems={_name(): {"Keys": keys, "ConsistentRead": consistent}})
-        items = map(_read, answer["Responses"].get(_name(), []))
+        items = map(read_item, answer["Responses"].get(_name(), []))
         read.update({(item["pk"], item["sk"]): item for item in items})
         return list(answer.get("UnprocessedKeys", {}).get(_name(), {}).get("Keys", []))
 
@@ -123,11 +120,11 @@ def query(
     `consistent`: as in `get_many`. `newest_first`: from the last sort key down. `page_size`: how many items a call reads, for a caller
     that needs few.
     """
-    condition, values = "pk = :pk", {":pk": _serialize(pk)}
+    condition, values = "pk = :pk", {":pk": to_attribute(pk)}
     if below is not None:
-        condition, values = f"{condition} AND sk < :below", values | {":below": _serialize(below)}
+        condition, values = f"{condition} AND sk < :below", values | {":below": to_attribute(below)}
     if prefix is not None:
-        condition, values = f"{condition} AND begins_with(sk, :prefix)", values | {":prefix": _serialize(prefix)}
+        condition, values = f"{condition} AND begins_with(sk, :prefix)", values | {":prefix": to_attribute(prefix)}
     # Without botocore's paginator: making the first one lists the folders of all services, which would slow cold starts.
     page: dict[str, Any] = {"LastEvaluatedKey": None}
     while "LastEvaluatedKey" in page:
@@ -141,12 +138,12 @@ def query(
             **({"Limit": page_size} if page_size else {}),
             **start,
         )
-        yield from map(_read, page["Items"])
+        yield from map(read_item, page["Items"])
 
 
 def put(item: "Item", expected_rev: int | None) -> None:
     """Write an item while its `rev` is `expected_rev` (None: no item). Raises Conflict."""
-    put_if(_count_write(item, expected_rev), *_as_read(expected_rev))
+    put_if(_count_write(item, expected_rev), *_asread_item(expected_rev))
 
 
 def put_many(items: "Sequence[Item]") -> None:
@@ -167,7 +164,7 @@ def put_if(item: "Item", condition: str | None = None, values: dict[str, Any] | 
 def delete(pk: str, sk: str, condition: str | None = None, values: dict[str, Any] | None = None) -> "Item | None":
     """Delete an item and return it; None if there was none. Raises Conflict if the condition fails."""
     answer = _conditionally("delete_item", condition, values, Key=_key(pk, sk), ReturnValues="ALL_OLD")
-    return _read(answer["Attributes"]) if answer.get("Attributes") else None
+    return read_item(answer["Attributes"]) if answer.get("Attributes") else None
 
 
 def _conditionally(operation: str, condition: str | None, values: dict[str, Any] | None, **arguments: Any) -> Any:
@@ -206,7 +203,7 @@ def _transact_item(operation: Put | Delete | Check) -> dict[str, Any]:
     """Return an operation as DynamoDB takes it."""
     condition, values = None, None
     if isinstance(operation, Check) or (isinstance(operation, Put) and operation.guarded):
-        condition, values = _as_read(operation.expected_rev)
+        condition, values = _asread_item(operation.expected_rev)
     elif operation.must_exist:
         condition = "attribute_exists(pk)"
     arguments = {"TableName": _name(), **_conditional(condition, values)}
@@ -226,7 +223,7 @@ def _conditional(condition: str | None, values: dict[str, Any] | None) -> dict[s
     return arguments | ({"ExpressionAttributeValues": _write(values)} if values else {})
 
 
-def _as_read(rev: int | None) -> tuple[str, dict[str, Any] | None]:
+def _asread_item(rev: int | None) -> tuple[str, dict[str, Any] | None]:
     return ("attribute_not_exists(pk)", None) if rev is None else ("rev = :read", {":read": rev})
 
 
@@ -245,12 +242,13 @@ def _name() -> str:
 
 
 def _key(pk: str, sk: str) -> dict[str, Any]:
-    return {"pk": _serialize(pk), "sk": _serialize(sk)}
+    return {"pk": to_attribute(pk), "sk": to_attribute(sk)}
 
 
 def _write(item: "Item") -> dict[str, Any]:
-    return {name: _serialize(value) for name, value in item.items()}
+    return {name: to_attribute(value) for name, value in item.items()}
 
 
-def _read(item: dict[str, Any]) -> "Item":
-    return {name: _deserialize(value) for name, value in item.items()}
+def read_item(item: dict[str, Any]) -> "Item":
+    """Return an item of DynamoDB's API as values."""
+    return {name: from_attribute(value) for name, value in item.items()}

@@ -3,14 +3,16 @@
 from collections.abc import Callable
 from dataclasses import MISSING, fields, replace
 from datetime import UTC, datetime
+from decimal import Decimal
 from functools import partial
 from typing import Any
 
 import pytest
+from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 
 from stoppress.audit.audit_state import AuditState, state_item
 from stoppress.aws import items, table
-from stoppress.aws.codec import from_item
+from stoppress.aws.codec import from_attribute, from_item, to_attribute
 from stoppress.feeds.feed_schedule import FeedState, Seen
 from stoppress.feeds.subscription import EntryDigest, Subscription
 from stoppress.feeds.timing import Freshness, Hints
@@ -93,7 +95,7 @@ def test_an_item_keeps_each_field_and_leaves_defaults_out(
 
     assert [name for name, default in defaults.items() if getattr(whole, name) == default] == []
     for value in (whole, bare):
-        item = table._read(table._write(write(value) | {"rev": 3}))  # through DynamoDB's types
+        item = table.read_item(table._write(write(value) | {"rev": 3}))  # through DynamoDB's types
         expected = replace(value, rev=3) if "rev" in defaults else value
         # Numbers are no Decimals, which `repr` shows.
         assert (read(item), repr(read(item))) == (expected, repr(expected))
@@ -105,3 +107,18 @@ def test_the_order_of_an_article_that_its_newest_event_dated_is_stored_once() ->
 
     assert items.article_item(article)["dated_order"] is True
     assert items.read_article(items.article_item(article) | {"rev": 3}) == article
+
+
+@pytest.mark.parametrize(
+    "value", [None, True, False, "é", "", 0, -7, 2**63, ["a", 1, [None]], {"a": {"b": [True]}}, Decimal("1.5")]
+)
+def test_an_attribute_has_the_form_that_boto3_gives_it(value: Any) -> None:
+    attribute: Any = to_attribute(value)
+
+    assert attribute == TypeSerializer().serialize(value)
+    assert from_attribute(attribute) == TypeDeserializer().deserialize(attribute) == value
+
+
+def test_a_type_that_no_item_has_is_refused() -> None:
+    with pytest.raises(TypeError):
+        to_attribute({"a": 1.5})

@@ -205,7 +205,7 @@ def test_a_socket_that_never_answers_is_left_at_the_time_out(monkeypatch: pytest
     monkeypatch.setitem(LIMITS, "sqs", Limits(connect_s=0.2, read_s=0.2, attempts=2))
     with socket.create_server(("127.0.0.1", 0)) as silent:
         monkeypatch.setenv("AWS_ENDPOINT_URL_SQS", f"http://127.0.0.1:{silent.getsockname()[1]}")
-        clients.client.cache_clear()
+        clients.forget()
         try:
             began = time.monotonic()
             ends = began + (30 if answers else 1.3)
@@ -217,7 +217,7 @@ def test_a_socket_that_never_answers_is_left_at_the_time_out(monkeypatch: pytest
             with pytest.raises(ReadTimeoutError if answers else clients.OutOfTime):
                 call({}, context)
         finally:
-            clients.client.cache_clear()
+            clients.forget()
 
 
 # ── webhooks and pushes ──

@@ -210,12 +210,12 @@ def test_a_file_of_our_own_is_not_heard(internet: Web) -> None:
 def test_readers_get_the_header_by_which_a_file_of_our_own_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BUCKET_NAME", "files")
     with mock_aws():
-        clients.client.cache_clear()
+        clients.forget()
         storage = boto3.client("s3", region_name="us-east-1")
         storage.create_bucket(Bucket="files")
         bucket.write(HOST, "sitemap.xml", b"", "application/xml", "", replaces=None, changed=MORNING, config="")
         answer = storage.get_object(Bucket="files", Key=f"{HOST}/sitemap.xml")
-    clients.client.cache_clear()
+    clients.forget()
 
     assert fetching._OWN_HEADER in answer["ResponseMetadata"]["HTTPHeaders"]
 

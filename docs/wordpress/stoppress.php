@@ -28,18 +28,19 @@ add_action( 'pre_post_update', function ( $id ) {
 
 /** WordPress calls this after it has saved a post, its terms and its meta data: from any editor, on schedule, or into the bin. */
 add_action( 'wp_after_insert_post', function ( $id, $post, $update, $before ) {
-	$was = $before && 'publish' === $before->post_status;
-	if ( 'publish' === $post->post_status ) {
+	$post = get_post( $id ); // The argument is older if a plugin has saved the post again in `save_post`.
+	$was  = stoppress_is_public( $before );
+	if ( stoppress_is_public( $post ) ) {
 		stoppress_queue( $post, $was ? 'updated' : 'published', stoppress_data( $post ) );
 	} elseif ( $was ) {
-		stoppress_queue( $post, 'unpublished', array() );
+		stoppress_queue( $before, 'unpublished', array() );
 	}
 }, 99, 4 );
 
 /** WordPress calls this before it deletes a post for good, from the bin or directly. */
 add_action( 'before_delete_post', function ( $id, $post = null ) {
 	$post = $post ? $post : get_post( $id );
-	if ( $post && in_array( $post->post_status, array( 'publish', 'trash' ), true ) ) {
+	if ( $post && stoppress_is_sent( $post ) && in_array( $post->post_status, array( 'publish', 'trash' ), true ) ) {
 		stoppress_queue( $post, 'deleted', array() );
 	}
 }, 10, 2 );
@@ -56,6 +57,17 @@ add_action( 'shutdown', function () {
 } );
 
 add_action( 'stoppress_send', 'stoppress_send', 10, 3 );
+
+/** Whether the plugin sends posts of this type. */
+function stoppress_is_sent( $post ) {
+	$types = explode( ',', defined( 'STOPPRESS_TYPES' ) ? STOPPRESS_TYPES : 'post' );
+	return in_array( $post->post_type, array_map( 'trim', $types ), true );
+}
+
+/** Whether a post is published, of a type that the plugin sends. */
+function stoppress_is_public( $post ) {
+	return $post && 'publish' === $post->post_status && stoppress_is_sent( $post );
+}
 
 /** A post as the `data` of an event in Stoppress's contract. */
 function stoppress_data( $post ) {
@@ -85,10 +97,6 @@ function stoppress_data( $post ) {
 
 /** Keeps a post's last event until the end of the request. An update after a publication stays a publication. */
 function stoppress_queue( $post, $event, $data ) {
-	$types = array_map( 'trim', explode( ',', defined( 'STOPPRESS_TYPES' ) ? STOPPRESS_TYPES : 'post' ) );
-	if ( ! in_array( $post->post_type, $types, true ) ) {
-		return;
-	}
 	$data = apply_filters( 'stoppress_data', $data, $post, $event );
 	if ( null === $data ) {
 		return;

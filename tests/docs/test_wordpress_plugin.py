@@ -141,6 +141,24 @@ def test_of_several_changes_in_one_request_the_last_is_sent_and_a_first_publicat
 
 
 @pytest.mark.parametrize(
+    ("again", "step", "expected"),
+    [
+        ({"post_status": "draft"}, ("update", {"ID": 7, "post_title": "Flood, edited"}), ("article.unpublished", None)),
+        ({"post_name": "flood-2"}, ("update", {"ID": 7}), ("article.updated", "https://www.example.com/flood-2/")),
+        ({"post_name": "flood-2"}, ("insert", {"ID": 7}), ("article.published", "https://www.example.com/flood-2/")),
+        ({"post_title": "Flood"}, ("update", {"ID": 7, "post_status": "future"}), ("article.unpublished", None)),
+    ],
+    ids=str,
+)
+def test_of_a_post_saved_again_within_a_save_the_later_state_is_sent(
+    again: dict[str, Any], step: tuple[str, Any], expected: tuple[str, str | None]
+) -> None:
+    *_, body = bodies_of(("there_is", {"ID": 7}), ("save_again", {"ID": 7, **again}), step)
+
+    assert (body["type"], body["data"].get("url")) == expected
+
+
+@pytest.mark.parametrize(
     ("changed", "field", "value"),
     [
         ({"meta": {"_yoast_wpseo_meta-robots-noindex": "1"}}, "noindex", True),
@@ -163,6 +181,13 @@ def test_what_keeps_a_post_out_is_told(changed: dict[str, Any], field: str, valu
     (body,) = bodies_of(("insert", {"ID": 7, **changed}))
 
     assert getattr(event(body), field) == value
+
+
+def test_a_post_that_becomes_a_page_leaves_and_returns_as_a_post() -> None:
+    (gone,) = bodies_of(("there_is", {"ID": 7}), ("update", {"ID": 7, "post_type": "page"}))
+    (back,) = bodies_of(("there_is", {"ID": 7, "post_type": "page"}), ("update", {"ID": 7, "post_type": "post"}))
+
+    assert (gone["type"], back["type"]) == ("article.unpublished", "article.published")
 
 
 def test_other_types_are_told_where_the_configuration_names_them() -> None:

@@ -80,10 +80,12 @@ function stoppress_data( $post ) {
 	$image     = get_the_post_thumbnail_url( $post, 'full' );
 	$old_url   = stoppress_old_url( $post->ID );
 	$url       = get_permalink( $post );
+	// A draft has no UTC date, and wp_publish_post() sets none.
+	$published = stoppress_instant( $post->post_date_gmt ) ?? stoppress_instant( get_gmt_from_date( $post->post_date ) );
 	return array(
 		'url'           => $url,
 		'title'         => stoppress_plain( $post->post_title ),
-		'published_at'  => stoppress_instant( $post->post_date_gmt ),
+		'published_at'  => $published,
 		'updated_at'    => stoppress_instant( $post->post_modified_gmt ),
 		'section'       => stoppress_terms( $post, 'category' )[0] ?? null,
 		'keywords'      => stoppress_terms( $post, 'post_tag' ),

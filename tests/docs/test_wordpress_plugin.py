@@ -174,6 +174,7 @@ def test_of_a_post_saved_again_within_a_save_the_later_state_is_sent(
             "https://agency.example/b",
         ),
         ({"post_modified_gmt": "0000-00-00 00:00:00"}, "updated_at", None),
+        ({"post_date_gmt": "0000-00-00 00:00:00"}, "published_at", datetime(2026, 11, 20, 8, tzinfo=UTC)),
     ],
     ids=str,
 )

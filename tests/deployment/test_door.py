@@ -117,6 +117,12 @@ def test_a_bulk_save_of_one_site_takes_no_request_of_another_and_a_leaked_page_k
     assert burst + rate * timeout_seconds <= 40
 
 
+def test_the_alarm_on_refused_requests_leads_to_the_site_that_sends_them() -> None:
+    text = STACK.resources["ApiRefusingAlarm"]["Properties"]["AlarmDescription"]
+
+    assert 'Count the lines "delivery" in the log of receive_webhook by site' in text
+
+
 @pytest.mark.parametrize("name", APIS)
 def test_the_limit_of_each_api_and_the_price_of_a_flood_are_documented(name: str) -> None:
     rate, burst, timeout_seconds = limits(name)

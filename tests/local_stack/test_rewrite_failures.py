@@ -130,3 +130,19 @@ def test_a_file_that_crashes_the_function_delays_no_other_by_ten_minutes(
     assert len(delays) > 75
     assert max(delays.values()) <= MINUTES_MAX * MINUTE
     assert calm == []
+
+
+@pytest.mark.usefixtures("_a_minute_between_attempts")
+def test_an_alarm_stays_while_one_file_of_an_idle_newsroom_crashes_the_function(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with newsroom(tmp_path) as broken:
+        crash_on("sitemap-2020-02.xml", broken, monkeypatch)
+        broken.publish("poison", "2020-02-02T12:00:00Z")
+        calm = []
+        for minute in range(120):
+            broken.minute()
+            if minute > 20 and not broken.in_alarm():
+                calm.append(minute)
+
+    assert calm == []

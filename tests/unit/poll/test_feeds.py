@@ -281,8 +281,9 @@ def test_of_two_runs_that_find_a_feed_due_one_takes_it(internet: Web, monkeypatc
     assert (len(internet.requests), internet.sent()) == (1, ["A"])
 
 
+@pytest.mark.parametrize("end", [SystemExit, MemoryError])
 def test_a_document_that_ends_each_run_backs_off_is_failing_and_delays_no_other_feed(
-    internet: Web, monkeypatch: pytest.MonkeyPatch
+    internet: Web, monkeypatch: pytest.MonkeyPatch, end: type[BaseException]
 ) -> None:
     hostile, others = rss("A"), []
     internet.answer(hostile)
@@ -291,13 +292,13 @@ def test_a_document_that_ends_each_run_backs_off_is_failing_and_delays_no_other_
 
     def end_the_run(fetched: fetch_feeds.Fetched, *rest: Any) -> Any:
         if fetched.answer.body == hostile:
-            raise KeyboardInterrupt
+            raise end
         return read(fetched, *rest)
 
     with monkeypatch.context() as patch:
         patch.setattr(fetch_feeds, "read", end_the_run)
         for minute in range(30):
-            with suppress(KeyboardInterrupt):
+            with suppress(SystemExit):
                 others += poll(NOW + minute * MINUTE, site(FEED, OTHER))
     [status] = read_feeds([site()])
     since = {

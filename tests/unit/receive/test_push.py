@@ -426,16 +426,18 @@ def test_a_push_that_ended_the_function_is_not_read_again_but_has_the_feed_polle
     internet: Internet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     subscribed(internet)
+    before = next_poll(internet)
 
     def end_the_function(*_: Any) -> None:
-        raise KeyboardInterrupt
+        raise SystemExit
 
     with monkeypatch.context() as patch:
         patch.setattr("stoppress.feeds.parse.read", end_the_function)
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(SystemExit):
             internet.push(rss("B"))
         assert [internet.push(rss("B"))["statusCode"] for _ in range(2)] == [202, 202]
     assert sent(internet) == []
+    assert next_poll(internet) < before
 
     assert internet.push(rss("C"))["statusCode"] == 202  # another document is read
     internet.body = rss("C", "B", "A")

@@ -119,7 +119,7 @@ def _values(value: Any) -> list[Any]:
 
 
 def _from_values(kind: Any, values: list[Any]) -> Any:
-    forms = zip(_forms(kind).values(), values, strict=True)
+    forms = zip(_forms(kind).values(), values, strict=False)  # the next version may add fields
     return kind(
         **{form.name: value if value is None or form.read is None else form.read(value) for form, value in forms}
     )

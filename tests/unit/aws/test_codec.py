@@ -102,6 +102,10 @@ def test_an_item_keeps_each_field_and_leaves_defaults_out(
     assert not write(bare).keys() & defaults.keys()
 
 
+def test_a_field_that_the_next_version_adds_to_a_nested_class_is_ignored() -> None:
+    assert from_item(FeedState, {"hints": [1, 2, [3], [4], "of the next version"]}).hints == Hints(1, 2, (3,), (4,))
+
+
 def test_the_order_of_an_article_that_its_newest_event_dated_is_stored_once() -> None:
     article = replace(CLASSES[0][0], dated_order=ORDER)
 

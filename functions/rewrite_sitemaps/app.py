@@ -13,9 +13,6 @@ from stoppress.aws.queues import report_failed
 from stoppress.primitives.deadline import Deadline
 from stoppress.rewrite.sitemaps import BatchOutcome, rewrite_batch
 
-# A file that fails is tried again at least every five minutes. So it is right within ten minutes of a repair.
-RETRY_DELAY_MAX_SECONDS = 300
-
 logger = Logger()
 
 
@@ -36,7 +33,7 @@ def lambda_handler(event: dict[str, Any], now: datetime, deadline: Deadline) -> 
         }
     )
     if "messageId" in event["Records"][0]:
-        return report_failed(os.environ["REWRITES_QUEUE_URL"], done.again, logger.warning, RETRY_DELAY_MAX_SECONDS)
+        return report_failed(os.environ["REWRITES_QUEUE_URL"], done.again, logger.warning)
     return {"batchItemFailures": [{"itemIdentifier": record["dynamodb"]["SequenceNumber"]} for record in done.again]}
 
 

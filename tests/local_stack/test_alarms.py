@@ -28,6 +28,19 @@ def test_every_alarm_rings_for_some_breakage() -> None:
     assert {name for breakage in BREAKAGES for name in breakage.alarms} == alarms
 
 
+def test_an_alarm_stays_while_an_article_is_tried_again(tmp_path: Path) -> None:
+    [breakage] = [each for each in BREAKAGES if each.name == "one article always fails"]
+    with breakages.newsroom(breakage, tmp_path) as newsroom:
+        breakage.act(newsroom)
+        calm = []
+        for minute in range(60):
+            newsroom.minute()
+            if minute > 5 and not newsroom.in_alarm():
+                calm.append(minute)
+
+    assert calm == []
+
+
 @pytest.mark.parametrize("name", ["the table is down", "the rule of the bus may not send to the queue"])
 def test_an_alarm_ends_some_minutes_after_its_cause(name: str, tmp_path: Path) -> None:
     [breakage] = [each for each in BREAKAGES if each.name == name]

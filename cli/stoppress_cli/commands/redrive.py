@@ -140,13 +140,13 @@ def _article(message: Mapping[str, Any], sent_at: datetime) -> _Description:
     except Exception as error:  # noqa: BLE001 - any error is the answer to show
         return "an event", f"it would fail again, correct this first: {error}", ""
     if isinstance(content, Report):
-        return f"a report of refusals at {content.site}", "eight attempts to store it failed", "articles"
+        return f"a report of refusals at {content.site}", "ten attempts to store it failed", "articles"
     events = [
         f"{event.action} {event.name} of {event.site}" + (f", {event.url}" if event.url else "")
         for event, _ in content.events
     ]
     what = "; ".join(events) or "an event that changes nothing"
-    return what, "eight attempts to record it failed: the log of record_article has the reason", "articles"
+    return what, "ten attempts to record it failed: the log of record_article has the reason", "articles"
 
 
 def _failure(message: Mapping[str, Any]) -> _Description:

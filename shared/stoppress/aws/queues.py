@@ -22,8 +22,11 @@ Record: TypeAlias = Mapping[str, Any]
 # SQS: at most 10 messages and 1,048,576 bytes in a call, less some bytes for the envelope.
 BATCH_MESSAGES_MAX = 10
 BATCH_BYTES_MAX = 1_000_000
-# The longest delay before a failed message is tried again.
-RETRY_DELAY_MAX_SECONDS = 900
+# SQS: the longest delay of a message that is sent.
+DELAY_MAX_SECONDS = 900
+# The longest delay before a failed message is tried again. So a file is right within ten minutes of a repair, and the alarm about
+# failing work stays in ALARM while a message is tried again.
+RETRY_DELAY_MAX_SECONDS = 300
 
 
 class SendError(RuntimeError):
@@ -122,7 +125,7 @@ def send_engines(messages: Iterable[tuple[str, int]]) -> None:
     """Send messages to the engines queue, each with its delay in seconds. Raises SendError."""
     by_delay: dict[int, list[str]] = {}
     for message, delay_seconds in messages:
-        by_delay.setdefault(min(delay_seconds, RETRY_DELAY_MAX_SECONDS), []).append(message)
+        by_delay.setdefault(min(delay_seconds, DELAY_MAX_SECONDS), []).append(message)
     for delay_seconds, same in by_delay.items():
         _send(os.environ["ENGINES_QUEUE_URL"], same, delay_seconds)
 
@@ -140,17 +143,14 @@ def messages_in(queue_url: str) -> int:
 
 
 def report_failed(
-    queue_url: str,
-    records: Sequence[Record],
-    warn: Callable[..., None],
-    delay_max_seconds: int = RETRY_DELAY_MAX_SECONDS,
+    queue_url: str, records: Sequence[Record], warn: Callable[..., None]
 ) -> dict[str, list[dict[str, str]]]:
     """Return a handler's answer for failed messages, and have them come back after 10 s, 20 s, 40 s and so on.
 
     The queue's visibility timeout is several minutes. A message whose delay cannot be set comes back when that ends; `warn` logs it.
     """
     for record in records:
-        delay = min(retry_delay_seconds(_receive_count(record)), delay_max_seconds)
+        delay = retry_delay_seconds(_receive_count(record))
         try:
             client("sqs").change_message_visibility(
                 QueueUrl=queue_url, ReceiptHandle=record["receiptHandle"], VisibilityTimeout=delay

@@ -3,10 +3,10 @@
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from typing import Any, Literal, NoReturn
 
@@ -71,9 +71,9 @@ def json_form(value: Any) -> Any:
     return {part.name: getattr(value, part.name) for part in fields(value)}
 
 
-def print_change(value: Mapping[str, object], *, is_done: bool, is_ok: bool) -> NoReturn:
-    """End a command that asks before it changes something: print the report with --json, and exit."""
-    print_answer({**value, "done": is_done}, [])
+def end(value: object, lines: Iterable[RenderableType] = (), *, is_ok: bool) -> NoReturn:
+    """End a command: print its answer, and exit with OK or ATTENTION."""
+    print_answer(value, lines)
     raise typer.Exit(OK if is_ok else ATTENTION)
 
 
@@ -120,7 +120,7 @@ def print_checks(checks: Iterable[Check]) -> set[str]:
             fix = f"; {check.fix}" if check.fix else ""
             console.print(f"{check.outcome:<8} {check.check}: {check.text}{fix}")
     if _as_json.get():
-        console.print(json_of([asdict(check) for check in results]))
+        print_answer(results, [])
     return {check.outcome for check in results}
 
 

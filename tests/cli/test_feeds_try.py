@@ -143,7 +143,6 @@ def test_a_compressed_file_is_unpacked_up_to_the_limit_of_a_fetch(
         (("nowhere.xml", "--url", URL), "cannot be read: No such file"),
         (("nowhere.xml",), "there is no file nowhere.xml; of a feed on the web give the whole URL, with https://"),
         (("www.example.com/rss.xml",), "there is no file www.example.com/rss.xml; of a feed"),
-        ((FEEDS,), "is a folder: name a file in it"),
         ((FEEDS, "--url", URL), "cannot be read: Is a directory"),
         ((FEEDS / "rss.xml", "--url", "www.example.com"), "--url 'www.example.com' is no whole URL"),
         ((FEEDS / "rss.xml", "--url", "https://"), "--url 'https://' is no whole URL"),

@@ -129,9 +129,8 @@ def test_what_may_not_be_asked_is_unknown_and_the_rest_is_checked(flight: Callab
     done = flight(GetAccountSettings=absent("AccessDeniedException", "No."))
 
     assert done.exit_code == 2
-    assert faults(done, "unknown") == [
-        "Lambda concurrency: these AWS credentials may not call Call: use others, or get the permission. No."
-    ]
+    [unknown] = faults(done, "unknown")
+    assert unknown.startswith("Lambda concurrency: AWS refuses Call, AccessDeniedException: No; ")
     assert len(done.stdout.splitlines()) == 8
     both = flight(GetAccountSettings=absent("AccessDeniedException"), DescribeSecret=lambda _: {"Name": "x"})
     assert both.exit_code == 1, "a fault outweighs what is unknown"
@@ -141,4 +140,5 @@ def test_without_credentials_nothing_else_is_asked(flight: Callable[..., Result]
     done = flight(GetCallerIdentity=absent("ExpiredToken"))
 
     assert done.exit_code == 2
-    assert done.stdout == "unknown  credentials: the AWS credentials have expired: sign in again\n"
+    [line] = done.stdout.splitlines()
+    assert line.startswith("unknown  credentials: AWS refuses Call, ExpiredToken")

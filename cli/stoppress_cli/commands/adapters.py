@@ -27,7 +27,7 @@ from stoppress_cli.inputs.delivery import (
     recorded_in,
 )
 from stoppress_cli.options import HERE, Commands, Json, Settings, SiteConfig
-from stoppress_cli.output import ATTENTION, OK, errors, fail, print_answer, printing_json, table_of
+from stoppress_cli.output import end, errors, fail, print_answer, printing_json, table_of
 
 # The mapping file has the rest of a longer expression.
 EXPRESSION_CHARACTERS_MAX = 60
@@ -72,15 +72,15 @@ def try_delivery(
         raw = sys.stdin.buffer.read() if delivery == "-" else Path(delivery).read_bytes()
         recorded = recorded_in(json_or_bytes(raw))
         reader = reader_of(name, settings, site_config, recorded.settings)
-        source = reader.source_of(recorded.received)
-        assert source
         instant = parse(now) if now else recorded.now or datetime.now(UTC)
-        verdicts = reader.verdicts(recorded.received, source, instant)
+        verdicts = reader.verdicts(recorded.received, instant)
     except UNUSABLE as error:
         fail(error)
-    if unknown := [setting for setting in source.settings if setting not in source.mapping.settings]:
-        allowed = ", ".join(source.mapping.settings)
-        errors.print(f"{source.mapping.name} has no setting {', '.join(unknown)}: its settings are {allowed}")
+    mapping = reader.mapping
+    assert mapping
+    if unknown := [setting for setting in reader.settings if setting not in mapping.settings]:
+        allowed = ", ".join(mapping.settings)
+        errors.print(f"{mapping.name} has no setting {', '.join(unknown)}: its settings are {allowed}")
     report = [verdict.shown(instant, reader.site) for verdict in verdicts]
     print_answer(report, verdict_lines(verdicts, instant, reader.site))
 
@@ -124,11 +124,10 @@ def verify_requests(
     """
     try:
         requests = read_requests(file)
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         fail(f"{file}: {error}")
     ids = [str(request.get("id", f"#{number}")) for number, request in enumerate(requests, 1)]
     reasons = [invalid_because(request) for request in requests]
     words = ["invalid" if reason else "valid" for reason in reasons]
     lines = [f"{word:<7}  {id_}  {reason}".rstrip() for word, id_, reason in zip(words, ids, reasons, strict=True)]
-    print_answer(dict(zip(ids, words, strict=True)), lines)
-    raise typer.Exit(ATTENTION if any(reasons) else OK)
+    end(dict(zip(ids, words, strict=True)), lines, is_ok=not any(reasons))

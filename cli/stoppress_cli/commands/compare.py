@@ -14,7 +14,7 @@ import typer
 
 from stoppress.aws import bucket, sites
 from stoppress.aws.inventory import all_files
-from stoppress.model.event import ListingError, Problem
+from stoppress.model.event import Problem
 from stoppress.model.file_names import is_news, is_pages, is_shard
 from stoppress.model.site import Site
 from stoppress.primitives.urls import identity, on_site
@@ -22,7 +22,7 @@ from stoppress.show.question import Unclear, read_refused
 from stoppress.show.story import Story, story_of
 from stoppress_cli.inputs.sitemap_pages import Sitemaps
 from stoppress_cli.options import READS, Commands
-from stoppress_cli.output import ATTENTION, OK, counted, fail, print_answer
+from stoppress_cli.output import counted, end
 
 app = Commands()
 
@@ -46,12 +46,8 @@ def compare(
     sitemap cannot be read.
     """
     target = sites.load(site.lower())
-    try:
-        result = compare_pages(Sitemaps(old, target), target, datetime.now(UTC))
-    except ListingError as error:
-        fail(error)
-    print_answer(asdict(result), result.lines())
-    raise typer.Exit(OK if result.is_equal else ATTENTION)
+    result = compare_pages(Sitemaps(old, target), target, datetime.now(UTC))
+    end(asdict(result), result.lines(), is_ok=result.is_equal)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,10 +27,9 @@ from stoppress.poll import fetch_feeds
 from stoppress.show.feed import FeedStatus
 from stoppress.show.read_site import read_feeds
 from stoppress_cli.commands.rebuild import chosen_sites
-from stoppress_cli.connect import BadRequest
 from stoppress_cli.inputs.sitemap_pages import is_url
 from stoppress_cli.options import READS, READS_URLS, Commands
-from stoppress_cli.output import ATTENTION, OK, ago, at, counted, fail, iso_or_none, print_answer
+from stoppress_cli.output import ago, at, counted, end, fail, iso_or_none
 
 app = Commands(help="Feeds: the state of a stack's feeds (show), and which articles a feed would give (try).")
 
@@ -46,8 +45,8 @@ def show(
     """
     now = datetime.now(UTC)
     states = read_feeds(chosen_sites(host))
-    print_answer({"feeds": [state.report(now) for state in states]}, as_lines(states, now))
-    raise typer.Exit(ATTENTION if any(state.condition in {"failing", "gone"} for state in states) else OK)
+    is_ok = not any(state.condition in {"failing", "gone"} for state in states)
+    end({"feeds": [state.report(now) for state in states]}, as_lines(states, now), is_ok=is_ok)
 
 
 @app.command("try", effect=READS_URLS, example="stoppress feeds try https://www.example.com/feed.xml")
@@ -72,13 +71,9 @@ def try_feed(
     Nothing is recorded. Exit code 0: the feed can be read; 1: it cannot, a poll would fail; 2: there is nothing to read.
     """
     now = datetime.now(UTC)
-    try:
-        of_site, feed = _configuration(target, url, site, timezone, take or [])
-        trial = _read(target, url, of_site, feed, now)
-    except BadRequest as error:
-        fail(error)
-    print_answer(trial.report(), trial_lines(trial, of_site, now))
-    raise typer.Exit(ATTENTION if trial.outcome == "reject" else OK)
+    of_site, feed = _configuration(target, url, site, timezone, take or [])
+    trial = _read(target, url, of_site, feed, now)
+    end(trial.report(), trial_lines(trial, of_site, now), is_ok=trial.outcome != "reject")
 
 
 def as_lines(feeds: Sequence[FeedStatus], now: datetime) -> Iterator[str]:
@@ -154,14 +149,12 @@ class Trial:
 def _configuration(
     target: str, url: str | None, host: str | None, timezone: str, take: Sequence[str]
 ) -> tuple[Site, Feed]:
-    """Return the site and the feed that the options describe. Raises BadRequest."""
+    """Return the site and the feed that the options describe. Exits with FAILED if they describe none."""
     if url is None and not is_url(target):
-        if Path(target).is_dir():
-            raise BadRequest(f"{target} is a folder: name a file in it")
-        if not Path(target).exists():
-            raise BadRequest(f"there is no file {target}; of a feed on the web give the whole URL, with https://")
-        raise BadRequest(
-            f"{target} is a file: say with --url where it is served, such as {_EXAMPLE}; relative links are resolved against it"
+        if not Path(target).is_file():
+            fail(f"there is no file {target}; of a feed on the web give the whole URL, with https://")
+        fail(
+            f"{target} is a file: say with --url where it is served, such as {_EXAMPLE}; links are resolved against it"
         )
     words = [word for text in take for word in text.replace(",", " ").split()]
     try:
@@ -170,12 +163,12 @@ def _configuration(
     except ValidationError as error:
         if any(finding["type"] == "string_pattern_mismatch" for finding in error.errors() if "url" in finding["loc"]):
             option = repr(target) if url is None else f"--url {url!r}"
-            raise BadRequest(f"{option} is no whole URL such as {_EXAMPLE}") from None
-        raise BadRequest(explain(error)) from None
+            fail(f"{option} is no whole URL such as {_EXAMPLE}")
+        fail(explain(error))
 
 
 def _read(target: str, url: str | None, site: Site, feed: Feed, now: datetime) -> Trial:
-    """Read the URL or the file `target`. Raises BadRequest for a file that cannot be opened."""
+    """Read the URL or the file `target`. Exits with FAILED for a file that cannot be opened."""
     try:
         if is_url(target):
             headers = {} if site.host == NO_SITE else {"User-Agent": client.user_agent(site.home)}
@@ -201,12 +194,12 @@ def _read(target: str, url: str | None, site: Site, feed: Feed, now: datetime) -
 
 
 def _file(path: Path) -> bytes:
-    """Return a file's bytes, gunzipped and limited like a fetched body. Raises FetchError, and BadRequest if it cannot be opened."""
+    """Return a file's bytes, gunzipped and limited like a fetched body. Raises FetchError; exits with FAILED if it cannot be opened."""
     try:
         with path.open("rb") as file:
             return read_body(iter(lambda: file.read(CHUNK_BYTES), b""))
     except OSError as error:
-        raise BadRequest(f"{path} cannot be read: {error.strerror or error}") from None
+        fail(f"{path} cannot be read: {error.strerror or error}")
 
 
 def trial_lines(trial: Trial, site: Site, now: datetime) -> Iterator[str]:

@@ -39,7 +39,7 @@ from stoppress_cli.commands import redrive
 from stoppress_cli.commands.restore import scan
 from stoppress_cli.connect import BadRequest
 from stoppress_cli.options import WRITES, Commands, DryRun, SiteOption, Yes
-from stoppress_cli.output import agrees, counted, print_change, show
+from stoppress_cli.output import agrees, counted, end, show
 
 app = Commands()
 
@@ -80,7 +80,7 @@ def forget(
             show(line)
     if is_agreed or (dry_run and lines):
         show(OUT_OF_REACH)
-    print_change({"urls": list(left.urls), "left": lines}, is_done=is_agreed, is_ok=not lines)
+    end({"urls": list(left.urls), "left": lines, "done": is_agreed}, is_ok=not lines)
 
 
 def _as_event(names: Mapping[str, Any]) -> str:

@@ -24,7 +24,7 @@ from stoppress.model.site import Site
 from stoppress_cli.connect import BadRequest, queue_url
 from stoppress_cli.inputs.archive import Listing, listing_of
 from stoppress_cli.options import WRITES, Commands, DryRun
-from stoppress_cli.output import ATTENTION, OK, counted, errors, fail, print_answer
+from stoppress_cli.output import counted, end, errors, fail
 
 app = Commands()
 
@@ -84,8 +84,7 @@ def import_(
         advice = f"; run the command again to continue from {checkpoint.path}" if checkpoint and continues else ""
         fail(f"{str(error) or 'interrupted'}{advice}")
     report = tally.report()
-    print_answer({"dry_run": dry_run, **report}, _lines(report, dry_run=dry_run))
-    raise typer.Exit(ATTENTION if tally.refused else OK)
+    end({"dry_run": dry_run, **report}, _lines(report, dry_run=dry_run), is_ok=not tally.refused)
 
 
 def _lines(report: dict[str, Any], *, dry_run: bool) -> Iterator[str]:

@@ -99,23 +99,23 @@ def _print(request: Request, reader: Reader, now: datetime) -> None:
     for name, value in clean.headers.items():
         if name not in _OF_TRANSPORT:
             console.print(f"  {name}: {value}")
-    source = reader.source_of(request)
+    source = reader.for_source(request)
     if source is None:
         if reader.site:
             names = ", ".join(reader.site.sources)
             console.print(f"  {reader.site.host} has no source {clean.path.rpartition('/')[2]!r}; it has {names}")
         return
-    if reader.secrets:
-        console.print(f"  signature {reader.signature(request, source, now)}")
-    print_answer(None, verdict_lines(reader.verdicts(clean, source, now), now, reader.site, "  "))
+    if source.secrets:
+        console.print(f"  signature {source.signature(request, now)}")
+    print_answer(None, verdict_lines(source.verdicts(clean, now), now, source.site, "  "))
 
 
 def _save(request: Request, reader: Reader, now: datetime, out: Path) -> None:
-    source = reader.source_of(request)
+    source = reader.for_source(request)
     path = out / f"{now:%Y-%m-%dT%H-%M-%S.%fZ}.json"
     record = record_of(without_secrets(request, reader.secrets), source.settings if source else {}, now)
     path.write_text(
         json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8", errors="backslashreplace"
     )
-    adapter = source.mapping.name if source else "<adapter>"
+    adapter = source.mapping.name if source and source.mapping else "<adapter>"
     console.print(f"  saved: stoppress adapters try {adapter} {path}")

@@ -15,7 +15,7 @@ from stoppress.primitives.instants import parse
 from stoppress.record.message import Content, Message, Unusable, read
 from stoppress_cli.connect import BadRequest, queue_url
 from stoppress_cli.options import READS, WRITES, Commands, DryRun, SiteOption, Yes
-from stoppress_cli.output import ATTENTION, OK, agrees, fail, print_answer, print_change, show
+from stoppress_cli.output import agrees, end, fail, print_answer, show
 
 _Reason = Annotated[str, typer.Option("--reason", help="Only events with this text in their reason.")]
 _Ids = Annotated[list[str] | None, typer.Argument(help="Ids as `list` prints them, or their beginnings.")]
@@ -34,8 +34,7 @@ def list_items(site: SiteOption = None, reason: _Reason = "") -> None:
     lines = [item.line for item in items] or ["nothing is in quarantine"]
     counts = Counter((item.site, item.reason) for item in items).most_common()
     lines += ["", *(f"{number:>7,}  {host}  {why}" for (host, why), number in counts)] if items else []
-    print_answer([item.report() for item in items], lines)
-    raise typer.Exit(ATTENTION if items else OK)
+    end([item.report() for item in items], lines, is_ok=not items)
 
 
 @app.command("show", effect=READS, example="stoppress quarantine show 01J9 --stack stoppress", is_over_sites=True)
@@ -71,8 +70,7 @@ def retry(
     lines = [f"{item.id}  {why or f'{would_be}sent'}" for item, why in items]
     lines.append(f"{len(items) - stay} {would_be}sent to the articles queue, {stay} stay")
     events = [item.report() | {"hindrance": why} for item, why in items]
-    print_answer({"events": events, "done": not dry_run}, lines)
-    raise typer.Exit(ATTENTION if stay else OK)
+    end({"events": events, "done": not dry_run}, lines, is_ok=not stay)
 
 
 @app.command("drop", effect=WRITES, example="stoppress quarantine drop 01J9 --stack stoppress", is_over_sites=True)
@@ -96,8 +94,8 @@ def drop(
     if is_agreed:
         delete(items)
         show(f"{len(items)} dropped")
-    report = {"events": [item.report() for item in items]}
-    print_change(report, is_done=is_agreed, is_ok=is_for_show or is_agreed)
+    events = [item.report() for item in items]
+    end({"events": events, "done": is_agreed}, is_ok=is_for_show or is_agreed)
 
 
 def _require_choice(ids: Sequence[str] | None, *, every: bool) -> None:

@@ -13,7 +13,7 @@ from stoppress.reconcile.look import Look
 from stoppress.reconcile.sites import LOOKS_APART, reconcile as compare
 from stoppress_cli.commands.rebuild import chosen_sites
 from stoppress_cli.options import WRITES, Commands, DryRun, SiteOption
-from stoppress_cli.output import ATTENTION, FAILED, OK, print_answer
+from stoppress_cli.output import FAILED, end, print_answer
 
 app = Commands()
 
@@ -52,10 +52,11 @@ def reconcile(
         }
         for host, report in reports
     ]
-    print_answer(rows, _lines(reports, dry_run=dry_run))
+    lines = _lines(reports, dry_run=dry_run)
     if any(report.failed for _, report in reports):
+        print_answer(rows, lines)
         raise typer.Exit(FAILED)
-    raise typer.Exit(ATTENTION if any(report.repaired or report.suspected for _, report in reports) else OK)
+    end(rows, lines, is_ok=not any(report.repaired or report.suspected for _, report in reports))
 
 
 def _compare(

@@ -19,7 +19,7 @@ from stoppress.poll import shares
 from stoppress.record.message import Message, Unusable, read
 from stoppress_cli.connect import queue_url
 from stoppress_cli.options import WRITES, Commands, DryRun
-from stoppress_cli.output import ATTENTION, OK, print_answer, show
+from stoppress_cli.output import end, show
 
 Name = Literal["articles", "failures"]
 NAMES: tuple[Name, ...] = ("articles", "failures")
@@ -57,8 +57,7 @@ def redrive(
             show(f"  {'would be: ' if dry_run else ''}{_ACTIONS[letter.goes]}")
     stay = sum(dry_run or not letter.goes for letter in letters)
     total = f"{len(letters) - stay} dealt with, {stay} {'there' if dry_run else 'stay'}"
-    print_answer([{**asdict(letter), "sent_at": letter.sent_at.isoformat()} for letter in letters], [total])
-    raise typer.Exit(ATTENTION if stay else OK)
+    end([{**asdict(letter), "sent_at": letter.sent_at.isoformat()} for letter in letters], [total], is_ok=not stay)
 
 
 @dataclass(frozen=True)

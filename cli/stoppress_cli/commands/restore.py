@@ -16,7 +16,7 @@ from stoppress.aws.items import Item
 from stoppress_cli.connect import BadRequest
 from stoppress_cli.local.process import environment
 from stoppress_cli.options import WRITES, Commands, DryRun, Yes
-from stoppress_cli.output import agrees, counted, print_change, show
+from stoppress_cli.output import agrees, counted, end, show
 
 app = Commands()
 
@@ -39,8 +39,7 @@ def restore(
     if is_agreed:
         items, surplus = replace_items(table)
         show(f"{counted(items, 'item')} copied, {surplus:,} deleted; now start the functions and run stoppress rebuild")
-    report = {"table": table, "items": items, "surplus": surplus}
-    print_change(report, is_done=is_agreed, is_ok=dry_run or is_agreed)
+    end({"table": table, "items": items, "surplus": surplus, "done": is_agreed}, is_ok=dry_run or is_agreed)
 
 
 def differences(name: str) -> tuple[int, int]:

@@ -24,7 +24,7 @@ from stoppress.show.stack_status import Access
 from stoppress.signatures.verify import BadSecret, keys
 from stoppress_cli.connect import BadRequest
 from stoppress_cli.options import WRITES, Commands, Yes
-from stoppress_cli.output import agrees, counted, print_answer, print_change, show
+from stoppress_cli.output import agrees, counted, end, print_answer, show
 
 _GENERATED_BYTES = 32
 # How a sender sends a secret that signs nothing. docs/reference/webhook.md has the same list.
@@ -86,7 +86,7 @@ def rotate(
             if older:
                 _put(secret, [newest], version)
             show(f"{counted(len(older), 'old value')} taken out of {secret.name}; one value is valid")
-        print_change({"secret": secret.name, "removed": len(older)}, is_done=is_agreed, is_ok=is_agreed)
+        end({"secret": secret.name, "removed": len(older), "done": is_agreed}, is_ok=is_agreed)
     value = _value(secret, stdin=stdin)
     secret.check(value)
     values, version = _stored(secret)
@@ -219,9 +219,7 @@ def _text(values: list[str]) -> str:
     is_plain = not any(value.split() != [value] or value.startswith("[") for value in values)
     text = " ".join(values) if is_plain else json.dumps(values)
     try:
-        if stored_secrets.split(text) == values:
-            return text
-        reason = "cannot be kept as it is"
+        stored_secrets.split(text)
     except ValueError as error:
-        reason = str(error)
-    raise BadRequest(f"the secret {reason}")
+        raise BadRequest(f"the secret {error}") from None
+    return text

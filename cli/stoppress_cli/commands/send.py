@@ -31,7 +31,7 @@ from stoppress.sitemaps.tags import under_scheme
 from stoppress_cli.connect import BadRequest
 from stoppress_cli.local.gateway import Request
 from stoppress_cli.options import WRITES, Commands
-from stoppress_cli.output import ATTENTION, OK, console, errors, print_answer, show
+from stoppress_cli.output import console, counted, end, errors, show
 from stoppress_cli.scenario import signing
 
 # The programs that `--print` prints are files with the placeholders @WEBHOOK@, @PAGE@, @ID@ and @TITLE@.
@@ -111,8 +111,7 @@ def send(
         advice = [
             "\nthe article stays: remove it with `stoppress forget`, or let it leave the news sitemap in 48 hours"
         ]
-    print_answer({"url": sample.url, "stages": sample.stages, "missed": missed}, advice)
-    raise typer.Exit(ATTENTION if missed else OK)
+    end({"url": sample.url, "stages": sample.stages, "missed": missed}, advice, is_ok=not missed)
 
 
 def sample_of(host: str | None, source: str | None, api: str | None, timeout_s: float) -> "Sample":
@@ -122,10 +121,9 @@ def sample_of(host: str | None, source: str | None, api: str | None, timeout_s: 
     """
     if host is None:
         hosts = sorted(sites.hosts())
-        if len(hosts) > 1:
-            raise BadRequest(f"the stack has several sites: choose one of {', '.join(hosts)}")
-        if not hosts:
-            raise BadRequest("the stack has no site: `stoppress sites put` adds one")
+        if len(hosts) != 1:
+            known = f"choose one of {', '.join(hosts)}" if hosts else "`stoppress sites put` adds one"
+            raise BadRequest(f"the stack has {counted(len(hosts), 'site')}: {known}")
         [host] = hosts
     site = sites.load(host.lower())
     name = _source_of(site, source)
@@ -139,18 +137,13 @@ def sample_of(host: str | None, source: str | None, api: str | None, timeout_s: 
 
 def _source_of(site: Site, name: str | None) -> str:
     usable = [source for source, settings in site.sources.items() if settings.adapter == "standard" and settings.secret]
-    if name in usable:
-        return str(name)
-    if name is None and len(usable) == 1:
-        return usable[0]
-    sources = ", ".join(f"{source} ({settings.adapter})" for source, settings in site.sources.items()) or "none"
-    if name is not None and name not in site.sources:
-        raise BadRequest(f"{site.host} has no source {name!r}: it has {sources}")
-    if usable:
-        raise BadRequest(f"name the source to test: one of {', '.join(usable)}")
+    if name in usable or (name is None and len(usable) == 1):
+        return name or usable[0]
     raise BadRequest(
-        "only a source with the adapter standard and a secret can be tested"
-        f" (sources of {site.host}: {sources}): publish an article in the CMS, and run `stoppress explain URL`"
+        f"name a source of {site.host} to test, one of {', '.join(usable)}"
+        if usable
+        else f"{site.host} has no source with the adapter standard and a secret, which alone can be tested: publish an article in the"
+        " CMS, and run `stoppress explain URL`"
     )
 
 

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Annotated, Any
 from urllib.parse import quote, quote_plus, unquote_plus, urlencode
 
-from pydantic import AliasChoices, BaseModel, BeforeValidator, Field, ValidationError, field_validator
+from pydantic import AliasChoices, BaseModel, BeforeValidator, Field, TypeAdapter, ValidationError, field_validator
 
 from stoppress.cms.engine import read_delivery
 from stoppress.cms.envelopes import BadDelivery
@@ -44,14 +44,6 @@ class Recorded:
 
 
 @dataclass(frozen=True)
-class ReadAs:
-    """How one delivery is read: the mapping and the settings of its source."""
-
-    mapping: MappingFile
-    settings: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
 class Reader:
     """How deliveries are read: by one mapping, or by the mapping of the site's source that the end of the path names.
 
@@ -63,31 +55,31 @@ class Reader:
     settings: Mapping[str, Any] = field(default_factory=dict)
     secrets: Sequence[str] = ()
 
-    def source_of(self, request: Request) -> ReadAs | None:
-        """Return how to read a delivery. None if there is no `mapping` and the end of the path names no source of the site."""
+    def for_source(self, request: Request) -> "Reader | None":
+        """Return the reader with the mapping and settings of a delivery's source. None if neither it nor the path names a mapping."""
         source = self.site.sources.get(request.path.rpartition("/")[2]) if self.site else None
+        mapping = self.mapping or (load(source.adapter) if source else None)
         settings = {**(source.settings if source else {}), **self.settings}
-        if self.mapping is not None:
-            return ReadAs(self.mapping, settings)
-        return ReadAs(load(source.adapter), settings) if source else None
+        return replace(self, mapping=mapping, settings=settings) if mapping else None
 
-    def signature(self, request: Request, source: ReadAs, now: datetime) -> str:
+    def signature(self, request: Request, now: datetime) -> str:
         """Return `valid`, or `invalid` and why."""
-        settings = source.settings
-        path = settings.get("signed_path", request.path)
-        signed = Request(request.headers, request.body, request.method, path, request.query)
+        assert self.mapping
+        settings = self.settings
+        signed = replace(request, path=settings.get("signed_path", request.path))
         try:
             check_settings(settings)
             tolerance = timedelta(seconds=settings["tolerance_s"]) if "tolerance_s" in settings else TOLERANCE
-            verify(settings.get("signature", source.mapping.signature), signed, self.secrets, now, tolerance)
+            verify(settings.get("signature", self.mapping.signature), signed, self.secrets, now, tolerance)
         except (BadSignature, BadSecret, BadScheme) as error:
             return f"invalid: {error}"
         return "valid"
 
-    def verdicts(self, request: Request, source: ReadAs, now: datetime) -> list[Verdict]:
+    def verdicts(self, request: Request, now: datetime) -> list[Verdict]:
         """Return a verdict for each item of a delivery; an incomplete one for a body to which the webhook answers 400."""
+        assert self.mapping
         try:
-            return read_delivery(source.mapping, request, source.settings, self.site, now)
+            return read_delivery(self.mapping, request, self.settings, self.site, now)
         except BadDelivery as error:
             return [Verdict(disposition="incomplete", missing=("body",), reason=str(error))]
 
@@ -251,16 +243,14 @@ def _form_without_secrets(text: str) -> str:
 
 
 def read_requests(path: Path) -> list[dict[str, Any]]:
-    """Return the requests of a file: a JSON list, an object that has it as `vectors`, or one request. Raises OSError, ValueError."""
-    document = json.loads(path.read_bytes())
-    records = document.get("vectors", [document]) if isinstance(document, dict) else document
-    if not isinstance(records, list) or not records:
-        raise ValueError("give a JSON list of recorded requests")
-    if not all(isinstance(record, dict) for record in records):
-        raise ValueError(
-            'a recorded request is a JSON object: {"id": …, "scheme": …, "secrets": …, "headers": …, "body": …}'
-        )
-    return records
+    """Return the requests of a file, which is a JSON list. Raises OSError, ValueError."""
+    try:
+        return _REQUESTS.validate_json(path.read_bytes())
+    except ValidationError as error:
+        raise ValueError(f"give a JSON list of recorded requests, which are objects ({explain(error)})") from None
+
+
+_REQUESTS: TypeAdapter[list[dict[str, Any]]] = TypeAdapter(Annotated[list[dict[str, Any]], Field(min_length=1)])
 
 
 class _Signed(BaseModel):

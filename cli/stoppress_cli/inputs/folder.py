@@ -3,7 +3,6 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,6 @@ _LOC = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _LOCS_MAX = 50
-_SAY = "--base-url says otherwise"
 _SHOWN_AS = {"ContentType": "content-type", "ContentEncoding": "content-encoding", "CacheControl": "cache-control"}
 
 
@@ -45,117 +43,72 @@ class Collected:
 
 
 def collect(path: Path, base_url: str | None) -> Collected:
-    """The files of a folder, or one file, each with its URL. Raises Unreadable, OSError."""
+    """Return the files of a folder, or one file, each with its URL. Raises Unreadable, OSError."""
     if not path.exists():
         raise Unreadable(f"there is no {path}: name a folder, a file or a URL")
-    if path.is_file():
-        return _one_file(path, base_url)
-    base = base_place(base_url) if base_url is not None else None
-    files = (file for file in path.rglob("*") if file.is_file() and _is_candidate(file, path))
-    paths = {file.relative_to(path).as_posix(): file for file in sorted(files)[:FILES_MAX]}
-    if not paths:
+    base = base_place(base_url, path.name if path.is_file() else "") if base_url is not None else None
+    folder, found = (path, path.rglob("*")) if path.is_dir() else (path.parent, [path])
+    files = sorted(file for file in found if file == path or (file.is_file() and _is_candidate(file, path)))
+    names = [file.relative_to(folder).as_posix() for file in files[:FILES_MAX]]
+    if not names:
         raise Unreadable(f"there is no sitemap in {path}: name the folder that has them")
-    collected = Collected()
-    served = _served(path.resolve(), collected)
-    names = list(paths)
-    roots = _roots(path.resolve().name, names)
-    urls = _urls_by_root(path, names, roots, base, collected) if roots else _urls(path, names, base, collected)
-    for name, file in paths.items():
-        headers = served.get(name if name in served else f"{path.resolve().name}/{name}")
-        collected.sources.append(Source(name, urls.get(name), file, headers))
+    collected = Collected(is_all=path.is_dir())
+    headers = _served(folder.resolve(), collected)
+    hosts = _hosts(folder.resolve().name, names) if path.is_dir() else {"": ""}
+    for host, prefix in hosts.items():
+        inside = [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
+        place = base
+        if base is None or (base.host != host and len(hosts) > 1):
+            place = _guess_place(folder / prefix, inside, host)
+            shown = f"{place.scheme}://{place.host}{place.directory}" if place else "the host of the first URL"
+            label = host or path.resolve().name
+            collected.notes.append(f"taking {shown} as the place of {label}; --base-url says otherwise")
+        for name in inside:
+            saved = headers.get(prefix + name, headers.get(f"{folder.resolve().name}/{name}"))
+            url = under(place, name) if place else None
+            collected.sources.append(Source(prefix + name, url, folder / prefix / name, saved))
     return collected
 
 
-def _roots(folder: str, names: list[str]) -> dict[str, str]:
-    """The prefix of each host's file names, if the folders are named like hosts; else empty."""
+def _hosts(folder: str, names: list[str]) -> dict[str, str]:
+    """Return the hosts by which folders are named, each with the prefix of its files' names; else no host."""
     hosts = sorted({name.partition("/")[0] for name in names})
     if all("/" in name for name in names) and all(map(_is_host, hosts)):
-        return {host: f"{host}/" for host in hosts}
-    return {folder: ""} if _is_host(folder) else {}
+        return {host.lower(): f"{host}/" for host in hosts}
+    return {folder.lower() if _is_host(folder) else "": ""}
 
 
-def _one_file(path: Path, base_url: str | None) -> Collected:
-    if base_url is not None:
-        return Collected([Source(path.name, of_file(base_url, path.name), path)], is_all=False)
-    root = _usual(_places(path.parent, [path.name]))
-    note = f"taking {_shown(root) if root else 'the host of the first URL'} as the place of {path.name}; {_SAY}"
-    return Collected([Source(path.name, under(root, path.name) if root else None, path)], [note], is_all=False)
+def _guess_place(folder: Path, names: list[str], host: str) -> Place | None:
+    """Return the place from which these files are served: the folder in which an index lists one of them, else the root of their host.
+
+    The host is given, or the most frequent one of the first URLs in the indexes, or in the files. None: there is no URL.
+    """
+    indexes = [name for name in names if "sitemapindex" in _head(folder / name)]
+    listed = [place for place in _places(folder, indexes or names) if host in ("", place.host)]
+    if not listed:
+        return Place("https", host, "/") if host else None
+    [((scheme, host), _)] = Counter((place.scheme, place.host) for place in listed).most_common(1)
+    for place in listed:
+        name = next((name for name in names if place.path.endswith(f"/{name}")), None)
+        if place.host == host and name:
+            return Place(scheme, host, place.path.removesuffix(name))
+    return Place(scheme, host, "/")
 
 
-def base_place(base_url: str) -> Place:
-    """The place of the folder that --base-url names. Raises Unreadable."""
+def base_place(base_url: str, name: str = "") -> Place:
+    """Return the place of the folder that --base-url names, or of the file `name` in it. Raises Unreadable."""
     place = place_of(base_url)
     if place is None:
         raise Unreadable(f"--base-url {base_url!r} is no absolute http or https URL such as https://www.example.com/")
     path = place.path.partition("?")[0]
     last = path.rpartition("/")[2]
-    directory = path[: len(path) - len(last)] if "." in last else f"{path.rstrip('/')}/"
+    directory = path[: len(path) - len(last)] if "." in last or last == name else f"{path.rstrip('/')}/"
     return Place(place.scheme, place.host, directory)
 
 
-def of_file(base_url: str, name: str) -> str:
-    """The URL of a file; --base-url is the URL of its folder, or its own. Raises Unreadable."""
-    base = base_place(base_url)
-    return base_url if name and base_url.rpartition("/")[2] == name else under(base, name)
-
-
 def under(base: Place, name: str) -> str:
-    """The URL of a file in a folder."""
+    """Return the URL of a file in a folder."""
     return f"{base.scheme}://{base.host}{base.directory}{quote(name, safe='/!$&()*+,;=:@~-._%')}"
-
-
-def _urls_by_root(
-    path: Path, names: list[str], roots: Mapping[str, str], base: Place | None, collected: Collected
-) -> dict[str, str]:
-    """URLs of files in folders that are named like their hosts."""
-    urls: dict[str, str] = {}
-    for host, prefix in roots.items():
-        inside = [name for name in names if name.startswith(prefix)]
-        place = base
-        if base is None or (base.host != host.lower() and len(roots) > 1):
-            root = base or _usual([place for place in _places(path, inside) if place.host == host.lower()])
-            place = Place(root.scheme if root else "https", host.lower(), "/")
-            collected.notes.append(f"taking {_shown(place)} as the place of {host}; {_SAY}")
-        assert place
-        urls |= {name: under(place, name.removeprefix(prefix)) for name in inside}
-    return urls
-
-
-def _urls(path: Path, names: list[str], base: Place | None, collected: Collected) -> dict[str, str]:
-    """URLs of files in a folder of any name: from --base-url, else from an index among the files."""
-    if base is not None:
-        return {name: under(base, name) for name in names}
-    indexes = [name for name in names if "sitemapindex" in _head(path / name)]
-    listed = _places(path, indexes)
-    root = _usual(listed)
-    if root is None:
-        collected.notes.append(f"hosts are taken from each file's own URLs; {_SAY}")
-        roots = {name: _usual(_places(path, [name])) for name in names}
-        return {name: under(own, name) for name, own in roots.items() if own}
-    place = _directory(root, listed, names)
-    collected.notes.append(f"taking {_shown(place)} as the place of these files, from {indexes[0]}; {_SAY}")
-    return {name: under(place, name) for name in names}
-
-
-def _directory(root: Place, listed: list[Place], names: list[str]) -> Place:
-    """Where the files are: the folder in which an index lists one of them on the root's host, else the root."""
-    for place in listed:
-        name = next((name for name in names if place.path.endswith(f"/{name}")), None)
-        if place.host == root.host and name:
-            return Place(root.scheme, root.host, place.path.removesuffix(name))
-    return root
-
-
-def _usual(places: list[Place]) -> Place | None:
-    """The root of the most frequent scheme and host of these places."""
-    if not places:
-        return None
-    (scheme, host), _ = Counter((place.scheme, place.host) for place in places).most_common(1)[0]
-    return Place(scheme, host, "/")
-
-
-def _shown(place: Place) -> str:
-    return f"{place.scheme}://{place.host}{place.directory}"
 
 
 def _places(path: Path, names: list[str]) -> list[Place]:

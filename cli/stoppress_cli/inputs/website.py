@@ -19,7 +19,7 @@ from stoppress_cli.check.findings import Findings, shown
 from stoppress_cli.check.input import CHUNK_BYTES, Source
 from stoppress_cli.check.one_pass import Facts
 from stoppress_cli.check.value_rules import Place, place_of
-from stoppress_cli.inputs.folder import Unreadable, base_place, of_file
+from stoppress_cli.inputs.folder import Unreadable, base_place, under
 
 USER_AGENT = "Stoppress/1 (sitemap validator)"
 FILES_MAX = 500
@@ -55,9 +55,10 @@ class Fetcher:
             raise Unreadable(f"{url!r} is no http or https URL that can be fetched")
         self._base, stated = place, url
         if base_url is not None:
-            self._base = base_place(base_url)
+            name = urlsplit(url).path.rpartition("/")[2]
+            self._base = base_place(base_url, name)
             self._here = f"{place.scheme}://{place.host}{place.directory}"
-            stated = of_file(base_url, _path(url).rpartition("/")[2])
+            stated = under(self._base, name)
         self._seen.add(stated)
         try:
             return self._fetch(stated, url)

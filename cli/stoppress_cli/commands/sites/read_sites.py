@@ -17,7 +17,7 @@ from stoppress.sitemaps.robots import named_in_robots, robots_lines
 from stoppress_cli.commands.secrets import missing_secrets
 from stoppress_cli.connect import BadRequest
 from stoppress_cli.options import HERE, READS, Commands
-from stoppress_cli.output import ATTENTION, OK, console, counted, fail, json_of, print_answer, table_of
+from stoppress_cli.output import console, counted, end, fail, json_of, print_answer, table_of
 
 app = Commands()
 
@@ -47,8 +47,8 @@ def list_sites() -> None:
         (*(row[name] for name in ("host", "state", "version", "feeds")), ", ".join(row["sources"] or ()))
         for row in listed
     ]
-    print_answer(listed, [table_of(("host", "state", "version", "feeds", "sources"), cells)])
-    raise typer.Exit(OK if all(row["state"] == APPLIED for row in listed) else ATTENTION)
+    table = table_of(("host", "state", "version", "feeds", "sources"), cells)
+    end(listed, [table], is_ok=all(row["state"] == APPLIED for row in listed))
 
 
 @app.command("show", effect=READS, example="stoppress sites show www.example.com --stack stoppress")
@@ -86,8 +86,7 @@ def history(host: Host) -> None:
         for version in site_versions.history(host)
     ]
     cells = [(row["version"], row["at"], row["author"], "removed" if row["is_removal"] else "") for row in rows]
-    print_answer(rows, [table_of(("version", "at", "author", ""), cells)])
-    raise typer.Exit(OK if rows else ATTENTION)
+    end(rows, [table_of(("version", "at", "author", ""), cells)], is_ok=bool(rows))
 
 
 @app.command("check", effect=READS, example="stoppress sites check site.json --stack stoppress", may_lack_stack=True)
@@ -110,8 +109,7 @@ def check(access: Access | None, file: File) -> None:
             for source, secret in missing
         ]
     rows = [{"source": source, "secret": secret} for source, secret in missing]
-    print_answer({"errors": faults, "missing_secrets": rows}, lines)
-    raise typer.Exit(ATTENTION if faults or missing else OK)
+    end({"errors": faults, "missing_secrets": rows}, lines, is_ok=not (faults or missing))
 
 
 @app.command("schema", effect=HERE, example="stoppress sites schema > site.schema.json", has_json=False)

@@ -24,7 +24,7 @@ from stoppress_cli.commands.secrets import full_name
 from stoppress_cli.commands.sites.read_sites import File, Host, newest as require_site, newest_or_none, read_text
 from stoppress_cli.connect import BadRequest
 from stoppress_cli.options import WRITES, Commands, DryRun, Yes
-from stoppress_cli.output import agrees, counted, print_change, show
+from stoppress_cli.output import agrees, counted, end, show
 
 app = Commands()
 
@@ -99,7 +99,7 @@ def _put(planned: Change, *, dry_run: bool, yes: bool) -> NoReturn:
             raise BadRequest(_explain_replaced(planned)) from None
         show(f"{host} has version {version}; the files follow within a minute")
     report = {"site": host, "is_new": is_new, "version": version, "effects": [line.strip() for line in lines]}
-    print_change(report, is_done=is_agreed, is_ok=planned.is_same or dry_run or is_agreed)
+    end(report | {"done": is_agreed}, is_ok=planned.is_same or dry_run or is_agreed)
 
 
 @app.command("remove", effect=WRITES, example="stoppress sites remove www.example.com --stack stoppress")
@@ -133,7 +133,7 @@ def remove(
         for name in secrets:
             show(f"Its secret stays: aws secretsmanager delete-secret --secret-id {name}")
     report = {"site": host, "version": current.version, "files": files, "deletes_files": delete_files}
-    print_change(report | {"secrets": secrets}, is_done=is_agreed, is_ok=dry_run or is_agreed)
+    end(report | {"secrets": secrets, "done": is_agreed}, is_ok=dry_run or is_agreed)
 
 
 def _remove(host: str, version: int, *, delete_files: bool) -> None:

@@ -19,6 +19,7 @@ from urllib3.exceptions import HTTPError
 
 from stoppress.aws import clients, sites
 from stoppress.aws.queues import SendError
+from stoppress.aws.site_versions import Replaced
 from stoppress.aws.sites import UnknownSite
 from stoppress.aws.table import Conflict
 from stoppress.model.event import ListingError
@@ -67,7 +68,7 @@ class BadRequest(ValueError):
 
 # Errors whose text is the reason why a command cannot do its work.
 _REASONS = (
-    BadRequest, Unclear, TemplateError, UnknownSite, BadConfiguration, SendError, Conflict, ListingError, TimeoutError,
+    BadRequest, Unclear, TemplateError, UnknownSite, BadConfiguration, SendError, Conflict, Replaced, ListingError, TimeoutError,
 )  # fmt: skip
 
 

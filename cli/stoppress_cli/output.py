@@ -82,9 +82,9 @@ def show(line: str) -> None:
     (errors if _as_json.get() else console).print(line)
 
 
-def agrees(question: str, *, yes: bool) -> bool:
-    """Return True if the user agrees. With `yes` the user is not asked. With --json the question goes to standard error."""
-    return yes or typer.confirm(question, err=_as_json.get())
+def agrees(question: str, *, yes: bool, dry_run: bool = False) -> bool:
+    """Return True if the user agrees. The user is not asked with `yes`, or in a dry run. With --json standard error has the question."""
+    return not dry_run and (yes or typer.confirm(question, err=_as_json.get()))
 
 
 def table_of(headings: Iterable[str], rows: Iterable[Iterable[object]]) -> Table:

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from stoppress.model import adapters
 from stoppress_cli.app import app
 from tests.support.own_mapping import GAZETTE
 
@@ -34,26 +33,12 @@ def tried(tmp_path: Path, document: Any, *options: str, name: str = "ghost") -> 
     return verdicts
 
 
-def test_every_adapter_is_listed_with_what_it_reads_and_what_it_is_held_by() -> None:
-    code, out, _ = run()
-    assert code == 0
-    assert all(f"\n{name} " in out for name in adapters.names())
-    listed = json.loads(run("--json")[1])
-    assert [adapter["name"] for adapter in listed] == adapters.names()
-    assert all(adapter["reads"] and adapter["verified"] for adapter in listed)
-
-
 def test_a_delivery_is_told_field_by_field_with_where_each_value_came_from(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(json.dumps(CREATED))
     code, out, _ = run("try", "ghost", str(tmp_path / "a.json"))
     lines = [" ".join(line.split()) for line in out.splitlines()]
-    assert code == 0
-    assert lines[0] == "apply publish"
+    assert (code, lines[0]) == (0, "apply publish")
     assert "title Ähre [1] from current.title" in lines
-    assert (
-        "updated_at not used: 'soon' is not an ISO 8601 instant such as 2026-11-20T08:00:00Z from current.updated_at"
-        in lines
-    )
     assert any(line.startswith("left out: updated_at: 'soon'") for line in lines)
 
 

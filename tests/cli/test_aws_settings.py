@@ -71,25 +71,22 @@ def test_a_region_is_asked_for_where_none_is_set(monkeypatch: pytest.MonkeyPatch
         monkeypatch.delenv(name)
     assert reason(run("rebuild", "--stack", "news")).startswith("You must specify a region; check ")
 
-    calls = answering(monkeypatch)
-    assert "is no stack of Stoppress" in reason(run("rebuild", "--stack", "news", "--region", "eu-central-1"))
-    assert [region for _, region, _ in calls] == ["eu-central-1"]
-    assert "AWS_REGION" not in os.environ
-
 
 @pytest.mark.parametrize(
-    ("region", "default"), [("eu-central-1", None), ("eu-central-1", "us-east-1"), (None, "us-east-1")]
+    ("option", "region", "default"),
+    [("eu-west-3", "x", "x"), ("", "eu-central-1", None), ("", "eu-central-1", "us-east-1"), ("", None, "us-east-1")],
 )
 def test_a_stack_is_looked_for_in_the_region_that_the_aws_cli_would_take(
-    region: str | None, default: str | None, monkeypatch: pytest.MonkeyPatch
+    option: str, region: str | None, default: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in (("AWS_REGION", region), ("AWS_DEFAULT_REGION", default)):
         monkeypatch.setenv(name, value) if value else monkeypatch.delenv(name)
     calls = answering(monkeypatch, Version=version("stoppress"), **OUTPUTS)
-    reason(run("rebuild", "--stack", "news"))
+    reason(run("rebuild", "--stack", "news", *(["--region", option] if option else [])))
     clients.forget()
 
-    assert [region for _, region, _ in calls] == [region or default] * 2
+    assert [region for _, region, _ in calls] == [option or region or default] * 2
+    assert os.environ.get("AWS_REGION") == region
 
 
 def test_a_profile_that_is_named_overrides_the_credentials_of_the_environment(

@@ -64,16 +64,11 @@ def at_another_address(below: str = "") -> Answers:
     return {f"/{below}{path.lstrip('/')}": answer for path, answer in site(BASE).items()}
 
 
-def test_what_an_index_names_is_fetched_and_a_good_site_has_no_findings() -> None:
+@pytest.mark.parametrize(("first", "more"), [(INDEX, set()), (ROBOTS, {ROBOTS, PAGES})])
+def test_what_a_file_names_is_fetched_and_a_good_site_has_no_findings(first: str, more: set[str]) -> None:
     with serving_good_site() as (origin, paths, _):
-        assert findings(origin + INDEX) == []
-        assert paths == [f"/{INDEX}", f"/{SHARD}", "/sitemap-media.xml", f"/{NEWS}"]
-
-
-def test_what_a_robots_txt_names_is_fetched_and_what_that_names() -> None:
-    with serving_good_site() as (origin, paths, _):
-        assert findings(origin + ROBOTS) == []
-        assert set(paths) == {f"/{name}" for name in (ROBOTS, INDEX, PAGES, SHARD, "sitemap-media.xml", NEWS)}
+        assert findings(origin + first) == []
+        assert set(paths) == {f"/{name}" for name in (INDEX, SHARD, "sitemap-media.xml", NEWS, *more)}
 
 
 def test_the_headers_that_were_sent_count() -> None:

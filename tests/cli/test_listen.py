@@ -3,13 +3,8 @@
 import base64
 import json
 import re
-import signal
-import subprocess
-import sys
-import time
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -23,7 +18,7 @@ from stoppress.signatures.verify import verify
 from stoppress_cli.app import app
 from stoppress_cli.inputs.delivery import REPLACED, record_of, recorded_in, without_secrets
 from stoppress_cli.scenario import signing
-from tests.cli.test_commands_as_typed import BARE_ENVIRONMENT, STARTED_S_MAX
+from tests.cli.test_commands_as_typed import BARE_ENVIRONMENT, Serving, serving
 from tests.support.signature_senders import MORNING, SENDERS, Sender
 
 SECRET = "whsec_c3RvcHByZXNzLXNlY3JldC0yNGJ5dGU="
@@ -36,27 +31,9 @@ BODY = json.dumps({"type": "article.deleted", "data": {"id": "1", "url": "https:
 CMS, NOBODY = "webhooks/www.example.com/cms", "webhooks/www.example.com/nobody"
 
 
-@contextmanager
-def listening(*options: str, folder: Path) -> Iterator[str]:
-    """The URL of `stoppress listen`, which runs in the folder and prints into its file `printed`; Ctrl-C ends it."""
-    printed = folder / "printed"
-    command = [sys.executable, "-m", "stoppress_cli", "listen", "--port", "0", *options]
-    environment = BARE_ENVIRONMENT | {"CMS_SECRET": SECRET, "PYTHONUNBUFFERED": "1"}
-    with (
-        printed.open("wb") as file,
-        subprocess.Popen(command, cwd=folder, env=environment, stdout=file, stderr=file) as process,  # noqa: S603 - our own code
-    ):
-        try:
-            deadline = time.monotonic() + STARTED_S_MAX
-            while not (served := re.search(r"http://127\.0\.0\.1:\d+/", printed.read_text())):
-                assert process.poll() is None, printed.read_text()
-                assert time.monotonic() < deadline
-                time.sleep(0.1)
-            yield served[0]
-            process.send_signal(signal.SIGINT)
-            assert process.wait(STARTED_S_MAX) == 0
-        finally:
-            process.kill()
+def listening(*options: str, folder: Path) -> AbstractContextManager[Serving]:
+    """`stoppress listen`, which runs in the folder; Ctrl-C ends it."""
+    return serving("listen", "--port", "0", *options, cwd=folder, env=BARE_ENVIRONMENT | {"CMS_SECRET": SECRET})
 
 
 def post(url: str, body: bytes | None, headers: dict[str, str] | None = None) -> Any:
@@ -69,14 +46,15 @@ def test_deliveries_are_printed_and_judged_and_saved_for_adapters_try(tmp_path: 
     signature = signing.standard(SECRET, {}, BODY, "m1", datetime.now(UTC))
     with listening(
         "--out", "saved", "--site-config", "site.json", "--secret-env", "CMS_SECRET", folder=tmp_path
-    ) as url:
+    ) as served:
+        url = served.url
         assert post(url + CMS, BODY, signature) == {"status": "printed"}
         post(url + CMS, BODY + b" ", signature)
         post(f"{url}{NOBODY}?token={SECRET}", b"caf\xe9", {"authorization": f"Bearer {SECRET}", "x-note": SECRET})
         post(url + CMS, None)  # a request without a body is not saved
 
-    printed = (tmp_path / "printed").read_text()
-    right, wrong, nobody, empty = re.split(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  ", printed, flags=re.MULTILINE)[1:]
+    printed = served.printed
+    right, wrong, nobody, empty = re.split(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  ", printed, flags=re.MULTILINE)[2:]
     assert right.startswith(f"POST /{CMS}  {len(BODY)} bytes\n")
     assert "  webhook-id: m1\n" in right
     assert "  signature valid\n  apply delete\n" in right
@@ -93,12 +71,11 @@ def test_deliveries_are_printed_and_judged_and_saved_for_adapters_try(tmp_path: 
 
 
 def test_a_mapping_can_be_named_without_a_site(tmp_path: Path) -> None:
-    with listening("--adapter", "standard", folder=tmp_path) as url:
-        post(f"{url}any/path", BODY)
+    with listening("--adapter", "standard", folder=tmp_path) as served:
+        post(f"{served.url}any/path", BODY)
 
-    printed = (tmp_path / "printed").read_text()
-    assert "  apply delete\n" in printed
-    assert "signature" not in printed
+    assert "  apply delete\n" in served.printed
+    assert "signature" not in served.printed
 
 
 @pytest.mark.parametrize(

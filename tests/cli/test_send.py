@@ -161,40 +161,29 @@ def test_a_stage_that_is_not_reached_is_named_with_its_reason_and_the_next_comma
     assert "answered 200 to article.deleted" in stages(out)  # it is removed all the same
 
 
-def test_an_article_that_nobody_records_is_missed_after_the_time_that_is_given(served: Served) -> None:
-    with answering() as elsewhere:
-        code, out, _ = served.send(HOST, "--timeout-s", "1", "--api", elsewhere)
+def test_an_article_is_posted_again_and_missed_after_the_time_that_is_given(served: Served) -> None:
+    with answering(404, 503) as elsewhere:
+        code, out, _ = served.send(HOST, "--timeout-s", "6", "--api", elsewhere)
 
     assert (code, stages(out)) == (1, ["answered 200 to article.published", "answered 200 to article.deleted"])
     assert "not reached  recorded" in out
 
 
-@pytest.mark.parametrize("status", [0, 503])
-def test_an_article_whose_answer_is_lost_is_removed_all_the_same(status: int, served: Served) -> None:
+@pytest.mark.parametrize(
+    ("answers", "code", "is_named"),
+    [([0], 2, False), ([503], 1, False), ([200, 0], 2, True), ([200, 401], 1, True)],
+    ids=str,
+)
+def test_an_article_that_may_be_taken_is_removed_or_named_with_the_command(
+    answers: list[int], code: int, is_named: bool, served: Served
+) -> None:
     kinds: list[str] = []
-    with answering(status, kinds=kinds) as elsewhere:
-        code, _, err = served.send(HOST, "--timeout-s", "1", "--api", elsewhere)
+    with answering(*answers, kinds=kinds) as elsewhere:
+        ended, out, err = served.send(HOST, "--timeout-s", "1", "--api", elsewhere)
 
-    assert code == (1 if status else 2)
-    assert kinds == ["article.published", "article.deleted"]
-    assert "may stay in the files" not in err
-
-
-@pytest.mark.parametrize("status", [0, 401])
-def test_an_article_that_is_not_removed_is_named_with_the_command_that_removes_it(status: int, served: Served) -> None:
-    with answering(200, status) as elsewhere:
-        code, out, err = served.send(HOST, "--timeout-s", "1", "--api", elsewhere)
-
-    assert code == (1 if status else 2)
+    assert (ended, kinds) == (code, ["article.published", "article.deleted"])
     [url] = re.findall(rf"^(https://{HOST}/stoppress-test-\w+)$", out, re.MULTILINE)
-    assert f"`stoppress forget {url} --local {served.url}`" in err
-
-
-def test_a_request_is_repeated_while_a_new_site_is_not_known_yet(served: Served) -> None:
-    with answering(404, 503) as elsewhere:
-        code, out, _ = served.send(HOST, "--timeout-s", "6", "--api", elsewhere, "--keep")
-
-    assert (code, stages(out)) == (1, ["answered 200 to article.published"])
+    assert (f"`stoppress forget {url} --local {served.url}`" in err) is is_named
 
 
 def test_a_webhook_that_refuses_is_quoted(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:

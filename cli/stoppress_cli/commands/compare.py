@@ -1,13 +1,10 @@
 """`stoppress compare`: which pages only an old sitemap lists, or only a site's files, and why."""
 
 import re
-import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from html import unescape
-from itertools import islice
 from typing import Annotated, Literal
 
 import typer
@@ -83,25 +80,18 @@ class Comparison:
 
 
 def compare_pages(old: Sitemaps, site: Site, now: datetime) -> Comparison:
-    """Compare all pages. A temporary SQLite file holds the URLs. Raises ListingError, and the errors of table and bucket."""
+    """Compare all pages. Raises ListingError, and the errors of table and bucket."""
     result = Comparison()
-    with closing(sqlite3.connect("")) as pages, pages:
-        pages.execute("CREATE TABLE pages (url TEXT PRIMARY KEY, listed INTEGER) WITHOUT ROWID")
-        for listed, urls in ((1, _old(old, site, result)), (2, _here(site))):
-            pages.executemany(
-                "INSERT INTO pages VALUES (?, ?) ON CONFLICT DO UPDATE SET listed = listed | excluded.listed",
-                ((url, listed) for url in urls),
-            )
-        counts = dict(pages.execute("SELECT listed, count(*) FROM pages GROUP BY listed"))
-        result.only_old, result.only_here, result.both = (counts.get(listed, 0) for listed in (1, 2, 3))
-        differing = pages.execute("SELECT url, listed FROM pages WHERE listed < 3 ORDER BY listed, url")
-        refused = read_refused(site.host, now)
-        for url, listed in islice(differing, REASONS_MAX):
-            try:
-                reason = _reason(story_of(url, site.host, now, refused), is_here=listed == 2)
-            except Unclear as error:
-                reason = str(error)
-            result.differences.append(Difference(url, "here" if listed == 2 else "old", reason))
+    then, here = set(_old(old, site, result)), set(_here(site))
+    only_old, only_here = sorted(then - here), sorted(here - then)
+    result.both, result.only_old, result.only_here = len(then & here), len(only_old), len(only_here)
+    refused = read_refused(site.host, now)
+    for url in (only_old + only_here)[:REASONS_MAX]:
+        try:
+            reason = _reason(story_of(url, site.host, now, refused), is_here=url in here)
+        except Unclear as error:
+            reason = str(error)
+        result.differences.append(Difference(url, "here" if url in here else "old", reason))
     return result
 
 

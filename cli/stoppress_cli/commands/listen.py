@@ -82,9 +82,7 @@ def _application(reader: Reader, out: Path | None) -> WSGIApplication:
     def application(environ: WSGIEnvironment, start_response: "StartResponse") -> Iterable[bytes]:
         arrived, now = request_of(environ), datetime.now(UTC)
         request = Request(arrived.headers, arrived.body, arrived.method, arrived.path, arrived.query)
-        _print(request, reader, now)
-        if out is not None and request.body:
-            _save(request, reader, now, out)
+        _show(request, reader, now, out)
         headers = [("content-type", "application/json"), ("content-length", str(len(_ANSWER)))]
         start_response("200 OK", headers)
         return [] if arrived.method == "HEAD" else [_ANSWER]
@@ -92,30 +90,25 @@ def _application(reader: Reader, out: Path | None) -> WSGIApplication:
     return application
 
 
-def _print(request: Request, reader: Reader, now: datetime) -> None:
-    clean = without_secrets(request, reader.secrets)
+def _show(request: Request, reader: Reader, now: datetime, out: Path | None) -> None:
+    """Print a delivery without its secrets, and what its source makes of it. Save it in the folder, if it has a body."""
+    clean, source = without_secrets(request, reader.secrets), reader.for_source(request)
     query = f"?{clean.query}" if clean.query else ""
     console.print(f"{now:%Y-%m-%d %H:%M:%S}  {clean.method} {clean.path}{query}  {len(request.body):,} bytes")
     for name, value in clean.headers.items():
         if name not in _OF_TRANSPORT:
             console.print(f"  {name}: {value}")
-    source = reader.for_source(request)
-    if source is None:
-        if reader.site:
-            names = ", ".join(reader.site.sources)
-            console.print(f"  {reader.site.host} has no source {clean.path.rpartition('/')[2]!r}; it has {names}")
+    if source:
+        if source.secrets:
+            console.print(f"  signature {source.signature(request, now)}")
+        print_answer(None, verdict_lines(source.verdicts(clean, now), now, source.site, "  "))
+    elif reader.site:
+        names = ", ".join(reader.site.sources)
+        console.print(f"  {reader.site.host} has no source {clean.path.rpartition('/')[2]!r}; it has {names}")
+    if out is None or not request.body:
         return
-    if source.secrets:
-        console.print(f"  signature {source.signature(request, now)}")
-    print_answer(None, verdict_lines(source.verdicts(clean, now), now, source.site, "  "))
-
-
-def _save(request: Request, reader: Reader, now: datetime, out: Path) -> None:
-    source = reader.for_source(request)
     path = out / f"{now:%Y-%m-%dT%H-%M-%S.%fZ}.json"
-    record = record_of(without_secrets(request, reader.secrets), source.settings if source else {}, now)
-    path.write_text(
-        json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8", errors="backslashreplace"
-    )
+    text = json.dumps(record_of(clean, source.settings if source else {}, now), indent=1, ensure_ascii=False)
+    path.write_text(f"{text}\n", encoding="utf-8", errors="backslashreplace")
     adapter = source.mapping.name if source and source.mapping else "<adapter>"
     console.print(f"  saved: stoppress adapters try {adapter} {path}")

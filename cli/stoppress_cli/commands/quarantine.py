@@ -44,8 +44,7 @@ def show_items(ids: _Ids = None, site: SiteOption = None) -> None:
     Exit code 0: shown; 2: there is no such event, the stack cannot be reached, or a site's configuration cannot be
     read.
     """
-    _require_choice(ids, every=False)
-    items = [(item, find_hindrance(item)) for item in find_events(site, "", ids or ())]
+    items = [(item, find_hindrance(item)) for item in _choose(ids, site)]
     lines = (
         line
         for item, why in items
@@ -63,8 +62,7 @@ def retry(
     Exit code 0: all were sent; 1: some stay; 2: there is no such event, the stack cannot be reached, or a site's configuration
     cannot be read.
     """
-    _require_choice(ids, every=every)
-    items = send_again(find_events(site, reason, ids or ()), dry_run=dry_run)
+    items = send_again(_choose(ids, site, reason, every=every), dry_run=dry_run)
     stay = sum(bool(why) for _, why in items)
     would_be = "would be " if dry_run else ""
     lines = [f"{item.id}  {why or f'{would_be}sent'}" for item, why in items]
@@ -83,24 +81,25 @@ def drop(
     Exit code 0: the events are deleted; 1: you said no; 2: there is no such event, the stack cannot be reached, or a site's
     configuration cannot be read.
     """
-    _require_choice(ids, every=every)
-    items = find_events(site, reason, ids or ())
+    items = _choose(ids, site, reason, every=every)
     for item in items:
         show(item.line)
-    is_for_show = dry_run or not items
-    if is_for_show:
-        show(f"{len(items)} would be dropped")
-    is_agreed = not is_for_show and agrees(f"Drop these {len(items)} for good?", yes=yes)
+    is_agreed = bool(items) and agrees(f"Drop these {len(items)} for good?", yes=yes, dry_run=dry_run)
     if is_agreed:
         delete(items)
-        show(f"{len(items)} dropped")
-    events = [item.report() for item in items]
-    end({"events": events, "done": is_agreed}, is_ok=is_for_show or is_agreed)
+    is_ok = is_agreed or dry_run or not items
+    if is_ok:
+        show(f"{len(items)} {'dropped' if is_agreed else 'would be dropped'}")
+    end({"events": [item.report() for item in items], "done": is_agreed}, is_ok=is_ok)
 
 
-def _require_choice(ids: Sequence[str] | None, *, every: bool) -> None:
+def _choose(
+    ids: Sequence[str] | None, site: str | None, reason: str = "", *, every: bool = False
+) -> list["Quarantined"]:
+    """Return the events with these ids, or with `every` all of them. Exits with FAILED for both, or neither."""
     if bool(ids) == every:
         fail("give ids, as `stoppress quarantine list` has them, or --all")
+    return find_events(site, reason, ids or ())
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ def restore(
     items, surplus = differences(table)
     show(f"{table} has {counted(items, 'item')}; the stack's table has {counted(surplus, 'item')} that it lacks")
     question = f"Replace the items of the stack's table with those of {table}?"
-    is_agreed = not dry_run and agrees(question, yes=yes)
+    is_agreed = agrees(question, yes=yes, dry_run=dry_run)
     if is_agreed:
         items, surplus = replace_items(table)
         show(f"{counted(items, 'item')} copied, {surplus:,} deleted; now start the functions and run stoppress rebuild")

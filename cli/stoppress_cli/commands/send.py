@@ -24,10 +24,9 @@ from stoppress.model.rules import NO_TRAITS, excluding_rule
 from stoppress.model.site import Site
 from stoppress.model.site_sources import secret_path
 from stoppress.primitives.instants import exact
-from stoppress.primitives.text import escaped
 from stoppress.receive.webhook import scheme_of
+from stoppress.show.read_story import read_files
 from stoppress.show.stack_status import Access
-from stoppress.sitemaps.tags import under_scheme
 from stoppress_cli.connect import BadRequest
 from stoppress_cli.local.gateway import Request
 from stoppress_cli.options import WRITES, Commands
@@ -282,9 +281,8 @@ class Sample:
         return self._article is not None and self._article.state != "held"
 
     def _lists(self, file: str, *, is_gone: bool = False) -> bool:
-        stored = bucket.read(self.site.host, file)
-        loc = f"<loc>{escaped(under_scheme(self.url, self.site))}</loc>"
-        return (stored is not None and loc.encode() in stored.body) is not is_gone
+        [read] = read_files(self.site, [self.url], [file])
+        return read.lists is not is_gone
 
     def _is_indexed(self) -> bool:
         """Whether the index names the files, perhaps in their compressed form. A large site has an index of several parts."""

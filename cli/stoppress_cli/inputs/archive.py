@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from stoppress.audit.list_differences import changed_at
 from stoppress.audit.pages import Reader
@@ -27,13 +27,6 @@ from stoppress_cli.inputs.sitemap_pages import BY_IMPORT, Sitemaps, is_url
 ZONE_MAX = timedelta(hours=14)
 # How far the CMS's clock may be behind this machine's.
 CLOCKS_APART = timedelta(hours=1)
-
-
-class Listing(Protocol):
-    """A source that can be listed."""
-
-    def pages(self, cursor: str | None = None) -> Iterator[Page]:
-        """The pages from the cursor on, or all pages. Raises ListingError."""
 
 
 @dataclass
@@ -75,6 +68,9 @@ def _may_be_new(event: ArticleEvent, began: datetime) -> bool:
     """Whether an article may have changed or appeared since `began`. True without dates."""
     dates = [date for date in (changed_at(event), event.published_at) if date]
     return not dates or max(dates) >= began - CLOCKS_APART
+
+
+Listing = Api | Rows | Sitemaps
 
 
 def listing_of(source: str, site: Site, name: str | None) -> Listing:

@@ -15,12 +15,15 @@ from itertools import count, islice
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
+from pydantic import TypeAdapter, ValidationError
+
 from stoppress.cms.contract import BadArticle, read_article
 from stoppress.cms.listing import marked
 from stoppress.feeds.events import id_within_limit
 from stoppress.model.event import Listed, ListingError, Page, Problem, StaleCheckpoint
 from stoppress.model.news_window import is_current
 from stoppress.model.site import SITEMAP_SOURCE, Site
+from stoppress.model.validation import explain
 from stoppress.primitives.text import clean
 from stoppress_cli.check.input import GZIP
 from stoppress_cli.inputs.sitemap_pages import BY_IMPORT, PAGE_ITEMS
@@ -36,17 +39,12 @@ _DELIMITERS = ",;\t"
 COLUMNS = "id, url, title, published_at, updated_at, section, keywords"
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """A line of the file: its number from 1, and its text or a fault."""
-
-    number: int
-    text: str = ""
-    fault: str = ""
-
-
-# The last line of a row, and its values, a problem, or None for a blank line.
+# The number of a line from 1, and its text or a problem.
+_Line = tuple[int, str | Problem]
+# The number of a row's last line, and the row's values, a problem, or None for a blank line.
 _Row = tuple[int, dict[str, Any] | Problem | None]
+# Where a listing continues: the number of the last line that was read, and the size of the file in bytes.
+_CURSOR = TypeAdapter(tuple[int, int])
 
 
 @dataclass
@@ -65,7 +63,8 @@ class Rows:
 
     def pages(self, cursor: str | None = None) -> Iterator[Page]:
         """The articles from the cursor on, or all. Raises ListingError for a bad cursor, or a file that cannot be read."""
-        size_bytes, done = self._read_cursor(cursor)
+        size_bytes = self.path.stat().st_size
+        done = self._read_cursor(cursor, size_bytes) if cursor else 0
         with self._opened() as file:
             self._check_beginning(file)
             rows = (
@@ -76,7 +75,7 @@ class Rows:
                 yield Page(
                     tuple(item for item in taken if isinstance(item, Listed)),
                     tuple(item for item in taken if isinstance(item, Problem)),
-                    cursor=json.dumps({"line": batch[-1][0], "bytes": size_bytes}),
+                    cursor=json.dumps([batch[-1][0], size_bytes]),
                     total=self._total,
                 )
         yield Page(notes=tuple(self._unknown.values()), total=self._total)
@@ -114,39 +113,38 @@ class Rows:
         """The instant of the listing: the file's last change, so that no event is newer than the file."""
         return min(datetime.now(UTC), datetime.fromtimestamp(self.path.stat().st_mtime, UTC))
 
-    def _read_cursor(self, cursor: str | None) -> tuple[int, int]:
-        """Return the file's size, and the number of the last line that was read before the cursor."""
-        size_bytes = self.path.stat().st_size
+    def _read_cursor(self, cursor: str, size_bytes: int) -> int:
+        """Return the number of the last line that was read before the cursor. Raises StaleCheckpoint."""
         try:
-            at = json.loads(cursor) if cursor else {"line": 0, "bytes": size_bytes}
-            done = int(at["line"])
-        except (ValueError, TypeError, KeyError) as error:
-            raise StaleCheckpoint(f"the checkpoint is damaged: delete it to start again ({error!r})") from None
-        if at.get("bytes") != size_bytes:
+            done, then_bytes = _CURSOR.validate_json(cursor)
+        except ValidationError as error:
+            raise StaleCheckpoint(f"the checkpoint is damaged: delete it to start again ({explain(error)})") from None
+        if then_bytes != size_bytes:
             raise StaleCheckpoint(f"{self.path} has changed since the checkpoint: delete the checkpoint to start again")
-        return size_bytes, done
+        return done
 
     def _values(self, lines: Iterator[_Line]) -> Iterator[_Row]:
         if self.is_json:
-            yield from ((line.number, _json_values(line)) for line in lines)
+            yield from ((number, _json_values(line, f"line {number}")) for number, line in lines)
             return
-        header = next(lines, _Line(1))
-        delimiter = max(_DELIMITERS, key=header.text.count)
+        _, header = next(lines, (1, ""))
+        if isinstance(header, Problem):
+            raise ListingError(f"{self.path}, {header.place}: {header.reason}")
+        delimiter = max(_DELIMITERS, key=header.count)
         yield from _csv_values(lines, self._columns(header, delimiter), delimiter)
 
-    def _columns(self, header: _Line, delimiter: str) -> list[str]:
+    def _columns(self, header: str, delimiter: str) -> list[str]:
         try:
-            [row] = list(csv.reader([header.text], delimiter=delimiter, strict=True)) or [[]]
+            [row] = list(csv.reader([header], delimiter=delimiter, strict=True)) or [[]]
         except csv.Error as error:
-            raise ListingError(f"{self.path}, line 1: {header.fault or _csv_fault(error)}") from None
+            raise ListingError(f"{self.path}, line 1: {_csv_fault(error)}") from None
         columns = [name.strip().lower() for name in row]
         if repeated := [name for name, number in Counter(filter(None, columns)).items() if number > 1]:
             raise ListingError(f"{self.path}, line 1: two columns are called {repeated[0]!r}: rename or remove one")
         needed = ["id", "url"] if self.source else ["url"]
         if missing := [name for name in needed if name not in columns]:
             raise ListingError(
-                f"{self.path}, line 1: {header.fault or f'no column is called {missing[0]}'}: begin the file with the names of its"
-                f" columns, such as {COLUMNS}"
+                f"{self.path}, line 1: no column is called {missing[0]}: begin the file with the names of its columns, such as {COLUMNS}"
             )
         return columns
 
@@ -173,7 +171,7 @@ class Rows:
 
 
 def _read_lines(file: BinaryIO) -> Iterator[_Line]:
-    """The lines of a file. A line that is too long or is not UTF-8 has a fault instead of a text."""
+    """Yield the lines of a file. A line that is too long or is not UTF-8 is a problem."""
     for number in count(1):
         raw = file.readline(LINE_BYTES_MAX)
         if not raw:
@@ -182,20 +180,19 @@ def _read_lines(file: BinaryIO) -> Iterator[_Line]:
         while not raw.endswith(b"\n") and (more := file.readline(LINE_BYTES_MAX)):
             fault, raw = f"is longer than {LINE_BYTES_MAX:,} bytes", more
         try:
-            text = "" if fault else raw.decode("utf-8-sig" if number == 1 else "utf-8")
+            text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError:
-            text, fault = "", "is not UTF-8: save the file as UTF-8"
-        yield _Line(number, text, fault)
+            fault = fault or "is not UTF-8: save the file as UTF-8"
+        yield number, Problem(f"line {number}", fault) if fault else text
 
 
-def _json_values(line: _Line) -> dict[str, Any] | Problem | None:
-    place = f"line {line.number}"
-    if line.fault:
-        return Problem(place, line.fault)
-    if not line.text.strip():
+def _json_values(line: str | Problem, place: str) -> dict[str, Any] | Problem | None:
+    if isinstance(line, Problem):
+        return line
+    if not line.strip():
         return None
     try:
-        values = json.loads(line.text, object_pairs_hook=_without_repeats)
+        values = json.loads(line, object_pairs_hook=_without_repeats)
     except (json.JSONDecodeError, RecursionError) as error:
         return Problem(place, f"is not JSON: {error}")
     except ValueError as error:
@@ -224,26 +221,28 @@ def _csv_values(lines: Iterator[_Line], columns: list[str], delimiter: str) -> I
             fault = f"has too {amount} values, {len(row)} for {len(columns)} columns: {hint}"
         # After a fault, the next line is tried as the beginning of a row.
         used = used if row and not fault else 1
-        first, last, ahead = ahead[0], ahead[used - 1], ahead[used:]
+        (first, _), (last, _), ahead = ahead[0], ahead[used - 1], ahead[used:]
         values = {name: _read_cell(value) for name, value in zip(columns, row, strict=False) if value.strip()}
-        yield last.number, Problem(f"line {first.number}", fault) if fault else values if row else None
+        yield last, Problem(f"line {first}", fault) if fault else values if row else None
 
 
 def _read_row(ahead: list[_Line], lines: Iterator[_Line], delimiter: str) -> tuple[list[str], int, str]:
     """Read the row that begins with the first line of `ahead`, and add to `ahead` what it reads. Return its values, the number of its lines, and a fault."""
     used = 0
+    if isinstance(first := ahead[0][1], Problem):
+        return [], 1, first.reason
 
     def text() -> Iterator[str]:
         nonlocal used
         while used < ROW_LINES_MAX:
             ahead.extend(islice(lines, 0 if used < len(ahead) else 1))
-            if used == len(ahead) or ahead[used].fault:
+            if used == len(ahead) or isinstance(line := ahead[used][1], Problem):
                 return
             used += 1
-            yield ahead[used - 1].text
+            yield line
 
     try:
-        return next(csv.reader(text(), delimiter=delimiter, strict=True), []), used, ahead[0].fault
+        return next(csv.reader(text(), delimiter=delimiter, strict=True), []), used, ""
     except csv.Error as error:
         return [], used, _csv_fault(error)
 

@@ -1,4 +1,4 @@
-"""The pages of a sitemap of any size, or of all sitemaps that an index or a robots.txt names, as a listing.
+"""The pages of a sitemap, or of all sitemaps that an index or a robots.txt names, as a listing.
 
 A sitemap rarely has the date of publication, so its pages have the source `sitemap` and never get a news entry. A part that
 cannot be read becomes a problem; the rest is listed.
@@ -7,12 +7,13 @@ cannot be read becomes a problem; the rest is listed.
 import json
 import re
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from hashlib import blake2b
 from io import BytesIO
 from pathlib import Path
+from typing import BinaryIO
 from urllib.parse import urlsplit
 
 from stoppress.audit.pages import Unavailable, fetch_patiently
@@ -29,7 +30,7 @@ from stoppress.model.news_window import window_start
 from stoppress.model.places import BYTES_MAX
 from stoppress.model.site import SITEMAP_SOURCE, Site
 from stoppress.primitives.xml import Broken
-from stoppress_cli.check.input import Text, read_text
+from stoppress_cli.check.input import read_text
 from stoppress_cli.check.robots_rules import is_robots
 
 # Prefix of an import's delivery ids.
@@ -41,6 +42,7 @@ FETCH_SECONDS_MAX = 120.0
 # A robots.txt, an index and a sitemap are three levels. sitemaps.org forbids an index in an index, but some sites have one.
 LEVELS_MAX = 5
 SITEMAPS_MAX = 1_000_000
+_PIECE_CHARACTERS = 65_536
 # Faults after which the rest of a file is missing.
 _LOSSES = {"zip", "gzip-damaged", "too-large"}
 # Dates in a path: /2019/03/07/, /2019-03-07-title; and months: /2019/03/.
@@ -114,20 +116,19 @@ class Sitemaps:
 
         read, *below = resumed or [(0, "")]
         level = read
-        with ExitStack() as opened:
-            text, url, asked_at = self._open(target, problems, opened)
-            for before, named, level in self._unread(self._names(text, target, url, problems), read):
-                if named.entry is None:
-                    if items or problems:
-                        yield collect(before)
-                    yield from self._child(named, below, depth, before)
-                elif isinstance(page := page_of(named.entry, named.place, self.site, asked_at), Listed):
-                    items.append(page)
-                else:
-                    problems.append(page)
-                below = []
-                if len(items) + len(problems) >= PAGE_ITEMS:
-                    yield collect(level)
+        text, url, asked_at = self._open(target, problems)
+        for before, named, level in self._unread(self._names(text, target, url, problems), read):
+            if named.entry is None:
+                if items or problems:
+                    yield collect(before)
+                yield from self._child(named, below, depth, before)
+            elif isinstance(page := page_of(named.entry, named.place, self.site, asked_at), Listed):
+                items.append(page)
+            else:
+                problems.append(page)
+            below = []
+            if len(items) + len(problems) >= PAGE_ITEMS:
+                yield collect(level)
         yield collect(level)
 
     def _unread(self, names: Iterator[_Named], resumed: _Level) -> Iterator[tuple[_Level, _Named, _Level]]:
@@ -170,42 +171,45 @@ class Sitemaps:
         for page, levels in self._walk(named.url, resumed, depth + 1):
             yield page, [at, *levels]
 
-    def _open(self, target: str, problems: list[Problem], opened: ExitStack) -> tuple[Text, str, datetime]:
+    def _open(self, target: str, problems: list[Problem]) -> tuple[str, str, datetime]:
         """Return the text of a file, its URL, and the instant of the listing: a file's last change, or now. Raises _Unreadable."""
 
         def note(name: str, line: int | None, message: str) -> None:
             if name in _LOSSES:
                 problems.append(Problem(target, message))
 
-        now = datetime.now(UTC)
-        if not is_url(target):
-            try:
-                file = opened.enter_context(Path(target).open("rb"))  # noqa: SIM115 - the stack closes it
-                changed_at = datetime.fromtimestamp(Path(target).stat().st_mtime, UTC)
-            except OSError as error:
-                raise _Unreadable(f"cannot be read: {error.strerror or error}") from None
-            return read_text(file.read, note), self.site.home, min(now, changed_at)
+        url, asked_at = self.site.home, datetime.now(UTC)
+        file: BinaryIO
         try:
-            headers = {"User-Agent": client.user_agent(self.site.home)}
-            response = fetch_patiently(target, headers, bytes_max=BYTES_MAX, seconds_max=FETCH_SECONDS_MAX)
+            if is_url(target):
+                headers = {"User-Agent": client.user_agent(self.site.home)}
+                response = fetch_patiently(target, headers, bytes_max=BYTES_MAX, seconds_max=FETCH_SECONDS_MAX)
+                if response.status != 200:
+                    raise _Unreadable(f"the server answers {response.status}: give a URL that answers 200")
+                url, file = response.url, BytesIO(response.body)
+            else:
+                file = Path(target).open("rb")  # noqa: SIM115 - closed below
+                asked_at = min(asked_at, datetime.fromtimestamp(Path(target).stat().st_mtime, UTC))
+            with file:
+                return "".join(read_text(file.read, note).pieces()), url, asked_at
         except Unavailable as error:
             raise _Unreadable(str(error)) from None
-        if response.status != 200:
-            raise _Unreadable(f"the server answers {response.status}: give a URL that answers 200")
-        return read_text(BytesIO(response.body).read, note), response.url, now
+        except OSError as error:
+            raise _Unreadable(f"cannot be read: {error.strerror or error}") from None
 
-    def _names(self, text: Text, target: str, url: str, problems: list[Problem]) -> Iterator[_Named]:
+    def _names(self, text: str, target: str, url: str, problems: list[Problem]) -> Iterator[_Named]:
         """Yield the pages or sitemaps that a file names. A fault that ends the reading becomes a problem. Raises _Unreadable."""
-        if not text.is_xml:
+        if not text.lstrip().startswith("<"):
             yield from _in_lines(text, target)
             return
-        if feed_documents.is_feed(text.head):
+        if feed_documents.is_feed(text):
             yield from self._entries(text, target, url, problems)
             return
-        tree = new_tree()
-        number = 0
+        tree, number = new_tree(), 0
+        text = feed_documents.with_references(text)
+        pieces = (text[start : start + _PIECE_CHARACTERS] for start in range(0, len(text), _PIECE_CHARACTERS))
         try:
-            for number, node in enumerate(tree.entries(_mended(text)), 1):
+            for number, node in enumerate(tree.entries(pieces), 1):
                 if tree.root is None or tree.root.name not in SITEMAPS:
                     break
                 entry = entry_of(node, url, self.site) if tree.root.name != "sitemapindex" else None
@@ -218,10 +222,10 @@ class Sitemaps:
         if tree.root and tree.root.name not in SITEMAPS:
             raise _Unreadable(f"is no sitemap, its first element is <{tree.root.name[:40]}>")
 
-    def _entries(self, text: Text, target: str, url: str, problems: list[Problem]) -> Iterator[_Named]:
+    def _entries(self, text: str, target: str, url: str, problems: list[Problem]) -> Iterator[_Named]:
         """The pages of a feed, which sitemaps.org allows as a sitemap. Raises _Unreadable."""
         try:
-            reading = parse.read(feed_documents.read_document("".join(text.pieces()).encode(), {}), url, self.site)
+            reading = parse.read(feed_documents.read_document(text.encode(), {}), url, self.site)
         except FeedError as error:
             raise _Unreadable(f"is no sitemap: {error}") from None
         for number, entry in enumerate(reading.entries, 1):
@@ -248,12 +252,13 @@ def is_url(target: str) -> bool:
     return target.lower().startswith(("http://", "https://"))
 
 
-def _in_lines(text: Text, target: str) -> Iterator[_Named]:
+def _in_lines(text: str, target: str) -> Iterator[_Named]:
     """The sitemaps of a robots.txt, or the pages of a sitemap that has a URL on each line. Raises _Unreadable."""
-    robots = is_robots(text.head)
-    if not robots and not any(is_url(line.lstrip()) for line in text.head.splitlines()):
+    lines = text.split("\n")
+    robots = is_robots(text)
+    if not robots and not any(is_url(line.lstrip()) for line in lines):
         raise _Unreadable("is neither a sitemap nor an index nor a robots.txt")
-    for number, line in enumerate(_lines(text), text.line):
+    for number, line in enumerate(lines, 1):
         place = f"{target}, line {number}"
         if robots:
             if field_ := _SITEMAP_LINE.match(line):
@@ -261,28 +266,6 @@ def _in_lines(text: Text, target: str) -> Iterator[_Named]:
         elif line.strip():
             url = web_url(line, "")
             yield _Named(place, url, Entry(None, url, "", None, None))
-
-
-def _mended(text: Text) -> Iterator[str]:
-    """The text with its bare ampersands escaped. No piece ends inside a reference or a CDATA section."""
-    rest = ""
-    for piece in text.pieces():
-        rest += piece
-        end = rest.rfind(">") + 1
-        section = rest.rfind("<![CDATA[", 0, end)
-        if section >= 0 and not 0 <= rest.find("]]>", section) < end:
-            end = section
-        yield feed_documents.with_references(rest[:end])
-        rest = rest[end:]
-    yield feed_documents.with_references(rest)
-
-
-def _lines(text: Text) -> Iterator[str]:
-    rest = ""
-    for piece in text.pieces():
-        *lines, rest = (rest + piece).split("\n")
-        yield from lines
-    yield rest
 
 
 def _digest(url: str) -> bytes:

@@ -123,26 +123,6 @@ def test_a_finding_says_where(fault: Fault, file: str, line: int | None, name: s
     ] == [(f"{HOST}/{file}", line)]
 
 
-ELSEWHERE = FRENCH.replace("www.example.com/fr", "www.example.fr")
-
-
-@pytest.mark.parametrize(
-    ("urls", "names"),
-    [
-        ([url(f"{BASE}en/about", ENGLISH + ELSEWHERE)], []),
-        ([url(f"{BASE}en/about", ENGLISH + FRENCH)], ["alternate-not-mutual"]),
-        ([url(f"{BASE}en/about", ENGLISH + FRENCH), url(f"{BASE}fr/about", ENGLISH + FRENCH)], []),
-        ([url(f"{BASE}en/about", ENGLISH + FRENCH), url(f"{BASE}fr/about", FRENCH)], ["alternate-not-mutual"]),
-    ],
-)
-def test_alternates_on_other_hosts_are_left_to_their_own_sitemaps(
-    urls: list[str], names: list[str], tmp_path: Path
-) -> None:
-    (tmp_path / "sitemap.xml").write_bytes(urlset(*urls, spaces=f"{SITEMAP_SPACE} {XHTML_SPACE}"))
-
-    assert [finding.rule.name for finding in findings(tmp_path, BASE)] == names
-
-
 def test_a_host_is_a_guest_where_its_robots_txt_names_the_sitemap(tmp_path: Path) -> None:
     site = good()
     check_planted.loc("https://news.example.org/harbour")(site)
@@ -153,12 +133,6 @@ def test_a_host_is_a_guest_where_its_robots_txt_names_the_sitemap(tmp_path: Path
 
     assert before == {"other-host"}
     assert findings(root) == []
-
-
-def test_an_index_whose_sitemaps_are_all_elsewhere_misses_none(tmp_path: Path) -> None:
-    (tmp_path / INDEX).write_bytes(good().files[INDEX])
-
-    assert findings(tmp_path, BASE) == []
 
 
 def robots(*lines: str) -> Fault:
@@ -212,32 +186,46 @@ def test_of_duplicates_on_one_line_it_is_told_which_they_are(name: str, tmp_path
 
 APP = '<xhtml:link rel="alternate" href="android-app://com.example/https/www.example.com/en/about"/>'
 IOS = '<xhtml:link rel="alternate" href="ios-app://123456/https/www.example.com/en/about"/>'
+ELSEWHERE = FRENCH.replace("www.example.com/fr", "www.example.fr")
+BOTH, FR, EN = ENGLISH + FRENCH, f"{BASE}fr/about", f"{BASE}en/about"
+OTHER = f"Sitemap: https://other.example.org/{INDEX}\n"
 
 
-@pytest.mark.parametrize(
-    "links", [APP, IOS, APP + IOS + ENGLISH, ENGLISH + APP.replace(" href", ' hreflang="en" href')]
-)
-def test_links_into_apps_are_no_alternates(links: str, tmp_path: Path) -> None:
-    urls = [url(f"{BASE}en/about", links)]
-    (tmp_path / "sitemap.xml").write_bytes(urlset(*urls, spaces=f"{SITEMAP_SPACE} {XHTML_SPACE}"))
-
-    assert findings(tmp_path, BASE) == []
+def linked(*urls: str) -> dict[str, bytes]:
+    """A folder whose only sitemap may link to other language versions."""
+    return {"sitemap.xml": urlset(*urls, spaces=f"{SITEMAP_SPACE} {XHTML_SPACE}")}
 
 
-@pytest.mark.parametrize("offset", ["+14:00", "-12:00", "-14:00", "+05:45", "-00:00", "+13:59"])
-def test_the_offsets_that_the_schema_takes_are_taken(offset: str, tmp_path: Path) -> None:
-    (tmp_path / "sitemap.xml").write_bytes(urlset(url(HARBOUR, lastmod=f"2026-11-12T10:00:00{offset}")))
+# The files of a folder, and the rules that they break.
+FOLDERS: dict[str, tuple[dict[str, bytes], list[str]]] = {
+    "an alternate on another host": (linked(url(EN, ENGLISH + ELSEWHERE)), []),
+    "an alternate that is not listed": (linked(url(EN, BOTH)), ["alternate-not-mutual"]),
+    "mutual alternates": (linked(url(EN, BOTH), url(FR, BOTH)), []),
+    "an alternate without a link back": (linked(url(EN, BOTH), url(FR, FRENCH)), ["alternate-not-mutual"]),
+    "links into apps": (linked(url(EN, APP + IOS + ENGLISH)), []),
+    "a link into an app with a language": (linked(url(EN, ENGLISH + APP.replace(" href", ' hreflang="en" href'))), []),
+    "offsets of the schema": (
+        {"sitemap.xml": urlset(*(
+            url(f"{HARBOUR}{n}", lastmod=f"2026-11-12T10:00:00{offset}")
+            for n, offset in enumerate(["+14:00", "-12:00", "-14:00", "+05:45", "-00:00", "+13:59"])
+        ))}, [],
+    ),
+    "an index whose sitemaps are elsewhere": ({INDEX: good().files[INDEX]}, []),
+    "a sitemap that nothing names": ({SHARD: good().files[SHARD]}, ["no-entry"]),
+    "a sitemap that robots.txt names": (
+        {SHARD: good().files[SHARD], "robots.txt": f"Sitemap: {BASE}{SHARD}\n".encode()}, [],
+    ),
+    "a robots.txt alone": ({"robots.txt": f"Sitemap: {BASE}{INDEX}\n{OTHER}".encode()}, ["child-missing"]),
+}  # fmt: skip
 
-    assert findings(tmp_path, BASE) == []
 
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_what_a_folder_of_a_few_files_breaks(folder: str, tmp_path: Path) -> None:
+    files, names = FOLDERS[folder]
+    for name, body in files.items():
+        (tmp_path / name).write_bytes(body)
 
-@pytest.mark.parametrize("robots_txt", [None, f"Sitemap: {BASE}{SHARD}\n"])
-def test_a_sitemap_of_another_name_is_found_where_robots_txt_names_it(robots_txt: str | None, tmp_path: Path) -> None:
-    (tmp_path / SHARD).write_bytes(good().files[SHARD])
-    if robots_txt:
-        (tmp_path / "robots.txt").write_text(robots_txt)
-
-    assert [finding.rule.name for finding in findings(tmp_path, BASE)] == ([] if robots_txt else ["no-entry"])
+    assert [finding.rule.name for finding in findings(tmp_path, BASE)] == names
 
 
 def test_an_index_of_another_name_is_an_entry_where_robots_txt_names_it(tmp_path: Path) -> None:
@@ -254,9 +242,3 @@ def test_nobody_looks_below_a_folder_for_sitemap_xml(tmp_path: Path) -> None:
     (tmp_path / "news.xml").write_bytes(urlset(url(HARBOUR)))
 
     assert findings(tmp_path, f"{BASE}2026/") == []
-
-
-def test_a_robots_txt_alone_names_what_is_not_there(tmp_path: Path) -> None:
-    (tmp_path / "robots.txt").write_text(f"Sitemap: {BASE}{INDEX}\nSitemap: https://other.example.org/{INDEX}\n")
-
-    assert [(finding.rule.name, finding.line) for finding in findings(tmp_path, BASE)] == [("child-missing", 1)]

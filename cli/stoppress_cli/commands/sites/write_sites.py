@@ -91,12 +91,12 @@ def _put(planned: Change, *, dry_run: bool, yes: bool) -> NoReturn:
             raise BadRequest(f"a file of {host} could not be written with this configuration: {error}") from error
         for line in lines:
             show(line)
-        is_agreed = not dry_run and agrees(f"Put the configuration of {host}?", yes=yes)
+        is_agreed = agrees(f"Put the configuration of {host}?", yes=yes, dry_run=dry_run)
     if is_agreed:
         try:
             version = site_versions.put(planned.text, version, author(), datetime.now(UTC))
-        except Replaced:
-            raise BadRequest(_explain_replaced(planned)) from None
+        except Replaced as error:
+            raise BadRequest(_explain_replaced(planned) or str(error)) from None
         show(f"{host} has version {version}; the files follow within a minute")
     report = {"site": host, "is_new": is_new, "version": version, "effects": [line.strip() for line in lines]}
     end(report | {"done": is_agreed}, is_ok=planned.is_same or dry_run or is_agreed)
@@ -125,27 +125,20 @@ def remove(
     folder = f"s3://{bucket.bucket_name()}/{host}/"
     for name in files:
         show(f"{folder}{name}: {'is deleted' if delete_files else 'stays, and nothing changes it'}")
-    is_agreed = not dry_run and agrees(f"Remove {host}?", yes=yes)
+    is_agreed = agrees(f"Remove {host}?", yes=yes, dry_run=dry_run)
     if is_agreed:
-        _remove(host, current.version, delete_files=delete_files)
+        site_versions.remove(host, current.version, author(), datetime.now(UTC), deletes_files=delete_files)
+        show("the removal is recorded")
+        if delete_files:
+            # A function that still uses the configuration deletes what it writes.
+            bucket.delete_objects({"Key": f"{host}/{file.file}"} for file in bucket.listed(host))
+        show(f"{host} is removed; `stoppress sites rollback {host}` adds it again")
         if files and not delete_files:
             show(f"Delete its files when nobody fetches them: aws s3 rm --recursive {folder}")
         for name in secrets:
             show(f"Its secret stays: aws secretsmanager delete-secret --secret-id {name}")
     report = {"site": host, "version": current.version, "files": files, "deletes_files": delete_files}
     end(report | {"secrets": secrets, "done": is_agreed}, is_ok=dry_run or is_agreed)
-
-
-def _remove(host: str, version: int, *, delete_files: bool) -> None:
-    try:
-        site_versions.remove(host, version, author(), datetime.now(UTC), deletes_files=delete_files)
-    except Replaced:
-        raise BadRequest(f"somebody else changed {host} meanwhile: run the command again") from None
-    show("the removal is recorded")
-    if delete_files:
-        # A function that still uses the configuration deletes what it writes.
-        bucket.delete_objects({"Key": f"{host}/{file.file}"} for file in bucket.listed(host))
-    show(f"{host} is removed; `stoppress sites rollback {host}` adds it again")
 
 
 def change_to(text: str) -> Change:
@@ -215,11 +208,11 @@ def _later(planned: Change) -> list[str]:
 
 
 def _explain_replaced(planned: Change) -> str:
-    """Explain what somebody else changed since the version was read."""
+    """Explain what somebody else changed since the version was read; empty for a site that was added or removed meanwhile."""
     host = planned.site.host
     theirs = newest_or_none(host)
     if theirs is None or theirs.document is None or planned.before is None:
-        return f"somebody else changed {host} meanwhile: run the command again"
+        return ""
     old, new = json.loads(planned.before), json.loads(theirs.document)
     keys = ", ".join(sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))) or "nothing"
     return (

@@ -1,0 +1,143 @@
+"""`stoppress forget`: what is forgotten is nowhere, and nothing else is lost."""
+
+import json
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from stoppress.aws import refusals, table
+from stoppress.aws.refusals import Refusal, Report
+from stoppress_cli.commands import forget as erasure
+from stoppress_cli.commands.forget import gather
+from stoppress_cli.local import local_queues
+from stoppress_cli.local.stack import Stack
+from tests.support.event_files import items, objects, on_queue
+from tests.support.operated import HOST, arn, event, everything, later, on_the_bus, operated, url
+from tests.support.playing import Step
+
+pytestmark = pytest.mark.moto
+
+NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
+
+
+def forget(stack: Stack, target: str) -> list[str]:
+    """Erase a page, and return the lines of what is left."""
+    later(stack, 1)  # moto shows a message again a moment later only
+    traces = gather(target, None)
+    left = erasure.erase(traces, stack.clock.now(), pause=lambda _: later(stack, 1))
+    later(stack, 1)
+    return [*left.lines(), *gather(target, None).lines()]
+
+
+def anywhere(stack: Stack, text: str) -> list[str]:
+    """Where a text stands: items by their key, objects and their older versions, messages."""
+    client, bucket = stack.client("s3"), stack.only("AWS::S3::Bucket").ref
+    places = [f"{item['pk']} {item['sk']}" for kind in items(stack).values() for item in kind if text in str(item)]
+    for row in client.list_object_versions(Bucket=bucket).get("Versions", []):
+        got = client.get_object(Bucket=bucket, Key=row["Key"], VersionId=row["VersionId"])
+        places += [row["Key"]] if text.encode() in got["Body"].read() else []
+    for name in ("ArticlesQueue", "ArticlesDeadLetters", "Failures"):
+        places += [name for body in on_queue(stack, name) if text in body]
+    return sorted(set(places))
+
+
+STEPS = [
+    event(1, "1042", "named-person"),
+    event(2, "7", "flood"),
+    event(3, "1042", "named-person", title="Named person, again"),
+    on_the_bus(id="1042", url=url("named-person"), version="x"),
+]
+
+
+REFUSED = Refusal(at=NOON, source="cms", outcome="refused", reason="title: is empty", url=url("named-person"))
+REPORTED = Report(site=HOST, source="cms", at=NOON, refusals=(REFUSED,))
+
+
+def test_what_is_forgotten_stands_nowhere_and_the_rest_stays(tmp_path: Path) -> None:
+    refused = [event(50, "1042", "named-person", title=""), event(51, "7", "flood", title="")]
+    with operated([*STEPS, *refused], tmp_path, versioned=True) as stack:
+        letter = json.dumps({"detail-type": "article.published", "detail": {"site": HOST, "url": url("named-person")}})
+        local_queues.send(arn(stack, "ArticlesDeadLetters"), letter)
+        local_queues.send(arn(stack, "ArticlesDeadLetters"), letter.replace("named-person", "flood"))
+        local_queues.send(arn(stack, "ArticlesDeadLetters"), REPORTED.message())
+        assert len(anywhere(stack, "named-person")) > 6
+        before = everything(stack)
+        assert list(gather(url("named-person"), None).lines())
+        assert everything(stack) == before
+
+        assert forget(stack, url("named-person")) == []
+        assert anywhere(stack, "named-person") == []
+        assert anywhere(stack, "Named person") == []
+        assert url("flood").encode() in objects(stack)[f"{HOST}/sitemap-news.xml"]
+        assert len(on_queue(stack, "ArticlesDeadLetters")) == 1
+        assert [refusal.url for _, refusal in refusals.stored(HOST)] == [url("flood")]
+
+
+def test_other_pages_no_longer_mention_what_was_forgotten(tmp_path: Path) -> None:
+    """One lists it both ways, one in another shard on its own, one is held, and one waits in quarantine."""
+    person, versions = url("named-person"), {"en": url("flood"), "fr": url("named-person")}
+    steps: list[Step] = [
+        event(1, "1042", "named-person", alternates=versions),
+        event(2, "7", "flood", alternates=versions),
+        event(3, "8", "old", published_at="2026-09-01T00:00:00Z", alternates={"fr": person, "x-default": url("old")}),
+        event(4, "9", "later", published_at="2026-11-21T00:00:00Z", alternates=[{"hreflang": "fr", "url": person}]),
+        on_the_bus(id="10", url=url("bad"), title="", alternates=versions),
+        event(6, "11", "named-person-2", alternates={"fr": url("named-person-2")}),
+    ]
+    with operated(steps, tmp_path, versioned=True) as stack:
+        mentions = gather(person, None).mentions
+        assert forget(stack, person) == []
+        assert anywhere(stack, person) == anywhere(stack, url("named-person-2"))
+        assert sorted(item["pk"].partition("#")[0] for item in mentions) == ["due", "file", "file", "quarantine"]
+        assert url("old").encode() in objects(stack)[f"{HOST}/sitemap-2026-09.xml"]
+        later(stack, 24 * 60)
+        shard = objects(stack)[f"{HOST}/sitemap-2026-11.xml"].decode()
+        assert url("later") in shard
+        assert re.findall(r'(?:<loc>|href=")([^<"]*person[^<"]*)', shard) == [url("named-person-2")] * 2
+
+
+def test_a_late_publish_does_not_bring_back_what_was_forgotten(tmp_path: Path) -> None:
+    with operated(STEPS, tmp_path) as stack:
+        later(stack, 10)
+        forget(stack, "cms#1042")
+        before = everything(stack)
+        for dates in ({"published_at": "2026-11-20T12:00:00Z"}, {}):
+            detail = {"site": HOST, "id": "1042", "url": url("named-person"), "title": "Named person", **dates}
+            late = json.dumps(detail | {"version": "2026-11-20T12:02:00Z"})
+            entry = {
+                "Source": "cms",
+                "DetailType": "article.published",
+                "Detail": late,
+                "Time": datetime(2026, 11, 20, 12, 2, tzinfo=UTC),
+            }
+            bus = stack.only("AWS::Events::EventBus").ref
+            stack.client("events").put_events(Entries=[entry | {"EventBusName": bus}])
+        stack.rest()
+        assert stack.metrics["EventsLate"] == 2
+        assert everything(stack) == before
+        assert anywhere(stack, "named-person") == []
+
+
+def test_an_article_is_forgotten_by_its_id_whatever_its_version_is_of(tmp_path: Path) -> None:
+    with operated([event(1, "5", "numbered", version=10**6)], tmp_path) as stack:
+        assert len(gather("cms#5", None).listed) == 1
+        forget(stack, "cms#5")
+        assert anywhere(stack, "numbered") == []
+        with pytest.raises(ValueError, match="has no article 'cms#6'"):
+            gather("cms#6", None)
+        for fragment in ("5", "numb", "A page#numbered"):
+            with pytest.raises(ValueError, match="neither a URL nor an article"):
+                gather(fragment, None)
+
+
+def test_nothing_is_erased_while_the_files_still_list_the_page(tmp_path: Path) -> None:
+    with operated(STEPS, tmp_path) as stack:
+        traces = gather(url("named-person"), None)
+        left = erasure.erase(traces, stack.clock.now(), pause=lambda _: None)
+        assert [one.name for one in left.listed] == ["cms#1042"]
+        assert url("named-person").encode() in objects(stack)[f"{HOST}/sitemap-news.xml"]
+        assert table.get(f"article#{HOST}#cms#1042") is not None
+        stack.rest()
+        assert forget(stack, url("named-person")) == []

@@ -89,7 +89,10 @@ def agrees(question: str, *, yes: bool, dry_run: bool = False) -> bool:
 
 def table_of(headings: Iterable[str], rows: Iterable[Iterable[object]]) -> Table:
     """Return a table for `print_answer`, as wide as the terminal. None is an empty cell."""
-    table = Table(*headings, box=None, padding=(0, 2, 0, 0))
+    names = tuple(headings)
+    table = Table(box=None, padding=(0, 2, 0, 0), show_header=any(names))
+    for name in names:
+        table.add_column(name, overflow="fold")
     for row in rows:
         table.add_row(*("" if cell is None else str(cell) for cell in row))
     return table

@@ -184,6 +184,16 @@ class TestOneStack:
         assert on_queue(stack, "RewritesQueue") == []
         assert len(on_queue(stack, "ArticlesQueue")) == (1 if goes == "articles" else 0)
 
+    def test_a_rebuild_names_every_file_of_the_site_the_index_last(self, stack: Stack) -> None:
+        works = rebuild.requests(HOST, None)
+        assert [work.file for work in works] == ["sitemap-news.xml", "sitemap-2026-11.xml", "sitemap.xml"]
+        before = objects(stack)
+        for key in before:
+            stack.client("s3").delete_object(Bucket=stack.only("AWS::S3::Bucket").ref, Key=key)
+        aws_queues.send_rewrites(works)
+        stack.rest()
+        assert objects(stack) == before
+
 
 # ── restoring ──
 

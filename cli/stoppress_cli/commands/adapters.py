@@ -9,7 +9,6 @@ from typing import Annotated
 
 import typer
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from stoppress.cms.mapping import load
@@ -95,14 +94,11 @@ def verdict_lines(
         yield Text(f"{indent}{number}. {title}" if len(verdicts) > 1 else f"{indent}{title}", "bold")
         if verdict.reason:
             yield f"   {verdict.reason}"
-        table = Table(box=None, padding=(0, 2, 0, 1), show_header=False)
-        table.add_column(no_wrap=True)
-        table.add_column(overflow="fold")
-        table.add_column(overflow="fold")
-        for name, value, expression in field_origins(verdict):
-            source = shorten(" ".join(expression.split()), EXPRESSION_CHARACTERS_MAX, placeholder=" …")
-            table.add_row(name, value, f"from {source}")
-        yield table
+        origins = (
+            (f" {name}", value, f"from {shorten(expression, EXPRESSION_CHARACTERS_MAX, placeholder=' …')}")
+            for name, value, expression in field_origins(verdict)
+        )
+        yield table_of(("", "", ""), origins)
         host = host_of(shown["url"]) if shown.get("url") else None
         if site and host not in (None, site.host) and verdict.disposition != "ignore":
             yield f"   its host is {host}, not {site.host}: the article goes to that site, or into quarantine"

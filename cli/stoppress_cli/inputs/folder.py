@@ -55,7 +55,7 @@ def collect(path: Path, base_url: str | None) -> Collected:
     collected = Collected(is_all=path.is_dir())
     headers = _served(folder.resolve(), collected)
     hosts = _hosts(folder.resolve().name, names) if path.is_dir() else {"": ""}
-    for host, prefix in hosts.items():
+    for prefix, host in hosts.items():
         inside = [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
         place = base
         if base is None or (base.host != host and len(hosts) > 1):
@@ -71,11 +71,11 @@ def collect(path: Path, base_url: str | None) -> Collected:
 
 
 def _hosts(folder: str, names: list[str]) -> dict[str, str]:
-    """Return the hosts by which folders are named, each with the prefix of its files' names; else no host."""
+    """Return the prefix of the files' names in each folder that is named like a host, with the host; else one prefix for all files."""
     hosts = sorted({name.partition("/")[0] for name in names})
     if all("/" in name for name in names) and all(map(_is_host, hosts)):
-        return {host.lower(): f"{host}/" for host in hosts}
-    return {folder.lower() if _is_host(folder) else "": ""}
+        return {f"{host}/": host.lower() for host in hosts}
+    return {"": folder.lower() if _is_host(folder) else ""}
 
 
 def _guess_place(folder: Path, names: list[str], host: str) -> Place | None:

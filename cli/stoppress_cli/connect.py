@@ -49,17 +49,57 @@ CLOCK_DIFFERENCE_MIN = timedelta(minutes=1)
 # moto accepts any credentials, but requires some.
 _CREDENTIALS = {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local"}
 
-# What helps with each error of AWS, and with each error that botocore raises before AWS answers: both say themselves what is wrong.
-_ADVICE = "check the AWS credentials (--profile), the region (--region) and the stack (--stack)"
+# What to do about error codes of AWS, and about the errors that botocore raises before AWS answers, by the names of their classes. In
+# braces: for a code the {call}, the {code} and the {message} of AWS, for a class the error's fields.
+_ADVICE = {
+    ("ExpiredToken", "ExpiredTokenException", "RequestExpired"): "the AWS credentials have expired: sign in again",
+    ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation"): (
+        "these AWS credentials may not call {call}: use others, or get the permission. {message}"
+    ),
+    ("UnrecognizedClientException", "InvalidClientTokenId", "InvalidAccessKeyId", "SignatureDoesNotMatch"): (
+        "AWS does not know these credentials: give others with --profile or AWS_PROFILE"
+    ),
+    ("ResourceNotFoundException", "NoSuchBucket", "QueueDoesNotExist", "AWS.SimpleQueueService.NonExistentQueue"): (
+        "{call} names something that is not there: check the stack and the region, and deploy what was deleted. {message}"
+    ),
+    ("ThrottlingException", "Throttling", "ProvisionedThroughputExceededException", "RequestLimitExceeded"): (
+        "AWS had too many requests: run the command again in a minute"
+    ),
+    ("ProfileNotFound",): (
+        "there is no AWS profile {profile!r}: give another with --profile or AWS_PROFILE; `aws configure list-profiles` lists"
+        " them"
+    ),
+    ("InvalidRegionError",): "{region_name!r} is no AWS region: give one such as eu-west-1",
+    ("NoRegionError",): "no AWS region is set: give one with --region or AWS_REGION",
+    ("NoCredentialsError", "PartialCredentialsError"): (
+        "there are no AWS credentials: sign in, or name a profile that has some with --profile or AWS_PROFILE"
+    ),
+    (
+        "SSOError",
+        "TokenRetrievalError",
+    ): "the AWS sign-in has expired: run `aws sso login`, with --profile if you use one",
+    ("LoginError",): "the AWS sign-in has expired: run `aws login`, with --profile if you use one",
+    (
+        "ConfigParseError",
+    ): "the AWS configuration {path} cannot be read: correct it, or name another with AWS_CONFIG_FILE",
+    ("EndpointConnectionError", "ConnectTimeoutError"): (
+        "nobody answers at {endpoint_url}: check the region (--region) and the network"
+    ),
+}
 
 
 def in_words(error: ClientError | BotoCoreError) -> str:
     """Return an AWS error in words for an operator, with what to do about it."""
-    text = " ".join(str(error).split()).rstrip(".")
     if isinstance(error, ClientError):
-        reason = error.response["Error"]
-        text = f"AWS refuses {error.operation_name}, {reason.get('Code')}: {reason.get('Message', '').rstrip('.')}"
-    return f"{text}; {_ADVICE}"
+        code, message = error.response["Error"].get("Code", ""), error.response["Error"].get("Message", "")
+        names = [code]
+        fields: Mapping[str, Any] = {"call": error.operation_name, "code": code, "message": message}
+        unknown = f"AWS could not do {error.operation_name} ({code}): {message}"
+    else:
+        names, fields = [kind.__name__ for kind in type(error).__mro__], error.kwargs
+        unknown = " ".join(str(error).split())
+    advice = next((advice for codes, advice in _ADVICE.items() if not set(codes).isdisjoint(names)), None)
+    return (advice.format(**fields) if advice else unknown).strip()
 
 
 class BadRequest(ValueError):

@@ -168,7 +168,7 @@ LOCAL: Any = ["--local", "UP"]
 # By command: its arguments, the exit code, and words of what it prints. UP is where `stoppress up` serves, ID what is in quarantine.
 CASES: dict[str, tuple[list[str], int, str]] = {
     "play": (["publish.jsonl", "--out", "out"], 0, "0 differences"),
-    "preflight": (["--profile", "nobody"], 2, "unknown  credentials: The config profile (nobody) could not be found"),
+    "preflight": (["--profile", "nobody"], 2, "unknown  credentials: there is no AWS profile 'nobody'"),
     "status": (LOCAL, 1, "stoppress quarantine list --site"),
     "doctor": ([HOST, "--connect", "127.0.0.1:1", *LOCAL], 1, "fault    certificate: the server cannot be reached"),
     "explain": ([PAGE, *LOCAL], 0, "sitemap-news.xml"),

@@ -115,7 +115,7 @@ def test_what_may_not_be_asked_is_unknown_and_the_rest_is_checked(flight: Callab
 
     assert done.exit_code == 2
     [unknown] = faults(done, "unknown")
-    assert unknown.startswith("Lambda concurrency: AWS refuses Call, AccessDeniedException: No; ")
+    assert unknown.startswith("Lambda concurrency: these AWS credentials may not call Call")
     assert len(done.stdout.splitlines()) == 8
     both = flight(GetAccountSettings=absent("AccessDeniedException"), DescribeSecret=lambda _: {"Name": "x"})
     assert both.exit_code == 1, "a fault outweighs what is unknown"
@@ -126,4 +126,4 @@ def test_without_credentials_nothing_else_is_asked(flight: Callable[..., Result]
 
     assert done.exit_code == 2
     [line] = done.stdout.splitlines()
-    assert line.startswith("unknown  credentials: AWS refuses Call, ExpiredToken")
+    assert line.startswith("unknown  credentials: the AWS credentials have expired")

@@ -9,13 +9,13 @@ import socket
 import threading
 import time
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from http.client import HTTPException
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import quote, urlencode, urljoin, urlsplit
 
 import urllib3
@@ -46,7 +46,6 @@ _REDIRECTS = {301, 302, 303, 307, 308}
 _REDIRECTS_OF_POST = {307, 308}
 # Headers that an answer may have several times. Their values are joined by commas.
 _LISTS = {"link", "x-robots-tag"}
-_Result = TypeVar("_Result")
 _URL_SAFE = "/%:@!$&'()*+,;=~-._?[]"
 
 
@@ -171,10 +170,7 @@ def _send(
     if method != "GET" and urlsplit(url).scheme != "https":
         raise Refused(f"{url[:200]} is not https, and the request has a secret in it")
     parts, host, port = address.split_url(url)
-    if server is None:
-        pool = _within(deadline, host, lambda: address.pool_to(parts.scheme, host, port))
-    else:
-        pool = address.pool_at(server, parts.scheme, host)
+    pool = address.pool_at(server, parts.scheme, host) if server else _look_up(parts.scheme, host, port, deadline)
     name = f"[{host}]" if ":" in host else host
     request_headers = {
         "Host": name if port == address.PORTS[parts.scheme] else f"{name}:{port}",
@@ -185,55 +181,52 @@ def _send(
         **headers,
     }
     target = "?".join(quote(part, safe=_URL_SAFE) for part in (parts.path or "/", parts.query) if part)
-    cutter = _ConnectionCutter(pool, deadline)
     try:
-        seconds_left = _seconds_left(deadline)
-        answer = pool.urlopen(
-            method,
-            target,
-            body=body,
-            headers=request_headers,
-            retries=False,
-            redirect=False,
-            assert_same_host=False,
-            preload_content=False,
-            decode_content=False,
-            timeout=urllib3.Timeout(connect=min(CONNECT_SECONDS_MAX, seconds_left), read=seconds_left),
-        )
-        try:
-            answer_headers = {name.lower(): value for name, value in answer.headers.items()}
-            # RFC 9110, 5.3: of other headers the last one counts, because a second ETag or Location is a mistake.
-            answer_headers |= {name: answer.headers[name] for name in _LISTS & answer_headers.keys()}
-            encoding = answer_headers.get("content-encoding", "").strip().lower()
-            content = b"" if answer.status in _REDIRECTS else read_body(_chunks(answer, deadline), encoding, bytes_max)
-            _seconds_left(deadline)  # a connection cut at the deadline may look like the end of the answer
-        finally:
-            answer.close()
+        with _cut_at(deadline, pool):
+            seconds_left = _seconds_left(deadline)
+            answer = pool.urlopen(
+                method,
+                target,
+                body=body,
+                headers=request_headers,
+                retries=False,
+                redirect=False,
+                assert_same_host=False,
+                preload_content=False,
+                decode_content=False,
+                timeout=urllib3.Timeout(connect=min(CONNECT_SECONDS_MAX, seconds_left), read=seconds_left),
+            )
+            with closing(answer):
+                answer_headers = {name.lower(): value for name, value in answer.headers.items()}
+                # RFC 9110, 5.3: of other headers the last one counts, because a second ETag or Location is a mistake.
+                answer_headers |= {name: answer.headers[name] for name in _LISTS & answer_headers.keys()}
+                encoding = answer_headers.get("content-encoding", "").strip().lower()
+                chunks = () if answer.status in _REDIRECTS else _chunks(answer, deadline)
+                content = read_body(chunks, encoding if chunks else "", bytes_max)
+                _seconds_left(deadline)  # a connection cut at the deadline may look like the end of the answer
     except (HTTPError, HTTPException, OSError, ValueError) as error:
         # In urllib3 the error for a refused connection is a subclass of the one for a connection that timed out.
         slow = isinstance(error, ConnectTimeoutError | ReadTimeoutError) and not isinstance(error, NewConnectionError)
         if slow or time.monotonic() >= deadline:
             raise TooSlow(f"{host} did not answer in time") from None
         raise Unreachable(f"{host}: {reason_of(error)}") from None
-    finally:
-        cutter.cancel()
     return Response(answer.status, answer_headers, content, url)
 
 
-def _within(deadline: float, host: str, look_up: Callable[[], _Result]) -> _Result:
-    """The result of a DNS lookup, which has no time-out of its own. Raises TooSlow, and the lookup's own errors."""
-    looked_up: Future[_Result] = Future()
+def _look_up(scheme: str, host: str, port: int, deadline: float) -> urllib3.HTTPConnectionPool:
+    """Return the pool to a host, whose DNS lookup has no time-out of its own. Raises TooSlow, and the lookup's own errors."""
+    pool: Future[urllib3.HTTPConnectionPool] = Future()
 
     def run() -> None:
         try:
-            looked_up.set_result(look_up())
+            pool.set_result(address.pool_to(scheme, host, port))
         except BaseException as error:  # noqa: BLE001 - the waiting thread raises it
-            looked_up.set_exception(error)
+            pool.set_exception(error)
 
     # A daemon thread does not keep the process alive.
     threading.Thread(target=run, daemon=True, name="look up").start()
     try:
-        return looked_up.result(_seconds_left(deadline))
+        return pool.result(_seconds_left(deadline))
     except TimeoutError:
         raise TooSlow(f"the address of {host} was not found in time") from None
 
@@ -258,44 +251,37 @@ def _chunks(answer: urllib3.BaseHTTPResponse, deadline: float) -> Iterator[bytes
             raise
 
 
-class _ConnectionCutter:
-    """Cuts the pool's connections at the deadline.
+@contextmanager
+def _cut_at(deadline: float, pool: urllib3.HTTPConnectionPool) -> Iterator[None]:
+    """Cut the pool's connections at the deadline.
 
     A socket's time-out starts again with each byte: it never ends an answer, or a TLS handshake, that arrives byte by byte.
-    So the cutter keeps a duplicate of each socket from the moment the socket connects. The original cannot be cut: TLS wraps
+    So a duplicate of each socket is kept from the moment the socket connects. The original cannot be cut: TLS wraps
     and detaches it, and a connection releases it before the body is read.
     """
+    sockets: list[socket.socket] = []
 
-    def __init__(self, pool: urllib3.HTTPConnectionPool, deadline: float) -> None:
-        self._sockets: list[socket.socket] = []
-        self._deadline = deadline
-        self._make = pool.ConnectionCls
-        pool.ConnectionCls = self._connection  # type: ignore[assignment]
-        self._timer = threading.Timer(max(0.0, deadline - time.monotonic()), self._cut)
-        self._timer.daemon = True
-        self._timer.start()
-
-    def _connection(self, *args: Any, **kwargs: Any) -> Any:
-        connection: Any = self._make(*args, **kwargs)
-        connect = connection._new_conn  # noqa: SLF001 - the only hook between connecting and the TLS handshake
-
-        def connect_and_keep() -> socket.socket:
-            connected: socket.socket = connect()
-            self._sockets.append(connected.dup())
-            _seconds_left(self._deadline)  # after the cut, nothing would close this connection
+    class Connection(pool.ConnectionCls):  # type: ignore[misc, name-defined]
+        def _new_conn(self) -> socket.socket:  # the only hook between connecting and the TLS handshake
+            connected: socket.socket = super()._new_conn()
+            sockets.append(connected.dup())
+            _seconds_left(deadline)  # after the cut, nothing would close this connection
             return connected
 
-        connection._new_conn = connect_and_keep  # noqa: SLF001
-        return connection
-
-    def _cut(self) -> None:
-        for kept in self._sockets:
+    def cut() -> None:
+        for kept in sockets:
             with suppress(OSError):  # closed already
                 kept.shutdown(socket.SHUT_RDWR)
 
-    def cancel(self) -> None:
-        self._timer.cancel()
-        for kept in self._sockets:
+    pool.ConnectionCls = Connection
+    timer = threading.Timer(max(0.0, deadline - time.monotonic()), cut)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        for kept in sockets:
             kept.close()
 
 

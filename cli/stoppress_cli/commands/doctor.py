@@ -200,7 +200,7 @@ class Doctor:
         # Without a robots.txt every crawler may read everything (RFC 9309, 2.3.1.3).
         text = self.served.robots_txt.body.decode("utf-8", "replace") if self.served.robots_txt.status == 200 else ""
         may_fetch = rules_in(text)
-        urls = [self.served.url(""), *(page.url for page in self.served.listed)]
+        urls = [self.served.url(""), *self.served.listed]
         kept_out = {
             name: url
             for name in SEARCH_ENGINES + AI_SEARCH_ENGINES

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
+from itertools import islice
 
 from stoppress.aws import bucket, sites
 from stoppress.feeds import feed_documents, old_sitemaps
@@ -18,7 +19,6 @@ from stoppress.http.errors import FetchError
 from stoppress.model.file_names import INDEX_FILE, NEWS_FILE
 from stoppress.model.places import BYTES_MAX
 from stoppress.model.site import Site
-from stoppress.notify.page_readiness import Expected
 from stoppress.primitives.urls import host_of
 from stoppress.sitemaps.robots import named_in_robots
 from stoppress_cli.check import checker
@@ -124,8 +124,8 @@ class Served:
         return by_check
 
     @cached_property
-    def listed(self) -> list[Expected]:
-        """The first PAGES_MAX pages of the news sitemaps, then of the first other sitemap in the index."""
+    def listed(self) -> dict[str, datetime | None]:
+        """The first PAGES_MAX pages of the news sitemaps, then of the first other sitemap in the index, with their dates."""
         site = self.known.site if self.known else Site(host=self.host, publication=self.host)
         answers = [self.files[name] for name in self.named if name != INDEX_FILE and name in self.files]
         if INDEX_FILE in self.files:
@@ -138,11 +138,11 @@ class Served:
                     (url for url in others if "/sitemap-news" not in url and host_of(url) == self.host), None
                 )
                 answers += [self.get(further, bytes_max=BYTES_MAX)] if further else []
-        pages: dict[str, Expected] = {}
+        pages: dict[str, datetime | None] = {}
         for answer in answers:
             with suppress(FeedError):
                 reading = old_sitemaps.read(feed_documents.read_document(answer.body, answer.headers), answer.url, site)
                 for entry in reading.entries:
                     if entry.url and host_of(entry.url) == self.host:
-                        pages.setdefault(entry.url, Expected(entry.url, entry.published_at))
-        return list(pages.values())[:PAGES_MAX]
+                        pages.setdefault(entry.url, entry.published_at)
+        return dict(islice(pages.items(), PAGES_MAX))

@@ -22,7 +22,7 @@ from stoppress.notify import google, indexnow
 from stoppress.notify.changed_files import Change, compare, file_message, forget_failing, mark, note_sweep, page_message
 from stoppress.notify.fetch_page import check_pages
 from stoppress.notify.indexnow import Meaning
-from stoppress.notify.page_readiness import Expected, PageVerdict
+from stoppress.notify.page_readiness import PageVerdict
 from stoppress.notify.page_state import (
     CHECKED_FOR,
     GONE,
@@ -139,7 +139,7 @@ def _check(
     site: Site, engine: Mapping[str, str], due: Sequence[PageState], now: datetime, deadline: Deadline, done: Notified
 ) -> Iterator[tuple[str, int]]:
     """Check pages, and notify the engines of those that are ready. Yields the others, with the seconds until they come again."""
-    verdicts = check_pages([Expected(state.url, state.published) for state in due], deadline)
+    verdicts = check_pages({state.url: state.published for state in due}, deadline)
     claimed: list[PageState] = []
     for state in due:
         verdict = verdicts[state.url]

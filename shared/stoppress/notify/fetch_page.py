@@ -2,15 +2,16 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 from urllib.parse import urlsplit
 
 from protego import Protego
 
 from stoppress.http import client
 from stoppress.http.errors import FetchError
-from stoppress.notify.page_readiness import Expected, PageVerdict, judge
+from stoppress.notify.page_readiness import PageVerdict, judge
 from stoppress.primitives.deadline import Deadline
 
 # Requests at the same time, to one host and in all.
@@ -31,19 +32,23 @@ _TOKEN = client.USER_AGENT.partition("/")[0]
 _rules: dict[str, tuple[float, Rules]] = {}
 
 
-def check_pages(pages: Sequence[Expected], deadline: Deadline, fetch: Fetch | None = None) -> dict[str, PageVerdict]:
-    """Fetches and judges each page. Returns the verdicts by URL.
+def check_pages(
+    pages: Mapping[str, datetime | None], deadline: Deadline, fetch: Fetch | None = None
+) -> dict[str, PageVerdict]:
+    """Fetch and judge pages: URLs with the publication dates in the sitemap. Return the verdicts by URL.
 
     A page that cannot be fetched before the deadline gets a verdict of the kind unreachable. `fetch` replaces `client.fetch`.
     """
-    fetch = fetch or client.fetch
-    by_host: defaultdict[str, list[Expected]] = defaultdict(list)
-    for page in pages:
-        by_host[_origin(page.url)].append(page)
-    lanes = [pages[start::HOST_REQUESTS_MAX] for pages in by_host.values() for start in range(HOST_REQUESTS_MAX)]
+    by_host: defaultdict[str, list[str]] = defaultdict(list)
+    for url in pages:
+        by_host[_origin(url)].append(url)
+    lanes = [urls[start::HOST_REQUESTS_MAX] for urls in by_host.values() for start in range(HOST_REQUESTS_MAX)]
+
+    def check(lane: list[str]) -> list[tuple[str, PageVerdict]]:
+        return [(url, _verdict(url, pages[url], deadline, fetch or client.fetch)) for url in lane]
+
     with ThreadPoolExecutor(REQUESTS_MAX, "page") as executor:
-        checked = executor.map(lambda lane: [(page.url, _verdict(page, deadline, fetch)) for page in lane], lanes)
-        return dict(verdict for verdicts in checked for verdict in verdicts)
+        return dict(verdict for verdicts in executor.map(check, lanes) for verdict in verdicts)
 
 
 def rules_in(text: str) -> Rules:
@@ -52,15 +57,15 @@ def rules_in(text: str) -> Rules:
     return lambda crawler, url: bool(parsed.can_fetch(url, crawler))
 
 
-def _verdict(page: Expected, deadline: Deadline, fetch: Fetch) -> PageVerdict:
+def _verdict(url: str, published: datetime | None, deadline: Deadline, fetch: Fetch) -> PageVerdict:
     try:
-        rules = _rules_of(_origin(page.url), deadline, fetch)
+        rules = _rules_of(_origin(url), deadline, fetch)
         if isinstance(rules, str):
             return PageVerdict(ready=False, reason=f"was not checked, because {rules}", kind="unreachable")
-        if not rules(_TOKEN, page.url):
+        if not rules(_TOKEN, url):
             reason = "was not checked, because robots.txt forbids it"
             return PageVerdict(ready=True, reason=reason, kind="robots")
-        return judge(page, _fetch(page.url, deadline, fetch, redirects=False))
+        return judge(url, published, _fetch(url, deadline, fetch, redirects=False))
     except FetchError as error:
         return PageVerdict(ready=False, reason=f"cannot be fetched: {error}", kind="unreachable")
 

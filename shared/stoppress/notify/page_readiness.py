@@ -6,7 +6,7 @@ Sources: Google's documentation of robots meta tags, of canonical URLs and of Ar
 import codecs
 import json
 import re
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -40,14 +40,6 @@ _VALUE_CHARACTERS_MAX = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
-    """What the sitemap says about a page."""
-
-    url: str
-    published: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class PageVerdict:
     """Whether a page is ready. `reason` continues the sentence "the page …"; it is empty if nothing is wrong.
 
@@ -61,15 +53,18 @@ class PageVerdict:
     is_gone: bool = False
 
 
-def judge(expected: Expected, response: Response) -> PageVerdict:
-    """Compares the answer to a GET of a page with what the sitemap says. The request must not follow redirects."""
+def judge(url: str, published: datetime | None, response: Response) -> PageVerdict:
+    """Compare the answer to a GET of a page with the URL and the publication date in the sitemap.
+
+    The request must not follow redirects.
+    """
     location = response.headers.get("location", "")
     if 300 <= response.status < 400 and location:
-        return PageVerdict(ready=False, reason=f"redirects to {_target(expected.url, location)}", kind="redirect")
+        return PageVerdict(ready=False, reason=f"redirects to {_target(url, location)}", kind="redirect")
     if response.status != 200:
         reason, is_gone = f"answers {response.status}", response.status in (404, 410)
         return PageVerdict(ready=False, reason=reason, kind="status", is_gone=is_gone)
-    kind, reason = next(_faults(expected, response), ("", ""))
+    kind, reason = next(_faults(url, published, response), ("", ""))
     return PageVerdict(ready=not reason, reason=reason, kind=kind)
 
 
@@ -79,27 +74,28 @@ def site_name(home: Response) -> str:
     Source: Google's documentation of site names.
     """
     page = _page_of(home)
-    names = (node.get("name") for node in page.nodes() if _types(node) & {"WebSite"})
-    return next((name.strip() for name in names if isinstance(name, str) and name.strip()), page.og_site_name)
+    names = [node.get("name") for node in page.nodes() if "WebSite" in _types(node)]
+    metas = page.elements["meta"]
+    in_metas = (meta.get("content", "") for meta in metas if meta.get("property", "").lower() == "og:site_name")
+    return next((name.strip() for name in (*names, *in_metas) if isinstance(name, str) and name.strip()), "")
 
 
-def _faults(expected: Expected, response: Response) -> Iterator[tuple[str, str]]:
+def _faults(url: str, published: datetime | None, response: Response) -> Iterator[tuple[str, str]]:
     """The kind and the reason of each fault of a page, the gravest first."""
     page = _page_of(response)
     if _header_forbids(response.headers.get("x-robots-tag", "")):
         yield "noindex", "has noindex in the header X-Robots-Tag"
-    for name, content in page.robots:
-        if _forbids(content.split(",")):
+    for meta in page.elements["meta"]:
+        name = meta.get("name", "").lower()
+        if name in {"robots", *_CRAWLERS} and _forbids(meta.get("content", "").split(",")):
             yield "noindex", f"has noindex in its meta element {name}"
-    in_headers = linked_in_headers("canonical", response.headers, expected.url)
-    for url in (*in_headers, *page.canonicals(expected.url)):
-        if not _is_same(url, expected.url):
-            yield "canonical", f"names {url} as its canonical URL"
+    for canonical in (*linked_in_headers("canonical", response.headers, url), *page.canonicals(url)):
+        if not _is_same(canonical, url):
+            yield "canonical", f"names {canonical} as its canonical URL"
     dates = list(page.dates())
-    if expected.published and dates and not any(abs(date - expected.published) <= DATE_TOLERANCE for date in dates):
-        in_sitemap = iso(expected.published)
-        yield "date", f"has the datePublished {iso(dates[0])} in its JSON-LD, and the sitemap has {in_sitemap}"
-    if page.is_html and not page.title.strip():
+    if published and dates and not any(abs(date - published) <= DATE_TOLERANCE for date in dates):
+        yield "date", f"has the datePublished {iso(dates[0])} in its JSON-LD, and the sitemap has {iso(published)}"
+    if page.is_html and not any(title.get("", "").strip() for title in page.elements["title"]):
         yield "title", "has no title"
 
 
@@ -160,25 +156,28 @@ def _text(response: Response) -> str:
 
 
 class _Page(HTMLParser):
-    """What a page declares to search engines. Ignores templates, `noscript` and SVG pictures, whose titles are not the page's."""
+    """The elements of a page that declare something to search engines.
+
+    Ignores templates, `noscript` and SVG pictures, whose titles are not the page's.
+    """
 
     _OUTSIDE = frozenset({"template", "noscript", "svg"})
+    _READ = frozenset({"meta", "link", "base", "title", "script"})
 
     def __init__(self, *, is_html: bool) -> None:
         super().__init__()
         self.is_html = is_html
-        self.title = self.og_site_name = self.base = ""
-        self.robots: list[tuple[str, str]] = []
-        self.links: list[str] = []
-        self.scripts: list[str] = []
+        # The attributes of elements, by tag. Titles and scripts have their text as the attribute "".
+        self.elements: defaultdict[str, list[dict[str, str]]] = defaultdict(list)
         self._outside = 0
-        self._script: list[str] | None = None
-        self._title: list[str] | None = None
+        self._text: list[str] = []
 
     def canonicals(self, url: str) -> Iterator[str]:
         """The page's canonical links as absolute URLs. A link that is no URL stays as it is."""
-        base = _target(url, self.base) if self.base else url
-        return (_target(base, link) for link in self.links)
+        bases = (base["href"] for base in self.elements["base"] if base.get("href"))
+        base = next((_target(url, base) for base in bases), url)
+        links = (link for link in self.elements["link"] if "canonical" in link.get("rel", "").lower().split())
+        return (_target(base, link.get("href", "")) for link in links)
 
     def dates(self) -> Iterator[datetime]:
         """The datePublished of each article in the page's JSON-LD. A date without time or zone is left out."""
@@ -193,9 +192,10 @@ class _Page(HTMLParser):
     def nodes(self) -> Iterator[dict[str, Any]]:
         """The objects of the page's JSON-LD: those in lists, in `@graph` and in `mainEntity`, not in other properties."""
         waiting: deque[Any] = deque()
-        for script in self.scripts:
-            with suppress(ValueError, RecursionError):
-                waiting.append(json.loads(script, strict=False))
+        for script in self.elements["script"]:
+            if script.get("type", "").lower().startswith("application/ld+json"):
+                with suppress(ValueError, RecursionError):
+                    waiting.append(json.loads(script.get("", "").strip(), strict=False))
         while waiting:
             node = waiting.popleft()
             if isinstance(node, list):
@@ -205,41 +205,22 @@ class _Page(HTMLParser):
                 waiting += [node.get("@graph"), node.get("mainEntity")]
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag in self._OUTSIDE:
-            self._outside += 1
-        if self._outside:
-            return
-        attributes = {name: (value or "").strip() for name, value in reversed(attrs)}  # the first of two counts
-        href = attributes.get("href", "")
-        if tag == "meta":
-            name = attributes.get("name", "").lower()
-            if name == "robots" or name in _CRAWLERS:
-                self.robots.append((name, attributes.get("content", "")))
-            elif attributes.get("property", "").lower() == "og:site_name":
-                self.og_site_name = self.og_site_name or attributes.get("content", "")
-        elif tag == "link" and "canonical" in attributes.get("rel", "").lower().split():
-            self.links.append(href)
-        elif tag == "base":
-            self.base = self.base or href
-        elif tag == "title" and not self.title:
-            self._title = []
-        elif tag == "script" and attributes.get("type", "").lower().startswith("application/ld+json"):
-            self._script = []
+        self._outside += tag in self._OUTSIDE
+        if tag in self._READ and not self._outside:
+            # Of two attributes of one name, the first counts.
+            self.elements[tag].append({name: (value or "").strip() for name, value in reversed(attrs)})
+            self._text = []
 
     def handle_endtag(self, tag: str) -> None:
         if tag in self._OUTSIDE and self._outside:
             self._outside -= 1
-        elif tag == "title" and self._title is not None:
-            self.title, self._title = "".join(self._title), None
-        elif tag == "script" and self._script is not None:
-            self.scripts.append("".join(self._script).strip())
-            self._script = None
+        elif tag in ("title", "script") and self.elements[tag] and not self._outside:
+            self.elements[tag][-1].setdefault("", "".join(self._text))
+            self._text = []
 
     def handle_data(self, data: str) -> None:
-        if self._script is not None:
-            self._script.append(data)
-        elif self._title is not None:
-            self._title.append(data)
+        if not self._outside:
+            self._text.append(data)
 
 
 def _types(node: dict[str, Any]) -> set[str]:

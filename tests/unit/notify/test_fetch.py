@@ -13,7 +13,6 @@ from stoppress.http.client import Response
 from stoppress.http.errors import TooSlow, Unreachable
 from stoppress.notify import fetch_page
 from stoppress.notify.fetch_page import check_pages
-from stoppress.notify.page_readiness import Expected
 from stoppress.primitives.deadline import NEVER, Deadline
 
 HOST = "https://www.example.com"
@@ -70,7 +69,7 @@ def test_each_page_has_a_verdict(web: Web) -> None:
     web.answers[f"{HOST}/b"] = Unreachable("www.example.com: Connection refused")
     web.answer(f"{HOST}/c", status=301, location="/a")
 
-    verdicts = check_pages([Expected(f"{HOST}/{name}") for name in "abcd"], NEVER)
+    verdicts = check_pages(dict.fromkeys(f"{HOST}/{name}" for name in "abcd"), NEVER)
 
     assert {url: (verdict.ready, verdict.reason) for url, verdict in verdicts.items()} == {
         f"{HOST}/a": (True, ""),
@@ -82,14 +81,14 @@ def test_each_page_has_a_verdict(web: Web) -> None:
 
 
 def test_a_redirect_of_robots_txt_is_followed_and_that_of_a_page_is_not(web: Web) -> None:
-    check_pages([Expected(f"{HOST}/a")], NEVER)
+    check_pages({f"{HOST}/a": None}, NEVER)
 
     assert web.limits == {f"{HOST}/robots.txt": {}, f"{HOST}/a": {"redirects": False}}
 
 
 def test_a_host_gets_two_requests_at_a_time(web: Web) -> None:
     web.seconds = 0.02
-    pages = [Expected(f"https://{host}.example.com/{number}") for host in ("a", "b") for number in range(8)]
+    pages = dict.fromkeys(f"https://{host}.example.com/{number}" for host in ("a", "b") for number in range(8))
     check_pages(pages, NEVER)
 
     assert dict(web.busiest) == {"a.example.com": 2, "b.example.com": 2}
@@ -98,7 +97,7 @@ def test_a_host_gets_two_requests_at_a_time(web: Web) -> None:
 def test_a_page_that_robots_txt_forbids_is_not_fetched_and_counts_as_ready(web: Web) -> None:
     web.answer(f"{HOST}/robots.txt", "User-agent: *\nDisallow: /members/\n")
     web.answer(f"{HOST}/a")
-    verdicts = check_pages([Expected(f"{HOST}/members/a"), Expected(f"{HOST}/a")], NEVER)
+    verdicts = check_pages({f"{HOST}/members/a": None, f"{HOST}/a": None}, NEVER)
 
     verdict = verdicts[f"{HOST}/members/a"]
     assert (verdict.ready, verdict.kind) == (True, "robots")
@@ -111,13 +110,13 @@ def test_a_group_of_our_own_counts_instead_of_the_group_for_all(web: Web) -> Non
     web.answer(f"{HOST}/robots.txt", "User-agent: *\nDisallow: /\n\nUser-agent: Stoppress\nDisallow: /x\n")
     web.answer(f"{HOST}/a")
 
-    assert check_pages([Expected(f"{HOST}/a")], NEVER)[f"{HOST}/a"].kind == ""
+    assert check_pages({f"{HOST}/a": None}, NEVER)[f"{HOST}/a"].kind == ""
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
 def test_nothing_is_fetched_while_robots_txt_fails(web: Web, status: int) -> None:
     web.answer(f"{HOST}/robots.txt", status=status)
-    verdict = check_pages([Expected(f"{HOST}/a")], NEVER)[f"{HOST}/a"]
+    verdict = check_pages({f"{HOST}/a": None}, NEVER)[f"{HOST}/a"]
 
     assert (verdict.ready, verdict.kind) == (False, "unreachable")
     assert verdict.reason == f"was not checked, because robots.txt answers {status}"
@@ -128,16 +127,16 @@ def test_robots_txt_is_fetched_again_after_ten_minutes(web: Web, monkeypatch: py
     now = time.monotonic()
     monkeypatch.setattr("time.monotonic", lambda: now)
     for _ in range(2):
-        check_pages([Expected(f"{HOST}/a")], NEVER)
+        check_pages({f"{HOST}/a": None}, NEVER)
     assert web.urls.count(f"{HOST}/robots.txt") == 1
 
     now += fetch_page.ROBOTS_SECONDS
-    check_pages([Expected(f"{HOST}/a")], NEVER)
+    check_pages({f"{HOST}/a": None}, NEVER)
     assert web.urls.count(f"{HOST}/robots.txt") == 2
 
 
 def test_after_the_deadline_nothing_is_fetched(web: Web) -> None:
-    verdict = check_pages([Expected(f"{HOST}/a")], Deadline(lambda: 0.0))[f"{HOST}/a"]
+    verdict = check_pages({f"{HOST}/a": None}, Deadline(lambda: 0.0))[f"{HOST}/a"]
 
     assert (verdict.ready, verdict.kind) == (False, "unreachable")
     assert web.urls == []

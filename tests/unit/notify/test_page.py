@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from stoppress.http.client import Response
-from stoppress.notify.page_readiness import PAGE_BYTES_MAX, Expected, PageVerdict, judge, site_name
+from stoppress.notify.page_readiness import PAGE_BYTES_MAX, PageVerdict, judge, site_name
 
 FIXTURES = Path(__file__).parents[2] / "fixtures/pages"
 READY = (FIXTURES / "ready.html").read_text()
@@ -25,7 +25,7 @@ def verdict(
 ) -> PageVerdict:
     body = body.encode() if isinstance(body, str) else body
     names = {name.replace("_", "-"): value for name, value in headers.items()}
-    return judge(Expected(URL, published), Response(status, HTML | names, body, URL))
+    return judge(URL, published, Response(status, HTML | names, body, URL))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])

@@ -7,7 +7,7 @@ changes follow from the file and from the copy of what was compared before.
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from hashlib import sha256
 from html import unescape
@@ -24,10 +24,12 @@ from stoppress.notify.page_state import (
     PageState,
     failing_key,
     notified_pk,
+    notified_site,
     page_key,
     read_page,
+    update_page,
+    write_page,
 )
-from stoppress.notify.store import notified_site, update_page, write_page
 from stoppress.primitives.instants import exact, parse
 
 # Copies of the files as they were compared last. No CDN serves this folder, because its name is no host.
@@ -41,18 +43,6 @@ _URL = re.compile(r"<url>(.*?)</url>", re.DOTALL)
 _LOC = re.compile(r"<loc>([^<]*)</loc>")
 _LASTMOD = re.compile(r"<lastmod>([^<]*)</lastmod>")
 _PUBLISHED = re.compile(r"<news:publication_date>([^<]*)</news:publication_date>")
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A page that a file lists newly or with a new lastmod. With the version GONE, the page has left the file.
-
-    `version` is its lastmod, or without one a digest of its tags. `published`: its date in the news sitemap.
-    """
-
-    url: str
-    version: str
-    published: datetime | None = None
 
 
 def file_message(host: str, file: str) -> str:
@@ -76,13 +66,13 @@ def compare(host: str, file: str, now: datetime) -> None:
     body = stored.body if stored else b""
     if copy.body == body if copy else stored is None:
         return
-    began = _began(host, now)
+    began = note_began(host, now)
     before = copy.body if copy and copy.changed >= began else None
     changed = list(find_changes(before, body, site.home, began, now))
     # A page that left a file may still be published: then an article claims its URL.
     claims = read_claims(host, [change.url for change in changed if change.version == GONE])
     gone_or_listed = [change for change in changed if change.url not in claims or not claims[change.url].live]
-    if not _mark_all(host, gone_or_listed, now):
+    if not _mark_all(host, gone_or_listed):
         queues.send_engines([(file_message(host, file), 0)])
         return
     try:
@@ -92,13 +82,18 @@ def compare(host: str, file: str, now: datetime) -> None:
         queues.send_engines([(file_message(host, file), SLOW_CHECK_SECONDS)])
 
 
-def find_changes(before: bytes | None, after: bytes, filler: str, began: datetime, now: datetime) -> Iterator[Change]:
-    """Yield the pages that changed from one version of a file to the next. `filler` is the home page, which files without pages list.
+def find_changes(
+    before: bytes | None, after: bytes, filler: str, began: datetime, now: datetime
+) -> Iterator[PageState]:
+    """Yield new states of the pages that changed from one version of a file to the next.
+
+    The version of a page that a file lists newly or with a new lastmod is its lastmod, or without one a digest of its tags. A page that
+    has left the file has the version GONE. `filler` is the home page, which files without pages list.
 
     IndexNow wants no back catalogue. So a date of the page must lie in the news window, and a page without dates counts only if
     there is a version before. Without one, the date must also be later than `began`, when notifications were switched on.
     """
-    old, new = _entries(before or b"", filler), _entries(after, filler)
+    old, new = _entries(before or b"", filler, now), _entries(after, filler, now)
     start = window_start(now)
     earliest = start if before is not None else max(began, start)
     for url, (entry, newest) in new.items():
@@ -109,28 +104,26 @@ def find_changes(before: bytes | None, after: bytes, filler: str, began: datetim
     for url, (entry, _) in old.items():
         has_expired = entry.published is not None and not is_current(entry.published, now)
         if url not in new and not has_expired:
-            yield Change(url, GONE)
+            yield PageState(url, GONE, now)
 
 
-def _entries(body: bytes, filler: str) -> dict[str, tuple[Change, datetime | None]]:
+def _entries(body: bytes, filler: str, now: datetime) -> dict[str, tuple[PageState, datetime | None]]:
     """Return the pages in a file that Stoppress wrote, by URL, each with the latest of its dates."""
     entries = {}
     for url in _URL.finditer(body.decode()):
         if (loc := _LOC.search(url[1])) and (page := unescape(loc[1])) != filler:
             lastmod, published = _LASTMOD.search(url[1]), _PUBLISHED.search(url[1])
             version = lastmod[1] if lastmod else sha256(url[1].encode()).hexdigest()[:16]
-            change = Change(page, version, parse(published[1]) if published else None)
-            entries[page] = change, max((parse(date[1]) for date in (lastmod, published) if date), default=None)
+            state = PageState(page, version, now, parse(published[1]) if published else None)
+            entries[page] = state, max((parse(date[1]) for date in (lastmod, published) if date), default=None)
     return entries
 
 
-def _mark_all(host: str, changed: Sequence[Change], now: datetime) -> bool:
+def _mark_all(host: str, changed: Sequence[PageState]) -> bool:
     """Mark the changed pages, and send messages for them. Returns whether all are marked."""
-    if not changed:
-        return True
-    stored = table.get_many(page_key(host, change.url) for change in changed)
+    stored = table.get_many(page_key(host, change.url) for change in changed) if changed else {}
     states = {state.url: state for state in map(read_page, stored.values())}
-    new: list[Change] = []
+    new: list[PageState] = []
     # Marked by an earlier run, which perhaps did not get to send the messages.
     unchecked: list[str] = []
     for change in changed:
@@ -140,25 +133,36 @@ def _mark_all(host: str, changed: Sequence[Change], now: datetime) -> bool:
             continue
         if not (state.is_notified or state.checked_at):
             unchecked.append(change.url)
-        if change.published and not state.published:
-            _add_date(host, change)
+        if published := change.published if not state.published else None:  # only news sitemaps have the date
+            update_page(host, change.url, lambda old, date=published: old and replace(old, published=date))  # type: ignore[misc]
     for change in new[:MARKED_MAX]:
-        mark(host, states.get(change.url), change, now)
+        mark(host, states.get(change.url), change)
     urls = [*unchecked[:MARKED_MAX], *(change.url for change in new[:MARKED_MAX])]
     queues.send_engines((page_message(host, url), 0) for url in urls)
     return len(new) <= MARKED_MAX
 
 
-def _add_date(host: str, change: Change) -> None:
-    """Note the publication date of a page that another file listed first. Only news sitemaps have the date."""
-    update_page(host, change.url, lambda old: replace(old, published=change.published) if old else None)
-
-
-def mark(host: str, old: PageState | None, change: Change, now: datetime) -> None:
+def mark(host: str, old: PageState | None, new: PageState) -> None:
+    """Write the new version of a page over its state. What engines were notified of, and what they know of the page, stays."""
     if old:
         forget_failing(host, old)
-    if not write_page(host, _marked(old, change, now)):
-        update_page(host, change.url, lambda newer: _marked(newer, change, now))
+
+    def marked(old: PageState | None) -> PageState:
+        if old is None:
+            return new
+        return replace(
+            old,
+            version=new.version,
+            changed=new.changed,
+            published=new.published or old.published,
+            checked_at=None,
+            checks=0,
+            failing_since=None,
+            reason="",
+        )
+
+    if not write_page(host, marked(old)):
+        update_page(host, new.url, marked)
 
 
 def forget_failing(host: str, state: PageState) -> None:
@@ -167,34 +171,14 @@ def forget_failing(host: str, state: PageState) -> None:
         table.delete(*failing_key(host, state.url))
 
 
-def _marked(old: PageState | None, change: Change, now: datetime) -> PageState:
-    if old is None:
-        return PageState(change.url, change.version, now, change.published)
-    return replace(
-        old,
-        version=change.version,
-        changed=now,
-        published=change.published or old.published,
-        checked_at=None,
-        checks=0,
-        failing_since=None,
-        reason="",
-    )
+def note_began(host: str, now: datetime, *, sweeps: bool = False) -> datetime:
+    """Return when notifications began at a site, and note it, or a sweep.
 
-
-def _began(host: str, now: datetime) -> datetime:
-    """When notifications began at a site. They begin again if no sweep came for NEWS_WINDOW, because they were switched off then."""
+    They begin again if no sweep came for NEWS_WINDOW, because they were switched off then.
+    """
     known = table.get(notified_pk(host), BEGAN)
-    if known and is_current(parse(known["swept"] if "swept" in known else known["at"]), now):
-        return parse(known["at"])
-    began = now - BEGAN_BEFORE
-    table.put_if(_began_item(host, began, now))
+    is_known = known is not None and is_current(parse(known["swept"]), now)
+    began = parse(known["at"]) if known and is_known else now - BEGAN_BEFORE
+    if sweeps or not is_known:
+        table.put_if({"pk": notified_pk(host), "sk": BEGAN, "at": exact(began), "swept": exact(now)})
     return began
-
-
-def note_sweep(host: str, now: datetime) -> None:
-    table.put_if(_began_item(host, _began(host, now), now))
-
-
-def _began_item(host: str, began: datetime, swept: datetime) -> dict[str, str]:
-    return {"pk": notified_pk(host), "sk": BEGAN, "at": exact(began), "swept": exact(swept)}

@@ -19,11 +19,12 @@ from stoppress.model.file_names import CACHE_FRESH, CONTENT_TYPES, INDEX_FILE
 from stoppress.model.news_window import NEWS_WINDOW
 from stoppress.model.site import Site
 from stoppress.notify import google, indexnow
-from stoppress.notify.changed_files import Change, compare, file_message, forget_failing, mark, note_sweep, page_message
+from stoppress.notify.changed_files import compare, file_message, forget_failing, mark, note_began, page_message
 from stoppress.notify.fetch_page import check_pages
 from stoppress.notify.indexnow import Meaning
 from stoppress.notify.page_readiness import PageVerdict
 from stoppress.notify.page_state import (
+    ATTEMPTS_MAX,
     CHECKED_FOR,
     GONE,
     INDEXNOW,
@@ -35,13 +36,17 @@ from stoppress.notify.page_state import (
     delay,
     failing_item,
     is_ready,
+    note_answer,
     notified_pk,
+    notified_site,
     page_key,
     pages_in,
+    paused_seconds,
     read_page,
     seconds_until_check,
+    update_page,
+    write_page,
 )
-from stoppress.notify.store import ATTEMPTS_MAX, note_answer, notified_site, paused_seconds, update_page, write_page
 from stoppress.primitives.deadline import NEVER, Deadline
 
 # The hourly sweep compares the files that changed in this time, in case their events were lost. Older changes are left out.
@@ -162,7 +167,7 @@ def _as_claimed(host: str, states: Iterable[PageState], live: Mapping[str, bool]
         if state.gone and live.get(state.url):
             continue
         if not state.gone and not live.get(state.url, True):
-            mark(host, state, Change(state.url, GONE), now)
+            mark(host, state, PageState(state.url, GONE, now))
             queues.send_engines([(page_message(host, state.url), 0)])
             continue
         yield state
@@ -270,7 +275,7 @@ def _sweep(site: Site, now: datetime) -> None:
     marks = list(map(items.read_mark, table.query(items.file_pk(site.host, INDEX_FILE), consistent=False)))
     files = [mark.file for mark in marks if mark.changed > now - SWEPT_FILES]
     stored = list(table.query(notified_pk(site.host), consistent=False))
-    note_sweep(site.host, now)
+    note_began(site.host, now, sweeps=True)
     states = pages_in(stored)
     engine = next((item for item in stored if item["sk"] == INDEXNOW), {})
     urls = [] if paused_seconds(engine, now) else [state.url for state in states if _is_left(state, now)]

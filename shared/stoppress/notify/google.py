@@ -22,29 +22,27 @@ from stoppress.notify.indexnow import Meaning
 from stoppress.notify.page_state import (
     CHECKED_FOR,
     INSPECTED_AFTER,
+    INSPECTIONS_A_DAY,
     SEARCH_CONSOLE,
     SLOW_CHECK_SECONDS,
     PageState,
     SubmittedSitemap,
+    count_inspection,
     is_inspection_due,
+    note_answer,
     notified_pk,
+    notified_site,
     page_key,
     pages_in,
+    paused_seconds,
+    read_inspections,
     submitted_in,
     submitted_item,
     submitted_key,
+    update_page,
 )
 from stoppress.notify.search_console import INDEXED
 from stoppress.notify.service_account import Unanswered
-from stoppress.notify.store import (
-    INSPECTIONS_A_DAY,
-    count_inspection,
-    note_answer,
-    notified_site,
-    paused_seconds,
-    read_inspections,
-    update_page,
-)
 from stoppress.primitives.deadline import Deadline
 
 # A run spends at most this time on questions, so that they do not hold up notifications.

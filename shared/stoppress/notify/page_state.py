@@ -4,17 +4,20 @@ A page's item has the version that the files list, and the version that the engi
 reordered or lost: the item shows what is left to do.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from stoppress.aws import sites, table
 from stoppress.aws.codec import from_item, to_item
 from stoppress.aws.items import Item
-from stoppress.primitives.instants import epoch_seconds
+from stoppress.model.site import Site
+from stoppress.primitives.instants import epoch_seconds, exact, parse
 from stoppress.primitives.urls import key_of
 
-if TYPE_CHECKING:  # show_site reads states, and checks no pages
+if TYPE_CHECKING:  # show_site reads states, and sends no requests
+    from stoppress.notify.indexnow import Meaning
     from stoppress.notify.page_readiness import PageVerdict
 
 # IndexNow: leave ten minutes between two requests for one URL. One minute more, because the request follows the claim.
@@ -47,6 +50,13 @@ ENGINE = "engine#"
 INDEXNOW = f"{ENGINE}IndexNow"
 SEARCH_CONSOLE_NAME = "Search Console"
 SEARCH_CONSOLE = f"{ENGINE}{SEARCH_CONSOLE_NAME}"
+
+# An engine that rejects notifications for this long needs somebody's attention.
+PATIENCE = timedelta(hours=1)
+ATTEMPTS_MAX = 10
+# developers.google.com/webmaster-tools/limits: inspections of one property in a day. The limit of a minute is its answer 429.
+INSPECTIONS_A_DAY = 2_000
+QUOTA_KEPT = timedelta(days=2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +147,93 @@ def read_page(item: Mapping[str, Any]) -> PageState:
 def pages_in(items: Iterable[Item]) -> list[PageState]:
     """The states of pages among the items of a site's partition."""
     return [read_page(item) for item in items if item["sk"].startswith(PAGE)]
+
+
+def notified_site(host: str) -> Site | None:
+    """The site, if engines are notified of its pages."""
+    try:
+        site = sites.load(host)
+    except sites.UnknownSite:
+        return None
+    return site if site.engines else None
+
+
+def write_page(host: str, state: PageState) -> PageState | None:
+    """Write a state over the one that was read. None: another run was faster."""
+    try:
+        table.put(page_item(host, state), state.rev)
+    except table.Conflict:
+        return None
+    return replace(state, rev=(state.rev or 0) + 1)
+
+
+def update_page(host: str, url: str, change: Callable[[PageState | None], PageState | None]) -> None:
+    """Change a page's state, however many others write it. None: the state stays. Raises Conflict after ATTEMPTS_MAX."""
+
+    def change_item(item: Item | None) -> Item | None:
+        new = change(read_page(item) if item else None)
+        return page_item(host, new) if new else None
+
+    _update(page_key(host, url), change_item)
+
+
+def _update(key: tuple[str, str], change: Callable[[Item | None], Item | None]) -> bool:
+    """Change an item, however many others write it. Return False if `change` returns None. Raises Conflict after ATTEMPTS_MAX."""
+    for attempt in range(ATTEMPTS_MAX):
+        item = table.get(*key)
+        if (new := change(item)) is None:
+            return False
+        try:
+            table.put(new, int(item["rev"]) if item else None)
+        except table.Conflict:
+            table.back_off(attempt + 1)
+        else:
+            return True
+    raise table.Conflict(f"{key[1]}: other runs were faster in all {ATTEMPTS_MAX} attempts")
+
+
+def paused_seconds(engine: Mapping[str, str], now: datetime) -> int:
+    """The seconds until an engine that refused may be asked again; 0: now."""
+    return max(0, int((parse(engine["until"]) - now).total_seconds())) if "until" in engine else 0
+
+
+def note_answer(host: str, name: str, engine: Mapping[str, str], answer: "Meaning", now: datetime) -> str | None:
+    """Note an engine's refusal for `stoppress status`, and until when it is left alone; or that it takes requests again.
+
+    `name` is the sort key of the engine's item, `engine` the item that was read. Returns the reason if somebody must look at it.
+    """
+    key = {"pk": notified_pk(host), "sk": name, "at": exact(now)}
+    if answer.result == "accepted":
+        if engine.get("reason"):
+            table.put_if(key)
+        return None
+    since = engine["since"] if engine.get("reason") else exact(now)
+    until = now + timedelta(seconds=answer.after_seconds)
+    table.put_if(
+        key | {"since": since, "reason": answer.reason[:500]} | ({"until": exact(until)} if answer.is_certain else {})
+    )
+    return answer.reason if answer.result == "wrong" or parse(since) + PATIENCE <= now else None
+
+
+def count_inspection(property_: str, now: datetime) -> bool:
+    """Count an inspection before it is made. False: the day's quota is used up."""
+    pk, sk = _quota_key(property_, now)
+
+    def count(item: Item | None) -> Item | None:
+        day = int(item["day"]) + 1 if item else 1
+        ttl = epoch_seconds(now + QUOTA_KEPT)
+        return {"pk": pk, "sk": sk, "ttl": ttl, "day": day} if day <= INSPECTIONS_A_DAY else None
+
+    return _update((pk, sk), count)
+
+
+def read_inspections(property_: str, now: datetime) -> int:
+    """Return the inspections of the day, in UTC."""
+    return int((table.get(*_quota_key(property_, now)) or {}).get("day", 0))
+
+
+def _quota_key(property_: str, now: datetime) -> tuple[str, str]:
+    return notified_pk(property_), f"quota#{now:%Y-%m-%d}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from stoppress.notify.changed_files import Change, find_changes
-from stoppress.notify.page_state import GONE
+from stoppress.notify.changed_files import find_changes
+from stoppress.notify.page_state import GONE, PageState
 
 NOW = datetime(2026, 11, 20, 8, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -59,7 +59,7 @@ def test_these_pages_have_changed_between_two_versions(case: str) -> None:
 
 def test_a_url_is_as_a_browser_would_ask_for_it_and_the_date_goes_with_it() -> None:
     [change] = find_changes(file(), file(page("a?b=1&amp;c=%C3%A9", NOW, NOW - HOUR)), HOME, LONG_AGO, NOW)
-    assert change == Change(f"{HOME}a?b=1&c=%C3%A9", "2026-11-20T08:00:00Z", NOW - HOUR)
+    assert change == PageState(f"{HOME}a?b=1&c=%C3%A9", "2026-11-20T08:00:00Z", NOW, NOW - HOUR)
 
 
 def test_without_a_version_before_only_pages_count_that_are_newer_than_the_beginning() -> None:

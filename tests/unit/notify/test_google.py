@@ -17,6 +17,7 @@ from stoppress.notify.engines import Notified, notify_engines, sweep
 from stoppress.notify.google import inspect_message, sitemaps_message
 from stoppress.notify.page_state import (
     GONE,
+    INSPECTIONS_A_DAY,
     SEARCH_CONSOLE,
     PageState,
     SubmittedSitemap,
@@ -28,7 +29,6 @@ from stoppress.notify.page_state import (
     submitted_in,
     submitted_item,
 )
-from stoppress.notify.store import INSPECTIONS_A_DAY
 from stoppress.primitives.deadline import NEVER, Deadline
 from stoppress.primitives.instants import exact
 from tests.support.article_events import HOST

@@ -27,8 +27,8 @@ from stoppress.notify.page_state import (
     page_key,
     read_page,
     seconds_until_check,
+    update_page,
 )
-from stoppress.notify.store import update_page
 from stoppress.primitives.deadline import NEVER
 from stoppress.primitives.instants import exact
 from tests.support.article_events import HOST

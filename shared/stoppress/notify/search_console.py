@@ -6,11 +6,14 @@ Sources: developers.google.com/webmaster-tools/v1/sitemaps, and …/v1/urlInspec
 import json
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any, TypeVar
 from urllib.parse import quote
 
+from pydantic import AfterValidator, AliasPath, AwareDatetime, BaseModel, Field, ValidationError
+
+from stoppress.model.validation import explain
 from stoppress.notify.indexnow import WRONG_SECONDS, Meaning, retry_after
-from stoppress.primitives.instants import parse
+from stoppress.primitives.instants import utc
 
 SITEMAPS_URL = "https://www.googleapis.com/webmasters/v3/sites"
 INSPECTION_URL = "https://searchconsole.googleapis.com/v1/urlInspection/index:inspect"
@@ -19,6 +22,7 @@ CONTENT_TYPE = "application/json"
 INDEXED = "PASS"
 
 _TEXT_CHARACTERS_MAX = 500
+_Model = TypeVar("_Model", bound=BaseModel)
 # A quota that is used up may be a 403, with one of these words in its body (developers.google.com/webmaster-tools/v1/errors).
 _QUOTA = ("quotaExceeded", "ateLimitExceeded", "dailyLimitExceeded", "RESOURCE_EXHAUSTED")
 _DISABLED = ("SERVICE_DISABLED", "accessNotConfigured")
@@ -35,42 +39,60 @@ def inspection_body(property_: str, url: str) -> bytes:
     return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
 
 
+_Instant = Annotated[AwareDatetime, AfterValidator(utc)]
+_Text = Annotated[str, AfterValidator(lambda text: text[:_TEXT_CHARACTERS_MAX])]
+
+
+class _Content(BaseModel):
+    type: str
+    submitted: int = 0
+
+
+class _Report(BaseModel):
+    downloaded_at: _Instant | None = Field(None, alias="lastDownloaded")
+    errors: int = 0
+    warnings: int = 0
+    contents: list[_Content] = []
+
+
+class _Status(BaseModel):
+    verdict: _Text
+    coverage: _Text = Field("", alias="coverageState")
+    crawled_at: _Instant | None = Field(None, alias="lastCrawlTime")
+    google_canonical: _Text = Field("", alias="googleCanonical")
+    robots_state: _Text = Field("", alias="robotsTxtState")
+
+
+class _Inspection(BaseModel):
+    status: _Status = Field(validation_alias=AliasPath("inspectionResult", "indexStatusResult"))
+
+
 def read_report(body: bytes) -> dict[str, Any]:
     """Return what Google made of a sitemap, as fields of `SubmittedSitemap`. Raises ValueError."""
-    document = _object(body)
-    contents = document.get("contents")
-    urls: dict[str, int] = {}
-    for content in contents if isinstance(contents, list) else []:
-        if isinstance(content, dict) and isinstance(content.get("type"), str):
-            urls[content["type"][:50]] = _number(content.get("submitted"))
-    return {
-        "downloaded_at": _instant(document.get("lastDownloaded")),
-        "errors": _number(document.get("errors")),
-        "warnings": _number(document.get("warnings")),
-        "urls": urls,
+    report = _read(_Report, body)
+    return report.model_dump(exclude={"contents"}) | {
+        "urls": {content.type[:50]: content.submitted for content in report.contents}
     }
 
 
 def read_inspection(body: bytes) -> dict[str, Any]:
     """Return what Google has of a page, as fields of `PageState`. Raises ValueError."""
-    result = _object(body).get("inspectionResult")
-    status = result.get("indexStatusResult") if isinstance(result, dict) else None
-    if not isinstance(status, dict) or not isinstance(status.get("verdict"), str):
-        raise ValueError("has no inspectionResult.indexStatusResult.verdict")
-    return {
-        "verdict": _text(status["verdict"]),
-        "coverage": _text(status.get("coverageState")),
-        "crawled_at": _instant(status.get("lastCrawlTime")),
-        "google_canonical": _text(status.get("googleCanonical")),
-        "robots_state": _text(status.get("robotsTxtState")),
-    }
+    return _read(_Inspection, body).status.model_dump()
+
+
+def _read(model: type[_Model], body: bytes) -> _Model:
+    """Read a JSON answer, in which a `long` is a text. Raises ValueError."""
+    try:
+        return model.model_validate_json(body)
+    except ValidationError as error:
+        raise ValueError(f"cannot be read: {explain(error)}"[:200]) from None
 
 
 def meaning(status: int, headers: Mapping[str, str], body: bytes, now: datetime) -> Meaning:
     """What the API's answer means. The names of `headers` are in lower case."""
     if 200 <= status < 300:
         return Meaning("accepted")
-    detail = _detail(body)
+    detail = error_detail(body)
     answered = f"answers {status}: {detail}" if detail else f"answers {status}"
     text = body.decode(errors="replace")
     is_quota = status == 403 and any(word in text for word in _QUOTA)
@@ -91,39 +113,12 @@ _FIXES = {
 _OTHER_FIX = "report this to Stoppress, because the request has a wrong format"
 
 
-def _detail(body: bytes) -> str:
-    """The message in an error of a Google API; otherwise the beginning of the body."""
-    try:
-        error = _object(body).get("error")
-    except ValueError:
-        error = None
-    message = error.get("message") if isinstance(error, dict) else None
-    text = message if isinstance(message, str) else body[:300].decode(errors="replace")
-    return " ".join(text.split())[:300]
-
-
-def _object(body: bytes) -> dict[str, Any]:
+def error_detail(body: bytes) -> str:
+    """Return the message in an error of a Google API or of a token's request; otherwise the beginning of the body."""
     try:
         document = json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"is no JSON: {error}"[:200]) from None
-    if not isinstance(document, dict):
-        raise ValueError("is no JSON object")
-    return document
-
-
-def _number(value: object) -> int:
-    """A `long` of the API, which JSON has as a text; 0 without one."""
-    text = str(value)
-    return int(text) if text.isascii() and text.isdecimal() and len(text) <= 12 else 0
-
-
-def _instant(value: object) -> datetime | None:
-    try:
-        return parse(value) if isinstance(value, str) else None
-    except ValueError:
-        return None
-
-
-def _text(value: object) -> str:
-    return value[:_TEXT_CHARACTERS_MAX] if isinstance(value, str) else ""
+        error = document["error"]
+        text = error["message"] if isinstance(error, dict) else ": ".join((error, document["error_description"]))
+    except (ValueError, TypeError, KeyError, RecursionError):
+        text = body[:300].decode(errors="replace")
+    return " ".join(text.split())[:300]

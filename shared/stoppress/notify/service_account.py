@@ -4,17 +4,18 @@ Source: developers.google.com/identity/protocols/oauth2/service-account.
 """
 
 import json
-import re
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Literal
+
+from pydantic import BaseModel, Field, ValidationError
 
 from stoppress.aws import secrets
 from stoppress.http import client
 from stoppress.http.errors import FetchError, Refused
 from stoppress.notify.indexnow import LATER_SECONDS, WRONG_SECONDS, Meaning, retry_after
+from stoppress.notify.search_console import error_detail
 from stoppress.primitives.instants import epoch_seconds
 
 # Also the audience of the signed request. `token_uri` of the JSON key is ignored: no secret decides where requests go.
@@ -28,7 +29,8 @@ SIGNED_FOR = timedelta(hours=1)
 SPARED = timedelta(minutes=1)
 
 # A token that may stand in a header (RFC 6750, 2.1).
-_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]{1,4096}=*")
+_TOKEN = r"^[A-Za-z0-9._~+/-]{1,4096}=*$"
+_STORE_UNCHANGED = "store the file from Google unchanged"
 _HEADER = {"alg": "RS256", "typ": "JWT"}
 
 
@@ -43,12 +45,19 @@ class Unanswered(Exception):
         self.meaning, self.is_of_page = meaning, is_of_page
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceAccount:
-    """What the JSON key of a service account holds."""
+class ServiceAccount(BaseModel, frozen=True):
+    """The JSON key of a service account, as Google's console creates it."""
 
-    email: str
-    private_key: str = field(repr=False)
+    type: Literal["service_account"]
+    client_email: str
+    private_key: str = Field(repr=False)
+
+
+class _Answer(BaseModel):
+    """The answer to the request for a token."""
+
+    access_token: str = Field(pattern=_TOKEN)
+    expires_in: int
 
 
 # By service account: until when its token is used, and the token. Only in memory.
@@ -58,7 +67,7 @@ _tokens: dict[ServiceAccount, tuple[datetime, str]] = {}
 def token(secret: str, now: datetime) -> str:
     """A valid access token for the service account whose JSON key is in a secret. Raises Unanswered."""
     try:
-        account = read_key(secrets.load_text(secret))
+        account = ServiceAccount.model_validate_json(secrets.load_text(secret))
         until, kept = _tokens.get(account, (now, ""))
         if now < until:
             return kept
@@ -67,8 +76,10 @@ def token(secret: str, now: datetime) -> str:
         raise (_later if error.may_pass else _wrong)(str(error)) from None
     except ImportError:
         raise _wrong("the function lacks the library cryptography: build it with `make build`, and deploy") from None
-    except ValueError as error:
-        raise _wrong(f"the secret {secret} {error}") from None
+    except ValidationError:  # its text has the key
+        raise _wrong(f"the secret {secret} is no JSON key of a service account: {_STORE_UNCHANGED}") from None
+    except ValueError:
+        raise _wrong(f"the secret {secret} has no RSA key in `private_key`: {_STORE_UNCHANGED}") from None
     value, seconds = read_answer(ask(lambda: client.post(TOKEN_URL, form)), now)
     _tokens[account] = (now + timedelta(seconds=seconds) - SPARED, value)
     return value
@@ -89,31 +100,14 @@ def forget() -> None:
     _tokens.clear()
 
 
-def read_key(text: str) -> ServiceAccount:
-    """The service account of a JSON key, as Google's console makes it. Raises ValueError."""
-    document = _object(text)
-    email, private_key = document.get("client_email"), document.get("private_key")
-    if document.get("type") != "service_account" or not isinstance(email, str) or not isinstance(private_key, str):
-        raise ValueError("is no JSON key of a service account: store the file from Google unchanged")
-    return ServiceAccount(email, private_key)
-
-
 def assertion(account: ServiceAccount, now: datetime) -> str:
     """The signed request for a token: a JSON Web Token. Raises ValueError for a bad key, and ImportError without cryptography."""
-    signed = f"{encoded(_HEADER)}.{encoded(claims(account.email, now))}"
-    return f"{signed}.{_base64url(sign(account.private_key, signed.encode()))}"
-
-
-def claims(email: str, now: datetime) -> dict[str, Any]:
-    """What the request for a token says, in the order of Google's example."""
     issued = epoch_seconds(now)
     expires = issued + int(SIGNED_FOR.total_seconds())
-    return {"iss": email, "scope": SCOPE, "aud": TOKEN_URL, "exp": expires, "iat": issued}
-
-
-def encoded(part: dict[str, Any]) -> str:
-    """A part of a JSON Web Token."""
-    return _base64url(json.dumps(part, separators=(",", ":")).encode())
+    claims = {"iss": account.client_email, "scope": SCOPE, "aud": TOKEN_URL, "exp": expires, "iat": issued}
+    parts = [json.dumps(part, separators=(",", ":")).encode() for part in (_HEADER, claims)]
+    signed = b".".join(map(_base64url, parts))
+    return b".".join((signed, _base64url(sign(account.private_key, signed)))).decode()
 
 
 def sign(private_key: str, text: bytes) -> bytes:
@@ -127,40 +121,29 @@ def sign(private_key: str, text: bytes) -> bytes:
 
     try:
         key = load_pem_private_key(private_key.encode(), password=None)
-    except (ValueError, TypeError, UnsupportedAlgorithm):
-        key = None
+    except (TypeError, UnsupportedAlgorithm) as error:
+        raise ValueError(str(error)) from None
     if not isinstance(key, RSAPrivateKey):
-        raise ValueError("has no RSA key in `private_key`: store the file from Google unchanged")
+        raise ValueError("is no RSA key")
     return key.sign(text, PKCS1v15(), SHA256())
 
 
 def read_answer(answer: client.Response, now: datetime) -> tuple[str, float]:
     """The token in an answer, and for how many seconds it is valid. Raises Unanswered."""
-    document = _object(answer.body)
     if answer.status == 200:
-        value, seconds = document.get("access_token"), document.get("expires_in")
-        if isinstance(value, str) and _TOKEN.fullmatch(value) and isinstance(seconds, int):
-            return value, seconds
-        raise _later("answers without a token")
-    words = (document.get("error"), document.get("error_description"))
-    detail = ": ".join(word for word in words if isinstance(word, str))[:300]
-    reason = f"gives no token: it answers {answer.status}" + (f", {detail}" if detail else "")
+        try:
+            read = _Answer.model_validate_json(answer.body)
+        except ValidationError:
+            raise _later("answers without a token") from None
+        return read.access_token, read.expires_in
+    reason = f"gives no token: it answers {answer.status}, {error_detail(answer.body)}".removesuffix(", ")
     if answer.status == 429 or answer.status >= 500:
         raise _later(reason, retry_after(answer.headers, now))
     raise _wrong(f"{reason}: store a new key of the service account in the secret")
 
 
-def _object(text: str | bytes) -> dict[str, Any]:
-    """A JSON object; an empty one for any other text."""
-    try:
-        document = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return document if isinstance(document, dict) else {}
-
-
-def _base64url(content: bytes) -> str:
-    return urlsafe_b64encode(content).rstrip(b"=").decode()
+def _base64url(content: bytes) -> bytes:
+    return urlsafe_b64encode(content).rstrip(b"=")
 
 
 def _later(reason: str, seconds: int = LATER_SECONDS) -> Unanswered:

@@ -1,6 +1,5 @@
 """Search Console and the token of a service account: requests as the documents show them, and the meaning of each answer."""
 
-import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -17,9 +16,6 @@ from stoppress.notify.service_account import (
     ServiceAccount,
     Unanswered,
     assertion,
-    claims,
-    encoded,
-    read_key,
     sign,
     token,
 )
@@ -47,28 +43,6 @@ def refusal(now: datetime = NOW) -> Any:
 # ── the token ──
 
 
-def test_header_and_claims_have_the_bytes_of_the_documentation_s_example() -> None:
-    """developers.google.com/identity/protocols/oauth2/service-account, "Forming the JWT header" and "… claim set"."""
-    assert encoded({"alg": "RS256", "typ": "JWT"}) == "eyJhbGciOiJSUzI1NiIsInR5cCI6IkpXVCJ9"
-    email = "761326798069-r5mljlln1rd4lrbhg75efgigp36m78j5@developer.gserviceaccount.com"
-    example = {
-        "iss": email,
-        "scope": "https://www.googleapis.com/auth/prediction",
-        "aud": "https://accounts.google.com/o/oauth2/token",
-        "exp": 1328554385,
-        "iat": 1328550785,
-    }
-    assert encoded(example) == (
-        "eyJpc3MiOiI3NjEzMjY3OTgwNjktcjVtbGpsbG4xcmQ0bHJiaGc3NWVmZ2lncDM2bTc4ajVAZGV2ZWxvcGVyLmdzZXJ2aWNlYWNjb3VudC5jb20iLCJzY29w"
-        "ZSI6Imh0dHBzOi8vd3d3Lmdvb2dsZWFwaXMuY29tL2F1dGgvcHJlZGljdGlvbiIsImF1ZCI6Imh0dHBzOi8vYWNjb3VudHMuZ29vZ2xlLmNvbS9vL29hdXRo"
-        "Mi90b2tlbiIsImV4cCI6MTMyODU1NDM4NSwiaWF0IjoxMzI4NTUwNzg1fQ"
-    )
-    ours = claims(email, datetime.fromtimestamp(1328550785, UTC))
-    assert list(ours.items()) == [
-        *(example | {"scope": "https://www.googleapis.com/auth/webmasters", "aud": "https://oauth2.googleapis.com/token"}).items()
-    ]  # fmt: skip
-
-
 def test_a_signature_has_the_bytes_of_the_standard_s_example() -> None:
     """RFC 7515, appendix A.2."""
     signed = "eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ"
@@ -87,12 +61,19 @@ def test_the_token_s_request_is_the_documented_form(google: Console) -> None:
         "https://oauth2.googleapis.com/token",
         "application/x-www-form-urlencoded",
     )
-    signed = assertion(ServiceAccount(EMAIL, private_key()), NOW)
+    signed = assertion(ServiceAccount.model_validate_json(json_key()), NOW)
     assert body == b"grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion=" + signed.encode()
     [_, (_, sent)] = parse_qsl(body.decode())
-    header, claim, _ = sent.split(".")
-    assert json.loads(decoded(header)) == {"alg": "RS256", "typ": "JWT"}
-    assert json.loads(decoded(claim))["iss"] == EMAIL
+    header, claims, _ = sent.split(".")
+    assert header == "eyJhbGciOiJSUzI1NiIsInR5cCI6IkpXVCJ9"  # as in Google's document "Forming the JWT header"
+    issued = int(NOW.timestamp())
+    assert (
+        decoded(claims)
+        == (
+            f'{{"iss":"{EMAIL}","scope":"https://www.googleapis.com/auth/webmasters",'
+            f'"aud":"https://oauth2.googleapis.com/token","exp":{issued + 3600},"iat":{issued}}}'
+        ).encode()
+    )
 
 
 def test_a_token_is_used_until_a_minute_before_it_expires(google: Console) -> None:
@@ -157,10 +138,7 @@ def test_a_secret_that_is_no_key_is_named_and_nothing_is_sent(
 
 
 def test_a_private_key_is_in_no_text_of_an_account() -> None:
-    assert "PRIVATE" not in repr(read_key(json_key()))
-
-
-# ── requests ──
+    assert "PRIVATE" not in repr(ServiceAccount.model_validate_json(json_key()))
 
 
 # ── answers ──
@@ -177,11 +155,9 @@ EMPTY_REPORT: dict[str, Any] = {"downloaded_at": None, "errors": 0, "warnings": 
             {"downloaded_at": datetime(2026, 11, 20, 8, 30, 0, 456_000, UTC), "warnings": 2, "urls": {"web": 120, "news": 20}},
         ),
         (b'{"isPending":true,"errors":3}', {"errors": 3}),
-        (b'{"errors":"many","contents":7}', {}),
-        (b'{"contents":[1,{"type":2}],"lastDownloaded":"yesterday","warnings":"\xc2\xb2"}', {}),
     ],
 )  # fmt: skip
-def test_a_report_has_the_fields_that_can_be_read(body: bytes, fields: dict[str, Any]) -> None:
+def test_a_report_has_the_fields_of_its_document(body: bytes, fields: dict[str, Any]) -> None:
     assert read_report(body) == EMPTY_REPORT | fields
 
 
@@ -197,7 +173,7 @@ def test_a_report_has_the_fields_that_can_be_read(body: bytes, fields: dict[str,
     ],
 )
 def test_other_bodies_are_errors(body: bytes) -> None:
-    with pytest.raises(ValueError, match=r"JSON|verdict"):
+    with pytest.raises(ValueError, match="cannot be read"):
         read_inspection(body)
 
 

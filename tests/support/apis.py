@@ -27,10 +27,11 @@ class Story:
     number: int
     published_at: datetime
     updated_at: datetime
+    other_slug: str = ""
 
     @property
     def slug(self) -> str:
-        return f"story-{self.number}"
+        return self.other_slug or f"story-{self.number}"
 
     @property
     def title(self) -> str:
@@ -39,6 +40,15 @@ class Story:
     @property
     def url(self) -> str:
         return f"https://{HOST}/{self.slug}"
+
+    @property
+    def published(self) -> str:
+        """When the story was published, in UTC and without the zone."""
+        return f"{self.published_at:%Y-%m-%dT%H:%M:%S}"
+
+    @property
+    def updated(self) -> str:
+        return f"{self.updated_at:%Y-%m-%dT%H:%M:%S}"
 
 
 @dataclass
@@ -57,6 +67,11 @@ class Api:
     adapter = ""
     url = ""
     settings: ClassVar[dict[str, Any]] = {}
+    # The header or parameter that must have the key, and those that must have one value.
+    key = ("authorization", f"Bearer {KEY}")
+    fixed: ClassVar[dict[str, str]] = {}
+    # The parameters for the period, and for the size and number of a page.
+    since, until, size, page = "", "", "", ""
     # The most items that a page may have.
     limit = 100
 
@@ -74,6 +89,24 @@ class Api:
         return self.answer(dict(parse_qsl(urlsplit(url).query)), headers or {})
 
     def answer(self, query: dict[str, str], headers: Mapping[str, str]) -> Response:
+        name, key = self.key
+        if {"authorization": "", **headers, **query}.get(name) != key:
+            return reply({"error": "unauthorized"}, 401)
+        size, page = int(query[self.size]), int(query[self.page])
+        if not 1 <= size <= self.limit or not self.fixed.items() <= query.items():
+            return reply({"error": "invalid parameter"}, 400)
+        items = self.items(query)
+        return self.shown(items[(page - 1) * size : page * size], len(items), query)
+
+    def items(self, query: dict[str, str]) -> list[dict[str, Any]]:
+        """The items of the stories in the period of a request, by number."""
+        start = datetime.fromisoformat(query.get(self.since, "0001-01-01T00:00:00Z"))
+        end = datetime.fromisoformat(query.get(self.until, "9999-12-31T00:00:00Z"))
+        stories = sorted(self.stories, key=lambda story: story.number)
+        return [self.item(story) for story in stories if start <= story.updated_at < end]
+
+    def shown(self, items: list[dict[str, Any]], total: int, query: dict[str, str]) -> Response:
+        """The answer with the items of a page."""
         raise NotImplementedError
 
     def item(self, story: Story) -> dict[str, Any]:
@@ -84,51 +117,37 @@ class Api:
         """The headers and the body of the delivery that tells of a story."""
         raise NotImplementedError
 
-    def changed(self, since: str | None, until: str | None) -> list[Story]:
-        """The stories of a period, by number. The instants are ISO 8601, with T or a space."""
-        start, end = _instant(since), _instant(until)
-        return [
-            story
-            for story in sorted(self.stories, key=lambda story: story.number)
-            if (not start or story.updated_at >= start) and (not end or story.updated_at < end)
-        ]
-
 
 class WordPress(Api):
     """developer.wordpress.org/rest-api/reference/posts and /using-the-rest-api/pagination."""
 
     adapter = "wordpress"
     url = f"https://{HOST}/wp-json/wp/v2/posts"
+    key = ("authorization", f"Basic {KEY}")
+    fixed: ClassVar[dict[str, str]] = {"orderby": "id", "order": "asc", "status": "publish"}
+    since, until, size, page = "modified_after", "modified_before", "per_page", "page"
 
     def answer(self, query: dict[str, str], headers: Mapping[str, str]) -> Response:
-        if headers.get("authorization", f"Basic {KEY}") != f"Basic {KEY}":
-            return reply({"code": "rest_forbidden"}, 401)
-        size, page = int(query.get("per_page", "10")), int(query.get("page", "1"))
-        posts = self.listed(query.get("modified_after"), query.get("modified_before"))
-        if (query["orderby"], query["order"], query["status"]) != ("id", "asc", "publish"):
-            return reply({"code": "rest_invalid_param"}, 400)
-        pages = -(-len(posts) // size)
-        if not 1 <= size <= self.limit or page > max(1, pages):
+        return super().answer(query, {"authorization": f"Basic {KEY}", **headers})  # published posts need no key
+
+    def shown(self, items: list[dict[str, Any]], total: int, query: dict[str, str]) -> Response:
+        pages = -(-total // int(query["per_page"]))
+        if int(query["page"]) > max(1, pages):
             return reply({"code": "rest_post_invalid_page_number"}, 400)
         # `_embed` embeds what `_links` has, and `_fields` leaves the links out unless it names them.
         fields = {name.partition(".")[0] for name in query["_fields"].split(",")}
         fields |= {"_embedded"} if "_links" in fields and query["_embed"] == "wp:featuredmedia,wp:term" else set()
-        shown = posts[(page - 1) * size : page * size]
-        items = [{name: value for name, value in post.items() if name in fields} for post in shown]
-        return reply(items, x_wp_total=str(len(posts)), x_wp_totalpages=str(pages))
-
-    def listed(self, since: str | None, until: str | None) -> list[dict[str, Any]]:
-        """The posts of a period."""
-        return [self.item(story) for story in self.changed(since, until)]
+        items = [{name: value for name, value in post.items() if name in fields} for post in items]
+        return reply(items, x_wp_total=str(total), x_wp_totalpages=str(pages))
 
     def item(self, story: Story) -> dict[str, Any]:
         categories = [{"taxonomy": "category", "name": "Harbour", "slug": "harbour"}]
         return {
             "id": story.number,
             "date": f"{story.published_at + timedelta(hours=1):%Y-%m-%dT%H:%M:%S}",
-            "date_gmt": f"{story.published_at:%Y-%m-%dT%H:%M:%S}",
+            "date_gmt": story.published,
             "modified": f"{story.updated_at + timedelta(hours=1):%Y-%m-%dT%H:%M:%S}",
-            "modified_gmt": f"{story.updated_at:%Y-%m-%dT%H:%M:%S}",
+            "modified_gmt": story.updated,
             "slug": story.slug,
             "status": "publish",
             "type": "post",
@@ -153,8 +172,8 @@ class WordPress(Api):
                 "post_type": "post",
                 "post_name": story.slug,
                 "post_title": story.title,
-                "post_date_gmt": f"{story.published_at:%Y-%m-%d %H:%M:%S}",
-                "post_modified_gmt": f"{story.updated_at:%Y-%m-%d %H:%M:%S}",
+                "post_date_gmt": story.published.replace("T", " "),
+                "post_modified_gmt": story.updated.replace("T", " "),
             },
             "taxonomies": {
                 "category": {"harbour": {"name": "Harbour", "slug": "harbour"}},
@@ -166,7 +185,7 @@ class WordPress(Api):
 
 @dataclass
 class Blog(WordPress):
-    """A blog whose posts change. `status` other than 200 is answered to every request.
+    """A blog whose posts change, without pictures and sections. `status` other than 200 is answered to every request.
 
     `cached` are the posts that the API lists instead, if it answers from a cache.
     """
@@ -177,36 +196,16 @@ class Blog(WordPress):
 
     def publish(self, id_: int, at: datetime, slug: str = "") -> None:
         """Adds a post, or changes it at an instant. Its date stays the first one."""
-        before = self.posts.get(id_, {})
-        slug = slug or before.get("slug") or f"story-{id_}"
-        self.posts[id_] = {
-            "id": id_,
-            "date_gmt": before.get("date_gmt") or f"{at:%Y-%m-%dT%H:%M:%S}",
-            "modified_gmt": f"{at:%Y-%m-%dT%H:%M:%S}",
-            "slug": slug,
-            "status": "publish",
-            "type": "post",
-            "link": f"https://{HOST}/{slug}",
-            "title": {"rendered": f"Story {id_} &amp; more"},
-            "content": {"protected": False},
-        }
+        before = self.posts.get(id_)
+        first = datetime.fromisoformat(before["date_gmt"]) if before else at
+        story = Story(id_, first, at, slug or (before["slug"] if before else ""))
+        self.posts[id_] = self.item(story) | {"_embedded": {}, "story": story}
 
     def delivery(self, id_: int) -> dict[str, Any]:
         """What the plugin WP Webhooks sends of a post."""
-        post = self.posts[id_]
-        return {
-            "post_id": id_,
-            "post_permalink": post["link"],
-            "post": {
-                "ID": id_,
-                "post_status": "publish",
-                "post_type": "post",
-                "post_name": post["slug"],
-                "post_title": f"Story {id_} & more",
-                "post_date_gmt": post["date_gmt"].replace("T", " "),
-                "post_modified_gmt": post["modified_gmt"].replace("T", " "),
-            },
-        }
+        _, body = self.webhook(self.posts[id_]["story"])
+        body["post"]["post_modified_gmt"] = self.posts[id_]["modified_gmt"].replace("T", " ")
+        return {name: body[name] for name in ("post_id", "post_permalink", "post")}
 
     def fetch(self, url: str, headers: Mapping[str, str] | None = None) -> Response:
         if self.status == 200:
@@ -214,11 +213,10 @@ class Blog(WordPress):
         self.requests.append(url)
         return Response(self.status, {}, b"{}", url)
 
-    def listed(self, since: str | None, until: str | None) -> list[dict[str, Any]]:
+    def items(self, query: dict[str, str]) -> list[dict[str, Any]]:
         posts = self.posts if self.cached is None else self.cached
-        return [
-            post for _, post in sorted(posts.items()) if (since or "") <= f"{post['modified_gmt']}Z" < (until or "9999")
-        ]
+        start, end = query.get("modified_after", ""), query.get("modified_before", "9999")
+        return [post for _, post in sorted(posts.items()) if start <= f"{post['modified_gmt']}Z" < end]
 
 
 class Ghost(Api):
@@ -226,28 +224,23 @@ class Ghost(Api):
 
     adapter = "ghost"
     url = f"https://{HOST}/ghost/api/content/posts/"
+    key = ("key", KEY)
+    fixed: ClassVar[dict[str, str]] = {"order": "id asc"}
+    size, page = "limit", "page"
     _condition = re.compile(r"updated_at:(>=|<)'([^']*)'")
 
-    def answer(self, query: dict[str, str], headers: Mapping[str, str]) -> Response:
-        if query.get("key") != KEY:
-            return reply({"errors": [{"message": "Unknown Content API Key"}]}, 401)
+    def items(self, query: dict[str, str]) -> list[dict[str, Any]]:
         conditions = query["filter"].split("+updated_at") if "filter" in query else []
         limits = dict(self._condition.findall(query.get("filter", "")))
         assert len(limits) == len(conditions), query["filter"]
-        stories = [
-            story
-            for story in self.changed(None, None)
-            if limits.get(">=", "") <= f"{story.updated_at:%Y-%m-%d %H:%M:%S}" < limits.get("<", "9999")
-        ]
-        size, page = int(query["limit"]), int(query["page"])
-        if size > self.limit or query["order"] != "id asc":
-            return reply({}, 400)
+        start, end = limits.get(">=", ""), limits.get("<", "9999")
+        return [post for post in super().items({}) if start <= post["updated_at"][:19].replace("T", " ") < end]
+
+    def shown(self, items: list[dict[str, Any]], total: int, query: dict[str, str]) -> Response:
         # `tags` come with `include`; `fields` drops every other field that it does not name, primary_tag too.
         fields = {*query["fields"].split(","), *(["tags"] if query["include"] == "tags" else [])}
-        posts = [self.item(story) for story in part(stories, page, size)]
-        posts = [{name: value for name, value in post.items() if name in fields} for post in posts]
-        pagination = {"page": page, "limit": size, "pages": -(-len(stories) // size), "total": len(stories)}
-        return reply({"posts": posts, "meta": {"pagination": pagination}})
+        posts = [{name: value for name, value in post.items() if name in fields} for post in items]
+        return reply({"posts": posts, "meta": {"pagination": {"page": int(query["page"]), "total": total}}})
 
     def item(self, story: Story) -> dict[str, Any]:
         return {name: value for name, value in self._post(story).items() if name not in ("status", "locale")}
@@ -266,8 +259,8 @@ class Ghost(Api):
             "html": "<p>…</p>",
             "status": "published",
             "visibility": "paid",
-            "published_at": f"{story.published_at:%Y-%m-%dT%H:%M:%S}.000Z",
-            "updated_at": f"{story.updated_at:%Y-%m-%dT%H:%M:%S}.000Z",
+            "published_at": f"{story.published}.000Z",
+            "updated_at": f"{story.updated}.000Z",
             "feature_image": f"https://{HOST}/a.jpg",
             "canonical_url": None,
             "locale": None,
@@ -283,18 +276,19 @@ class Contentful(Api):
     url = "https://cdn.contentful.com/spaces/s/environments/master/entries"
     limit = 1_000
     settings: ClassVar[dict[str, Any]] = {"url_template": "/{slug}", "content_types": ["article"], "locales": ["en-GB"]}
+    fixed: ClassVar[dict[str, str]] = {"locale": "*", "order": "sys.id"}
+    since, until, size, page = "sys.updatedAt[gte]", "sys.updatedAt[lt]", "limit", "page"
 
     def answer(self, query: dict[str, str], headers: Mapping[str, str]) -> Response:
-        if headers.get("authorization") != f"Bearer {KEY}":
-            return reply({"sys": {"type": "Error", "id": "AccessTokenInvalid"}}, 401)
-        size, skip = int(query["limit"]), int(query["skip"])
-        if size > self.limit or query["locale"] != "*" or query["order"] != "sys.id":
-            return reply({"sys": {"type": "Error", "id": "BadRequest"}}, 400)
-        stories = self.changed(query.get("sys.updatedAt[gte]"), query.get("sys.updatedAt[lt]"))
-        if "article" not in query["sys.contentType.sys.id[in]"].split(","):
-            stories = []
-        items = [self.item(story) for story in stories[skip : skip + size]]
-        return reply({"total": len(stories), "skip": skip, "limit": size, "items": items})
+        page, rest = divmod(int(query["skip"]), int(query["limit"]))
+        assert rest == 0
+        return super().answer(query | {"page": str(page + 1)}, headers)
+
+    def items(self, query: dict[str, str]) -> list[dict[str, Any]]:
+        return super().items(query) if "article" in query["sys.contentType.sys.id[in]"].split(",") else []
+
+    def shown(self, items: list[dict[str, Any]], total: int, query: dict[str, str]) -> Response:
+        return reply({"total": total, "skip": int(query["skip"]), "limit": int(query["limit"]), "items": items})
 
     def item(self, story: Story) -> dict[str, Any]:
         return {
@@ -302,15 +296,15 @@ class Contentful(Api):
                 "type": "Entry",
                 "id": f"e{story.number:08}",
                 "revision": 3,
-                "createdAt": f"{story.published_at:%Y-%m-%dT%H:%M:%SZ}",
-                "updatedAt": f"{story.updated_at:%Y-%m-%dT%H:%M:%SZ}",
+                "createdAt": f"{story.published}Z",
+                "updatedAt": f"{story.updated}Z",
                 "contentType": {"sys": {"id": "article"}},
                 "environment": {"sys": {"id": "master"}},
             },
             "fields": {
                 "title": {"de-DE": "Anders", "en-GB": story.title},
                 "slug": {"en-GB": story.slug},
-                "publishDate": {"en-GB": f"{story.published_at:%Y-%m-%dT%H:%MZ}"},
+                "publishDate": {"en-GB": f"{story.published[:16]}Z"},
                 "section": {"en-GB": "Harbour"},
             },
         }
@@ -325,17 +319,12 @@ class Strapi(Api):
     adapter = "strapi"
     url = f"https://{HOST}/api/articles"
     settings: ClassVar[dict[str, Any]] = {"models": ["article"]}
+    fixed: ClassVar[dict[str, str]] = {"sort": "id:asc"}
+    since, until = "filters[updatedAt][$gte]", "filters[updatedAt][$lt]"
+    size, page = "pagination[pageSize]", "pagination[page]"
 
-    def answer(self, query: dict[str, str], headers: Mapping[str, str]) -> Response:
-        if headers.get("authorization") != f"Bearer {KEY}":
-            return reply({"data": None, "error": {"status": 403, "name": "ForbiddenError"}}, 403)
-        size, page = int(query["pagination[pageSize]"]), int(query["pagination[page]"])
-        if size > self.limit or query["sort"] != "id:asc":
-            return reply({"data": None, "error": {"status": 400}}, 400)
-        stories = self.changed(query.get("filters[updatedAt][$gte]"), query.get("filters[updatedAt][$lt]"))
-        data = [self.item(story) for story in part(stories, page, size)]
-        pagination = {"page": page, "pageSize": size, "pageCount": -(-len(stories) // size), "total": len(stories)}
-        return reply({"data": data, "meta": {"pagination": pagination}})
+    def shown(self, items: list[dict[str, Any]], total: int, query: dict[str, str]) -> Response:
+        return reply({"data": items, "meta": {"pagination": {"page": int(query[self.page]), "total": total}}})
 
     def item(self, story: Story) -> dict[str, Any]:
         return {
@@ -343,9 +332,9 @@ class Strapi(Api):
             "documentId": f"d{story.number}",
             "title": story.title,
             "slug": story.slug,
-            "createdAt": f"{story.published_at:%Y-%m-%dT%H:%M:%S}.000Z",
-            "updatedAt": f"{story.updated_at:%Y-%m-%dT%H:%M:%S}.000Z",
-            "publishedAt": f"{story.published_at:%Y-%m-%dT%H:%M:%S}.000Z",
+            "createdAt": f"{story.published}.000Z",
+            "updatedAt": f"{story.updated}.000Z",
+            "publishedAt": f"{story.published}.000Z",
             "locale": "en",
         }
 
@@ -356,21 +345,16 @@ class Strapi(Api):
 
 
 class Strapi4(Strapi):
-    """docs-v4.strapi.io/dev-docs/api/rest: the fields are in `attributes`."""
+    """docs-v4.strapi.io/dev-docs/api/rest: no `documentId`, and the fields are in `attributes`."""
 
-    def answer(self, query: dict[str, str], headers: Mapping[str, str]) -> Response:
-        response = super().answer(query, headers)
-        document = json.loads(response.body)
-        if document["data"]:
-            document["data"] = [
-                {"id": item.pop("id"), "attributes": {name: item[name] for name in item if name != "documentId"}}
-                for item in document["data"]
-            ]
-        return reply(document, response.status)
+    def shown(self, items: list[dict[str, Any]], total: int, query: dict[str, str]) -> Response:
+        items = [{name: item[name] for name in item if name != "documentId"} for item in items]
+        return super().shown([{"id": item.pop("id"), "attributes": item} for item in items], total, query)
 
     def webhook(self, story: Story) -> tuple[dict[str, str], Any]:
         headers, body = super().webhook(story)
-        return headers, body | {"entry": {name: body["entry"][name] for name in body["entry"] if name != "documentId"}}
+        del body["entry"]["documentId"]
+        return headers, body
 
 
 class Storyblok(Api):
@@ -378,24 +362,20 @@ class Storyblok(Api):
 
     adapter = "storyblok"
     url = "https://api.storyblok.com/v2/cdn/stories"
+    key = ("token", KEY)
+    fixed: ClassVar[dict[str, str]] = {"sort_by": "created_at:asc", "version": "published"}
+    since, until, size, page = "published_at_gt", "published_at_lt", "per_page", "page"
 
-    def answer(self, query: dict[str, str], headers: Mapping[str, str]) -> Response:
-        if query.get("token") != KEY:
-            return reply({"error": "Unauthorized"}, 401)
-        size, page = int(query["per_page"]), int(query["page"])
-        if size > self.limit or query["sort_by"] != "created_at:asc" or query["version"] != "published":
-            return reply({}, 422)
-        stories = self.changed(query.get("published_at_gt"), query.get("published_at_lt"))
-        items = [self.item(story) for story in part(stories, page, size)]
-        return reply({"stories": items, "cv": 1}, total=str(len(stories)), per_page=str(size))
+    def shown(self, items: list[dict[str, Any]], total: int, query: dict[str, str]) -> Response:
+        return reply({"stories": items, "cv": 1}, total=str(total), per_page=query["per_page"])
 
     def item(self, story: Story) -> dict[str, Any]:
         return {
             "id": story.number,
             "name": story.title,
             "full_slug": story.slug,
-            "first_published_at": f"{story.published_at:%Y-%m-%dT%H:%M:%S}.000Z",
-            "published_at": f"{story.updated_at:%Y-%m-%dT%H:%M:%S}.000Z",
+            "first_published_at": f"{story.published}.000Z",
+            "published_at": f"{story.updated}.000Z",
             # Saved long before it was published.
             "updated_at": f"{story.published_at - timedelta(days=30):%Y-%m-%dT%H:%M:%S}.000Z",
             "content": {"component": "article", "headline": story.title},
@@ -412,6 +392,7 @@ class Sanity(Api):
     adapter = "sanity"
     url = "https://p.api.sanity.io/v2025-02-19/data/query/production"
     settings: ClassVar[dict[str, Any]] = {"url_template": "/{slug}", "types": ["article"]}
+    _conditions = ("_id > $cursor", "_updatedAt >= $since", "_updatedAt < $until", "_type in $types", "order(_id)")
 
     def answer(self, query: dict[str, str], headers: Mapping[str, str]) -> Response:
         if headers.get("authorization") != f"Bearer {KEY}":
@@ -419,18 +400,11 @@ class Sanity(Api):
         given = {name: json.loads(value) for name, value in query.items() if name.startswith("$")}
         groq = query["query"]
         assert {*re.findall(r"\$\w+", groq)} == given.keys(), groq
-        for condition in (
-            "_id > $cursor",
-            "_updatedAt >= $since",
-            "_updatedAt < $until",
-            "_type in $types",
-            "order(_id)",
-        ):
-            assert condition in groq
+        assert all(condition in groq for condition in self._conditions), groq
         [size] = [int(end) for end in re.findall(r"\[0\.\.\.(\d+)\]$", groq)]
         documents = [
             document
-            for document in map(self.item, self.changed(None, None))
+            for document in self.items({})
             if document["_id"] > given["$cursor"] and given["$since"] <= document["_updatedAt"] < given["$until"]
             if given["$types"] is None or document["_type"] in given["$types"]
         ]
@@ -440,11 +414,11 @@ class Sanity(Api):
         return {
             "_id": f"a{story.number:08}",
             "_type": "article",
-            "_createdAt": f"{story.published_at:%Y-%m-%dT%H:%M:%SZ}",
-            "_updatedAt": f"{story.updated_at:%Y-%m-%dT%H:%M:%SZ}",
+            "_createdAt": f"{story.published}Z",
+            "_updatedAt": f"{story.updated}Z",
             "title": story.title,
             "slug": {"_type": "slug", "current": story.slug},
-            "publishedAt": f"{story.published_at:%Y-%m-%dT%H:%M:%SZ}",
+            "publishedAt": f"{story.published}Z",
         }
 
     def webhook(self, story: Story) -> tuple[dict[str, str], Any]:
@@ -455,18 +429,10 @@ class Sanity(Api):
 APIS: tuple[type[Api], ...] = (WordPress, Ghost, Contentful, Strapi, Strapi4, Storyblok, Sanity)
 
 
-def part(stories: list[Story], page: int, size: int) -> list[Story]:
-    return stories[(page - 1) * size : page * size]
-
-
 def reply(document: Any, status: int = 200, **headers: str) -> Response:
     """An answer in JSON."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return Response(status, {"content-type": "application/json", **named}, json.dumps(document).encode(), "")
-
-
-def _instant(text: str | None) -> datetime | None:
-    return datetime.fromisoformat(text) if text else None
 
 
 # ── listings of them: what to list, and the pages that come ──

@@ -42,16 +42,12 @@ def names(*numbers: int) -> list[str]:
     return [f"story-{n}" for n in numbers]
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """How long the engine waited, in seconds."""
     waited: list[float] = []
     monkeypatch.setattr("time.sleep", waited.append)
     return waited
-
-
-@pytest.fixture(autouse=True)
-def _no_waiting(waits: list[float]) -> None: ...
 
 
 @pytest.fixture
@@ -157,21 +153,15 @@ def test_what_a_second_attempt_cannot_mend_is_not_tried_again(serve: Any, waits:
 
 
 def test_pages_that_fail_one_after_the_other_end_the_listing(serve: Any) -> None:
+    serve(Numbered(100, dict.fromkeys(range(2, 50, 2), SERVER_DOWN)))  # with good ones between
+    every_page = list(pages(query(WordPress())))
+    assert (len(slugs(every_page)), len(problems(every_page))) == (52, 24)
+
     api = serve(Numbered(100, dict.fromkeys(range(4, 60), SERVER_DOWN)))
-
     read_pages, error = read(query(WordPress()))
-
     assert slugs(read_pages) == names(*range(1, 7))
     assert error == f"page {3 + FAILED_PAGES_MAX}: the server answers 500"
     assert len(api.requested) == 3 + FAILED_PAGES_MAX * TRIES
-
-
-def test_failed_pages_with_good_ones_between_do_not_end_the_listing(serve: Any) -> None:
-    serve(Numbered(100, dict.fromkeys(range(2, 50, 2), SERVER_DOWN)))
-    every_page = list(pages(query(WordPress())))
-
-    assert len(slugs(every_page)) == 52
-    assert len(problems(every_page)) == 24
 
 
 def test_a_failed_page_in_a_listing_by_cursor_ends_it_with_its_place(serve: Any) -> None:
@@ -187,12 +177,8 @@ def test_a_failed_page_in_a_listing_by_cursor_ends_it_with_its_place(serve: Any)
 @pytest.mark.parametrize(
     ("status", "hint"),
     [
-        (401, "give the API's key in the secret that list.secret names"),
-        (403, "give the API's key in the secret that list.secret names"),
-        (400, "check list.url"),
-        (404, "check list.url"),
-        (204, "check list.url"),
-        (301, "check list.url"),
+        *((status, "give the API's key in the secret that list.secret names") for status in (401, 403)),
+        *((status, "check list.url") for status in (400, 404, 204, 301)),
     ],
 )
 def test_an_answer_that_no_attempt_will_change_ends_the_listing_with_a_hint(
@@ -261,28 +247,19 @@ def test_the_deadline_ends_the_reading_and_the_cursor_goes_on(serve: Any) -> Non
         assert len(api.requests) <= 6
 
 
-def test_a_deadline_that_is_over_leaves_a_cursor_before_anything_is_read(serve: Any) -> None:
-    api = serve(WordPress(stories(250)))
-    over = Deadline(lambda: 0)
-
-    [page] = pages(query(api), None, over)
-
-    assert page.items == ()
-    assert page.cursor
-    assert api.requests == []
-    assert slugs(pages(query(api), page.cursor)) == names(*range(1, 251))
-
-
-def test_a_wait_that_goes_beyond_the_deadline_is_left_to_the_next_run(serve: Any, waits: list[float]) -> None:
+@pytest.mark.parametrize(("left_ms", "pages_read", "requests"), [(0, 0, 0), (60_000, 1, 2)])
+def test_a_deadline_before_a_request_or_a_wait_leaves_a_cursor(
+    serve: Any, waits: list[float], left_ms: int, pages_read: int, requests: int
+) -> None:
     api = serve(WordPress(stories(250)))
     api.answers[1] = Response(503, {"retry-after": "300"}, b"", "")
 
-    read_pages = list(pages(query(api), None, Deadline(lambda: 60_000)))
+    read_pages = list(pages(query(api), None, Deadline(lambda: left_ms)))
 
-    assert slugs(read_pages) == names(*range(1, 101))
-    assert problems(read_pages) == []
-    assert waits == []
-    assert slugs(pages(query(api), read_pages[-1].cursor)) == names(*range(101, 251))
+    assert slugs(read_pages) == names(*range(1, 100 * pages_read + 1))
+    assert (problems(read_pages), waits, len(api.requests)) == ([], [], requests)
+    api.answers.clear()
+    assert slugs(pages(query(api), read_pages[-1].cursor)) == names(*range(100 * pages_read + 1, 251))
 
 
 # ── a listing that changes while it is read ──
@@ -305,9 +282,7 @@ def test_articles_that_leave_while_it_is_read_take_no_other_with_them(
 
 
 @by_number
-def test_an_article_that_is_edited_while_it_is_read_leaves_the_period_and_no_other_is_lost(
-    serve: Any, kind: type[Api]
-) -> None:
+def test_an_edited_article_leaves_the_period_and_a_new_one_is_appended(serve: Any, kind: type[Api]) -> None:
     api = serve(kind(stories(50)))
     until = DAY + timedelta(days=1)
 
@@ -316,15 +291,10 @@ def test_an_article_that_is_edited_while_it_is_read_leaves_the_period_and_no_oth
             api.stories[:3] = [replace(story, updated_at=until + timedelta(hours=1)) for story in api.stories[:3]]
 
     api.before = edit
-
     assert {*slugs(pages(small(query(api, DAY, until), 10)))} == {*names(*range(1, 51))}
 
-
-@by_number
-def test_an_article_that_is_published_while_it_is_read_is_appended(serve: Any, kind: type[Api]) -> None:
     api = serve(kind(stories(25)))
     api.before = lambda number: api.stories.extend(stories(3, 26)) if number == 1 else None
-
     assert slugs(pages(small(query(api), 10))) == names(*range(1, 29))
 
 
@@ -341,39 +311,44 @@ def test_a_blog_whose_every_page_loses_articles_ends(serve: Any) -> None:
 # ── servers that give less, or the same again ──
 
 
-class Shy(WordPress):
-    """Gives fewer posts a page than it was asked for."""
+class Odd(WordPress):
+    """Gives fewer posts a page than it was asked for (`shy`), leaves out posts that it counts, as a plugin for members does
+    (`secretive`), gives no total (`silent`), or always the first page (`deaf`).
+    """
+
+    manner = ""
 
     def answer(self, query: dict[str, str], headers: Any) -> Response:
-        return super().answer(query | {"per_page": "40"}, headers)
-
-
-class Secretive(WordPress):
-    """Leaves posts out of pages, and counts them in the total: a plugin for members does so."""
-
-    def answer(self, query: dict[str, str], headers: Any) -> Response:
+        query |= {"shy": {"per_page": "40"}, "deaf": {"page": "1"}}.get(self.manner, {})
         given = super().answer(query, headers)
         posts = json.loads(given.body)
-        if isinstance(posts, list):
+        if self.manner == "secretive" and isinstance(posts, list):
             posts = [post for post in posts if post["id"] % 7]
+        if self.manner == "silent":
+            given.headers.pop("x-wp-total", None)
         return replace(given, body=json.dumps(posts).encode())
 
 
-def test_a_server_may_give_fewer_items_than_it_was_asked_for(serve: Any) -> None:
-    api = serve(Shy(stories(250)))
+@pytest.mark.parametrize(
+    ("manner", "posts", "requests", "end"),
+    [
+        ("shy", 250, 7, ""),
+        ("secretive", 700, 11, ""),
+        ("silent", 200, 5, ""),  # page 3 is a 400, and page 2 has not changed
+        ("deaf", 450, 2, "page 2: repeats the page before it: take a page number out of list.url"),
+    ],
+)
+def test_a_server_that_gives_less_is_read_to_the_end(
+    serve: Any, manner: str, posts: int, requests: int, end: str
+) -> None:
+    api = serve(Odd(stories(posts)))
+    api.manner = manner
+    read_pages, error = read(query(api))
 
-    assert slugs(pages(query(api))) == names(*range(1, 251))
-    assert len(api.requests) == 7
-
-
-def test_a_server_may_leave_items_out_of_pages(serve: Any) -> None:
-    api = serve(Secretive(stories(700)))
-    every_page = list(pages(query(api)))
-
-    assert {*slugs(every_page)} == {*names(*(n for n in range(1, 701) if n % 7))}
-    assert problems(every_page) == []
-    assert every_page[-1].cursor is None
-    assert len(api.requests) < 12
+    expected = range(1, 101 if end else posts + 1)
+    assert {*slugs(read_pages)} == {*names(*(n for n in expected if manner != "secretive" or n % 7))}
+    assert (problems(read_pages), error) == ([], end)
+    assert len(api.requests) <= requests
 
 
 @pytest.mark.parametrize("kind", [*BY_NUMBER, Sanity], ids=lambda kind: kind.__name__)
@@ -382,32 +357,6 @@ def test_an_empty_listing_has_one_empty_page(serve: Any, kind: type[Api]) -> Non
     [page] = pages(query(api))
 
     assert (page.items, page.problems, page.cursor, len(api.requests)) == ((), (), None, 1)
-
-
-def test_without_a_total_the_first_empty_page_is_the_end(serve: Any) -> None:
-    class Silent(WordPress):
-        def answer(self, query: dict[str, str], headers: Any) -> Response:
-            given = super().answer(query, headers)
-            given.headers.pop("x-wp-total", None)
-            return given
-
-    api = serve(Silent(stories(200)))
-    every_page = list(pages(query(api)))  # page 3 is a 400, and page 2 has not changed
-
-    assert {*slugs(every_page)} == {*names(*range(1, 201))}
-    assert every_page[-1].cursor is None
-
-
-def test_a_server_that_ignores_the_page_number_is_noticed(serve: Any) -> None:
-    class Deaf(WordPress):
-        def answer(self, query: dict[str, str], headers: Any) -> Response:
-            return super().answer(query | {"page": "1"}, headers)
-
-    api = serve(Deaf(stories(450)))
-    read_pages, error = read(query(api))
-
-    assert slugs(read_pages) == names(*range(1, 101))
-    assert (error, len(api.requests)) == ("page 2: repeats the page before it: take a page number out of list.url", 2)
 
 
 class Linked:
@@ -473,30 +422,18 @@ def test_a_cursor_with_another_server_in_it_is_refused(serve: Any) -> None:
 # ── items ──
 
 
-def test_an_item_that_cannot_be_taken_is_a_problem_with_its_place(serve: Any) -> None:
-    class Odd(Ghost):
+def test_an_item_that_cannot_be_taken_or_is_no_article_has_its_place_and_reason(serve: Any) -> None:
+    class Mixed(WordPress):
         def item(self, story: Any) -> dict[str, Any]:
-            item = super().item(story)
-            return item | {"title": None} if story.number == 117 else item
+            others = {102: {"type": "page"}, 117: {"title": None}}
+            return super().item(story) | others.get(story.number, {})
 
-    api = serve(Odd(stories(120)))
-    every_page = list(pages(query(api)))
+    every_page = list(pages(query(serve(Mixed(stories(120))))))
 
     assert problems(every_page) == [("page 2, item 17", "title: is missing")]
-    assert slugs(every_page) == names(*(n for n in range(1, 121) if n != 117))
-
-
-def test_an_item_that_is_no_article_of_the_site_is_ignored_with_its_reason(serve: Any) -> None:
-    class Pages(WordPress):
-        def item(self, story: Any) -> dict[str, Any]:
-            return super().item(story) | ({"type": "page"} if story.number == 2 else {})
-
-    [page] = pages(query(serve(Pages(stories(3)))))
-
-    assert slugs([page]) == names(1, 3)
-    assert [(each.place, each.reason) for each in page.ignored] == [
-        ("page 1, item 2", "of a post type that is no article")
-    ]
+    ignored = [(each.place, each.reason) for page in every_page for each in page.ignored]
+    assert ignored == [("page 2, item 2", "of a post type that is no article")]
+    assert slugs(every_page) == names(*(n for n in range(1, 121) if n not in (102, 117)))
 
 
 def test_an_article_was_received_of_when_its_page_was_requested(serve: Any) -> None:
@@ -510,9 +447,6 @@ def test_an_article_was_received_of_when_its_page_was_requested(serve: Any) -> N
     [item] = page.items
     assert item.event.received_at
     assert before <= item.event.received_at <= requested[0]
-
-
-# ── memory ──
 
 
 def test_an_error_does_not_show_the_key(serve: Any) -> None:

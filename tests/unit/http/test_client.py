@@ -85,41 +85,29 @@ def origin(monkeypatch: pytest.MonkeyPatch) -> Iterator[Origin]:
     server.close()
 
 
-def test_an_answer_comes_with_its_headers_in_small_letters(origin: Origin) -> None:
-    origin.answer("/feed?a=1&b=%20x", b"<rss/>", ETag='W/"é1"'.encode().decode("latin-1"), Last_Modified="Fri")
+def test_an_answer_comes_with_its_headers_and_an_etag_goes_back_as_it_came(origin: Origin) -> None:
+    etag, twice = "W/\"caf\xe9 'quoted'\"", b"x-robots-tag: noindex\r\nX-Robots-Tag: otherbot: nofollow\r\netag: 1\r\n"
+    headers = twice + f"ETag: {etag}\r\nLast-Modified: Fri\r\ncontent-length: 6\r\n\r\n".encode("latin-1")
+    origin.answers["/feed?a=1&b=%20x"] = b"HTTP/1.1 200 OK\r\n" + headers + b"<rss/>"
+    url = f"{HOST}/feed?a=1&b=%20x#top"
 
-    answer = client.fetch(f"{HOST}/feed?a=1&b=%20x#top", {"If-None-Match": '"v1"'})
-
+    answer = client.fetch(url)
     assert (answer.status, answer.body, answer.headers["last-modified"]) == (200, b"<rss/>", "Fri")
-    assert (answer.url, answer.permanent_url) == (f"{HOST}/feed?a=1&b=%20x#top", None)
-    (request,) = origin.requests
+    assert (answer.url, answer.permanent_url) == (url, None)
+    # A header that comes twice is a list if it may be one; otherwise the last one counts.
+    assert (answer.headers["x-robots-tag"], answer.headers["etag"]) == ("noindex, otherbot: nofollow", etag)
+
+    client.fetch(url, {"If-None-Match": etag})
+    request = origin.requests[1]
     assert "\r\nHost: www.example.com\r\n" in request
-    assert '\r\nIf-None-Match: "v1"\r\n' in request
+    assert f"\r\nIf-None-Match: {etag}\r\n" in request
     assert f"\r\nUser-Agent: {client.USER_AGENT}\r\n" in request
-
-
-def test_an_etag_goes_back_as_it_came(origin: Origin) -> None:
-    origin.answer("/feed", etag="W/\"caf\xe9 'quoted'\"")
-    etag = client.fetch(f"{HOST}/feed").headers["etag"]
-
-    client.fetch(f"{HOST}/feed", {"If-None-Match": etag})
-
-    assert "\r\nIf-None-Match: W/\"caf\xe9 'quoted'\"\r\n" in origin.requests[1]
 
 
 def test_an_address_beyond_ascii_is_escaped_once(origin: Origin) -> None:
     origin.answer("/fl%C3%BCt%20%5Ba?q=%C3%A9%26", b"found")
 
     assert client.fetch(f"{HOST}/flüt%20%5Ba?q=é%26").body == b"found"
-
-
-def test_a_header_that_comes_twice_is_a_list_if_it_may_be_one(origin: Origin) -> None:
-    headers = b"x-robots-tag: noindex\r\nX-Robots-Tag: otherbot: nofollow\r\netag: 1\r\netag: 2\r\n"
-    origin.answers["/page"] = b"HTTP/1.1 200 OK\r\n" + headers + b"content-length: 0\r\n\r\n"
-
-    answer = client.fetch(f"{HOST}/page")
-
-    assert (answer.headers["x-robots-tag"], answer.headers["etag"]) == ("noindex, otherbot: nofollow", "2")
 
 
 def test_a_redirect_is_returned_where_none_is_to_be_followed(origin: Origin) -> None:
@@ -130,13 +118,11 @@ def test_a_redirect_is_returned_where_none_is_to_be_followed(origin: Origin) -> 
     assert (answer.status, answer.headers["location"], len(origin.requests)) == (301, "/other", 1)
 
 
-def test_a_user_may_name_the_address_of_the_server_even_a_private_one() -> None:
-    server = Origin()
-    server.answer("/page", b"staging")
+def test_a_user_may_name_the_address_of_the_server_even_a_private_one(origin: Origin) -> None:
+    origin.answer("/page", b"staging")
 
-    assert client.fetch("http://www.example.com/page", server=("127.0.0.1", server.port)).body == b"staging"
-    assert "\r\nHost: www.example.com\r\n" in server.requests[0]
-    server.close()
+    assert client.fetch(f"{HOST}/page", server=("127.0.0.1", origin.port)).body == b"staging"
+    assert "\r\nHost: www.example.com\r\n" in origin.requests[0]
 
 
 @pytest.mark.parametrize(
@@ -160,19 +146,6 @@ def test_a_server_asks_to_wait_for_seconds_or_until_a_date(text: str, seconds: i
 HUB, FORM = "https://hub.example.net", {"hub.mode": "subscribe", "hub.topic": "https://www.example.com/a?b=c&d"}
 
 
-def test_a_form_is_posted_with_what_it_says(origin: Origin) -> None:
-    origin.answer("/hub?a=1", b"yes", status="202 Accepted")
-
-    answer = client.post(f"{HUB}/hub?a=1", FORM, {"User-Agent": "Stoppress/1 (test)"})
-
-    assert (answer.status, answer.body) == (202, b"yes")
-    (request,) = origin.requests
-    assert request.startswith("POST /hub?a=1 HTTP/1.1\r\n")
-    assert "\r\nContent-Type: application/x-www-form-urlencoded\r\n" in request
-    assert "\r\nUser-Agent: Stoppress/1 (test)\r\n" in request
-    assert request.endswith("hub.mode=subscribe&hub.topic=https%3A%2F%2Fwww.example.com%2Fa%3Fb%3Dc%26d")
-
-
 @pytest.mark.parametrize(
     ("status", "goes_there"),
     [("301 Moved", 0), ("302 Found", 0), ("303 See Other", 0), ("307 Temporary", 1), ("308 Permanent", 1)],
@@ -180,13 +153,18 @@ def test_a_form_is_posted_with_what_it_says(origin: Origin) -> None:
 def test_a_form_goes_where_the_hub_has_it_repeated_and_nowhere_else(
     origin: Origin, status: str, goes_there: int
 ) -> None:
-    origin.answer("/hub", status=status, location="/new")
-    origin.answer("/new", status="202 Accepted")
+    origin.answer("/hub?a=1", status=status, location="/new")
+    origin.answer("/new", b"yes", status="202 Accepted")
 
-    assert client.post(f"{HUB}/hub", FORM).status == (202 if goes_there else int(status[:3]))
-    requests = [["POST", "/hub"], ["POST", "/new"]][: 1 + goes_there]
-    assert [request.split(" ")[:2] for request in origin.requests] == requests
-    assert all(request.endswith("%26d") for request in origin.requests)
+    answer = client.post(f"{HUB}/hub?a=1", FORM, {"User-Agent": "Stoppress/1 (test)"})
+
+    assert (answer.status, answer.body) == ((202, b"yes") if goes_there else (int(status[:3]), b""))
+    assert [request.split(" ")[1] for request in origin.requests] == ["/hub?a=1", "/new"][: 1 + goes_there]
+    for request in origin.requests:
+        assert request.startswith("POST /")
+        assert "\r\nContent-Type: application/x-www-form-urlencoded\r\n" in request
+        assert "\r\nUser-Agent: Stoppress/1 (test)\r\n" in request
+        assert request.endswith("hub.mode=subscribe&hub.topic=https%3A%2F%2Fwww.example.com%2Fa%3Fb%3Dc%26d")
 
 
 @pytest.mark.parametrize("url", ["http://hub.example.net/hub", "ftp://hub.example.net/", "hub"])
@@ -197,19 +175,6 @@ def test_a_form_with_a_secret_goes_over_https_alone(origin: Origin, url: str) ->
         with pytest.raises(errors.Refused, match="is not https"):
             client.post(target, FORM)
     assert [request.split(" ")[1] for request in origin.requests] == ["/hub"]
-
-
-def test_a_form_in_a_circle_of_redirects_ends(origin: Origin) -> None:
-    origin.answer("/hub", status="307 Temporary Redirect", location="/hub")
-
-    with pytest.raises(errors.TooManyRedirects):
-        client.post(f"{HUB}/hub", FORM)
-
-
-@pytest.mark.parametrize("host", ["127.0.0.1", "169.254.169.254", "[::1]", "2130706433"])
-def test_a_hub_inside_is_refused_as_a_feed_is(host: str) -> None:
-    with pytest.raises(errors.Refused, match="not public"):
-        client.post(f"https://{host}/", FORM)
 
 
 def test_permanent_redirects_are_remembered_up_to_the_first_that_is_not(origin: Origin) -> None:
@@ -243,17 +208,15 @@ def test_a_redirect_to_another_server_does_not_take_the_key_there(
     assert "\r\nX-Other: 1\r\n" in second
 
 
-@pytest.mark.parametrize(("redirects", "arrives"), [(5, True), (6, False)])
-def test_five_redirects_are_followed_and_no_more(origin: Origin, redirects: int, arrives: bool) -> None:
-    for number in range(redirects):
-        origin.answer(f"/{number}", status="302 Found", location=f"/{number + 1}")
-    origin.answer(f"/{redirects}", b"here")
+@pytest.mark.parametrize("send", [client.fetch, lambda url: client.post(url, FORM)], ids=["GET", "POST"])
+def test_five_redirects_are_followed_and_no_more(origin: Origin, send: Callable[[str], client.Response]) -> None:
+    for number in range(6):
+        origin.answer(f"/{number}", status="307 Temporary Redirect", location=f"/{number + 1}")
+    origin.answer("/6", b"here")
 
-    if arrives:
-        assert client.fetch(f"{HOST}/0").body == b"here"
-    else:
-        with pytest.raises(errors.TooManyRedirects):
-            client.fetch(f"{HOST}/0")
+    assert send(f"{HUB}/1").body == b"here"
+    with pytest.raises(errors.TooManyRedirects):
+        send(f"{HUB}/0")
 
 
 @pytest.mark.parametrize(
@@ -292,17 +255,13 @@ def test_gzip_is_decompressed_by_what_the_bytes_are(origin: Origin) -> None:
         assert client.fetch(HOST + path).body == b"<rss/>"
 
 
-def test_an_encoding_that_was_not_asked_for_is_named(origin: Origin) -> None:
-    origin.answer("/feed", b"\x00\x01", content_encoding="br")
-
-    with pytest.raises(errors.Unreachable, match="'br'"):
-        client.fetch(f"{HOST}/feed")
-
-
-def test_a_gzip_bomb_ends_at_the_limit(origin: Origin) -> None:
+def test_other_encodings_and_gzip_bombs_are_refused(origin: Origin) -> None:
+    origin.answer("/brotli", b"\x00\x01", content_encoding="br")
     origin.answer("/bomb", gzip.compress(b"\0" * (BODY_BYTES_MAX + 1)), content_encoding="gzip")
     origin.answer("/large", gzip.compress(b"\0" * BODY_BYTES_MAX), content_encoding="gzip")
 
+    with pytest.raises(errors.Unreachable, match="'br'"):
+        client.fetch(f"{HOST}/brotli")
     with pytest.raises(errors.TooLarge):
         client.fetch(f"{HOST}/bomb")
     assert len(client.fetch(f"{HOST}/large").body) == BODY_BYTES_MAX
@@ -357,60 +316,40 @@ def test_a_tls_handshake_that_drips_in_byte_by_byte_ends_at_the_deadline(monkeyp
     served.close()
 
 
-def endlessly(start: bytes, more: bytes) -> Callable[[Origin], Callable[[socket.socket], None]]:
-    def of(origin: Origin) -> Callable[[socket.socket], None]:
-        def pour(connection: socket.socket) -> None:
-            connection.sendall(start)
-            while not origin.closing.is_set():
-                connection.sendall(more)
+ANSWER = b"HTTP/1.1 200 OK\r\n"
+ENDLESS: dict[str, tuple[bytes, bytes, type[Exception] | None]] = {
+    "body": (ANSWER + b"\r\n", b"x" * 65_536, errors.TooLarge),
+    "one header": (ANSWER + b"x-one: ", b"x" * 65_536, errors.Unreachable),
+    "many headers": (ANSWER, b"x-more: 1\r\n" * 1_000, errors.Unreachable),
+    "continue": (b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 1_000, errors.TooSlow),
+    "gzip of nothing": (ANSWER + b"content-encoding: gzip\r\n\r\n", gzip.compress(b"") * 1_000, errors.TooLarge),
+    "chunks": (ANSWER + b"transfer-encoding: chunked\r\n\r\n", b"1\r\nx\r\n" * 4_096, errors.TooLarge),
+    "length of a chunk": (ANSWER + b"transfer-encoding: chunked\r\n\r\n", b"0" * 65_536, None),
+}
 
-        return pour
 
-    return of
-
-
-@pytest.mark.parametrize(
-    ("pour", "error"),
-    [
-        (endlessly(b"HTTP/1.1 200 OK\r\n\r\n", b"x" * 65_536), errors.TooLarge),
-        (endlessly(b"HTTP/1.1 200 OK\r\nx-one: ", b"x" * 65_536), errors.Unreachable),
-        (endlessly(b"HTTP/1.1 200 OK\r\n", b"x-more: 1\r\n" * 1_000), errors.Unreachable),
-        (endlessly(b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 1_000), errors.TooSlow),
-        (endlessly(b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\n\r\n", gzip.compress(b"") * 1_000), errors.TooLarge),
-        (endlessly(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", b"1\r\nx\r\n" * 4_096), errors.TooLarge),
-    ],
-    ids=["body", "one header", "many headers", "continue", "gzip of nothing", "chunks"],
-)  # fmt: skip
+@pytest.mark.parametrize(("start", "more", "error"), ENDLESS.values(), ids=ENDLESS)
 def test_an_answer_without_end_ends_at_a_limit(
-    origin: Origin,
-    monkeypatch: pytest.MonkeyPatch,
-    pour: Callable[[Origin], Callable[[socket.socket], None]],
-    error: type[Exception],
-) -> None:
-    origin.answers["/feed"] = pour(origin)
-    monkeypatch.setattr("stoppress.http.client.BODY_BYTES_MAX", 300_000)
-    monkeypatch.setattr(client, "FETCH_SECONDS_MAX", 0.3 if error is errors.TooSlow else 20.0)
-
-    with pytest.raises(error):
-        client.fetch(f"{HOST}/feed")
-
-
-def test_the_length_of_a_chunk_without_end_is_not_kept_in_memory(
-    origin: Origin, monkeypatch: pytest.MonkeyPatch
+    origin: Origin, monkeypatch: pytest.MonkeyPatch, start: bytes, more: bytes, error: type[Exception] | None
 ) -> None:
     poured: list[int] = []
 
     def pour(connection: socket.socket) -> None:
-        connection.sendall(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
+        connection.sendall(start)
         while not origin.closing.is_set():
-            connection.sendall(b"0" * 65_536)
-            poured.append(65_536)
+            connection.sendall(more)
+            poured.append(len(more))
 
     origin.answers["/feed"] = pour
-    monkeypatch.setattr(client, "FETCH_SECONDS_MAX", 2.0)
+    monkeypatch.setattr("stoppress.http.client.BODY_BYTES_MAX", 300_000)
+    monkeypatch.setattr(client, "FETCH_SECONDS_MAX", 0.3 if error is errors.TooSlow else 20.0)
 
-    assert client.fetch(f"{HOST}/feed").body == b""
-    assert sum(poured) < 10_000_000  # the sockets' buffers, and no more
+    if error is None:  # and nothing is kept in memory, apart from the sockets' buffers
+        assert client.fetch(f"{HOST}/feed").body == b""
+        assert sum(poured) < 10_000_000
+    else:
+        with pytest.raises(error):
+            client.fetch(f"{HOST}/feed")
 
 
 @pytest.mark.parametrize("answer", [b"", b"SSH-2.0-OpenSSH_9.2\r\n", b"HTTP/1.1 abc\r\n\r\n"])
@@ -444,8 +383,9 @@ def answers(*addresses: str) -> Callable[..., list[tuple[Any, ...]]]:
 
 @pytest.mark.parametrize("ip", NOT_PUBLIC)
 def test_an_address_that_is_not_public_is_refused(ip: str) -> None:
-    with pytest.raises(errors.Refused, match="not public"):
-        address.pool_to("http", "www.example.com", 80, answers(ip))
+    for addresses in ((ip,), ("8.8.8.8", ip)):
+        with pytest.raises(errors.Refused, match="not public"):
+            address.pool_to("http", "www.example.com", 80, answers(*addresses))
 
 
 @pytest.mark.parametrize("ip", ["8.8.8.8", "93.184.215.14", "2606:2800:21f:cb07:6820:80da:af6b:8b2c"])
@@ -453,17 +393,24 @@ def test_a_public_address_is_connected_to(ip: str) -> None:
     assert address.pool_to("http", "www.example.com", 80, answers(ip)).host == ip
 
 
-def test_one_address_that_is_not_public_is_enough_to_refuse_a_host() -> None:
-    with pytest.raises(errors.Refused, match=r"10\.0\.0\.1"):
-        address.pool_to("http", "www.example.com", 80, answers("8.8.8.8", "10.0.0.1"))
-
-
 @pytest.mark.parametrize(
-    "host", ["2130706433", "0x7f000001", "0177.0.0.1", "127.1", "localhost", "[::1]", "[::ffff:7f00:1]"]
+    "host",
+    [
+        "127.0.0.1",
+        "169.254.169.254",
+        "2130706433",
+        "0x7f000001",
+        "0177.0.0.1",
+        "127.1",
+        "localhost",
+        "[::1]",
+        "[::ffff:7f00:1]",
+    ],
 )
 def test_a_number_in_disguise_is_looked_at_as_an_address(host: str) -> None:
-    with pytest.raises((errors.Refused, errors.Unreachable)):
-        client.fetch(f"http://{host}/")
+    for send in (client.fetch, lambda url: client.post(url, FORM)):
+        with pytest.raises((errors.Refused, errors.Unreachable)):
+            send(f"https://{host}/")
 
 
 @pytest.mark.parametrize(("scheme", "port"), [("http", 8080), ("http", 443), ("https", 80), ("ftp", 21), ("http", 22)])

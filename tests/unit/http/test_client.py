@@ -14,22 +14,25 @@ from typing import Any
 
 import pytest
 import urllib3
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from stoppress.http import address, client, errors
 from stoppress.http.client import BODY_BYTES_MAX
+from tests.support.nginx import certificate_for
 
 HOST = "http://www.example.com"
+ANSWER = b"HTTP/1.1 200 OK\r\n"
+HANDSHAKE = b"\x16\x03\x03\x40\x00"  # the beginning of one of TLS with 16 KB
 
 
 class Origin:
-    """A server that answers each path with fixed bytes, or lets a function do as it likes with the connection."""
+    """A server that answers each path with fixed bytes, or lets a function do as it likes with the connection.
+
+    `connected` may do so before a request comes.
+    """
 
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self.answers: dict[str, bytes | Callable[[socket.socket], None]] = {}
+        self.connected: Callable[[socket.socket], None] = lambda connection: None
         self.requests: list[str] = []
         self.closing = threading.Event()
         self._tls = tls
@@ -59,6 +62,7 @@ class Origin:
 
     def _answer(self, connection: socket.socket) -> None:
         with suppress(OSError), connection:
+            self.connected(connection)
             served = self._tls.wrap_socket(connection, server_side=True) if self._tls else connection
             with served:
                 request = b""
@@ -277,46 +281,27 @@ def test_a_body_that_is_shorter_than_announced_is_returned_as_far_as_it_came(ori
     assert client.fetch(f"{HOST}/packed").body.startswith(b"<rss><rss>")
 
 
-@pytest.mark.parametrize("start", [b"HTTP/1.1 200 OK\r\nx-slow: ", b"HTTP/1.1 200 OK\r\n\r\n", b""])
-def test_an_answer_that_drips_in_byte_by_byte_ends_at_the_deadline(
-    origin: Origin, monkeypatch: pytest.MonkeyPatch, start: bytes
+@pytest.mark.parametrize(
+    ("start", "drop"), [(ANSWER + b"x-slow: ", b"x"), (ANSWER + b"\r\n", b"x"), (b"", b"x"), (HANDSHAKE, b"\x02")]
+)
+def test_an_answer_or_handshake_that_drips_in_byte_by_byte_ends_at_the_deadline(
+    origin: Origin, monkeypatch: pytest.MonkeyPatch, start: bytes, drop: bytes
 ) -> None:
     def drip(connection: socket.socket) -> None:
         connection.sendall(start)
         while not origin.closing.wait(0.01):
-            connection.sendall(b"x")
+            connection.sendall(drop)
 
     origin.answers["/feed"] = drip
+    if start == HANDSHAKE:
+        origin.connected = drip
+        monkeypatch.setattr(address, "pool_to", lambda *_: urllib3.HTTPSConnectionPool("127.0.0.1", origin.port))
     monkeypatch.setattr(client, "FETCH_SECONDS_MAX", 0.2)
 
     with pytest.raises(errors.TooSlow):
         client.fetch(f"{HOST}/feed")
 
 
-def test_a_tls_handshake_that_drips_in_byte_by_byte_ends_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    served = socket.create_server(("127.0.0.1", 0))
-    over = threading.Event()
-
-    def drip() -> None:
-        with suppress(OSError):
-            connection, _ = served.accept()
-            with connection:
-                connection.sendall(b"\x16\x03\x03\x40\x00")  # a handshake of 16 KB
-                while not over.wait(0.01):
-                    connection.sendall(b"\x02")
-
-    threading.Thread(target=drip, daemon=True).start()
-    pool = urllib3.HTTPSConnectionPool("127.0.0.1", served.getsockname()[1])
-    monkeypatch.setattr(address, "pool_to", lambda *_: pool)
-    monkeypatch.setattr(client, "FETCH_SECONDS_MAX", 0.2)
-
-    with pytest.raises(errors.TooSlow):
-        client.fetch("https://www.example.com/feed")
-    over.set()
-    served.close()
-
-
-ANSWER = b"HTTP/1.1 200 OK\r\n"
 ENDLESS: dict[str, tuple[bytes, bytes, type[Exception] | None]] = {
     "body": (ANSWER + b"\r\n", b"x" * 65_536, errors.TooLarge),
     "one header": (ANSWER + b"x-one: ", b"x" * 65_536, errors.Unreachable),
@@ -498,32 +483,11 @@ def test_the_address_is_checked_again_at_each_redirect(monkeypatch: pytest.Monke
     server.close()
 
 
-def certificate_for(host: str, folder: Path) -> Path:
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])
-    now = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(host)]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    unlocked = serialization.NoEncryption()
-    private = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, unlocked)
-    file = folder / "certificate.pem"
-    file.write_bytes(private + certificate.public_bytes(serialization.Encoding.PEM))
-    return file
-
-
 def test_a_certificate_is_checked_against_the_name_though_the_connection_goes_to_an_address(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    file = certificate_for("www.example.com", tmp_path)
+    day, now = timedelta(days=1), datetime.now(UTC)
+    file = certificate_for("www.example.com", tmp_path / "certificate.pem", now - day, now + day)
     served = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     served.load_cert_chain(file)
     server = Origin(served)

@@ -1,4 +1,4 @@
-"""Search Console and the token of a service account: requests as the documents show them, and the meaning of each answer."""
+"""The token of a service account: its request as the documents show it, and the meaning of each answer."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -11,7 +11,7 @@ from stoppress.aws import secrets
 from stoppress.http import client
 from stoppress.notify import service_account
 from stoppress.notify.indexnow import LATER_SECONDS, WRONG_SECONDS
-from stoppress.notify.search_console import meaning, read_inspection, read_report
+from stoppress.notify.search_console import meaning, read_inspection
 from stoppress.notify.service_account import (
     ServiceAccount,
     Unanswered,
@@ -19,7 +19,7 @@ from stoppress.notify.service_account import (
     sign,
     token,
 )
-from tests.support.console import ANSWERS, EMAIL, TOKEN, Console, console, decoded, json_key, private_key
+from tests.support.console import EMAIL, TOKEN, Console, console, decoded, json_key, private_key
 
 NOW = datetime(2026, 11, 20, 8, tzinfo=UTC)
 NAME = "engines/www.example.com/google"
@@ -76,19 +76,15 @@ def test_the_token_s_request_is_the_documented_form(google: Console) -> None:
     )
 
 
-def test_a_token_is_used_until_a_minute_before_it_expires(google: Console) -> None:
-    for seconds in (0, 3599 - 61):
+def test_a_token_is_used_by_its_account_until_a_minute_before_it_expires(
+    google: Console, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for seconds, requests in ((0, 1), (3599 - 61, 1), (3599 - 60, 2)):
         token(NAME, NOW + timedelta(seconds=seconds))
-    assert len(google.of("token")) == 1
-    token(NAME, NOW + timedelta(seconds=3599 - 60))
-    assert len(google.of("token")) == 2
-
-
-def test_another_key_gets_a_token_of_its_own(google: Console, monkeypatch: pytest.MonkeyPatch) -> None:
-    token(NAME, NOW)
+        assert len(google.of("token")) == requests
     monkeypatch.setattr(secrets, "load_text", lambda _: json_key(client_email="other@example.com"))
     token(NAME, NOW)
-    assert len(google.of("token")) == 2
+    assert len(google.of("token")) == 3
 
 
 @pytest.mark.parametrize(
@@ -134,68 +130,20 @@ def test_a_secret_that_is_no_key_is_named_and_nothing_is_sent(
     refused = refusal()
     assert refused.result == "wrong"
     assert f"the secret {NAME} {words}" in refused.reason
+    assert "PRIVATE" not in refused.reason + repr(ServiceAccount.model_validate_json(json_key()))
     assert not google.requests
-
-
-def test_a_private_key_is_in_no_text_of_an_account() -> None:
-    assert "PRIVATE" not in repr(ServiceAccount.model_validate_json(json_key()))
-
-
-# ── answers ──
-
-
-EMPTY_REPORT: dict[str, Any] = {"downloaded_at": None, "errors": 0, "warnings": 0, "urls": {}}
-
-
-@pytest.mark.parametrize(
-    ("body", "fields"),
-    [
-        (
-            ANSWERS["report"][2],
-            {"downloaded_at": datetime(2026, 11, 20, 8, 30, 0, 456_000, UTC), "warnings": 2, "urls": {"web": 120, "news": 20}},
-        ),
-        (b'{"isPending":true,"errors":3}', {"errors": 3}),
-    ],
-)  # fmt: skip
-def test_a_report_has_the_fields_of_its_document(body: bytes, fields: dict[str, Any]) -> None:
-    assert read_report(body) == EMPTY_REPORT | fields
 
 
 @pytest.mark.parametrize(
     "body",
-    [
-        b"",
-        b"<html>",
-        b"[]",
-        b"[" * 100_000,
-        b'{"inspectionResult":[]}',
-        b'{"inspectionResult":{"indexStatusResult":{}}}',
-    ],
+    [b"", b"<html>", b"[" * 100_000, b'{"inspectionResult":[]}', b'{"inspectionResult":{"indexStatusResult":{}}}'],
 )
 def test_other_bodies_are_errors(body: bytes) -> None:
     with pytest.raises(ValueError, match="cannot be read"):
         read_inspection(body)
 
 
-@pytest.mark.parametrize(
-    ("answer", "result", "after_seconds", "words"),
-    [
-        ("ok", "accepted", LATER_SECONDS, ""),
-        ("indexed", "accepted", LATER_SECONDS, ""),
-        ("bad request", "wrong", WRONG_SECONDS, "answers 400: Request contains an invalid argument.: report this"),
-        ("unauthorized", "wrong", WRONG_SECONDS, "Google refuses the token"),
-        ("no user", "wrong", WRONG_SECONDS, "add the service account as a user of the property"),
-        ("disabled", "wrong", WRONG_SECONDS, "enable the Search Console API"),
-        ("quota", "later", LATER_SECONDS, "answers 403: Quota exceeded."),
-        ("not found", "wrong", WRONG_SECONDS, "correct `engines.search_console.property`"),
-        ("too many", "later", 300, "answers 429"),
-        ("broken", "later", LATER_SECONDS, "answers 500: <html>"),
-        ("overloaded", "later", 120, "answers 503"),
-        ("moved", "wrong", WRONG_SECONDS, "answers 307"),
-    ],
-)
-def test_each_documented_answer_has_its_meaning(answer: str, result: str, after_seconds: int, words: str) -> None:
-    status, headers, body = ANSWERS[answer]
-    answered = meaning(status, {name.lower(): value for name, value in headers.items()}, body, NOW)
-    assert (answered.result, answered.after_seconds) == (result, after_seconds)
-    assert words in answered.reason
+def test_other_errors_are_wrong_requests() -> None:
+    answered = meaning(307, {"location": "https://elsewhere.example.net/"}, b"[" * 100_000, NOW)
+    assert (answered.result, answered.after_seconds) == ("wrong", WRONG_SECONDS)
+    assert answered.reason.startswith("answers 307: [[[")

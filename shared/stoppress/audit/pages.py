@@ -98,10 +98,8 @@ class _Walk:
     """Decides which page to read next. Raises ListingError for a listing that does not end."""
 
     query: Query
-    positions: set[str] = field(default_factory=set)
-    # The digests of all pages, and of the page before. They are reset when the walk goes back.
-    digests: set[bytes] = field(default_factory=set)
-    before: bytes = b""
+    # Links and cursors, and the digests of pages. They are reset when the walk goes back.
+    seen: set[str] = field(default_factory=set)
     # How many pages have failed in a row, and how often the walk went back.
     failed: int = 0
     backward: int = 0
@@ -110,22 +108,19 @@ class _Walk:
 
     def check_new(self, answer: Answer) -> None:
         """Raises ListingError if a page was read before."""
-        digest = sha256(repr(answer.items).encode(errors="surrogatepass")).digest()
-        if answer.items and digest == self.before:
-            raise ListingError("repeats the page before it: take a page number out of list.url")
-        if answer.items and digest in self.digests:
-            raise ListingError("repeats a page that was read before")
-        self.before = digest
-        self.digests.add(digest)
+        digest = sha256(repr(answer.items).encode(errors="surrogatepass")).hexdigest()
+        if answer.items and digest in self.seen:
+            raise ListingError("repeats a page that was read before: take a page number out of list.url")
+        self.seen.add(digest)
 
     def after(self, at: Position, answer: Answer) -> Position | None:
         """The page after this one, or an earlier page if articles have left the listing. Raises ListingError."""
         self.failed = 0
         following = next_position(self.query, at, answer)
         if following and self.query.listing.next in ("link", "cursor"):
-            if following.text() in self.positions:
+            if following.text() in self.seen:
                 raise ListingError("names as the next page one that was read before")
-            self.positions.add(following.text())
+            self.seen.add(following.text())
         if following and following.page <= at.page > 1:
             self._count_backward()
         return following
@@ -153,7 +148,7 @@ class _Walk:
         return following
 
     def _count_backward(self) -> None:
-        self.before, self.digests = b"", set()
+        self.seen.clear()
         self.backward += 1
         if self.backward > BACKWARD_MAX:
             raise ListingError("the number of articles keeps changing: list again at a quieter time")

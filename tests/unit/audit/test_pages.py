@@ -335,7 +335,7 @@ class Odd(WordPress):
         ("shy", 250, 7, ""),
         ("secretive", 700, 11, ""),
         ("silent", 200, 5, ""),  # page 3 is a 400, and page 2 has not changed
-        ("deaf", 450, 2, "page 2: repeats the page before it: take a page number out of list.url"),
+        ("deaf", 450, 2, "page 2: repeats a page that was read before: take a page number out of list.url"),
     ],
 )
 def test_a_server_that_gives_less_is_read_to_the_end(
@@ -395,7 +395,7 @@ def test_pages_that_go_round_in_a_circle_end(serve: Any, lead: int, length: int)
 
     read_pages, error = read(api.query())
 
-    assert "that was read before" in error or "repeats the page before it" in error
+    assert "that was read before" in error
     assert {*slugs(read_pages)} >= {*names(*(sum(map(ord, path)) for path in paths))}
     assert len(api.requests) < 5 * (lead + length + 2)
 

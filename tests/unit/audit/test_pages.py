@@ -299,7 +299,7 @@ def test_an_edited_article_leaves_the_period_and_a_new_one_is_appended(serve: An
 
 
 def test_a_blog_whose_every_page_loses_articles_ends(serve: Any) -> None:
-    api = serve(WordPress(stories(4_000)))
+    api = serve(WordPress(stories(1_000)))
     api.before = lambda number: api.stories.pop(0) if number > 20 else None
 
     read_pages, error = read(small(query(api), 1))

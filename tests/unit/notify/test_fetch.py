@@ -78,12 +78,8 @@ def test_each_page_has_a_verdict(web: Web) -> None:
         f"{HOST}/d": (False, "answers 404"),
     }
     assert verdicts[f"{HOST}/b"].kind == "unreachable"
-
-
-def test_a_redirect_of_robots_txt_is_followed_and_that_of_a_page_is_not(web: Web) -> None:
-    check_pages({f"{HOST}/a": None}, NEVER)
-
-    assert web.limits == {f"{HOST}/robots.txt": {}, f"{HOST}/a": {"redirects": False}}
+    # A redirect of robots.txt is followed, and that of a page is not.
+    assert (web.limits[f"{HOST}/robots.txt"], web.limits[f"{HOST}/a"]) == ({}, {"redirects": False})
 
 
 def test_a_host_gets_two_requests_at_a_time(web: Web) -> None:
@@ -94,8 +90,10 @@ def test_a_host_gets_two_requests_at_a_time(web: Web) -> None:
     assert dict(web.busiest) == {"a.example.com": 2, "b.example.com": 2}
 
 
-def test_a_page_that_robots_txt_forbids_is_not_fetched_and_counts_as_ready(web: Web) -> None:
-    web.answer(f"{HOST}/robots.txt", "User-agent: *\nDisallow: /members/\n")
+@pytest.mark.parametrize("others", ["", "User-agent: *\nDisallow: /\n\n"], ids=["group for all", "our own group"])
+def test_a_page_that_robots_txt_forbids_is_not_fetched_and_counts_as_ready(web: Web, others: str) -> None:
+    group = "User-agent: Stoppress" if others else "User-agent: *"
+    web.answer(f"{HOST}/robots.txt", f"{others}{group}\nDisallow: /members/\n")
     web.answer(f"{HOST}/a")
     verdicts = check_pages({f"{HOST}/members/a": None, f"{HOST}/a": None}, NEVER)
 
@@ -104,13 +102,6 @@ def test_a_page_that_robots_txt_forbids_is_not_fetched_and_counts_as_ready(web: 
     assert verdict.reason == "was not checked, because robots.txt forbids it"
     assert verdicts[f"{HOST}/a"].kind == ""
     assert f"{HOST}/members/a" not in web.urls
-
-
-def test_a_group_of_our_own_counts_instead_of_the_group_for_all(web: Web) -> None:
-    web.answer(f"{HOST}/robots.txt", "User-agent: *\nDisallow: /\n\nUser-agent: Stoppress\nDisallow: /x\n")
-    web.answer(f"{HOST}/a")
-
-    assert check_pages({f"{HOST}/a": None}, NEVER)[f"{HOST}/a"].kind == ""
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])

@@ -29,7 +29,7 @@ from stoppress.notify.page_state import (
     seconds_until_check,
     update_page,
 )
-from stoppress.primitives.deadline import NEVER
+from stoppress.primitives.deadline import NEVER, Deadline
 from stoppress.primitives.instants import exact
 from tests.support.article_events import HOST
 from tests.support.moto_aws import MotoAws, opened
@@ -131,14 +131,7 @@ def test_a_site_that_notified_nobody_for_days_does_not_notify_of_what_left_meanw
 
 
 def test_what_there_was_no_time_for_is_postponed_and_no_failure(site: Site) -> None:
-    class Over:
-        seconds_left = 0.0
-
-        @staticmethod
-        def is_over() -> bool:
-            return True
-
-    done = notify_engines({"1": page_message(HOST, URL)}, T, Over())  # type: ignore[arg-type]
+    done = notify_engines({"1": page_message(HOST, URL)}, T, Deadline(lambda: 0))
     assert (done.failed, done.postponed) == ({}, {"1"})
 
 

@@ -242,13 +242,11 @@ class Ghost(Api):
         posts = [{name: value for name, value in post.items() if name in fields} for post in items]
         return reply({"posts": posts, "meta": {"pagination": {"page": int(query["page"]), "total": total}}})
 
-    def item(self, story: Story) -> dict[str, Any]:
-        return {name: value for name, value in self._post(story).items() if name not in ("status", "locale")}
-
     def webhook(self, story: Story) -> tuple[dict[str, str], Any]:
-        return {}, {"event": "post.published.edited", "post": {"current": self._post(story), "previous": {}}}
+        post = self.item(story) | {"status": "published", "locale": None}
+        return {}, {"event": "post.published.edited", "post": {"current": post, "previous": {}}}
 
-    def _post(self, story: Story) -> dict[str, Any]:
+    def item(self, story: Story) -> dict[str, Any]:
         tag = {"name": "Harbour", "slug": "harbour", "visibility": "public"}
         return {
             "id": f"{story.number:024x}",
@@ -257,13 +255,11 @@ class Ghost(Api):
             "slug": story.slug,
             "url": story.url,
             "html": "<p>…</p>",
-            "status": "published",
             "visibility": "paid",
             "published_at": f"{story.published}.000Z",
             "updated_at": f"{story.updated}.000Z",
             "feature_image": f"https://{HOST}/a.jpg",
             "canonical_url": None,
-            "locale": None,
             "tags": [tag],
             "primary_tag": tag,
         }

@@ -1,7 +1,6 @@
 """The door to the web, against a server on loopback that answers byte by byte what a test wants."""
 
 import gzip
-import ipaddress
 import re
 import socket
 import ssl
@@ -21,6 +20,7 @@ from tests.support.nginx import certificate_for
 
 HOST = "http://www.example.com"
 ANSWER = b"HTTP/1.1 200 OK\r\n"
+POOL_TO = address.pool_to
 HANDSHAKE = b"\x16\x03\x03\x40\x00"  # the beginning of one of TLS with 16 KB
 
 
@@ -420,67 +420,49 @@ def test_a_slow_resolver_counts_against_the_time_of_the_fetch(monkeypatch: pytes
         go_on.wait(5)
         return answers("8.8.8.8")("", 80)
 
-    pool_to = address.pool_to
-    monkeypatch.setattr(address, "pool_to", lambda scheme, host, port: pool_to(scheme, host, port, slow))
+    monkeypatch.setattr(address, "pool_to", lambda scheme, host, port: POOL_TO(scheme, host, port, slow))
     monkeypatch.setattr(client, "FETCH_SECONDS_MAX", 0.2)
     monkeypatch.setattr(client, "POST_SECONDS_MAX", 0.2)
 
-    with pytest.raises(errors.TooSlow, match=r"the address of www\.example\.com was not found in time"):
-        client.fetch(f"{HOST}/feed")
-    with pytest.raises(errors.TooSlow):
-        client.post("https://hub.example.net/", {})
+    for send in (client.fetch, lambda url: client.post(url, FORM)):
+        with pytest.raises(errors.TooSlow, match=r"the address of www\.example\.com was not found in time"):
+            send("https://www.example.com/feed")
     go_on.set()
 
 
-def test_a_dns_answer_that_changes_between_check_and_connect_does_not_get_through(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    server, trap = Origin(), Origin()
-    server.answer("/feed", b"the server that was checked")
-    lookups: list[str] = []
+def resolve_to(monkeypatch: pytest.MonkeyPatch, addresses: dict[str, list[str]], scheme: str, port: int) -> None:
+    """Have hosts resolve to these addresses, one after the other. Loopback counts as public, and one port is allowed."""
     really = socket.getaddrinfo
 
-    def rebinding(host: str, port: int, *args: Any, **kwargs: Any) -> Any:
-        if host == "rebinding.example.com":
-            lookups.append(host)
-            # Public is what the first answer is taken for here; a second would lead to the trap.
-            return really("127.0.0.1" if len(lookups) == 1 else "127.0.0.2", port, *args, **kwargs)
+    def look_up(host: str, port: int, *args: Any, **kwargs: Any) -> Any:
+        if host in addresses:
+            return answers(addresses[host].pop(0))(host, port)
         return really(host, port, *args, **kwargs)
 
-    pool_to = address.pool_to
-    monkeypatch.setattr(socket, "getaddrinfo", rebinding)
-    monkeypatch.setattr(address, "pool_to", lambda scheme, host, port: pool_to(scheme, host, port, rebinding))
-    monkeypatch.setattr(address, "PORTS", {"http": server.port})
-    monkeypatch.setattr(address, "is_public", lambda ip: ip == ipaddress.ip_address("127.0.0.1"))
-
-    answer = client.fetch(f"http://rebinding.example.com:{server.port}/feed")
-
-    assert answer.body == b"the server that was checked"
-    assert lookups == ["rebinding.example.com"]
-    assert trap.requests == []
-    server.close()
-    trap.close()
-
-
-def resolve_to(monkeypatch: pytest.MonkeyPatch, addresses: dict[str, str], scheme: str, port: int) -> None:
-    """Have hosts resolve to these addresses, of which loopback counts as public, and allow one port."""
-    pool_to = address.pool_to
-    monkeypatch.setattr(
-        address, "pool_to", lambda scheme, host, port: pool_to(scheme, host, port, answers(addresses[host]))
-    )
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    monkeypatch.setattr(address, "pool_to", lambda scheme, host, port: POOL_TO(scheme, host, port, look_up))
     monkeypatch.setattr(address, "PORTS", {scheme: port})
     monkeypatch.setattr(address, "is_public", lambda ip: ip.is_loopback)
 
 
-def test_the_address_is_checked_again_at_each_redirect(monkeypatch: pytest.MonkeyPatch) -> None:
-    server = Origin()
-    server.answer("/feed", status="302 Found", location=f"http://inside.example.com:{server.port}/secret")
-    addresses = {"www.example.com": "127.0.0.1", "inside.example.com": "169.254.169.254"}
-    resolve_to(monkeypatch, addresses, "http", server.port)
+def test_a_host_is_looked_up_once_so_that_no_other_dns_answer_gets_through(
+    origin: Origin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    origin.answer("/feed", b"the server that was checked")
+    addresses = {"www.example.com": ["127.0.0.1", "127.0.0.2"]}
+    resolve_to(monkeypatch, addresses, "http", origin.port)
+
+    assert client.fetch(f"{HOST}:{origin.port}/feed").body == b"the server that was checked"
+    assert addresses == {"www.example.com": ["127.0.0.2"]}
+
+
+def test_the_address_is_checked_again_at_each_redirect(origin: Origin, monkeypatch: pytest.MonkeyPatch) -> None:
+    origin.answer("/feed", status="302 Found", location=f"http://inside.example.com:{origin.port}/secret")
+    addresses = {"www.example.com": ["127.0.0.1"], "inside.example.com": ["169.254.169.254"]}
+    resolve_to(monkeypatch, addresses, "http", origin.port)
 
     with pytest.raises(errors.Refused, match=r"169\.254\.169\.254"):
-        client.fetch(f"http://www.example.com:{server.port}/feed")
-    server.close()
+        client.fetch(f"{HOST}:{origin.port}/feed")
 
 
 def test_a_certificate_is_checked_against_the_name_though_the_connection_goes_to_an_address(
@@ -492,7 +474,7 @@ def test_a_certificate_is_checked_against_the_name_though_the_connection_goes_to
     served.load_cert_chain(file)
     server = Origin(served)
     server.answer("/feed", b"<rss/>")
-    addresses = dict.fromkeys(("www.example.com", "other.example.com"), "127.0.0.1")
+    addresses = {host: ["127.0.0.1"] * 2 for host in ("www.example.com", "other.example.com")}
     resolve_to(monkeypatch, addresses, "https", server.port)
 
     with pytest.raises(errors.Unreachable, match="certificate"):

@@ -43,19 +43,19 @@ _Instant = Annotated[AwareDatetime, AfterValidator(utc)]
 _Text = Annotated[str, AfterValidator(lambda text: text[:_TEXT_CHARACTERS_MAX])]
 
 
-class _Content(BaseModel):
+class _Content(BaseModel, defer_build=True):
     type: str
     submitted: int = 0
 
 
-class _Report(BaseModel):
+class _Report(BaseModel, defer_build=True):
     downloaded_at: _Instant | None = Field(None, alias="lastDownloaded")
     errors: int = 0
     warnings: int = 0
     contents: list[_Content] = []
 
 
-class _Status(BaseModel):
+class _Status(BaseModel, defer_build=True):
     verdict: _Text
     coverage: _Text = Field("", alias="coverageState")
     crawled_at: _Instant | None = Field(None, alias="lastCrawlTime")
@@ -63,7 +63,7 @@ class _Status(BaseModel):
     robots_state: _Text = Field("", alias="robotsTxtState")
 
 
-class _Inspection(BaseModel):
+class _Inspection(BaseModel, defer_build=True):
     status: _Status = Field(validation_alias=AliasPath("inspectionResult", "indexStatusResult"))
 
 

@@ -45,7 +45,7 @@ class Unanswered(Exception):
         self.meaning, self.is_of_page = meaning, is_of_page
 
 
-class ServiceAccount(BaseModel, frozen=True):
+class ServiceAccount(BaseModel, frozen=True, defer_build=True):
     """The JSON key of a service account, as Google's console creates it."""
 
     type: Literal["service_account"]
@@ -53,7 +53,7 @@ class ServiceAccount(BaseModel, frozen=True):
     private_key: str = Field(repr=False)
 
 
-class _Answer(BaseModel):
+class _Answer(BaseModel, defer_build=True):
     """The answer to the request for a token."""
 
     access_token: str = Field(pattern=_TOKEN)

@@ -425,7 +425,7 @@ def test_a_cursor_with_another_server_in_it_is_refused(serve: Any) -> None:
 def test_an_item_that_cannot_be_taken_or_is_no_article_has_its_place_and_reason(serve: Any) -> None:
     class Mixed(WordPress):
         def item(self, story: Any) -> dict[str, Any]:
-            others = {102: {"type": "page"}, 117: {"title": None}}
+            others: dict[int, dict[str, Any]] = {102: {"type": "page"}, 117: {"title": None}}
             return super().item(story) | others.get(story.number, {})
 
     every_page = list(pages(query(serve(Mixed(stories(120))))))

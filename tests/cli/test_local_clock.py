@@ -1,4 +1,4 @@
-"""Commands run at the time of the local stack, also after a form of its page has moved the clock."""
+"""Commands run at the time of the local stack, also after its form has moved the clock."""
 
 import json
 import re
@@ -56,8 +56,9 @@ def test_after_the_clock_was_moved_ages_are_not_negative_and_a_test_article_is_a
             assert done.exit_code == 0, done.output
             return done.stdout
 
-        page = run("sites", "page", HOST).strip()
-        form = urllib.request.Request(f"{page}/clock", urlencode({"hours": 48}).encode(), {"origin": served.url[:-1]})  # noqa: S310 - our own server
+        form = urllib.request.Request(
+            f"{served.url}clock", urlencode({"hours": 48}).encode(), {"origin": served.url[:-1]}
+        )  # noqa: S310 - our own server
         urllib.request.urlopen(form).read()  # noqa: S310
         run("send", HOST, "cms")
         report = json.loads(run("status", HOST, "--json"))

@@ -1,13 +1,11 @@
-"""The page of a site on the local stack: who gets it, what it reads, and the forms that only a local server has."""
+"""The page of a site on the local stack: who gets it, and what it reads."""
 
 import json
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
 import pytest
 from botocore.exceptions import ClientError
@@ -19,13 +17,12 @@ from stoppress.show.read_page import page_token
 from stoppress_cli.local import template
 from stoppress_cli.local.gateway import Answer, Request
 from stoppress_cli.local.permissions import Ask, Role
-from stoppress_cli.local.server import Server
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.wire import Fault
 from stoppress_cli.scenario import player
 from tests.deployment.test_grants import OF_PAGES, Grant
 from tests.support import playing
-from tests.support.operated import HOST, MADE, SITE, event, serving, url
+from tests.support.operated import HOST, MADE, SITE, event, url
 from tests.support.planting import recorded_asks, roles_refused
 from tests.support.playing import TEMPLATE
 
@@ -223,89 +220,6 @@ def test_a_grant_of_the_page_that_is_taken_away_is_missed(
     grant: Grant, asks: list[tuple[Role, Ask]], tmp_path: Path
 ) -> None:
     assert roles_refused(asks, tmp_path, grant.taken_from) == {"ShowSiteRole"}
-
-
-# ── forms of the local server ──
-
-
-@pytest.fixture(scope="module")
-def server(stack: Stack) -> Iterator[Server]:
-    with serving(stack) as running:
-        yield running
-
-
-class Stay(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *arguments: Any) -> None:
-        return None
-
-
-def post(server: Server, path: str, fields: dict[str, str], **headers: str) -> tuple[int, str]:
-    sent = {"Origin": server.url.rstrip("/"), **headers}
-    request = urllib.request.Request(server.url + path, urlencode(fields).encode(), sent)  # noqa: S310 - loopback
-    try:
-        with urllib.request.build_opener(Stay).open(request, timeout=60) as answer:
-            return answer.status, ""
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, error.headers.get("location", "")
-
-
-def test_only_the_local_server_has_forms_that_post(stack: Stack, server: Server) -> None:
-    [address] = [each for each in server.pages() if HOST in each]
-    with urllib.request.urlopen(address) as answer:  # noqa: S310 - loopback
-        served = answer.read().decode()
-
-    assert 'method="post"' in served
-    assert 'method="post"' not in page(stack)
-    assert ask(stack, f"/sites/{HOST}/{token(stack)}/article").status == HTTPStatus.NOT_FOUND
-
-
-def test_a_form_publishes_and_the_page_answers(stack: Stack, server: Server) -> None:
-    fields = {"do": "publish", "title": "New", "url": "/news/new", "dated": "on"}
-    status, location = post(server, f"sites/{HOST}/{token(stack)}/article", fields)
-
-    assert status == HTTPStatus.SEE_OTHER
-    assert location.endswith(f"?q={quote(url('news/new'), safe='')}")
-    assert 'news sitemap: <span class="verdict yes">yes' in page(stack, url("news/new"))
-
-    post(server, f"sites/{HOST}/{token(stack)}/article", {"do": "unpublish", "url": url("news/new")})
-    assert "its source removed" in page(stack, url("news/new"))
-
-
-def test_a_form_of_another_page_is_refused(stack: Stack, server: Server) -> None:
-    fields, path = {"do": "publish", "title": "New", "url": "/news/no"}, f"sites/{HOST}/{token(stack)}/article"
-
-    for headers in ({"Origin": "https://evil.example"}, {"Origin": "null"}, {"Origin": ""}):
-        assert post(server, path, fields, **headers)[0] == HTTPStatus.FORBIDDEN
-    # A stranger's name that leads to this machine.
-    assert post(server, path, fields, Host="evil.example", Origin="http://evil.example")[0] == HTTPStatus.FORBIDDEN
-    assert post(server, f"sites/{HOST}/{'A' * 43}/article", fields)[0] == HTTPStatus.NOT_FOUND
-    assert "no event named this page" in page(stack, url("news/no"))
-
-
-def test_a_form_with_an_address_that_is_no_url_is_refused(stack: Stack, server: Server) -> None:
-    path = f"sites/{HOST}/{token(stack)}/article"
-    for address in ("http://[", "//[draft]/a", "https://exa\u2100mple.com/"):
-        fields = {"do": "publish", "title": "New", "url": address}
-        assert post(server, path, fields)[0] == HTTPStatus.BAD_REQUEST
-    assert post(server, path, {"do": "publish"}, Host="[", Origin="http://[")[0] == HTTPStatus.FORBIDDEN
-
-
-@pytest.mark.parametrize(
-    ("secret", "status"),
-    [(f"webhooks/{HOST}/newsroom", HTTPStatus.SERVICE_UNAVAILABLE), ("page", HTTPStatus.NOT_FOUND)],
-)
-def test_a_form_that_needs_a_missing_secret_is_refused(
-    secret: str, status: HTTPStatus, stack: Stack, server: Server
-) -> None:
-    path, manager = f"sites/{HOST}/{token(stack)}/article", stack.client("secretsmanager")
-    name = f"{stack.variable('SECRETS_PATH')}/{secret}"
-    value = manager.get_secret_value(SecretId=name)["SecretString"]
-    manager.delete_secret(SecretId=name, ForceDeleteWithoutRecovery=True)
-    try:
-        assert post(server, path, {"do": "publish", "url": "/news/x"})[0] == status
-    finally:
-        manager.create_secret(Name=name, SecretString=value)
 
 
 def test_nothing_is_made_unless_the_parameter_says_so() -> None:

@@ -4,6 +4,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from tests.local_stack.toy import NOON
 pytestmark = pytest.mark.moto
 
 REAL = Path(__file__).parents[2] / "template.yaml"
+HOUR = timedelta(hours=1)
 HOSTS = ("www.example.com", "two.example.org")
 
 
@@ -72,6 +74,22 @@ def test_a_file_comes_with_its_headers_and_is_not_sent_again(server: Server) -> 
 def test_what_is_not_there_is_404(server: Server) -> None:
     assert ask(server, "nothing.xml")[0] == 404
     assert ask(server, "nothing", b"{}")[0] == 404
+
+
+def test_only_a_page_of_the_server_itself_moves_the_clock(server: Server) -> None:
+    address = server.url.removeprefix("http://").rstrip("/")
+    own = {"Origin": f"http://{address}"}
+    before = server._stack.clock.now()
+    assert 'action="/clock"' in ask(server, "")[2]
+    for headers in ({}, {"Origin": "null"}, {"Origin": "https://evil.example"}, {"Host": "[", "Origin": "http://["}):
+        assert ask(server, "clock", b"hours=48", **headers)[0] == 403
+    # A stranger's name that leads to this machine.
+    assert ask(server, "clock", b"hours=48", Host="evil.example", Origin="http://evil.example")[0] == 403
+    assert ask(server, "clock", b"hours=2", **own)[0] == 400
+    assert round((server._stack.clock.now() - before) / HOUR) == 0
+
+    assert ask(server, "clock", b"hours=48", **own)[0] == 200  # after the redirect to the first page
+    assert round((server._stack.clock.now() - before) / HOUR) == 48
 
 
 def test_a_webhook_does_not_wait_until_all_is_delivered(server: Server) -> None:

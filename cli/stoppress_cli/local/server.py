@@ -1,23 +1,29 @@
-"""Serves a stack on one port: the sites' files, the HTTP API, and moto as the AWS endpoint."""
+"""Serves a stack on one port: the sites' files, the HTTP API, moto as the AWS endpoint, and a form that moves the clock."""
 
 import html
 import re
 import threading
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from datetime import timedelta
+from ipaddress import ip_address
+from urllib.parse import parse_qs, urlsplit
 from wsgiref.types import StartResponse, WSGIEnvironment
 
 from botocore.exceptions import ClientError
 from werkzeug.serving import make_server
 from werkzeug.wrappers import Response
 
-from stoppress_cli.local.gateway import Request, plain
-from stoppress_cli.local.panel import Panel
+from stoppress.aws import sites
+from stoppress.show.read_page import PAGE_SECRET, page_token
+from stoppress_cli.local.gateway import Answer, Request, plain
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.wire import LOCK
 from stoppress_cli.serving import QuietHandler, listener_on, request_of, until_interrupted
 
 TICK_S = 1.0
+# How far a button of the first page moves the clock, in hours.
+CLOCK_HOURS = ("1", "12", "48")
 
 # Headers of S3 that a file is served with.
 _KEPT = re.compile(r"content-type|content-encoding|cache-control|etag|last-modified|x-amz-(meta-.*|version-id)")
@@ -28,7 +34,6 @@ class Server:
 
     def __init__(self, stack: Stack, host: str, port: int) -> None:
         self._stack = stack
-        self._panel = Panel(stack)
         # Held while the stack delivers. HTTP requests do not wait for this lock: their functions run between those that
         # the deliveries call. moto has its own lock, so that files are served while a function waits for a slow feed.
         self._drive = threading.Lock()
@@ -60,8 +65,14 @@ class Server:
             self.close()
 
     def pages(self) -> list[str]:
-        """Return the addresses of the sites' pages."""
-        return self._panel.addresses(self.url)
+        """Return the addresses of the sites' pages; none if the stack has no secret for them (parameter `StatusPage`)."""
+        client, name = self._stack.client("secretsmanager"), f"{self._stack.variable('SECRETS_PATH')}/{PAGE_SECRET}"
+        try:
+            secret = client.get_secret_value(SecretId=name)["SecretString"].split()[0]
+        except ClientError:
+            return []
+        with self._stack.as_operator():
+            return [f"{self.url}sites/{host}/{page_token(secret, host)}" for host in sites.hosts()]
 
     def stop(self) -> None:
         """Make `serve` return, from another thread."""
@@ -89,12 +100,10 @@ class Server:
         if _signed_for_aws(environ):
             return self._aws_endpoint(environ, start_response)
         request = request_of(environ)
-        if self._panel.takes(request):
-            with self._drive:
-                answer = self._panel.answer(request)
+        if request.method == "POST" and request.path == "/clock":
+            answer = self._move_clock(request)
         elif any(route.match(request) is not None for route in self._stack.sources.routes):
             answer = self._stack.request(request)
-            answer = self._panel.extended(request, answer)
             self._wake.set()
         elif request.method in ("GET", "HEAD"):
             response = self._file(request).make_conditional(environ)
@@ -103,6 +112,18 @@ class Server:
         else:
             answer = plain(404, "Not Found")
         return Response(answer.body, answer.status, answer.headers)(environ, start_response)
+
+    def _move_clock(self, request: Request) -> Answer:
+        """Move the clock as the form of the first page asks, let the stack come to rest, and redirect to that page."""
+        if not _is_own(request.headers):
+            return plain(403, "A form is accepted only from a page of this server.")
+        hours = parse_qs(request.body.decode(errors="replace")).get("hours", [""])[0]
+        if hours not in CLOCK_HOURS:
+            return plain(400, f"hours: give one of {', '.join(CLOCK_HOURS)}.")
+        with self._drive:
+            self._stack.clock.jump(timedelta(hours=int(hours)))
+            self._stack.come_due()
+        return Answer(303, {"location": "/", "cache-control": "no-store"}, b"")
 
     def _aws_endpoint(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         with LOCK:
@@ -135,13 +156,33 @@ class Server:
 
 
 def _home(keys: list[str]) -> str:
+    """Return the first page: a link to each file of each site, and the form that moves the clock."""
     rows = []
     for host in sorted({key.partition("/")[0] for key in keys}):
         names = (html.escape(key) for key in keys if key.startswith(f"{host}/"))
         links = "".join(f'<li><a href="/{name}">{name.partition("/")[2]}</a></li>' for name in names)
         rows.append(f"<h2>{html.escape(host)}</h2><ul>{links}</ul>")
     text = "".join(rows) or "<p>No site has files yet.</p>"
-    return f'<!doctype html><html lang="en"><meta charset="utf-8"><title>Stoppress</title><h1>Stoppress</h1>{text}</html>\n'
+    buttons = "".join(f'<button name="hours" value="{hours}">+{hours} h</button> ' for hours in CLOCK_HOURS)
+    form = f'<form method="post" action="/clock"><p>Move the clock: {buttons}</p></form>'
+    head = '<meta charset="utf-8"><title>Stoppress</title><h1>Stoppress</h1>'
+    return f'<!doctype html><html lang="en">{head}{text}{form}</html>\n'
+
+
+def _is_own(headers: Mapping[str, str]) -> bool:
+    """Return True if a page of this server sent the form.
+
+    The origin must be the server, and the server's name an IP address or `localhost`: anyone can let another name point
+    to this machine.
+    """
+    host = headers.get("host", "")
+    try:
+        name = urlsplit(f"http://{host}").hostname or ""
+        if name != "localhost":
+            ip_address(name)
+    except ValueError:
+        return False
+    return headers.get("origin") == f"http://{host}"
 
 
 def _signed_for_aws(environ: WSGIEnvironment) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from stoppress_cli.local.gateway import Request
+from stoppress.model.http_request import Request
 from stoppress_cli.scenario.signing import standard
 
 HOST = "www.example.com"
@@ -79,7 +79,7 @@ def request(delivery: dict[str, Any], at: datetime, message_id: str) -> Request:
     """A signed request of the CMS."""
     body = json.dumps(delivery, ensure_ascii=False).encode()
     headers = {"content-type": "application/json"}
-    return Request("POST", f"/webhooks/{HOST}/cms", "", headers | standard(SECRET, headers, body, message_id, at), body)
+    return Request(headers | standard(SECRET, headers, body, message_id, at), body, path=f"/webhooks/{HOST}/cms")
 
 
 def spread(count: int, start: datetime, end: datetime) -> Iterator[datetime]:

@@ -12,7 +12,7 @@ from wsgiref.types import WSGIEnvironment
 
 from werkzeug.serving import WSGIRequestHandler
 
-from stoppress_cli.local.gateway import Request
+from stoppress.model.http_request import Request
 
 # The Makefile sets this variable to the text that tells its users how to choose a port.
 PORT_OPTION = "STOPPRESS_PORT_OPTION"
@@ -64,7 +64,7 @@ def request_of(environ: WSGIEnvironment) -> Request:
     body = stream.read(length) if length else stream.read() if environ.get("wsgi.input_terminated") else b""
     # The raw path: PATH_INFO is decoded already.
     path = str(environ.get("RAW_URI") or environ.get("REQUEST_URI") or environ.get("PATH_INFO", "/")).partition("?")[0]
-    return Request(str(environ["REQUEST_METHOD"]), path, str(environ.get("QUERY_STRING", "")), headers, body)
+    return Request(headers, body, str(environ["REQUEST_METHOD"]), path, str(environ.get("QUERY_STRING", "")))
 
 
 @contextmanager

@@ -14,11 +14,11 @@ from typer.testing import CliRunner
 
 from stoppress.http import address, client
 from stoppress.http.client import Response
+from stoppress.model.http_request import Request
 from stoppress.notify import fetch_page
 from stoppress_cli.app import app
 from stoppress_cli.commands.doctor import Doctor
 from stoppress_cli.inputs.served import Known, Served, known
-from stoppress_cli.local.gateway import Request
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.output import Check
 from tests.docs.pages import blocks, text_of
@@ -222,7 +222,7 @@ class TestNginx:
         self, web: Web, newsroom: Newsroom, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def post(url: str, form: dict[str, str]) -> Response:
-            answer = newsroom.stack.request(Request("POST", url.removeprefix("https://api.example.net")))
+            answer = newsroom.stack.request(Request(path=url.removeprefix("https://api.example.net")))
             return Response(answer.status, {}, b"", url)
 
         monkeypatch.setattr(client, "post", post)

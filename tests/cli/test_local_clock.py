@@ -56,9 +56,9 @@ def test_after_the_clock_was_moved_ages_are_not_negative_and_a_test_article_is_a
             assert done.exit_code == 0, done.output
             return done.stdout
 
-        form = urllib.request.Request(
+        form = urllib.request.Request(  # noqa: S310 - our own server
             f"{served.url}clock", urlencode({"hours": 48}).encode(), {"origin": served.url[:-1]}
-        )  # noqa: S310 - our own server
+        )
         urllib.request.urlopen(form).read()  # noqa: S310
         run("send", HOST, "cms")
         report = json.loads(run("status", HOST, "--json"))

@@ -19,11 +19,11 @@ from stoppress.aws.items import read_news_place
 from stoppress.aws.queues import RewriteRequest, read_rewrite
 from stoppress.cms.contract import read_delivery
 from stoppress.model.event import to_message
-from stoppress.model.http_request import Request as Signed
+from stoppress.model.http_request import Request
 from stoppress.primitives.instants import parse
 from stoppress.signatures.verify import verify
 from stoppress_cli.local import local_queues
-from stoppress_cli.local.gateway import Request, event as gateway_event
+from stoppress_cli.local.gateway import event as gateway_event
 from stoppress_cli.local.lambda_functions import Result
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.template import ACCOUNT, REGION
@@ -106,7 +106,7 @@ def test_the_webhook_is_signed_at_its_instant_with_the_documented_secret() -> No
     event = event_files.read(event_files.WEBHOOK)
     at = instant_of(event)
     assert int(event["headers"]["webhook-timestamp"]) == at.timestamp()
-    verify("standard", Signed(event["headers"], event["body"].encode()), [event_files.SECRET], at)
+    verify("standard", Request(event["headers"], event["body"].encode()), [event_files.SECRET], at)
     assert int(event["headers"]["content-length"]) == len(event["body"].encode())
     assert event["requestContext"]["time"] == at.strftime("%d/%b/%Y:%H:%M:%S +0000")
 
@@ -117,7 +117,7 @@ def test_a_request_has_the_shape_that_the_local_gateway_gives(stack: Stack, name
     path, method = event["rawPath"], event["requestContext"]["http"]["method"]
     (route,) = [route for route in stack.sources.routes if route.key == event["routeKey"]]
     body = event.get("body", "").encode()
-    request = Request(method, path, event["rawQueryString"], headers=event["headers"], body=body)
+    request = Request(event["headers"], body, method, path, event["rawQueryString"])
     parameters = route.match(request)
     assert parameters is not None
     assert parameters == event["pathParameters"]

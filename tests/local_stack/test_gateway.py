@@ -3,8 +3,9 @@ from typing import Any
 
 import pytest
 
+from stoppress.model.http_request import Request
 from stoppress_cli.local import gateway
-from stoppress_cli.local.gateway import Request, Route
+from stoppress_cli.local.gateway import Route
 from tests.local_stack.toy import NOON, Toy
 
 ROUTE = Route("POST", "/webhooks/{site}/{source}", "arn")
@@ -17,7 +18,7 @@ def event(request: Request) -> dict[str, Any]:
 
 
 def test_path_parameters_are_decoded_and_the_raw_path_is_not() -> None:
-    made = event(Request("POST", "/webhooks/www.example.com/c%C3%A9", "a=1&a=2&b="))
+    made = event(Request(path="/webhooks/www.example.com/c%C3%A9", query="a=1&a=2&b="))
 
     assert made["pathParameters"] == {"site": "www.example.com", "source": "cé"}
     assert made["rawPath"] == "/webhooks/www.example.com/c%C3%A9"
@@ -38,7 +39,7 @@ def test_path_parameters_are_decoded_and_the_raw_path_is_not() -> None:
     ],
 )
 def test_a_body_that_is_no_text_comes_in_base64(content_type: str, body: bytes, expected: tuple[str, bool]) -> None:
-    made = event(Request("POST", "/webhooks/a/b", headers={"content-type": content_type}, body=body))
+    made = event(Request({"content-type": content_type}, body, path="/webhooks/a/b"))
 
     assert (made["body"], made["isBase64Encoded"]) == expected
 
@@ -48,9 +49,9 @@ def test_the_routes_of_a_template_lead_to_its_functions(toy: Toy) -> None:
     toy.write({"Http": {"Type": "HttpApi", "Properties": {"Method": "POST", "Path": "/webhooks/{site}"}}})
     toy.plan({"statusCode": 201, "body": "made"})
     with toy.running() as stack:
-        made = stack.request(Request("POST", "/webhooks/a", body=b"x"))
-        other = stack.request(Request("GET", "/webhooks/a"))
-        large = stack.request(Request("POST", "/webhooks/a", body=b"x" * (gateway.PAYLOAD_BYTES_MAX + 1)))
+        made = stack.request(Request(body=b"x", path="/webhooks/a"))
+        other = stack.request(Request(method="GET", path="/webhooks/a"))
+        large = stack.request(Request(body=b"x" * (gateway.PAYLOAD_BYTES_MAX + 1), path="/webhooks/a"))
 
     assert (made.status, made.body) == (201, b"made")
     assert (other.status, json.loads(other.body)) == (404, {"message": "Not Found"})

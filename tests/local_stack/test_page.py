@@ -12,10 +12,11 @@ from botocore.exceptions import ClientError
 
 from stoppress.aws import bucket
 from stoppress.aws.clients import OutOfTime
+from stoppress.model.http_request import Request
 from stoppress.show import read_page
 from stoppress.show.read_page import page_token
 from stoppress_cli.local import template
-from stoppress_cli.local.gateway import Answer, Request
+from stoppress_cli.local.gateway import Answer
 from stoppress_cli.local.permissions import Ask, Role
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.wire import Fault
@@ -62,7 +63,7 @@ def token(stack: Stack, host: str = HOST) -> str:
 
 
 def ask(stack: Stack, path: str, question: str = "") -> Answer:
-    return stack.request(Request("GET", path, f"q={quote(question, safe='')}" if question else ""))
+    return stack.request(Request(method="GET", path=path, query=f"q={quote(question, safe='')}" if question else ""))
 
 
 def page(stack: Stack, question: str = "") -> str:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from stoppress_cli.local.gateway import Request
+from stoppress.model.http_request import Request
 from stoppress_cli.local.resources import resolve
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.template import TemplateError, load
@@ -118,7 +118,7 @@ def test_a_property_that_would_be_ignored_is_refused(toy: Toy) -> None:
 def test_without_hubs_the_stack_has_nothing_that_only_hubs_need() -> None:
     with Stack(REAL, {"Hubs": "no"}, start=NOON) as stack:
         named = [name for name in stack.resources if "Push" in name or "Hub" in name or "WebSub" in name]
-        answer = stack.request(Request("GET", "/websub/www.example.com/feed/token"))
+        answer = stack.request(Request(method="GET", path="/websub/www.example.com/feed/token"))
 
         assert named == []
         assert stack.variable("WEBSUB_URL") == ""

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from unittest import mock
 
-from stoppress_cli.local.gateway import Request
+from stoppress.model.http_request import Request
 from stoppress_cli.scenario import signing
 from tests.simulation.stack import StackOnDoubles
 from tests.support.playing import TEMPLATE
@@ -39,7 +39,7 @@ class Newsroom:
             **{name.replace("_", "-"): value for name, value in headers.items()},
         }
         signed = signing.standard(SECRET, sent, raw, f"msg_{self.chance.random()}", self.now)
-        return self.stack.request(Request("POST", f"/webhooks/{host}/cms", "", sent | signed, raw)).status
+        return self.stack.request(Request(sent | signed, raw, path=f"/webhooks/{host}/cms")).status
 
 
 @contextmanager

@@ -14,10 +14,10 @@ from xml.sax.saxutils import escape
 from stoppress.aws import site_versions
 from stoppress.http import client
 from stoppress.model import places
+from stoppress.model.http_request import Request
 from stoppress.primitives.instants import exact
 from stoppress.rewrite import file_lines as rendering
 from stoppress.sitemaps import fold, render
-from stoppress_cli.local.gateway import Request
 from stoppress_cli.scenario import signing
 from tests.simulation import explaining, reading, story as stories
 from tests.simulation.knowable import Arrivals
@@ -150,7 +150,7 @@ class Run:
         headers = {"content-type": "application/json"}
         path = f"/webhooks/{one.act.site}/{one.act.source}"
         scheme = "standard" if one.id else WITHOUT_IDS
-        request = signing.signed(Request("POST", path, "", headers, body), scheme, SECRET, one.id, begin)
+        request = signing.signed(Request(headers, body, path=path), scheme, SECRET, one.id, begin)
         answer = self.world.request(request)
         self.arrivals.note(one.act, begin, self.world.now, one.id, taken=answer.status == 200)
         if answer.status == 200:

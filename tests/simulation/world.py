@@ -21,9 +21,10 @@ import time_machine
 
 from stoppress.aws import clients, secrets, sites
 from stoppress.http import client, errors
+from stoppress.model.http_request import Request
 from stoppress.poll import feeds, shares, subscribe
 from stoppress_cli.local import bus, event_sources as cli_sources, mappings as cli_mappings
-from stoppress_cli.local.gateway import Answer, Request
+from stoppress_cli.local.gateway import Answer
 from stoppress_cli.local.lambda_functions import Context, Function, Result
 from stoppress_cli.local.process import environment
 from stoppress_cli.local.template import Json

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from stoppress_cli.local.gateway import Request
+from stoppress.model.http_request import Request
 from stoppress_cli.local.lambda_functions import Function, Result
 from stoppress_cli.local.template import load
 from stoppress_cli.scenario import file, player
@@ -135,7 +135,7 @@ def _lose_secret(newsroom: Newsroom, name: str) -> None:
 
 def _ask_as_hub(newsroom: Newsroom) -> None:
     query = urlencode({"hub.mode": "subscribe", "hub.topic": FEED, "hub.challenge": "x"})
-    newsroom.stack.request(Request("GET", f"/websub/{HOST}/{'f' * 16}/{'0' * 16}-{'0' * 32}", query))
+    newsroom.stack.request(Request(method="GET", path=f"/websub/{HOST}/{'f' * 16}/{'0' * 16}-{'0' * 32}", query=query))
 
 
 def _put_event(newsroom: Newsroom) -> None:

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from stoppress_cli.local.gateway import Answer, Request
+from stoppress.model.http_request import Request
+from stoppress_cli.local.gateway import Answer
 from stoppress_cli.local.lambda_functions import Function
 from stoppress_cli.local.template import Resolver, Template
 from tests.simulation.stack import StackOnDoubles

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from stoppress.model.http_request import Request
 from stoppress_cli import connect
-from stoppress_cli.local.gateway import Request
 from stoppress_cli.local.server import Server
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.template import ACCOUNT, REGION
@@ -83,7 +83,7 @@ def post(stack: Stack, body: Mapping[str, Any], delivery: str = "m1", **headers:
     """Have the webhook of the source `cms` receive a signed body now."""
     sent, signed = json.dumps(body).encode(), {"content-type": "application/json", **headers}
     signed |= signing.standard("whsec_c3RvcHByZXNz", signed, sent, delivery, stack.clock.now())
-    answer = stack.request(Request("POST", CMS, "", signed, sent))
+    answer = stack.request(Request(signed, sent, path=CMS))
     assert answer.status == 200, answer
 
 

@@ -80,12 +80,11 @@ def _application(reader: Reader, out: Path | None) -> WSGIApplication:
     from stoppress_cli.serving import request_of
 
     def application(environ: WSGIEnvironment, start_response: "StartResponse") -> Iterable[bytes]:
-        arrived, now = request_of(environ), datetime.now(UTC)
-        request = Request(arrived.headers, arrived.body, arrived.method, arrived.path, arrived.query)
+        request, now = request_of(environ), datetime.now(UTC)
         _show(request, reader, now, out)
         headers = [("content-type", "application/json"), ("content-length", str(len(_ANSWER)))]
         start_response("200 OK", headers)
-        return [] if arrived.method == "HEAD" else [_ANSWER]
+        return [] if request.method == "HEAD" else [_ANSWER]
 
     return application
 

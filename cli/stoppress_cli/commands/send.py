@@ -20,6 +20,7 @@ from stoppress.aws import bucket, items, secrets, sites, table
 from stoppress.http.errors import reason_of
 from stoppress.model.article import Article
 from stoppress.model.file_names import INDEX_FILE, index_part_name
+from stoppress.model.http_request import Request
 from stoppress.model.rules import NO_TRAITS, excluding_rule
 from stoppress.model.site import Site
 from stoppress.model.site_sources import secret_path
@@ -28,7 +29,6 @@ from stoppress.receive.webhook import scheme_of
 from stoppress.show.read_story import read_files
 from stoppress.show.stack_status import Access
 from stoppress_cli.connect import BadRequest
-from stoppress_cli.local.gateway import Request
 from stoppress_cli.options import WRITES, Commands
 from stoppress_cli.output import console, counted, end, errors, show
 from stoppress_cli.scenario import signing
@@ -230,7 +230,7 @@ class Sample:
         now = datetime.now(UTC)
         data = {"id": self.id, "url": self.url, "title": TITLE, "published_at": exact(now)}
         body = json.dumps({"type": kind, "timestamp": exact(now), "data": data}).encode()
-        request = Request("POST", "", "", {"content-type": "application/json"}, body)
+        request = Request({"content-type": "application/json"}, body)
         source = self.site.sources[self.source]
         try:
             secret = secrets.load(secret_path("webhooks", self.site.host, str(source.secret)))[0]

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 
+from stoppress.model.http_request import Request
 from stoppress_cli.local import bus, gateway, local_queues
 from stoppress_cli.local.lambda_functions import Function, Result
 from stoppress_cli.local.mappings import QueueMapping, Reader, StreamMapping
@@ -72,7 +73,7 @@ class Sources:
             finally:
                 self.running(None)
 
-    def request(self, request: gateway.Request) -> gateway.Answer:
+    def request(self, request: Request) -> gateway.Answer:
         """Send an HTTP request through the API. Without a route for its path or method the gateway answers 404."""
         # A route with a method comes before ANY.
         for route in sorted(self.routes, key=lambda route: route.method == "ANY"):

@@ -6,10 +6,11 @@ import re
 import urllib.parse
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from stoppress.model.http_request import Request
 from stoppress_cli.local.lambda_functions import Result
 from stoppress_cli.local.resources import Resource
 from stoppress_cli.local.template import ACCOUNT, Json, TemplateError
@@ -18,17 +19,6 @@ PAYLOAD_BYTES_MAX = 10 * 1024 * 1024  # quota of API Gateway's HTTP APIs
 
 _TEXT = re.compile(r"(text/|application/(json|javascript|xml)|[^;]*\+(json|xml))", re.IGNORECASE)
 _INTEGRATION = re.compile(r"functions/(arn:[^/]+)/invocations$")
-
-
-@dataclass(frozen=True)
-class Request:
-    """One HTTP request; header names are lower case."""
-
-    method: str
-    path: str
-    query: str = ""
-    headers: Mapping[str, str] = field(default_factory=dict)
-    body: bytes = b""
 
 
 @dataclass(frozen=True)

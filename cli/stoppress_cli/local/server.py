@@ -15,8 +15,9 @@ from werkzeug.serving import make_server
 from werkzeug.wrappers import Response
 
 from stoppress.aws import sites
+from stoppress.model.http_request import Request
 from stoppress.show.read_page import PAGE_SECRET, page_token
-from stoppress_cli.local.gateway import Answer, Request, plain
+from stoppress_cli.local.gateway import Answer, plain
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.wire import LOCK
 from stoppress_cli.serving import QuietHandler, listener_on, request_of, until_interrupted

@@ -13,11 +13,12 @@ import boto3
 from moto import mock_aws
 
 from stoppress.aws import bucket, clients, secrets, site_versions, sites
+from stoppress.model.http_request import Request
 from stoppress.model.site import BadConfiguration
 from stoppress.receive import refused
 from stoppress_cli.local import bus, grants, local_queues, moto_fixes, resources
 from stoppress_cli.local.event_sources import Sources
-from stoppress_cli.local.gateway import Answer, Request
+from stoppress_cli.local.gateway import Answer
 from stoppress_cli.local.guard import Guard
 from stoppress_cli.local.lambda_functions import OUTPUT, Function
 from stoppress_cli.local.mappings import Reader

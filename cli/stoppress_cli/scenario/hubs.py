@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from stoppress_cli.local.gateway import Answer, Request
+from stoppress.model.http_request import Request
+from stoppress_cli.local.gateway import Answer
 from stoppress_cli.scenario.file import HubStep, PushStep
 
 CHALLENGE = "as-random-as-it-has-to-be"
@@ -82,7 +83,7 @@ def ask(subscriber: _Subscriber, parameters: Mapping[str, Any], send: Callable[[
     """Send a verification request with these parameters, and record the answer. A parameter without a value is left out."""
     asked = {"hub.topic": subscriber.topic, "hub.challenge": CHALLENGE, **parameters}
     query = urllib.parse.urlencode({name: value for name, value in asked.items() if value is not None})
-    answer = send(Request("GET", _path(subscriber.callback), query))
+    answer = send(Request(method="GET", path=_path(subscriber.callback), query=query))
     if parameters.get("hub.mode") == "subscribe":
         subscriber.is_verified = 200 <= answer.status < 300 and answer.body == CHALLENGE.encode()
     return answer
@@ -99,7 +100,7 @@ def push(subscriber: _Subscriber, step: PushStep) -> Request:
         **step.headers,
         **({} if step.sign == "none" else {"x-hub-signature": signature}),
     }
-    return Request("POST", _path(subscriber.callback), headers=headers, body=step.body)
+    return Request(headers, step.body, path=_path(subscriber.callback))
 
 
 def _path(callback: str) -> str:

@@ -15,9 +15,10 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from stoppress.aws import table
 from stoppress.aws.secrets import split
+from stoppress.model.http_request import Request
 from stoppress.model.site_sources import secret_path
 from stoppress.receive.webhook import scheme_of
-from stoppress_cli.local.gateway import Answer, Request
+from stoppress_cli.local.gateway import Answer
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.wire import Fault
 from stoppress_cli.output import counted
@@ -123,7 +124,7 @@ class Player:
             headers.setdefault("content-type", "application/json")
         body = step.body if isinstance(step.body, str | None) else json.dumps(step.body)
         query = "&".join(part for part in (query, given) if part)
-        request = Request(step.method.upper(), path, query, headers, body_bytes(body))
+        request = Request(headers, body_bytes(body), step.method.upper(), path, query)
         if step.sign:
             request = self._signed(line, request)
         self.answer = self.stack.request(request)

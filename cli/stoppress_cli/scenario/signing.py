@@ -10,10 +10,9 @@ from datetime import datetime
 from typing import TypeAlias
 from urllib.parse import quote
 
-from stoppress.model.http_request import Request as Signed
+from stoppress.model.http_request import Request
 from stoppress.model.signature_schemes import PRESETS, Hmac, Scheme
 from stoppress.signatures import canonical, verify
-from stoppress_cli.local.gateway import Request
 
 # Signs a request with a secret, a message id (for schemes that have one) and an instant. Existing headers are kept and signed.
 Signer: TypeAlias = Callable[[Request, str, str, datetime], Request]
@@ -21,7 +20,7 @@ Signer: TypeAlias = Callable[[Request, str, str, datetime], Request]
 
 def standard(secret: str, headers: Mapping[str, str], body: bytes, message_id: str, now: datetime) -> dict[str, str]:
     """Headers of Standard Webhooks 1.0; an id or timestamp that `headers` has is kept and signed."""
-    request = Request("POST", "/", "", headers, body)
+    request = Request(headers, body, path="/")
     made = parametric_signer(PRESETS["standard"])(request, secret, message_id, now).headers
     return {name: made[name] for name in ("webhook-id", "webhook-timestamp", "webhook-signature")}
 
@@ -36,7 +35,7 @@ def parametric_signer(scheme: Hmac) -> Signer:
             if name != scheme.header:
                 headers.setdefault(name, time if name == scheme.time_header else message_id)
         time = headers.get(scheme.time_header, time)
-        message = verify.message(scheme, Signed(headers, request.body), time)
+        message = verify.message(scheme, replace(request, headers=headers), time)
         items = [scheme.prefix + verify.sign(scheme, verify.keys(scheme, [secret])[0], message)]
         items += [scheme.time + time] if scheme.time else []
         headers.setdefault(scheme.header, (scheme.separator or ",").join(items))
@@ -50,8 +49,9 @@ def _contentful(request: Request, secret: str, message_id: str, now: datetime) -
     chosen = {name for name in headers if name.startswith("x-contentful-") or name == "content-type"}
     listed = sorted({*chosen, canonical.CONTENTFUL_HEADERS} - {canonical.CONTENTFUL})
     headers.setdefault(canonical.CONTENTFUL_HEADERS, ",".join(listed))
-    signed = Signed(headers, request.body, request.method, request.path, request.query)
-    message = canonical.contentful_messages(signed, headers[canonical.CONTENTFUL_HEADERS].split(","))[0]
+    message = canonical.contentful_messages(
+        replace(request, headers=headers), headers[canonical.CONTENTFUL_HEADERS].split(",")
+    )[0]
     headers.setdefault(canonical.CONTENTFUL, hmac.new(secret.encode(), message, hashlib.sha256).hexdigest())
     return replace(request, headers=headers)
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from stoppress.aws import refusals, site_versions, table
+from stoppress.model.http_request import Request
 from stoppress.record import article as recording
 from stoppress.record.article import MessageOutcome, record
 from stoppress.record.message import Message
-from stoppress_cli.local.gateway import Request
 from stoppress_cli.scenario import signing
 from tests.support import moto_aws
 from tests.support.article_events import HOST, MORNING, page
@@ -63,7 +63,7 @@ def post(
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
     path = f"/webhooks/{HOST}/{source}"
     given = {"content-type": "application/json"} | (headers or {})
-    request = signing.signed(Request("POST", path, query, given, raw), scheme, SECRET, "m", NOW)
+    request = signing.signed(Request(given, raw, path=path, query=query), scheme, SECRET, "m", NOW)
     answer = behind.call("receive_webhook", event_of(request, source))
     return answer["statusCode"], json.loads(answer["body"])
 

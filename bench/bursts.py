@@ -23,7 +23,7 @@ from stoppress.cms.contract import read_delivery
 from stoppress.model.event import to_message
 from stoppress.model.site import read_site
 from stoppress_cli.local import local_queues
-from stoppress_cli.scenario.feed_answer import FeedAnswer
+from stoppress_cli.scenario.file import FeedAnswer
 
 ARTICLES, QUICK_ARTICLES = (1, 10, 100, 1_000, 10_000), (1, 100)
 ARCHIVE = 50_000

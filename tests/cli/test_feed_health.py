@@ -55,7 +55,7 @@ def test_the_health_of_feeds_is_told_for_people_and_for_programs(tmp_path: Path)
     lines = playing.written(MORNING)
     with Stack(TEMPLATE, start=lines[0].at) as stack:
         with player.playing(stack, tmp_path / "made.jsonl", tmp_path, lambda _line, _text: None) as one:
-            assert one.play(lines).failures == []
+            assert one.play(lines) == []
         with served(stack) as endpoint:
             code, printed = feeds_show(endpoint)
             of_site, as_json = feeds_show(endpoint, "www.example.com", "--json")

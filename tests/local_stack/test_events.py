@@ -27,8 +27,8 @@ from stoppress_cli.local.gateway import event as gateway_event
 from stoppress_cli.local.lambda_functions import Result
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.template import ACCOUNT, REGION
-from stoppress_cli.scenario.feed_answer import FeedAnswer
 from stoppress_cli.scenario.feeds_server import FeedServer
+from stoppress_cli.scenario.file import FeedAnswer
 from tests.support import event_files
 
 pytestmark = pytest.mark.moto

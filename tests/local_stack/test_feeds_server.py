@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 import pytest
 import time_machine
 
-from stoppress_cli.scenario.feed_answer import FeedAnswer
 from stoppress_cli.scenario.feeds_server import TIMES_AS_FAST, FeedServer
+from stoppress_cli.scenario.file import FeedAnswer
 
 pytestmark = pytest.mark.moto
 

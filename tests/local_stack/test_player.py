@@ -60,7 +60,7 @@ def invocations(player: Player, function: str) -> int:
 
 
 def failures(player: Player) -> list[str]:
-    return [failure.split(": ", 1)[1] for failure in player.report.failures]
+    return [failure.split(": ", 1)[1] for failure in player.failures]
 
 
 def test_a_burst_is_one_rewrite_and_spread_steps_are_several(run: Run) -> None:

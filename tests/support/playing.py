@@ -85,7 +85,7 @@ def play(
         kind(template, start=lines[0].at) as stack,
         player.playing(stack, path, out, lambda _line, text: played.said.append(text)) as one,
     ):
-        played.failures = one.play(list(lines)).failures
+        played.failures = one.play(list(lines))
         played.saves = {line.step.save: line.at for line in lines if line.kind == "save"}
         played.waiting = stack.waiting_messages()
         played.refused = stack.wire.guard.refused

@@ -56,12 +56,12 @@ def demo(
         took_ms = _play(player, lines)
         seconds = time.perf_counter() - began
         _print_table(player.stack, took_ms)
-        print_report(player.stack, player.report, seconds)
-        print_failures(player.report)
+        print_report(player, seconds)
+        print_failures(player.failures)
         if server is not None:
             _print_invitation(server.url, server.pages())
             server.serve()
-    raise typer.Exit(ATTENTION if player.report.failures else OK)
+    raise typer.Exit(ATTENTION if player.failures else OK)
 
 
 def _read_moved(scenario: Path) -> "list[Line]":

@@ -13,10 +13,8 @@ from stoppress_cli.options import HERE, Commands, Log, Template
 from stoppress_cli.output import ATTENTION, OK, console, errors, fail
 
 if TYPE_CHECKING:
-    from stoppress_cli.local.stack import Stack
     from stoppress_cli.scenario.file import Line
     from stoppress_cli.scenario.player import Player
-    from stoppress_cli.scenario.report import Report
 
 app = Commands()
 
@@ -37,11 +35,11 @@ def play(
     try:
         with open_player(scenario, log, template, out) as (player, lines):
             player.play(lines)
-            print_report(player.stack, player.report, time.perf_counter() - began)
+            print_report(player, time.perf_counter() - began)
     except OSError as error:
         fail(f"{error}; name another place with --log or --out")
-    print_failures(player.report)
-    raise typer.Exit(ATTENTION if player.report.failures else OK)
+    print_failures(player.failures)
+    raise typer.Exit(ATTENTION if player.failures else OK)
 
 
 @contextlib.contextmanager
@@ -84,14 +82,14 @@ def _print_step(line: "Line", text: str) -> None:
     console.print(f"{line.number:>5}  {line.at:%Y-%m-%d %H:%M:%S}  {line.kind:<6}  {text}")
 
 
-def print_report(stack: "Stack", report: "Report", seconds: float) -> None:
+def print_report(player: "Player", seconds: float) -> None:
     """Print the counts at the end of a run."""
     console.print()
-    for name, text in report.rows(stack, seconds).items():
+    for name, text in player.rows(seconds).items():
         console.print(f"{name:<10} {text}")
 
 
-def print_failures(report: "Report") -> None:
+def print_failures(failures: list[str]) -> None:
     """Print the expectations that do not hold."""
-    for failure in report.failures:
+    for failure in failures:
         errors.print(failure, style="red")

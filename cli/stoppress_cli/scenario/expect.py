@@ -2,9 +2,8 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from functools import partial
 from typing import Any
 
 from stoppress.aws import table
@@ -19,6 +18,7 @@ from stoppress_cli.local.stack import Stack
 from stoppress_cli.scenario import listed_pages
 from stoppress_cli.scenario.feeds_server import FeedServer
 from stoppress_cli.scenario.file import Expectation
+from stoppress_cli.scenario.listed_pages import Listed
 
 _SHOWN_MAX = 20  # of a long list of URLs
 _OF_NO_SITE = {"status", "reply", "asked", "subscribed"}
@@ -36,84 +36,64 @@ def differences(
     lines: list[str] = []
     if site is None and parts.keys() - _OF_NO_SITE:
         lines.append("there is not one site but several or none: say which with `site`")
-        parts = _choose(parts, _OF_NO_SITE)
-    if of_files := _choose(parts, _OF_FILES):
-        lines += _compare_listed(of_files, site, stack)
-    for name, value in _choose(parts, parts.keys() - _OF_FILES).items():
-        if name in _STORED:
-            lines += _compare_stored(name, value, str(site), stack)
-        else:
-            lines += _compare_other(name, value, str(site), stack, feeds, answer)
-    return lines
-
-
-def _choose(parts: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
-    return {name: value for name, value in parts.items() if name in names}
-
-
-def _compare_listed(parts: Mapping[str, Any], site: str | None, stack: Stack) -> list[str]:
-    """Compare what the files list. Of the news sitemaps, all are compared."""
-    try:
-        listed = listed_pages.listed(list(listed_pages.read(stack, site)))
-    except ValueError as error:
-        return [str(error)]
-    lines = []
-    for name, wanted in parts.items():
-        actual = getattr(listed, name)
-        if isinstance(wanted, list):
-            lines += _compare_sets(name, wanted, actual)
-        else:
-            names = _compare_sets(name, [*wanted], [*actual]) if name == "news_files" else []
-            lines += names or _compare(name, wanted, actual)
-    return lines
-
-
-def _compare_other(
-    name: str, value: Any, site: str, stack: Stack, feeds: FeedServer, answer: Answer | None
-) -> list[str]:
-    """Compare what is neither in the files nor a stored item."""
-    match name:
-        case "status":
-            return _compare(name, value, answer.status if answer else None)
-        case "reply":
-            return _compare(name, value, _json(answer))
-        case "asked":
-            return _compare(name, value, {url: feeds.requests_for(url) for url in value})
-        case "subscribed":
-            topics = ((hub, listed, feeds.hubs.subscribed(hub)) for hub, listed in value.items())
-            return [line for hub, *both in topics for line in _compare_sets(f"{name}: {hub}", *both)]
+        parts = {name: value for name, value in parts.items() if name in _OF_NO_SITE}
+    listed = Listed()
+    if parts.keys() & _OF_FILES:
+        try:
+            listed = listed_pages.listed(list(listed_pages.read(stack, site)))
+        except ValueError as error:
+            lines.append(str(error))
+            parts = {name: value for name, value in parts.items() if name not in _OF_FILES}
     with stack.as_operator():
-        reasons = [str(item.get("reason", "")) for item in table.query(quarantine_pk(site))]
-    return _compare_reasons(value, reasons)
+        for name, value in parts.items():
+            lines += _compare_part(name, value, str(site), listed, feeds, answer)
+    return lines
 
 
-def _article(site: str, key: str) -> dict[str, Any] | None:
-    """Return the stored article `<source>/<id>` of a site, with the attributes of its order beside its own."""
-    source, _, article_id = key.partition("/")
-    item = table.get(*article_key(site, f"{source}#{article_id}"))
-    if item is None:
-        return None
-    attributes = _attributes(read_article(item))
-    return {**attributes["order"], **attributes}
+def _compare_part(
+    name: str, wanted: Any, site: str, listed: Listed, feeds: FeedServer, answer: Answer | None
+) -> list[str]:
+    match name:
+        case "news" | "urls" | "files" | "index":
+            return _compare_sets(name, wanted, getattr(listed, name))
+        case "news_files":  # all of them are compared
+            return _compare_sets(name, [*wanted], [*listed.news_files]) or _compare(name, wanted, listed.news_files)
+        case "status":
+            return _compare(name, wanted, answer.status if answer else None)
+        case "reply":
+            return _compare(name, wanted, _json(answer))
+        case "asked":
+            return _compare(name, wanted, {url: feeds.requests_for(url) for url in wanted})
+        case "subscribed":
+            topics = ((hub, listed, feeds.hubs.subscribed(hub)) for hub, listed in wanted.items())
+            return [line for hub, *both in topics for line in _compare_sets(f"{name}: {hub}", *both)]
+        case "quarantined":
+            return _compare_reasons(wanted, [str(item.get("reason", "")) for item in table.query(quarantine_pk(site))])
+        case "articles" | "feeds" | "subscriptions":
+            return [line for key, value in wanted.items() for line in _compare_stored(name, key, value, site)]
+    return _compare(name, wanted, getattr(listed, name))
 
 
-def _read_item(kind: type[Any], key: Callable[[str, str], Any], site: str, url: str) -> dict[str, Any] | None:
-    """Return what is stored of a feed: its state, or its subscription."""
-    item = table.get(*key(site, url))
-    return None if item is None else _attributes(from_item(kind, item))
+def _stored(name: str, site: str, key: str) -> dict[str, Any] | None:
+    """Return what is stored of an article, `<source>/<id>`; or of a feed: its state, or its subscription."""
+    match name:
+        case "articles":
+            source, _, article_id = key.partition("/")
+            item = table.get(*article_key(site, f"{source}#{article_id}"))
+            attributes = item and _attributes(read_article(item))
+            # The attributes of its order beside its own.
+            return attributes and {**attributes["order"], **attributes}
+        case "feeds":
+            item = table.get(*feed_key(site, key))
+            return item and _attributes(from_item(FeedState, item))
+    item = table.get(*subscription_key(site, key))
+    return item and _attributes(from_item(Subscription, item))
 
 
 def _attributes(value: Any) -> dict[str, Any]:
     """Return the fields of a dataclass as JSON has them, so that an expectation does not depend on how the table stores them."""
     attributes: dict[str, Any] = json.loads(json.dumps(asdict(value), default=exact))
     return attributes
-
-
-_STORED: dict[str, Callable[[str, str], dict[str, Any] | None]] = {
-    "articles": _article,
-    "feeds": partial(_read_item, FeedState, feed_key),
-    "subscriptions": partial(_read_item, Subscription, subscription_key),
-}
 
 
 def _compare(name: str, wanted: Any, actual: Any) -> list[str]:
@@ -123,17 +103,12 @@ def _compare(name: str, wanted: Any, actual: Any) -> list[str]:
     return [] if wanted == actual else [f"{name}: expected {_text(wanted)}, found {_text(actual)}"]
 
 
-def _compare_stored(name: str, wanted: Mapping[str, Mapping[str, Any] | None], site: str, stack: Stack) -> list[str]:
-    """Compare attributes of items. Null expects no value: the table stores neither null nor an empty list."""
-    lines = []
-    for key, attributes in wanted.items():
-        with stack.as_operator():
-            actual = _STORED[name](site, key)
-        expected = attributes
-        if attributes is not None and actual is not None:
-            expected = {each: value for each, value in attributes.items() if value is not None or actual.get(each)}
-        lines += _compare(f"{name}: {key}", expected, actual)
-    return lines
+def _compare_stored(name: str, key: str, wanted: Mapping[str, Any] | None, site: str) -> list[str]:
+    """Compare attributes of an item. Null expects no value: the table stores neither null nor an empty list."""
+    actual = _stored(name, site, key)
+    if wanted is not None and actual is not None:
+        wanted = {each: value for each, value in wanted.items() if value is not None or actual.get(each)}
+    return _compare(f"{name}: {key}", wanted, actual)
 
 
 def _compare_sets(name: str, wanted: Sequence[str], actual: Sequence[str]) -> list[str]:

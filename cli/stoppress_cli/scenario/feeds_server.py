@@ -22,7 +22,7 @@ from werkzeug.serving import make_server
 from werkzeug.wrappers import Response
 
 from stoppress.http import address, client
-from stoppress_cli.scenario.feed_answer import FeedAnswer
+from stoppress_cli.scenario.file import FeedAnswer
 from stoppress_cli.scenario.hubs import Hubs
 from stoppress_cli.serving import QuietHandler, request_of
 
@@ -35,7 +35,6 @@ _PLAIN_PORTS = {80, 443}
 _PUBLIC_ADDRESS = "93.184.215.14"
 # Factor by which slow answers, and the poller's time-outs, are shortened.
 TIMES_AS_FAST = 10
-
 
 _NOTHING_YET = FeedAnswer(headers={"content-type": "application/rss+xml"}, body=EMPTY)
 
@@ -105,12 +104,10 @@ class FeedServer:
 
     def _drip(self, body: bytes, pause_s: float) -> Iterator[bytes]:
         """Yield the body whole, or byte by byte with pauses."""
-        for start in range(0, len(body), 1) if pause_s else ():
-            yield body[start : start + 1]
+        for part in (bytes([byte]) for byte in body) if pause_s else [body]:
+            yield part
             if self.ending.wait(pause_s / TIMES_AS_FAST):
                 return
-        if not pause_s:
-            yield body
 
     def look_up(self, host: str, port: int, **_: Any) -> list[tuple[Any, ...]]:
         """Return the addresses of a host, in the form that `socket.getaddrinfo` gives them."""

@@ -3,34 +3,97 @@
 docs/reference/scenarios.md describes every key.
 """
 
+import gzip
 import json
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AwareDatetime, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    IPvAnyAddress,
+    ValidationError,
+    model_validator,
+)
 
 from stoppress_cli.local.wire import Fault
-from stoppress_cli.scenario.feed_answer import Body, FeedAnswer, Headers, Strict
 
 Json = dict[str, Any]
+_ZEROS = b"\0" * 1_000_000
 
 
 class ScenarioError(ValueError):
     """A scenario that cannot be played; the text names the file and line, what is wrong and what to do."""
 
 
+def body_bytes(body: Any) -> Any:
+    """Return a text or null of a step as the bytes of a body. A lone surrogate becomes invalid UTF-8."""
+    return body.encode("utf-8", "surrogatepass") if isinstance(body, str) else b"" if body is None else body
+
+
+# Bodies and headers of a step, as they are sent: header names are lower case.
+Body = Annotated[bytes, BeforeValidator(body_bytes)]
+Headers = Annotated[dict[str, str], AfterValidator(lambda given: {name.lower(): given[name] for name in given})]
+
+
+class Strict(BaseModel):
+    """A model without unknown keys."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class FeedAnswer(Strict):
+    """The answer of a feed's URL.
+
+    `delay_s` passes before the answer, `drip_s` between its bytes. `length` replaces the true Content-Length. `gzip` compresses
+    the body. With `bomb_bytes` the body is gzip that inflates to so many zeros. With `changing_etag` each answer has a new ETag.
+    `addresses` are the addresses of the URL's host.
+    """
+
+    status: int = 200
+    headers: Headers = {}
+    body: Body = b""
+    delay_s: float = Field(default=0, ge=0)
+    drip_s: float = Field(default=0, ge=0)
+    length: int | None = Field(default=None, ge=0)
+    gzip: bool = False
+    bomb_bytes: int = Field(default=0, ge=0)
+    changing_etag: bool = False
+    addresses: tuple[IPvAnyAddress, ...] = ()
+
+    @property
+    def slow(self) -> bool:
+        """Whether the answer is delayed."""
+        return bool(self.delay_s or self.drip_s)
+
+    def sent(self) -> bytes:
+        """Return the body as it is sent."""
+        if self.status in (204, 304):
+            return b""
+        if self.bomb_bytes:
+            return _bomb(self.bomb_bytes)
+        return gzip.compress(self.body, mtime=0) if self.gzip else self.body
+
+
+def _bomb(size_bytes: int) -> bytes:
+    deflate = zlib.compressobj(wbits=31)
+    whole, rest = divmod(size_bytes, len(_ZEROS))
+    return b"".join(
+        [*(deflate.compress(_ZEROS) for _ in range(whole)), deflate.compress(_ZEROS[:rest]), deflate.flush()]
+    )
+
+
 class _Step(Strict):
     at: AwareDatetime | None = None
     tick: bool = False
-
-    @model_validator(mode="after")
-    def _has_one_body(self) -> Self:
-        if {"body", "file"} <= self.model_fields_set:
-            raise ValueError("`body` or `file` may be given, not both")
-        return self
 
 
 class SiteStep(_Step):
@@ -69,19 +132,17 @@ class PostStep(_Step):
     sign: bool = False
 
 
+class Event(Strict):
+    source: str
+    detail_type: str = Field(alias="detail-type")
+    detail: Json
+    time: datetime | None = None
+
+
 class EventStep(_Step):
     """Puts an event on the bus of the template."""
 
-    event: Json
-
-    @model_validator(mode="after")
-    def _is_an_event(self) -> Self:
-        for name, kind in {"source": str, "detail-type": str, "detail": dict}.items():
-            if not isinstance(self.event.get(name), kind):
-                raise ValueError(f"an event needs `{name}`, {'an object' if kind is dict else 'a text'}")
-        if "time" in self.event:
-            datetime.fromisoformat(str(self.event["time"]))
-        return self
+    event: Event
 
 
 class FeedStep(_Step, FeedAnswer):
@@ -89,6 +150,12 @@ class FeedStep(_Step, FeedAnswer):
 
     feed: str = Field(pattern="^https?://")
     file: str | None = None
+
+    @model_validator(mode="after")
+    def _has_one_body(self) -> Self:
+        if {"body", "file"} <= self.model_fields_set:
+            raise ValueError("`body` or `file` may be given, not both")
+        return self
 
 
 class HubStep(_Step):
@@ -117,7 +184,6 @@ class PushStep(_Step):
     topic: str
     headers: Headers = Field({})
     body: Body = b""
-    file: str | None = None
     sign: Literal["sha1", "sha256", "sha384", "sha512", "wrong", "none"] = "sha256"
 
 
@@ -131,8 +197,6 @@ class Expectation(Strict):
     """What must hold; keys that are not given are not compared."""
 
     site: str | None = None
-    status: int | None = None
-    reply: Json | None = None
     news: list[str] | None = None
     urls: list[str] | None = None
     files: list[str] | None = None
@@ -140,6 +204,8 @@ class Expectation(Strict):
     titles: dict[str, str] | None = None
     lastmod: dict[str, str | None] | None = None
     news_files: dict[str, int] | None = None
+    status: int | None = None
+    reply: Json | None = None
     quarantined: list[str] | None = None
     articles: dict[str, Json | None] | None = None
     feeds: dict[str, Json | None] | None = None
@@ -222,7 +288,7 @@ def parse(lines: Sequence[str], path: Path) -> list[Line]:
             raise ScenarioError(
                 f"{where}: `at` {at.isoformat()} is before the step above ({now.isoformat()}); time cannot go back"
             )
-        if isinstance(step, FeedStep | PushStep) and step.file is not None:
+        if isinstance(step, FeedStep) and step.file is not None:
             try:
                 body = (path.parent / step.file).read_bytes()
             except OSError as error:

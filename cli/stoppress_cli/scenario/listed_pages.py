@@ -1,9 +1,8 @@
 """The sitemaps of the sites as readers see them, parsed with the standard library instead of our own code."""
 
 import gzip
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 from xml.etree import ElementTree as ET
 
 from stoppress_cli.local.stack import Stack
@@ -21,9 +20,7 @@ class File:
 
     key: str
     body: bytes
-    content_type: str | None
-    content_encoding: str | None
-    cache_control: str | None
+    headers: Mapping[str, str]
 
     @property
     def host(self) -> str:
@@ -36,7 +33,7 @@ class File:
     @property
     def text(self) -> bytes:
         """The body, uncompressed."""
-        return gzip.decompress(self.body) if self.content_encoding == "gzip" else self.body
+        return gzip.decompress(self.body) if self.headers.get("content-encoding") == "gzip" else self.body
 
 
 @dataclass
@@ -59,11 +56,7 @@ def read(stack: Stack, host: str | None = None) -> Iterator[File]:
     pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=f"{host}/" if host else "")
     for row in (row for page in pages for row in page.get("Contents", [])):
         answer = client.get_object(Bucket=bucket, Key=row["Key"])
-        body: bytes = answer["Body"].read()
-        given: dict[str, Any] = answer["ResponseMetadata"]["HTTPHeaders"]
-        yield File(
-            row["Key"], body, given.get("content-type"), given.get("content-encoding"), given.get("cache-control")
-        )
+        yield File(row["Key"], answer["Body"].read(), answer["ResponseMetadata"]["HTTPHeaders"])
 
 
 def listed(files: list[File]) -> Listed:

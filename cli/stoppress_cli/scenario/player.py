@@ -4,7 +4,8 @@ import hashlib
 import json
 import shutil
 import urllib.parse
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -20,15 +21,19 @@ from stoppress.model.site_sources import secret_path
 from stoppress.receive.webhook import scheme_of
 from stoppress_cli.local.gateway import Answer
 from stoppress_cli.local.stack import Stack
+from stoppress_cli.local.template import ACCOUNT, REGION
 from stoppress_cli.local.wire import Fault
 from stoppress_cli.output import counted
 from stoppress_cli.scenario import expect, file, hubs, listed_pages, signing
-from stoppress_cli.scenario.feed_answer import body_bytes
 from stoppress_cli.scenario.feeds_server import FeedServer
-from stoppress_cli.scenario.file import Line, ScenarioError
-from stoppress_cli.scenario.report import Report
+from stoppress_cli.scenario.file import Line, ScenarioError, body_bytes
 
 MINUTE = timedelta(minutes=1)
+_SAVED_HEADERS = {
+    "ContentType": "content-type",
+    "ContentEncoding": "content-encoding",
+    "CacheControl": "cache-control",
+}
 
 
 class Player:
@@ -38,18 +43,19 @@ class Player:
         self, stack: Stack, feeds: FeedServer, path: Path, out: Path, show: Callable[[Line, str], None]
     ) -> None:
         self.stack = stack
-        self.report = Report()
+        self.steps = 0  # played so far
+        self.failures: list[str] = []  # expectations that do not hold, each with its line
         self.sites: dict[str, dict[str, Any]] = {}
         self._secrets: dict[str, str] = {}
         self.answer: Answer | None = None
         self._feeds, self._path, self._out, self._show = feeds, path, out, show
 
-    def play(self, lines: list[Line]) -> Report:
-        """Play all lines and come to rest. Raises ScenarioError for a step that cannot be done."""
+    def play(self, lines: list[Line]) -> list[str]:
+        """Play all lines and come to rest. Return the failures. Raises ScenarioError for a step that cannot be done."""
         for line in lines:
             self.step(line)
         self.stack.rest()
-        return self.report
+        return self.failures
 
     def step(self, line: Line) -> None:
         """Play a line: come to rest and move the clock if its instant is later, then do its step."""
@@ -62,7 +68,7 @@ class Player:
             text = getattr(self, f"_{line.kind}")(line)
         except (ClientError, BotoCoreError) as error:  # an error of the step itself; functions handle theirs
             raise self._error(line, str(error)) from error
-        self.report.steps += 1
+        self.steps += 1
         self._show(line, text)
 
     def _move(self, now: datetime, later: datetime, every_minute: bool) -> None:
@@ -78,6 +84,22 @@ class Player:
         """Send the hubs' verification requests, after the poller has ended."""
         for subscriber, parameters in self._feeds.hubs.questions():
             hubs.ask(subscriber, parameters, self.stack.request)
+
+    def rows(self, seconds: float) -> dict[str, str]:
+        """Return what `stoppress play` prints at the end, by heading; `seconds` is how long the run took."""
+        stack, meter = self.stack, self.stack.wire.meter
+        articles = Counter(item.get("state", {}).get("S", "?") for item in _articles(stack))
+        files = Counter(file.host for file in listed_pages.read(stack))
+        rows = {
+            "steps": f"{self.steps:,} in {seconds:.1f} s, {counted(len(self.failures), 'difference')}",
+            "articles": _listed(articles) or "none",
+            "files": _listed(files) or "none",
+            "API calls": f"{sum(meter.calls.values()):,}: {_listed(meter.operations())}" if meter.calls else "none",
+            "capacity": f"{meter.write_units:,g} write units, {meter.read_units:,g} read units",
+            "S3": f"{meter.s3_bytes_put:,} bytes put, {meter.s3_bytes_got:,} bytes got",
+            "metrics": ", ".join(f"{name} {value:,g}" for name, value in sorted(stack.metrics.items())) or "none",
+        }
+        return rows | {name: text for name, text in _troubles(stack).items() if text}
 
     # ── the kinds of steps ──────────────────────────────────────────────────────────────────────
 
@@ -157,17 +179,13 @@ class Player:
             raise self._error(line, str(error)) from error
 
     def _event(self, line: Line) -> str:
-        step: file.EventStep = line.step
+        event: file.Event = line.step.event
         entry: dict[str, Any] = {
-            "Source": step.event["source"],
-            "DetailType": step.event["detail-type"],
-            "Detail": json.dumps(step.event["detail"]),
+            "Source": event.source,
+            "DetailType": event.detail_type,
+            "Detail": json.dumps(event.detail),
             "EventBusName": self.stack.only("AWS::Events::EventBus").ref,
-        }
-        if "time" in step.event:
-            entry["Time"] = datetime.fromisoformat(step.event["time"])
-        if "resources" in step.event:
-            entry["Resources"] = step.event["resources"]
+        } | ({"Time": event.time} if event.time else {})
         answer = self.stack.client("events").put_events(Entries=[entry])
         if answer["FailedEntryCount"]:
             raise self._error(line, str(answer["Entries"][0].get("ErrorMessage")))
@@ -206,11 +224,7 @@ class Player:
             target = self._out / name / stored.key
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(stored.body)
-            meta[stored.key] = {
-                "ContentType": stored.content_type,
-                "ContentEncoding": stored.content_encoding,
-                "CacheControl": stored.cache_control,
-            }
+            meta[stored.key] = {heading: stored.headers.get(header) for heading, header in _SAVED_HEADERS.items()}
         (self._out / name).mkdir(parents=True, exist_ok=True)
         (self._out / f"{name}.meta.json").write_text(json.dumps(meta, indent=2, sort_keys=True) + "\n")
         return f"{counted(len(meta), 'file')} in {self._out / name}"
@@ -219,7 +233,7 @@ class Player:
         wanted = line.step.expect
         site = wanted.site or (next(iter(self.sites)) if len(self.sites) == 1 else None)
         differences = expect.differences(wanted, site, self.stack, self._feeds, self.answer)
-        self.report.failures += [f"{self._path}:{line.number}: {difference}" for difference in differences]
+        self.failures += [f"{self._path}:{line.number}: {difference}" for difference in differences]
         return "as expected" if not differences else counted(len(differences), "difference")
 
     def _fault(self, line: Line) -> str:
@@ -261,3 +275,31 @@ def playing(stack: Stack, path: Path, out: Path, show: Callable[[Line, str], Non
     """Return a player with a running feed server."""
     with FeedServer().running() as feeds:
         yield Player(stack, feeds, path, out, show)
+
+
+def _troubles(stack: Stack) -> dict[str, str]:
+    """Rows of failures, refused calls, faults that met no call, and messages that wait; an empty text where there are none."""
+    functions, mappings = stack.functions.items(), stack.sources.mappings()
+    refused = stack.wire.guard.refused
+    unmet = [fault for fault in stack.wire.faults if fault.times > 0]
+    return {
+        "failed": ", ".join(f"{name} {counted(each.errors, 'time')}" for name, each in functions if each.errors),
+        "retried": ", ".join(f"{each.name} {counted(each.reported, 'record')}" for each in mappings if each.reported),
+        "refused": f"{counted(len(refused), 'call')}; the first: {refused[0]}" if refused else "",
+        "faults": ", ".join(f"{fault.service}.{fault.operation} {fault.times:,} not met" for fault in unmet),
+        "queues": ", ".join(f"{name} {number:,}" for name, number in stack.waiting_messages().items()),
+    }
+
+
+def _listed(numbers: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {number:,}" for name, number in sorted(numbers.items()))
+
+
+def _articles(stack: Stack) -> Iterator[dict[str, Any]]:
+    """Return every article's item in DynamoDB's JSON. moto's table is read in place, because its Scan is slow."""
+    table = stack.only("AWS::DynamoDB::Table").ref
+    from moto.dynamodb.models import dynamodb_backends
+
+    for key, partition in dynamodb_backends[ACCOUNT][REGION].get_table(table).items.items():
+        if key.value.startswith("article#"):
+            yield from (item.to_json()["Attributes"] for item in partition.values())

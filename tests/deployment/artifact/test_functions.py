@@ -14,8 +14,8 @@ import pytest
 from stoppress.model.event import from_message
 from stoppress.notify import service_account
 from stoppress_cli.local.stack import Stack
-from stoppress_cli.scenario.feed_answer import FeedAnswer
 from stoppress_cli.scenario.feeds_server import FeedServer
+from stoppress_cli.scenario.file import FeedAnswer
 from tests.deployment.artifact import builds, events_now, faults
 from tests.deployment.artifact.runtime_api import Answer, aws_of, started
 from tests.support import event_files

@@ -206,7 +206,7 @@ def test_the_streams_images_are_the_items_that_recording_writes(stack: Stack) ->
 def test_the_streams_records_have_the_shape_that_lambda_gives_and_pass_the_filter(stack: Stack) -> None:
     (mapping,) = stack.sources.stream_mappings
     event_files.apply(stack, event_files.read(event_files.STREAM))
-    made, *_ = mapping._reader.read()
+    made, *_ = local_queues.read_stream(mapping.arn)
     names = {record["eventName"] for record in event_files.read(event_files.STREAM)["Records"]}
     assert names == {"INSERT", "MODIFY", "REMOVE"}
     for record in event_files.read(event_files.STREAM)["Records"]:
@@ -239,7 +239,7 @@ def test_a_changed_site_passes_the_filter_of_the_template(stack: Stack) -> None:
     assert mapping.passes(record)
     [made] = [
         each
-        for each in mapping._reader.read()
+        for each in local_queues.read_stream(mapping.arn)
         if each["dynamodb"]["Keys"]["pk"]["S"] == f"site#{event_files.HOST}" and mapping.passes(each)
     ]
     assert made["dynamodb"]["NewImage"].keys() == record["dynamodb"]["NewImage"].keys()

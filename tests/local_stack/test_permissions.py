@@ -82,7 +82,7 @@ def test_a_role_is_trusted_to_those_that_may_take_it_on() -> None:
     role = made.role(ROLE)
 
     assert role is not None
-    assert role.trusts == ("a",)
+    assert [role.is_trusted_to(service) for service in ("a", "b", "lambda.amazonaws.com")] == [True, False, False]
 
 
 def test_what_nothing_allows_is_refused_and_a_denial_outweighs_whatever_allows() -> None:

@@ -9,7 +9,6 @@ from unittest import mock
 
 from stoppress_cli.local import bus, event_sources, mappings, resources, stack as local_stack
 from stoppress_cli.local.lambda_functions import OUTPUT
-from stoppress_cli.local.mappings import Reader
 from stoppress_cli.local.process import environment, no_aws_settings
 from stoppress_cli.local.stack import Stack, _on_path
 from tests.simulation.backends import Doubles, OfNextVersion
@@ -60,7 +59,7 @@ class StackOnDoubles(Stack):
             for resource in self.resources.values():
                 if resource.type == "AWS::SecretsManager::Secret" and not resources.is_given(resource):
                     resources.create(resource, self.client)
-                self.sources.add(resource, self._reader)
+                self.sources.add(resource)
             self.sources.running = self._running
             self._open = opening.pop_all()
         return self
@@ -88,9 +87,6 @@ class StackOnDoubles(Stack):
         if fault.applied:
             act(**params)
         raise fault.raised(name)
-
-    def _reader(self, stream_arn: str) -> Reader:
-        return SimpleNamespace(read=self.backend.changes)
 
 
 class StackOfNextVersion(StackOnDoubles):

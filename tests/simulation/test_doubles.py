@@ -13,7 +13,6 @@ from botocore.exceptions import ClientError
 from moto import mock_aws
 
 from stoppress_cli.local import local_queues, moto_fixes
-from stoppress_cli.local.local_queues import MotoReader
 from stoppress_cli.local.template import ACCOUNT, REGION
 from tests.simulation.doubles.dynamodb import Dynamo
 from tests.simulation.doubles.errors import NotKnown
@@ -175,7 +174,7 @@ def test_the_table_answers_as_moto_does(seed: int, moto: Callable[[str], Any]) -
             params,
         )
 
-    assert [told(one) for one in double.changes] == [told(one) for one in MotoReader(TABLE, STREAM).read()]
+    assert [told(one) for one in double.changes] == [told(one) for one in local_queues.read_stream(STREAM)]
 
 
 @pytest.mark.parametrize("order", [{}, {"ScanIndexForward": False}], ids=str)

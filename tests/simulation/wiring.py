@@ -13,7 +13,7 @@ from typing import Any
 from stoppress_cli.local import resources, template
 from stoppress_cli.local.event_sources import Sources
 from stoppress_cli.local.lambda_functions import Function
-from stoppress_cli.local.mappings import Reader, StreamMapping
+from stoppress_cli.local.mappings import StreamMapping
 from stoppress_cli.local.resources import Resource
 from stoppress_cli.local.template import REGION
 from tests.simulation.doubles.sqs import Queue
@@ -38,14 +38,17 @@ class Wiring:
     resources: tuple[Resource, ...]
     functions: dict[str, Function]
 
-    def sources(self, readers: list[Reader]) -> tuple[Sources, list[StreamMapping]]:
-        """The event sources of a fresh stack; the stream's mapping once for each shard."""
+    def sources(self, shards: int) -> tuple[Sources, list[StreamMapping]]:
+        """The event sources of a fresh stack; the stream's mapping once for each shard, whose number is its ARN."""
         sources = Sources(self.functions.values())
         for resource in self.resources:
-            sources.add(resource, lambda _: readers[0])
+            sources.add(resource)
+        [function] = [one.function for one in sources.stream_mappings]
         [mapping] = [one for one in self.of("AWS::Lambda::EventSourceMapping") if "/stream/" in str(one.properties)]
-        first = sources.stream_mappings[0]
-        return sources, [first, *(StreamMapping(mapping, first.function, reader) for reader in readers[1:])]
+        streams = [StreamMapping(mapping, function) for _ in range(shards)]
+        for number, stream in enumerate(streams):
+            stream.arn = str(number)
+        return sources, streams
 
     def of(self, kind: str) -> list[Resource]:
         """The resources of a type."""

@@ -149,7 +149,7 @@ class World:
         self.doors = {name: Door(self, name) for name in ("dynamodb", "s3", "sqs", "secretsmanager", "events")}
         self.backend = Doubles(self)
         self.readers = [ShardReader(self) for _ in range(self.chance.choice((1, 2, 3, 3)))]
-        self.sources, self.streams = wiring.sources(list(self.readers))
+        self.sources, self.streams = wiring.sources(len(self.readers))
         self.sources.invoke = self.invoke  # type: ignore[method-assign]
         self._concurrency = {one.name: wiring.concurrency(one.name) for one in self.sources.queue_mappings}
 
@@ -321,7 +321,7 @@ class World:
 
     def _share_out(self) -> None:
         """The records of an item are all in one shard, in their order."""
-        for record in self.backend.changes():
+        for record in self.backend.read_stream(""):
             keys = record["dynamodb"]["Keys"]
             number = zlib.crc32(f"{keys['pk']['S']} {keys['sk']['S']}".encode()) % len(self.readers)
             self.readers[number].records.append(record)
@@ -463,7 +463,10 @@ class World:
         for sandbox in self._taken:
             APPS.give_back(sandbox.function, sandbox.app)
 
-    # ── the queues, as the mappings see them: what the backend has, cut and repeated ──
+    # ── the shards and queues, as the mappings see them: what the backend has, cut and repeated ──
+
+    def read_stream(self, arn: str) -> list[Json]:
+        return self.readers[int(arn)].read()
 
     def queue(self, arn: str) -> Any:
         return self.backend.queue(arn)

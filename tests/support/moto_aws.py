@@ -23,7 +23,6 @@ from stoppress.model.event import ArticleEvent, to_message
 from stoppress.model.site import BadConfiguration, Site
 from stoppress_cli.local import bus, local_queues, moto_fixes
 from stoppress_cli.local.lambda_functions import OUTPUT, Context
-from stoppress_cli.local.local_queues import MotoReader
 from stoppress_cli.local.template import ACCOUNT, REGION
 from tests.support.article_events import HOST
 
@@ -58,7 +57,10 @@ class MotoAws:
     announced: list[dict[str, Any]] = field(default_factory=list, repr=False)
     log: list[dict[str, Any]] = field(default_factory=list, repr=False)
     metrics: Counter[str] = field(default_factory=Counter)
-    stream: MotoReader = field(default_factory=lambda: MotoReader(TABLE, f"arn:aws:dynamodb:::table/{TABLE}/stream/1"))
+
+    def read_stream(self) -> list[dict[str, Any]]:
+        """Return the records of the table since the last call."""
+        return local_queues.read_stream(f"arn:aws:dynamodb:::table/{TABLE}/stream/1")
 
     def site(self, host: str = HOST, **said: Any) -> Site:
         """Put a site's configuration and load it as a cold start does."""

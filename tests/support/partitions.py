@@ -57,5 +57,5 @@ def announced(behind: MotoAws) -> list[tuple[str, int]]:
 
 def stream(behind: MotoAws) -> dict[str, Any]:
     """What the stream has brought since the last call, filtered as the template says."""
-    records = [one for one in behind.stream.read() if one["dynamodb"]["Keys"]["pk"]["S"].startswith("file#")]
+    records = [one for one in behind.read_stream() if one["dynamodb"]["Keys"]["pk"]["S"].startswith("file#")]
     return {"Records": records}

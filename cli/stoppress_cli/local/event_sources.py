@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from stoppress.model.http_request import Request
 from stoppress_cli.local import bus, gateway, local_queues
 from stoppress_cli.local.lambda_functions import Function, Result
-from stoppress_cli.local.mappings import QueueMapping, Reader, StreamMapping
+from stoppress_cli.local.mappings import QueueMapping, StreamMapping
 from stoppress_cli.local.resources import Resource
 from stoppress_cli.local.template import Json, TemplateError
 
@@ -39,8 +39,8 @@ class Sources:
         # Functions share the process's environment and output, so only one runs at a time.
         self.one_at_a_time = threading.RLock()
 
-    def add(self, resource: Resource, reader: Callable[[str], Reader]) -> None:
-        """Add a resource that calls functions, and ignore others. `reader` returns the stream of an ARN."""
+    def add(self, resource: Resource) -> None:
+        """Add a resource that calls functions, and ignore others."""
         match resource.type:
             case "AWS::ApiGatewayV2::Api":
                 self.routes += gateway.routes(resource)
@@ -56,7 +56,7 @@ class Sources:
                 if ":sqs:" in arn:
                     self.queue_mappings.append(QueueMapping(resource, function))
                 elif "/stream/" in arn:
-                    self.stream_mappings.append(StreamMapping(resource, function, reader(arn)))
+                    self.stream_mappings.append(StreamMapping(resource, function))
                 else:
                     raise TemplateError(f"{resource.logical}: the local stack knows queues and DynamoDB streams only")
 

@@ -1,4 +1,8 @@
-"""Refuses the calls that a function's role does not allow. Source: AWS's service authorization reference."""
+"""Compares calls with what the template grants: those of functions, and those that AWS itself makes. A call without a grant is refused.
+
+Source: AWS's service authorization reference. Grants for AWS itself are looked for before anything runs, because on AWS their
+absence would lose events or logs silently.
+"""
 
 import re
 from collections import defaultdict
@@ -7,13 +11,20 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+from stoppress_cli.local import gateway
 from stoppress_cli.local.meter import keys_written
 from stoppress_cli.local.permissions import Ask, Permissions
-from stoppress_cli.local.resources import Resource, of_type
+from stoppress_cli.local.resources import Resource, failure_destination, of_type
 from stoppress_cli.local.template import Json, TemplateError, arn_of
 
 _PARTS = {"ConditionCheck": "ConditionCheckItem", "Delete": "DeleteItem", "Put": "PutItem", "Update": "UpdateItem"}
 _LEADING_KEYS = "dynamodb:leadingkeys"
+
+# Calls that the Lambda service makes with a function's role (Lambda developer guide, "execution role permissions").
+_TAKES_MESSAGES = ("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes")
+_FOLLOWS_STREAM = ("dynamodb:DescribeStream", "dynamodb:GetRecords", "dynamodb:GetShardIterator")
+_WRITES_LOG = ("logs:CreateLogStream", "logs:PutLogEvents")
+_INVOKES, _SENDS = ("lambda:InvokeFunction",), ("sqs:SendMessage",)
 
 Absent = Callable[[str, str], bool]  # (bucket, key): whether there is no such object
 
@@ -122,3 +133,64 @@ def denied(service: str, operation: str, message: str) -> ClientError:
     code, status = ("AccessDenied", 403) if service in ("s3", "sqs") else ("AccessDeniedException", 400)
     detail: Any = {"Code": code, "Message": message}
     return ClientError({"Error": detail, "ResponseMetadata": {"HTTPStatusCode": status}}, operation)  # type: ignore[typeddict-item]
+
+
+def missing_grants(resources: Iterable[Resource], permissions: Permissions) -> list[str]:
+    """Return a text for each call of AWS itself that the template does not allow: the resource that needs it, and what is missing."""
+    resources = list(resources)
+    roles = {each.ref: str(each.properties.get("Role")) for each in of_type(resources, "AWS::Lambda::Function")}
+    return list(
+        dict.fromkeys(
+            f"{resource.logical}: {refusal}"
+            for resource in resources
+            for service, caller, actions, target in _calls_of_aws(resource, roles)
+            for action in actions
+            if (refusal := _refusal(permissions, f"{service}.amazonaws.com", caller, Ask(action, target)))
+        )
+    )
+
+
+def _refusal(permissions: Permissions, service: str, caller: str, ask: Ask) -> str:
+    """Return why a service may not make a call: with the role `caller`, or else on behalf of the resource `caller`."""
+    if not caller.startswith("arn:aws:iam:"):
+        return "" if permissions.service_may(service, caller, ask) else f"no policy of the resource lets it {ask}"
+    role = permissions.role(caller)
+    if role is None or not role.is_trusted_to(service):
+        return f"its role is no role of the template that {service} may take on"
+    return "" if permissions.may(role, ask) else f"{role.logical} does not allow {ask}"
+
+
+# A service, the ARN of its role or of the resource for which it calls, the actions, and the ARN of their resource.
+_Calls = tuple[str, str, tuple[str, ...], str]
+
+
+def _calls_of_aws(resource: Resource, roles: Mapping[str, str]) -> list[_Calls]:
+    """Return the calls that AWS makes for a resource. `roles` are those of the functions, by name."""
+    properties = resource.properties
+    role = roles.get(str(properties.get("FunctionName")).rsplit(":", 1)[-1], "")
+    match resource.type:
+        case "AWS::Lambda::Function":
+            group = properties.get("LoggingConfig", {}).get("LogGroup", f"/aws/lambda/{resource.ref}")
+            return [("lambda", roles[resource.ref], _WRITES_LOG, arn_of("logs", f"log-group:{group}:log-stream:any"))]
+        case "AWS::Lambda::EventSourceMapping":
+            source = str(properties["EventSourceArn"])
+            if ":sqs:" in source:
+                return [("lambda", role, _TAKES_MESSAGES, source)]
+            return [("lambda", role, _FOLLOWS_STREAM, source), ("lambda", role, ("dynamodb:ListStreams",), "*")]
+        case "AWS::Lambda::EventInvokeConfig" if destination := failure_destination(properties):
+            return [("lambda", role, _SENDS, destination)]
+        case "AWS::Scheduler::Schedule":
+            return _calls_of_target("scheduler", str(properties["Target"].get("RoleArn")), properties["Target"])
+        case "AWS::Events::Rule":
+            targets = properties["Targets"]
+            return [call for target in targets for call in _calls_of_target("events", resource.arn, target)]
+        case "AWS::ApiGatewayV2::Api":
+            stage = arn_of("execute-api", f"{resource.ref}/$default/")
+            routes = gateway.routes(resource)
+            return [("apigateway", f"{stage}{each.method}{each.path}", _INVOKES, each.function_arn) for each in routes]
+    return []
+
+
+def _calls_of_target(service: str, caller: str, target: Mapping[str, Any]) -> list[_Calls]:
+    arns = [target["Arn"], target.get("DeadLetterConfig", {}).get("Arn")]
+    return [(service, caller, _INVOKES if ":function:" in arn else _SENDS, arn) for arn in arns if arn]

@@ -94,20 +94,17 @@ def _due(message: Message, now_millis: float) -> bool:
     return message.visible_at <= now_millis and message.delayed_until <= now_millis
 
 
-class MotoReader:
-    """Reads moto's stream directly, and removes the records, which moto would keep forever."""
+def read_stream(arn: str) -> list[Json]:
+    """Return the records of a table's stream since the last call, as Lambda passes them to a function.
 
-    def __init__(self, table_name: str, stream_arn: str) -> None:
-        self._table_name, self._stream_arn = table_name, stream_arn
-
-    def read(self) -> list[Json]:
-        """Return the records since the last call, as Lambda passes them to a function."""
-        shard = dynamodb_backends[ACCOUNT][REGION].get_table(self._table_name).stream_shard
-        assert shard is not None
-        with LOCK:
-            new, shard.items = shard.items, []
-            shard.starting_sequence_number += len(new)
-        return [_lambda_record(item.record, self._stream_arn) for item in new]
+    They are removed, because moto would keep them forever.
+    """
+    shard = dynamodb_backends[ACCOUNT][REGION].get_table(arn.split("/")[1]).stream_shard
+    assert shard is not None
+    with LOCK:
+        new, shard.items = shard.items, []
+        shard.starting_sequence_number += len(new)
+    return [_lambda_record(item.record, arn) for item in new]
 
 
 def _lambda_record(record: Json, arn: str) -> Json:

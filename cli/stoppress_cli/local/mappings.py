@@ -5,7 +5,6 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
 
 from stoppress_cli.local import local_queues
 from stoppress_cli.local.bus import Pattern
@@ -18,12 +17,6 @@ ATTEMPTS_AT_ONE_INSTANT = 2
 Invoke = Callable[[Function, Json], Result]
 
 
-class Reader(Protocol):
-    """A stream: `read` returns the records since the last call, as Lambda passes them to a function."""
-
-    def read(self) -> list[Json]: ...
-
-
 class _Mapping:
     """What mappings from queues and from streams share."""
 
@@ -31,6 +24,7 @@ class _Mapping:
         properties = resource.properties
         self.function = function
         self.name = resource.logical
+        self.arn = str(properties["EventSourceArn"])
         self.reported = 0  # records of attempts that failed
         self._batch_size = int(properties.get("BatchSize", batch_size))
         filters = properties.get("FilterCriteria", {}).get("Filters", [])
@@ -56,7 +50,6 @@ class QueueMapping(_Mapping):
 
     def __init__(self, resource: Resource, function: Function) -> None:
         super().__init__(resource, function, batch_size=10)
-        self.arn = str(resource.properties["EventSourceArn"])
 
     def deliver(self, invoke: Invoke) -> bool:
         """Pass on the messages that are visible now, not those that follow from them. Return False if there was none."""
@@ -101,11 +94,10 @@ class StreamMapping(_Mapping):
     would back off. Until the batch succeeds, later records wait, as on AWS.
     """
 
-    def __init__(self, resource: Resource, function: Function, reader: Reader) -> None:
+    def __init__(self, resource: Resource, function: Function) -> None:
         super().__init__(resource, function, batch_size=100)
         if resource.properties.get("StartingPosition") != "TRIM_HORIZON":
             raise TemplateError(f"{resource.logical}: the local stack starts at TRIM_HORIZON only")
-        self._reader = reader
         self._pending: deque[_Batch] = deque()
 
     @property
@@ -115,7 +107,7 @@ class StreamMapping(_Mapping):
 
     def deliver(self, invoke: Invoke, now: datetime) -> bool:
         """Pass on new records and batches that may be tried again. Return False if there was nothing to do."""
-        new = [record for record in self._reader.read() if self.passes(record)]
+        new = [record for record in local_queues.read_stream(self.arn) if self.passes(record)]
         for start in range(0, len(new), self._batch_size):
             self._pending.append(_Batch(new[start : start + self._batch_size]))
         worked = False

@@ -85,12 +85,16 @@ def allowed(ask: Ask, own: Iterable[Statement]) -> bool:
 
 @dataclass(frozen=True)
 class Role:
-    """A role of the template: `trusts` are the services that may assume it."""
+    """A role of the template, with the statements of its own policies and those on who may assume it."""
 
     logical: str
     arn: str
-    trusts: tuple[str, ...]
+    trust: tuple[Statement, ...]
     statements: tuple[Statement, ...]
+
+    def is_trusted_to(self, service: str) -> bool:
+        """Return True if a service may assume the role."""
+        return allowed(Ask("sts:AssumeRole", "*"), [each for each in self.trust if service in each.principals])
 
 
 class Permissions:
@@ -157,15 +161,11 @@ class Permissions:
 
 def _role(resource: Resource) -> Role:
     properties = resource.properties
-    trust = statements(properties["AssumeRolePolicyDocument"])
-    assume = Ask("sts:AssumeRole", "*")
-    concerned = [statement for statement in trust if statement.concerns(assume)]
-    refused = {principal for statement in concerned if not statement.allows for principal in statement.principals}
-    trusts = [principal for statement in concerned for principal in statement.principals if principal not in refused]
     own = [statement for policy in properties.get("Policies", []) for statement in statements(policy["PolicyDocument"])]
     for arn in properties.get("ManagedPolicyArns", []):
         own += statements(_managed(str(arn)))
-    return Role(resource.logical, resource.arn, tuple(trusts), tuple(own))
+    trust = statements(properties["AssumeRolePolicyDocument"])
+    return Role(resource.logical, resource.arn, tuple(trust), tuple(own))
 
 
 @functools.cache

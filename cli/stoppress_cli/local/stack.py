@@ -16,12 +16,11 @@ from stoppress.aws import bucket, clients, secrets, site_versions, sites
 from stoppress.model.http_request import Request
 from stoppress.model.site import BadConfiguration
 from stoppress.receive import refused
-from stoppress_cli.local import bus, grants, local_queues, moto_fixes, resources
+from stoppress_cli.local import bus, local_queues, moto_fixes, resources
 from stoppress_cli.local.event_sources import Sources
 from stoppress_cli.local.gateway import Answer
-from stoppress_cli.local.guard import Guard
+from stoppress_cli.local.guard import Guard, missing_grants
 from stoppress_cli.local.lambda_functions import OUTPUT, Function
-from stoppress_cli.local.mappings import Reader
 from stoppress_cli.local.permissions import Permissions
 from stoppress_cli.local.process import Clock, environment, no_aws_settings
 from stoppress_cli.local.resources import Resource
@@ -56,7 +55,7 @@ class Stack:
         self.resources = {resource.logical: resource for resource in resources.resolve(loaded)}
         resources.check_properties(self.resources.values())
         permissions = Permissions(self.resources.values())
-        if faults := grants.faults(self.resources.values(), permissions):
+        if faults := missing_grants(self.resources.values(), permissions):
             raise TemplateError("\n".join(faults))
         self.wire = Wire(Guard(permissions, self.resources.values(), absent))
         functions = resources.of_type(self.resources.values(), "AWS::Lambda::Function")
@@ -197,7 +196,7 @@ class Stack:
             if self._first_site or not resources.is_given(resource):
                 resources.create(resource, self.client)
         for resource in self.resources.values():
-            self.sources.add(resource, self._reader)
+            self.sources.add(resource)
         self.sources.running = self._running
 
     def _running(self, function: str | None) -> None:
@@ -205,9 +204,6 @@ class Stack:
         # On Lambda each function has its own cache, so one may still use a configuration that another has replaced.
         if function is not None:
             sites._cache = self._sites.setdefault(function, sites.Cache())
-
-    def _reader(self, stream_arn: str) -> Reader:
-        return local_queues.MotoReader(stream_arn.split("/")[1], stream_arn)
 
 
 @contextlib.contextmanager

@@ -14,6 +14,7 @@ from stoppress.reconcile.drift import Report, counts_of, keep_suspects, read_sus
 from stoppress.reconcile.look import Look
 from stoppress.reconcile.sites import LOOKS_APART, reconcile
 from stoppress_cli.commands import rebuild
+from stoppress_cli.local import local_queues
 from stoppress_cli.local.stack import Stack
 from tests.support.event_files import objects, on_queue
 from tests.support.operated import HOST, SITE, event, everything, later, operated, url
@@ -89,13 +90,13 @@ def test_a_file_that_was_written_between_two_looks_is_another_finding(stack: Sta
 def test_each_drift_of_a_file_has_its_kind_and_is_mended_by_who_writes_files(stack: Stack) -> None:
     before = objects(stack)
     entry = next(iter(table.query(f"file#{HOST}/{SHARD}")))
-    stack.sources.stream_mappings[0]._reader.read()
+    local_queues.read_stream(stack.sources.stream_mappings[0].arn)
     table.delete(entry["pk"], entry["sk"])
-    stack.sources.stream_mappings[0]._reader.read()  # nobody hears of it
+    local_queues.read_stream(stack.sources.stream_mappings[0].arn)  # nobody hears of it
     mark = table.get(f"file#{HOST}/sitemap.xml", NEWS)
     assert mark
     change(mark["pk"], mark["sk"], digest="of another day")
-    stack.sources.stream_mappings[0]._reader.read()
+    local_queues.read_stream(stack.sources.stream_mappings[0].arn)
     put(stack, "sitemap.xml", b"by hand")
 
     assert kinds(look()) == (["edited", "stale", "unmarked"], [])
@@ -195,7 +196,7 @@ def test_an_object_whose_partition_has_entries_is_written_and_not_deleted(stack:
     name = "sitemap-2026-11-2.xml"
     entry = next(iter(table.query(f"file#{HOST}/{SHARD}")))
     table.put_if(entry | {"pk": f"file#{HOST}/{name}"})
-    stack.sources.stream_mappings[0]._reader.read()
+    local_queues.read_stream(stack.sources.stream_mappings[0].arn)
     put(stack, name, b"by hand")
     later(stack, 24 * 60)
     look()

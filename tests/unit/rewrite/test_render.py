@@ -127,7 +127,7 @@ def test_a_file_that_one_of_its_works_names_without_entries_is_made_from_all(
 
 
 def test_the_stream_says_which_entries_changed(behind: MotoAws, large_shard: list[str]) -> None:
-    behind.stream.read()
+    behind.read_stream()
     put_page("page-003", MORNING)
     take_page("page-004")
     put_news()

@@ -107,11 +107,11 @@ def test_an_entry_is_deleted_at_the_second_and_not_before(behind: MotoAws, site:
     for early in (WINDOW - MINUTE, WINDOW - SECOND, WINDOW - timedelta(microseconds=1)):
         assert rolled(MORNING + early) == Counter()
         assert news() == [page("flood")]
-    behind.stream.read()
+    behind.read_stream()
     assert rolled(MORNING + WINDOW)["EntriesExpired"] == 1
     assert (news(), waiting(due.EXPIRIES)) == ([], [])
     assert len(list(table.query(file_pk(HOST, "sitemap-2026-11.xml")))) == 1
-    assert [event["dynamodb"]["Keys"]["pk"]["S"] for event in behind.stream.read()].count(f"file#{HOST}/{NEWS}") == 1
+    assert [event["dynamodb"]["Keys"]["pk"]["S"] for event in behind.read_stream()].count(f"file#{HOST}/{NEWS}") == 1
 
 
 @pytest.mark.parametrize("zone", ["Europe/Paris", "America/New_York", "Australia/Lord_Howe"])

@@ -124,21 +124,6 @@ def test_missing_data_count_as_aws_documents(data: str, missing: str) -> None:
     assert is_alarmed == DOCUMENTED[data][missing == "notBreaching"]
 
 
-def test_a_message_that_fails_again_and_again_leaves_the_age_of_the_queue(tmp_path: Path) -> None:
-    [breakage] = [each for each in BREAKAGES if each.name == "one article always fails"]
-    with breakages.newsroom(breakage, tmp_path) as newsroom:
-        breakage.act(newsroom)
-        for _ in range(8):
-            newsroom.minute()
-        waiting = newsroom.stack.waiting_messages()
-        ages = newsroom.metrics.values[
-            "AWS/SQS", "ApproximateAgeOfOldestMessage", frozenset({("QueueName", "stoppress-ArticlesQueue")})
-        ]
-
-    assert waiting == {"ArticlesQueue": 1}
-    assert max(value for values in ages.values() for value in values) < 60
-
-
 def test_a_story_recorded_late_counts_the_seconds_that_it_waited(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from stoppress.poll import shares
 from stoppress_cli.app import app
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.scenario.file import ScenarioError, parse
@@ -70,22 +69,6 @@ def test_a_burst_is_one_rewrite_and_spread_steps_are_several(run: Run) -> None:
     assert invocations(burst, "RecordArticle") == 1
     assert invocations(spread, "RecordArticle") == 5
     assert burst.stack.wire.meter.operations()["s3.PutObject"] < spread.stack.wire.meter.operations()["s3.PutObject"]
-
-
-def test_feeds_that_are_too_many_for_one_run_are_polled_by_several_in_their_minute(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(shares, "FEEDS_A_RUN", 2)
-    pages = [f"https://{HOST}/{number}" for number in range(5)]
-    feeds = {page: f"https://feeds{number}.example.net/rss.xml" for number, page in enumerate(pages)}
-    body = '<rss version="2.0"><channel><item><title>A</title><link>{}</link></item></channel></rss>'
-    minute = {"at": "2026-11-20T08:02:00Z", "expect": {"urls": pages}}
-
-    site = {**SITE, "feeds": [{"url": url, "own": True} for url in feeds.values()]}
-    player = run({"site": site}, *({"feed": url, "body": body.format(page)} for page, url in feeds.items()), minute)
-
-    assert failures(player) == []
-    assert invocations(player, "PollFeeds") == 3
 
 
 def test_missed_minutes_fire_once_and_with_tick_each(run: Run) -> None:

@@ -60,23 +60,16 @@ def _check_pattern(node: Any, where: str) -> None:
         raise TemplateError(f"{where}: the local stack does not know the filter {next(iter(unknown[0]))!r}")
 
 
-@dataclass(frozen=True)
 class Rule:
-    """A pattern on a bus and the ARNs of its targets, which get the event itself."""
+    """A pattern on a bus and the ARNs of its targets, which get the event itself. Raises TemplateError."""
 
-    bus: str
-    pattern: Pattern
-    targets: tuple[str, ...]
-
-
-def rule(resource: Resource) -> Rule:
-    """Return the rule of a resource. Raises TemplateError."""
-    properties = resource.properties
-    for target in properties["Targets"]:
-        _check_target(resource, target)
-    targets = tuple(target["Arn"] for target in properties["Targets"])
-    bus = str(properties.get("EventBusName", DEFAULT_BUS)).rsplit("/", 1)[-1]
-    return Rule(bus, Pattern(properties["EventPattern"], resource.logical), targets)
+    def __init__(self, resource: Resource) -> None:
+        properties = resource.properties
+        for target in properties["Targets"]:
+            _check_target(resource, target)
+        self.targets = tuple(target["Arn"] for target in properties["Targets"])
+        self.bus = str(properties.get("EventBusName", DEFAULT_BUS)).rsplit("/", 1)[-1]
+        self.pattern = Pattern(properties["EventPattern"], resource.logical)
 
 
 def _check_target(resource: Resource, target: Json) -> None:

@@ -45,7 +45,7 @@ class Sources:
             case "AWS::ApiGatewayV2::Api":
                 self.routes += gateway.routes(resource)
             case "AWS::Events::Rule":
-                self.rules.append(bus.rule(resource))
+                self.rules.append(bus.Rule(resource))
             case "AWS::Scheduler::Schedule":
                 self.schedules.append(bus.Schedule(resource))
             case "AWS::Lambda::EventInvokeConfig":

@@ -4,23 +4,18 @@
 - A Query reads one partition, and up to 1 MiB of it. moto reads the table.
 - The stream leaves out writes that change nothing, as on AWS.
 - Attribute values become JSON directly, without botocore's service model.
-- Sending to a queue does not count the queue's messages several times.
-- Replaced items are released. moto keeps a list of every object that it ever created.
 """
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
-from moto.core.common_models import BaseModel
 from moto.core.serialize import BaseJSONSerializer
 from moto.dynamodb.models import DynamoDBBackend, dynamodb_backends
 from moto.dynamodb.models.dynamo_type import DynamoType, Item
 from moto.dynamodb.models.table import StreamRecord, StreamShard, Table
-from moto.s3.models import FakeKey
-from moto.sqs.models import Queue
 
 from stoppress_cli.local.meter import item_bytes
 from stoppress_cli.local.template import ACCOUNT, REGION
@@ -29,7 +24,6 @@ PAGE_BYTES = 1_048_576  # one page of a Query: 1 MB of items evaluated (DynamoDB
 
 _query = Table.query
 _transact = DynamoDBBackend.transact_write_items
-_attributes: Any = Queue.__dict__["attributes"].fget
 _serialize_structure = BaseJSONSerializer._serialize_type_structure
 
 Json = dict[str, Any]
@@ -138,32 +132,6 @@ def _wire_value(serializer: BaseJSONSerializer, value: Any) -> dict[str, Any]:
             return {kind: content}
 
 
-_tracked = BaseModel.__new__
-
-
-def _forgotten(cls: type[BaseModel], *args: Any, **kwargs: Any) -> BaseModel:
-    # S3 objects stay in moto's list, because moto closes their files by it.
-    return _tracked(cls, *args, **kwargs) if cls is FakeKey else object.__new__(cls)
-
-
-class _OnDemand(Mapping[str, Any]):
-    """A queue's attributes, computed only when an attribute of a standard queue is read."""
-
-    def __init__(self, queue: Queue) -> None:
-        self._queue = queue
-
-    def __getitem__(self, key: str) -> Any:
-        if key in Queue.FIFO_ATTRIBUTES and not self._queue.fifo_queue:
-            raise KeyError(key)
-        return _attributes(self._queue)[key]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(_attributes(self._queue))
-
-    def __len__(self) -> int:
-        return len(_attributes(self._queue))
-
-
 @contextmanager
 def applied() -> Iterator[None]:
     """Patch moto while the block runs."""
@@ -174,7 +142,5 @@ def applied() -> Iterator[None]:
         mock.patch("moto.dynamodb.models.table.RESULT_SIZE_LIMIT", PAGE_BYTES),
         mock.patch.object(StreamShard, "add", _add_to_stream),
         mock.patch.object(BaseJSONSerializer, "_serialize_type_structure", _serialize_attribute),
-        mock.patch.object(Queue, "attributes", property(_OnDemand)),
-        mock.patch.object(BaseModel, "__new__", _forgotten),
     ):
         yield

@@ -4,6 +4,7 @@ Only the last step of a fetch is replaced: stoppress.http looks the name up (her
 port and every address. Then its connection goes to this server.
 """
 
+import ipaddress
 import re
 import socket
 import threading
@@ -110,9 +111,8 @@ class FeedServer:
 
     def look_up(self, host: str, port: int, **_: Any) -> list[tuple[Any, ...]]:
         """Return the addresses of a host, in the form that `socket.getaddrinfo` gives them."""
-        with suppress(OSError):  # a number in any form that systems accept: 10.0.0.1, 167772161, 0x7f.1, ::1
-            return [*socket.getaddrinfo(host, port, flags=socket.AI_NUMERICHOST)]
-        return [(0, 0, 0, "", (number, port)) for number in self._addresses.get(host, (_PUBLIC_ADDRESS,))]
+        addresses = _number(host) or self._addresses.get(host, (_PUBLIC_ADDRESS,))
+        return [(0, 0, 0, "", (number, port)) for number in addresses]
 
     @contextmanager
     def running(self) -> Iterator["FeedServer"]:
@@ -127,6 +127,15 @@ class FeedServer:
             self._server.shutdown()
             self._server.server_close()
             thread.join()
+
+
+def _number(host: str) -> tuple[str, ...]:
+    """Return the address that a host spells in any form that systems accept: 10.0.0.1, 167772161, 0x7f.1, ::1."""
+    with suppress(OSError):
+        return (socket.inet_ntoa(socket.inet_aton(host)),)
+    with suppress(ValueError):
+        return (str(ipaddress.ip_address(host)),)
+    return ()
 
 
 def _is_unchanged(request: Mapping[str, str], answer: Mapping[str, str]) -> bool:

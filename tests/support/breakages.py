@@ -4,7 +4,7 @@ import json
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -146,7 +146,9 @@ def _deny_rule(newsroom: Newsroom) -> None:
     """EventBridge may not send to the articles queue: the event goes to the rule's dead-letter queue."""
     articles, failures = (newsroom.stack.resources[name].arn for name in ("ArticlesQueue", "Failures"))
     sources = newsroom.stack.sources
-    sources.rules = [replace(rule, targets=(failures,)) if articles in rule.targets else rule for rule in sources.rules]
+    for rule in sources.rules:
+        if articles in rule.targets:
+            rule.targets = (failures,)
 
 
 def _put_dead_letter(newsroom: Newsroom) -> None:

@@ -103,7 +103,7 @@ def _slug(line: "Line", slugs: dict[str, str]) -> str | None:
         return "ferry-sails-again"
     if line.kind not in ("post", "event"):
         return None
-    data = line.step.body["data"] if line.kind == "post" else line.step.event["detail"]
+    data = line.step.body["data"] if line.kind == "post" else line.step.event.detail
     if "url" in data:
         slugs[data["id"]] = data["url"].rsplit("/", 1)[-1]
     return slugs[data["id"]]

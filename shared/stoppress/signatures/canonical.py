@@ -13,8 +13,8 @@ from stoppress.model.http_request import Request
 from stoppress.model.signature_schemes import PRESETS
 from stoppress.signatures.verify import (
     BadSignature,
-    Verifier,
-    any_equal,
+    Proof,
+    Prover,
     check_time,
     header_bytes,
     header_of,
@@ -39,7 +39,7 @@ _URI_MARKS = "-_.!~*'()"
 _URI_RESERVED = ";,/?:@&=+$#"
 
 
-def contentful(request: Request, secrets: list[str], now: datetime, tolerance: timedelta) -> None:
+def contentful(request: Request, secrets: list[str], now: datetime, tolerance: timedelta) -> Proof:
     """Contentful's request verification: method, path, chosen headers and body. Raises BadSignature."""
     given = header_of(request, CONTENTFUL, _ENABLE)
     listed = header_of(request, CONTENTFUL_HEADERS, _ENABLE)
@@ -52,12 +52,15 @@ def contentful(request: Request, secrets: list[str], now: datetime, tolerance: t
         for secret in secrets
         for message in messages
     ]
-    if not any_equal(expected, [given]):
-        raise BadSignature(
+    return (
+        expected,
+        [given],
+        (
             f"{CONTENTFUL} does not match: give this source the signing secret of Contentful's space. Contentful signs the"
             " path too: if it posts to another path than this function sees (a custom domain with a base path), give"
             " Contentful's path as signed_path in this source's settings"
-        )
+        ),
+    )
 
 
 def contentful_messages(request: Request, names: Iterable[str]) -> list[bytes]:
@@ -84,7 +87,7 @@ def _encode(path: str, query: str) -> bytes:
     return quote(whole, safe=_URI_MARKS + _URI_RESERVED, errors="surrogatepass").encode()
 
 
-def hygraph(request: Request, secrets: list[str], now: datetime, tolerance: timedelta) -> None:
+def hygraph(request: Request, secrets: list[str], now: datetime, tolerance: timedelta) -> Proof:
     """Hygraph's scheme: it signs a JSON object with body, environment and time. Raises BadSignature."""
     items = [item.strip().partition("=") for item in header_of(request, HYGRAPH, _HYGRAPH_KEY).split(",")]
     given = {name: value for name, equals, value in items if equals}
@@ -93,8 +96,7 @@ def hygraph(request: Request, secrets: list[str], now: datetime, tolerance: time
     check_time(f"the time in {HYGRAPH}", given["t"], "ms", now, tolerance)
     messages = hygraph_messages(request.body, given["env"], int(given["t"]))
     expected = [hygraph_signature(secret, message) for secret in secrets for message in messages]
-    if not any_equal(expected, [given["sign"]]):
-        raise BadSignature(f"{HYGRAPH} does not match: {_HYGRAPH_KEY}")
+    return expected, [given["sign"]], f"{HYGRAPH} does not match: {_HYGRAPH_KEY}"
 
 
 def hygraph_signature(secret: str, message: bytes) -> str:
@@ -111,14 +113,13 @@ def hygraph_messages(body: bytes, environment: str, timestamp_ms: int) -> list[b
     return [header_bytes(message) for message in dict.fromkeys((plain, escaped))]
 
 
-def kontent(request: Request, secrets: list[str], now: datetime, tolerance: timedelta) -> None:
+def kontent(request: Request, secrets: list[str], now: datetime, tolerance: timedelta) -> Proof:
     """Kontent.ai's scheme: it signs the body, with line ends as sent or as its library changes them. Raises BadSignature."""
     preset = PRESETS["kontent"]
     body, given = read(preset, request, now, tolerance)
     spellings = dict.fromkeys((body, _LINE_ENDS.sub(b"\r\n", body)))
     expected = [sign(preset, key, spelling) for key in keys(preset, secrets) for spelling in spellings]
-    if not any_equal(expected, given):
-        raise BadSignature(f"{preset.header} does not match: {preset.how}")
+    return expected, given, f"{preset.header} does not match: {preset.how}"
 
 
-VERIFIERS: dict[str, Verifier] = {"contentful": contentful, "hygraph": hygraph, "kontent": kontent}
+PROVERS: dict[str, Prover] = {"contentful": contentful, "hygraph": hygraph, "kontent": kontent}

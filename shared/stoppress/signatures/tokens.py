@@ -5,54 +5,46 @@ A token does not cover the content or the time: whoever has seen one request can
 
 import base64
 import json
-from collections.abc import Iterable
 from datetime import datetime, timedelta
 from urllib.parse import unquote, unquote_plus
 
 from stoppress.model.http_request import Request
-from stoppress.signatures.verify import BadSecret, BadSignature, NotSigned, Verifier, any_equal, header_bytes
+from stoppress.signatures.verify import BadSecret, NotSigned, Proof, Prover, header_bytes
 
 
-def bearer(request: Request, secrets: list[str], now: datetime, tolerance: timedelta) -> None:
-    """`Authorization: Bearer <secret>`, or `?access_token=<secret>`. Raises BadSignature.
+def bearer(request: Request, secrets: list[str], now: datetime, tolerance: timedelta) -> Proof:
+    """`Authorization: Bearer <secret>`, or `?access_token=<secret>`.
 
     The parameter is in RFC 6750 and the HTTP webhooks of CloudEvents, for senders that cannot set a header.
     """
     given = _credentials(request, "bearer") or _parameter(request, "access_token")
-    _check(secrets, given, "Authorization does not match: have the sender set it to 'Bearer ' and this source's secret")
+    return secrets, given, "Authorization does not match: have the sender set it to 'Bearer ' and this source's secret"
 
 
-def token(request: Request, secrets: list[str], now: datetime, tolerance: timedelta) -> None:
-    """`?token=<secret>` in the URL that the sender posts to. Raises BadSignature."""
+def token(request: Request, secrets: list[str], now: datetime, tolerance: timedelta) -> Proof:
+    """`?token=<secret>` in the URL that the sender posts to."""
     how = "the token does not match: end the URL given to the sender with ?token= and this source's secret"
-    _check(secrets, _parameter(request, "token"), how)
+    return secrets, _parameter(request, "token"), how
 
 
-def basic(request: Request, secrets: list[str], now: datetime, tolerance: timedelta) -> None:
-    """`Authorization: Basic …` with a secret of the form user:password. Raises BadSignature and BadSecret."""
-    pairs = [secret for secret in secrets if ":" in secret]
-    if not pairs:
+def basic(request: Request, secrets: list[str], now: datetime, tolerance: timedelta) -> Proof:
+    """`Authorization: Basic …` with a secret of the form user:password. Raises BadSecret."""
+    expected = [base64.b64encode(header_bytes(secret)).decode() for secret in secrets if ":" in secret]
+    if not expected:
         raise BadSecret("the secret is not of the form user:password")
-    expected = [base64.b64encode(header_bytes(pair)).decode() for pair in pairs]
     how = "Authorization does not match: give the sender the user and the password of this source's secret"
-    _check(expected, _credentials(request, "basic"), how)
+    return expected, _credentials(request, "basic"), how
 
 
-def body_secret(request: Request, secrets: list[str], now: datetime, tolerance: timedelta) -> None:
-    """`{"secret": …}` in a JSON body, as Prismic sends it. Raises BadSignature."""
+def body_secret(request: Request, secrets: list[str], now: datetime, tolerance: timedelta) -> Proof:
+    """`{"secret": …}` in a JSON body, as Prismic sends it. Raises NotSigned."""
     try:
         document = json.loads(request.body)
     except (ValueError, RecursionError):
         raise NotSigned('the body is not JSON with a "secret" in it') from None
     given = document.get("secret") if isinstance(document, dict) else None
     how = '"secret" in the body does not match: give the sender the secret of this source'
-    _check(secrets, [given] if isinstance(given, str) else [], how)
-
-
-def _check(expected: Iterable[str], given: list[str], how: str) -> None:
-    """Raises BadSignature with the text `how` unless a given token is an expected one, and NotSigned if no token is given."""
-    if not any_equal(expected, given):
-        raise (BadSignature if any(given) else NotSigned)(how)
+    return secrets, [given] if isinstance(given, str) else [], how
 
 
 def _credentials(request: Request, scheme: str) -> list[str]:
@@ -71,10 +63,6 @@ def _parameter(request: Request, name: str) -> list[str]:
     return [unquote(values[0]), unquote_plus(values[0])] if len(values) == 1 else []
 
 
-VERIFIERS: dict[str, Verifier] = {
-    "bearer": bearer,
-    "token": token,
-    "query-token": token,
-    "basic": basic,
-    "body-secret": body_secret,
-}
+PROVERS: dict[str, Prover] = {
+    "bearer": bearer, "token": token, "query-token": token, "basic": basic, "body-secret": body_secret,
+}  # fmt: skip

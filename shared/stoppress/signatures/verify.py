@@ -11,7 +11,7 @@ import hmac
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
-from functools import partial
+from importlib import import_module
 from itertools import product
 from typing import TypeAlias
 
@@ -36,7 +36,9 @@ class BadSecret(ValueError):
     """A secret that its scheme cannot use: our configuration is at fault, not the sender."""
 
 
-Verifier: TypeAlias = Callable[[Request, list[str], datetime, timedelta], None]
+# What a scheme makes of a request: the signatures or tokens that count, those of the request, and the advice if they differ.
+Proof: TypeAlias = tuple[Iterable[str], list[str], str]
+Prover: TypeAlias = Callable[[Request, list[str], datetime, timedelta], Proof]
 
 
 def verify(
@@ -52,14 +54,17 @@ def verify(
         raise BadSecret("the secret is empty")
     parsed = read_scheme(scheme)
     if isinstance(parsed, Hmac):
-        verifier: Verifier = partial(_verify_hmac, parsed)
-    elif parsed == NONE:
+        text, given = read(parsed, request, now, tolerance)
+        if not any_equal([sign(parsed, key, text) for key in keys(parsed, usable)], given):
+            mistake = _sender_mistake(parsed, usable, text, given)
+            raise BadSignature(f"{parsed.header} does not match: {mistake}{parsed.how}")
+        return
+    if parsed == NONE:
         raise NotSigned("nothing can be posted to this source: put its events on the bus")
-    else:
-        from importlib import import_module
-
-        verifier = import_module(f"stoppress.signatures.{NAMED[parsed]}").VERIFIERS[parsed]
-    verifier(request, usable, now, tolerance)
+    prove: Prover = import_module(f"stoppress.signatures.{NAMED[parsed]}").PROVERS[parsed]
+    expected, given, how = prove(request, usable, now, tolerance)
+    if not any_equal(expected, given):
+        raise (BadSignature if any(given) else NotSigned)(how)
 
 
 def check_headers(scheme: Scheme, request: Request) -> None:
@@ -68,15 +73,6 @@ def check_headers(scheme: Scheme, request: Request) -> None:
     if isinstance(parsed, Hmac):
         for name in parsed.headers_needed:
             header_of(request, name, parsed.how)
-
-
-def _verify_hmac(scheme: Hmac, request: Request, secrets: list[str], now: datetime, tolerance: timedelta) -> None:
-    """Verify a request by an HMAC scheme. Raises BadSignature and BadSecret."""
-    text, given = read(scheme, request, now, tolerance)
-    if not any_equal([sign(scheme, key, text) for key in keys(scheme, secrets)], given):
-        raise BadSignature(
-            f"{scheme.header} does not match: {_sender_mistake(scheme, secrets, text, given)}{scheme.how}"
-        )
 
 
 def _sender_mistake(scheme: Hmac, secrets: list[str], text: bytes, given: list[str]) -> str:
@@ -104,44 +100,29 @@ def read(scheme: Hmac, request: Request, now: datetime, tolerance: timedelta) ->
     """Return the bytes that the sender has to sign, and the signatures it gave. Raises BadSignature."""
     for name in scheme.headers_needed:
         header_of(request, name, scheme.how)
-    items = _items(scheme, request.headers[scheme.header])
-    time = _time(scheme, request, items)
-    if time is not None:
+    value = request.headers[scheme.header]
+    items = (
+        (value.replace(",", " ") if scheme.separator == "," else value).split() if scheme.separator else [value.strip()]
+    )
+    times = [item[len(scheme.time) :] for item in items if scheme.time and item.startswith(scheme.time)]
+    if scheme.time_header:
+        times = [request.headers[scheme.time_header].strip()]
+    elif scheme.time and len(times) != 1:
+        raise BadSignature(f"{scheme.header} has to give one time, as {scheme.time}<number>: {scheme.how}")
+    for time in times:
         check_time(scheme.time_header or f"the time in {scheme.header}", time, scheme.unit, now, tolerance)
     given = [item[len(scheme.prefix) :] for item in items if item.startswith(scheme.prefix)]
-    return message(scheme, request, time or ""), given
-
-
-def _items(scheme: Hmac, value: str) -> list[str]:
-    if not scheme.separator:
-        return [value.strip()]
-    return (value.replace(",", " ") if scheme.separator == "," else value).split()
-
-
-def _time(scheme: Hmac, request: Request, items: list[str]) -> str | None:
-    if scheme.time_header:
-        return request.headers[scheme.time_header].strip()
-    if not scheme.time:
-        return None
-    times = [item[len(scheme.time) :] for item in items if item.startswith(scheme.time)]
-    if len(times) != 1:
-        raise BadSignature(f"{scheme.header} has to give one time, as {scheme.time}<number>: {scheme.how}")
-    return times[0]
+    return message(scheme, request, "".join(times)), given
 
 
 def message(scheme: Hmac, request: Request, time: str) -> bytes:
     """Return the bytes that are signed: the template with its placeholders filled."""
     values = {"body": request.body, "t": header_bytes(time)}
     # The names of the placeholders are at the odd positions, the text between them at the even ones.
-    parts = PLACEHOLDER.split(scheme.signed)
-    return b"".join(
-        part.encode()
-        if number % 2 == 0
-        else values[part]
-        if part in values
-        else header_bytes(request.headers[part].strip())
-        for number, part in enumerate(parts)
-    )
+    parts: list[bytes] = [part.encode() for part in PLACEHOLDER.split(scheme.signed)]
+    for number, name in enumerate(PLACEHOLDER.findall(scheme.signed)):
+        parts[2 * number + 1] = values[name] if name in values else header_bytes(request.headers[name].strip())
+    return b"".join(parts)
 
 
 def sign(scheme: Hmac, key: bytes, text: bytes) -> str:

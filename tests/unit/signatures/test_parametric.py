@@ -1,7 +1,6 @@
 """The one verifier: what its data may say, how it reads a header, and that it takes as long whatever it is given."""
 
 import ast
-import base64
 import hmac
 from pathlib import Path
 from typing import Any
@@ -38,26 +37,17 @@ def newsroom(body: bytes = BODY) -> Request:
 
 def test_a_sender_of_a_newsrooms_own_is_described_by_a_table() -> None:
     assert accepted(OURS, newsroom())
+    assert accepted(OURS | {"signed": "{X-Nonce}/{body}"}, newsroom())
     assert not accepted(OURS, newsroom(), "another secret")
     assert not accepted(OURS, posted(newsroom(), body=b"{}"))
     assert not accepted(OURS, posted(newsroom(), headers={**newsroom().headers, "x-nonce": "nonce-8"}))
     assert not accepted(OURS, posted(newsroom(), headers={"x-newsroom": newsroom().headers["x-newsroom"]}))
-
-
-def test_headers_in_a_table_may_be_named_in_capitals() -> None:
-    assert accepted(OURS | {"signed": "{X-Nonce}/{body}"}, newsroom())
-    timed = {"header": "X-Newsroom", "signed": "{T}.{Body}", "time_header": "X-Time"}
+    timed = {"header": "X-Newsroom", "signed": "{T}.{Body}", "time_header": "X-Time", "key": "hex"}
     at = str(int(MORNING.timestamp()))
-    assert accepted(timed, Request({"x-newsroom": mac(SECRET, f"{at}.", BODY).hex(), "x-time": at}, BODY))
-
-
-def test_a_key_in_hex_is_the_bytes_that_it_encodes() -> None:
-    table = {"header": "x-sum", "key": "hex", "encoding": "base64"}
-    request = Request({"x-sum": base64.b64encode(hmac.digest(b"\x00\xffkey", BODY, "sha256")).decode()}, BODY)
-
-    assert accepted(table, request, b"\x00\xffkey".hex())
+    signature = hmac.digest(b"\x00\xffkey", f"{at}.".encode() + BODY, "sha256").hex()
+    assert accepted(timed, Request({"x-newsroom": signature, "x-time": at}, BODY), b"\x00\xffkey".hex())
     with pytest.raises(BadSecret, match="the secret is not hex"):
-        verify(table, request, ["no hex"], MORNING)
+        verify(timed, Request({"x-newsroom": signature, "x-time": at}, BODY), ["no hex"], MORNING)
 
 
 @pytest.mark.parametrize(
@@ -91,8 +81,9 @@ def test_the_items_of_a_header_may_stand_in_any_order_with_or_without_spaces(sch
     ((name, value),) = request.headers.items() - {("host", "api.example.com")}
     items = [item.strip() for item in value.split(",")]
 
-    for written in (",".join(items), ", ".join(reversed(items)), " , ".join(items), ",".join([*items, "v0=abc"])):
-        assert accepted(scheme, posted(request, headers={name: written}), sender.secret), written
+    written = (f" {','.join(items)}\t", ", ".join(reversed(items)), " , ".join(items), ",".join([*items, "v0=abc"]))
+    for value in written:
+        assert accepted(scheme, posted(request, headers={name: value}), sender.secret), value
     for item in items:
         assert not accepted(scheme, posted(request, headers={name: item}), sender.secret), item
 
@@ -113,14 +104,6 @@ def test_one_signature_of_several_is_enough(scheme: str) -> None:
     assert not accepted(scheme, posted(request, headers=headers), SENDERS[0].secret[:-4])
 
 
-def test_a_header_with_two_times_is_refused() -> None:
-    sender = sender_of("ghost")
-    headers = {"x-ghost-signature": sender.request().headers["x-ghost-signature"] + ",t=1"}
-
-    with pytest.raises(BadSignature, match="has to give one time, as t=<number>"):
-        verify("ghost", posted(sender.request(), headers=headers), [sender.secret], MORNING)
-
-
 @pytest.mark.parametrize(
     "sender", [sender for sender in SENDERS if sender.scheme in PRESETS], ids=lambda sender: sender.scheme
 )
@@ -138,33 +121,34 @@ def test_a_signature_counts_as_it_is_written_and_in_no_other_spelling(sender: Se
             assert not accepted(sender.scheme, posted(request, headers=headers), sender.secret), other
 
 
-@pytest.mark.parametrize("scheme", ["wp-webhooks", "webflow", "ghost"])
-def test_the_white_space_around_a_header_is_not_part_of_it(scheme: str) -> None:
-    sender = sender_of(scheme)
-    headers = {name: f" {value}\t" for name, value in sender.request().headers.items()}
-
-    assert accepted(scheme, posted(sender.request(), headers=headers), sender.secret)
-
-
-@pytest.mark.parametrize("time", ["-1", "1e9", "٣", "²", "1" * 5_000, "now"])
 @pytest.mark.parametrize(
-    ("scheme", "name", "unit"),
-    [("webflow", "x-webflow-timestamp", "milliseconds"), ("standard", "webhook-timestamp", "seconds")],
+    ("scheme", "header", "value", "reason"),
+    [
+        *[
+            (scheme, header, time, f"{header} is not a number of {unit} since 1970")
+            for scheme, header, unit in (
+                ("webflow", "x-webflow-timestamp", "milliseconds"),
+                ("standard", "webhook-timestamp", "seconds"),
+            )
+            for time in ("-1", "1e9", "٣", "²", "1" * 5_000, "now")
+        ],
+        ("webflow", "x-webflow-timestamp", "1795161600", "is in seconds since 1970: give and sign it in milliseconds"),
+        (
+            "standard",
+            "webhook-timestamp",
+            "1795161600651",
+            "is in milliseconds since 1970: give and sign it in seconds",
+        ),
+        ("ghost", "x-ghost-signature", "sha256=ab, t=1795161600000,t=1", "has to give one time, as t=<number>"),
+    ],
 )
-def test_a_time_that_is_no_number_is_refused(scheme: str, name: str, unit: str, time: str) -> None:
+def test_a_time_that_cannot_count_is_refused_with_what_is_wrong(
+    scheme: str, header: str, value: str, reason: str
+) -> None:
     sender = sender_of(scheme)
-    headers = {**sender.request().headers, name: time}
 
-    with pytest.raises(BadSignature, match=f"{name} is not a number of {unit} since 1970"):
-        verify(scheme, Request(headers, BODY), [sender.secret], MORNING)
-
-
-def test_seconds_where_milliseconds_are_signed_are_not_taken_for_an_old_time() -> None:
-    sender = sender_of("sanity")
-    seconds = sender.sign(sender.secret, BODY, round(MORNING.timestamp()))
-
-    with pytest.raises(BadSignature, match="is in seconds since 1970: give and sign it in milliseconds"):
-        verify("sanity", Request(seconds, BODY), [sender.secret], MORNING)
+    with pytest.raises(BadSignature, match=reason):
+        verify(scheme, Request({**sender.request().headers, header: value}, BODY), [sender.secret], MORNING)
 
 
 # ── how long it takes, and what it loads ──────────────────────────────────────────────────────────────────────────────────

@@ -47,14 +47,7 @@ def test_what_is_older_or_newer_than_five_minutes_is_refused(sender: Sender) -> 
     for seconds in (-301.0, 300.5, 301.0, 86_400.0):
         reason = refused(sender, sender.request(), later=timedelta(seconds=seconds))
         assert f" is {abs(seconds):.0f} s away from now, at most 300 are accepted" in reason
-
-
-@each(lambda sender: sender.timed)
-def test_a_source_may_ask_for_another_tolerance(sender: Sender) -> None:
-    day = timedelta(days=1)
-    verify(sender.scheme, sender.request(), [sender.secret], MORNING + day, tolerance=day)
-    with pytest.raises(BadSignature, match="at most 30 are accepted"):
-        verify(sender.scheme, sender.request(), [sender.secret], MORNING + timedelta(seconds=31), timedelta(seconds=30))
+    verify(sender.scheme, sender.request(), [sender.secret], MORNING + timedelta(days=1), tolerance=timedelta(days=1))
 
 
 # Ghost did not sign the time before July 2024.
@@ -110,9 +103,6 @@ def test_the_scenario_player_signs_as_the_sender_does(sender: Sender) -> None:
 def test_a_scheme_that_is_not_known_lets_nobody_in(scheme: str) -> None:
     with pytest.raises(BadScheme, match="is not known: give one of basic, bearer, "):
         verify(scheme, SENDERS[0].request(), [SENDERS[0].secret], MORNING)
-
-
-def test_nothing_can_be_posted_to_a_source_of_the_bus() -> None:
     with pytest.raises(BadSignature, match="put its events on the bus"):
         verify("none", SENDERS[0].request(), [SENDERS[0].secret], MORNING)
 

@@ -31,11 +31,6 @@ def refusal(headers: dict[str, str], *secrets: str) -> str:
     return str(refused.value)
 
 
-def test_a_time_in_milliseconds_is_not_taken_for_a_wrong_clock() -> None:
-    headers = signed() | {"webhook-timestamp": str(int(MORNING.timestamp()) * 1_000 + 651)}
-    assert refusal(headers) == "webhook-timestamp is in milliseconds since 1970: give and sign it in seconds"
-
-
 @pytest.mark.parametrize(
     ("secret", "key", "encoding", "mistakes"),
     [
@@ -71,8 +66,9 @@ def test_signatures_of_other_versions_do_not_count(version: str) -> None:
     verify_standard(headers | {"webhook-signature": f"{version}{right} v1,{right}"})
 
 
-def test_a_secret_without_its_prefix_or_padding_is_the_same_secret() -> None:
-    verify_standard(signed(), "c3RvcHByZXNz")
+def test_a_secret_without_its_prefix_or_padding_is_the_same_and_one_may_be_unusable() -> None:
+    verify_standard(signed(), "whsec_not base64!", "c3RvcHByZXNz")
+    refusal(signed(OTHER), "whsec_not base64!", SECRET)
     padded = base64.b64encode(b"sixteen bytes ok").decode()
     verify_standard(signed("whsec_" + padded), "whsec_" + padded.rstrip("="))
 
@@ -81,11 +77,6 @@ def test_a_secret_without_its_prefix_or_padding_is_the_same_secret() -> None:
 def test_a_secret_that_cannot_be_used_is_our_own_fault(secret: str) -> None:
     with pytest.raises(BadSecret):
         verify_standard(signed(), secret)
-
-
-def test_one_secret_that_cannot_be_used_does_not_stop_the_other() -> None:
-    verify_standard(signed(), "whsec_not base64!", SECRET)
-    refusal(signed(OTHER), "whsec_not base64!", SECRET)
 
 
 # ── secrets as they are written ──

@@ -21,11 +21,12 @@ from stoppress.feeds.feed_schedule import FeedState, Seen
 from stoppress.feeds.subscription import Subscription
 from stoppress.feeds.websub import hub_secret, is_signed, is_token, subscription_of
 from stoppress.model.http_request import Request
-from stoppress.model.site import BadConfiguration, Site
+from stoppress.model.site import Site
 from stoppress.model.site_sources import HUBS_SECRET, Feed
 from stoppress.poll import feed_items, subscribe
 from stoppress.primitives.text import clean
 from stoppress.primitives.urls import key_of
+from stoppress.receive.refused import OUR_FAULT, Refused, load_site
 
 # Lambda takes events of 6 MB, and API Gateway encodes bodies as base64. A larger push is refused, and the next poll
 # reads the feed.
@@ -63,14 +64,6 @@ class _Known:
         return {"site": self.site.host, "feed": self.feed.url, "hub": self.state.hub, **values}
 
 
-class _Refused(Exception):
-    def __init__(self, status: HTTPStatus, reason: str, cause: str = "") -> None:
-        super().__init__(reason)
-        self.status = status
-        # For the log alone: anyone may have sent the request.
-        self.about = {"cause": cause} if cause else {}
-
-
 def confirm(request: Request, now: datetime) -> Answer:
     """Answer a hub that verifies our request to subscribe, or that denies it (WebSub, 5.3 and 5.2)."""
     query = request.query_parameters()
@@ -78,18 +71,18 @@ def confirm(request: Request, now: datetime) -> Answer:
     try:
         challenge = "" if mode == "denied" else _challenge(query)
         return _confirm_subscription(_find_subscription(request), mode, query, challenge, now)
-    except _Refused as refusal:
+    except Refused as refusal:
         # The hub asks us to confirm the end of a subscription that has ended.
         if refusal.status == HTTPStatus.GONE and mode == "unsubscribe":
             return Answer(HTTPStatus.OK, challenge, "HubsConfirmed", {"mode": mode})
         status = HTTPStatus.NOT_FOUND if refusal.status == HTTPStatus.GONE else refusal.status
-        return Answer(status, str(refusal), "HubsRefused", {"mode": mode[:40], **refusal.about})
+        return Answer(status, str(refusal), "HubsRefused", {"mode": mode[:40], **refusal.cause_to_log})
 
 
 def _confirm_subscription(known: _Known, mode: str, query: Mapping[str, str], challenge: str, now: datetime) -> Answer:
-    """Return the answer to a hub whose request is for one of our subscriptions. Raises _Refused."""
+    """Return the answer to a hub whose request is for one of our subscriptions. Raises Refused."""
     if query.get("hub.topic", "") != known.state.topic:
-        raise _Refused(HTTPStatus.NOT_FOUND, "no subscription to this topic was requested")
+        raise Refused(HTTPStatus.NOT_FOUND, "no subscription to this topic was requested")
     if mode == "denied":
         reason = clean(query.get("hub.reason", ""), limit=300)
         _change_subscription(known, lambda state: subscription.denied(state, reason, now))
@@ -97,7 +90,7 @@ def _confirm_subscription(known: _Known, mode: str, query: Mapping[str, str], ch
     lease = query.get("hub.lease_seconds", "").strip()
     lease_s = int(lease[:9]) if lease.isascii() and lease.isdigit() else None
     if mode != "subscribe" or not _change_subscription(known, lambda state: subscription.verified(state, lease_s, now)):
-        raise _Refused(HTTPStatus.NOT_FOUND, "no such subscription was requested")
+        raise Refused(HTTPStatus.NOT_FOUND, "no such subscription was requested")
     return Answer(HTTPStatus.OK, challenge, "HubsConfirmed", known.about(mode=mode, lease_s=lease_s))
 
 
@@ -107,9 +100,9 @@ def take(request: Request, now: datetime) -> Answer:
         return Answer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"at most {BODY_BYTES_MAX:,} bytes", "PushesRefused")
     try:
         known = _find_subscription(request)
-    except _Refused as refusal:
-        kind: Kind = "PushesFailed" if refusal.status == HTTPStatus.SERVICE_UNAVAILABLE else "PushesRefused"
-        return Answer(refusal.status, str(refusal), kind, refusal.about)
+    except Refused as refusal:
+        kind: Kind = "PushesFailed" if refusal.status == OUR_FAULT else "PushesRefused"
+        return Answer(refusal.status, str(refusal), kind, refusal.cause_to_log)
     if not is_signed(request.headers, request.body, known.secrets):
         signature = request.headers.get("x-hub-signature", "")[:20] or "none"
         return Answer(HTTPStatus.ACCEPTED, "", "PushesIgnored", known.about(signature=signature))
@@ -153,32 +146,24 @@ def _read(known: _Known, request: Request, now: datetime) -> Answer:
 
 
 def _find_subscription(request: Request) -> _Known:
-    """The feed that a request is for. Raises _Refused: 404 for a token that is not ours, 410 for an ended subscription."""
+    """The feed that a request is for. Raises Refused: 404 for a token that is not ours, 410 for an ended subscription."""
     host, feed_id, token = (request.path_parameters.get(name, "") for name in ("site", "feed", "token"))
-    if not is_token(token):  # checked first, so that such a request costs no AWS call
-        raise _Refused(HTTPStatus.NOT_FOUND, "there is no such callback")
-    try:
-        masters = secrets.load(HUBS_SECRET)
-    except secrets.NoSecret as error:
-        raise _Refused(
-            HTTPStatus.SERVICE_UNAVAILABLE, "the callback cannot be verified at the moment: send it again", str(error)
-        ) from None
+    masters: list[str] = []
+    if is_token(token):  # checked first, so that another request costs no AWS call
+        try:
+            masters = secrets.load(HUBS_SECRET)
+        except secrets.NoSecret as error:
+            reason = "the callback cannot be verified at the moment: send it again"
+            raise Refused(OUR_FAULT, reason, cause=str(error)) from None
     subscribed = subscription_of(token, masters, host, feed_id)
     if subscribed is None:
-        raise _Refused(HTTPStatus.NOT_FOUND, "there is no such callback")
-    gone = _Refused(HTTPStatus.GONE, "the subscription has ended")
+        raise Refused(HTTPStatus.NOT_FOUND, "there is no such callback")
+    gone = Refused(HTTPStatus.GONE, "the subscription has ended")
     try:
-        site = sites.load(host)
-        feed = _feed_of(site, feed_id)
-        if feed is None:  # a new feed may be missing in the cached configuration
-            site = sites.load(host, age_max=sites.MISSED_AGE_MAX)
-            feed = _feed_of(site, feed_id)
+        site = load_site(host, lambda site: _feed_of(site, feed_id))
     except sites.UnknownSite:
         raise gone from None
-    except BadConfiguration as error:
-        raise _Refused(
-            HTTPStatus.SERVICE_UNAVAILABLE, "this site cannot be served at the moment: send it again", str(error)
-        ) from None
+    feed = _feed_of(site, feed_id)
     if feed is None or not feed.websub:
         raise gone
     keys = feed_items.subscription_key(site.host, feed.url), feed_items.feed_key(site.host, feed.url)
@@ -187,8 +172,7 @@ def _find_subscription(request: Request) -> _Known:
     state = from_item(Subscription, item) if item else None
     if state is None or state.id != subscribed or (polled and from_item(FeedState, polled).hub != state.hub):
         raise gone
-    used = tuple(hub_secret(master, host, feed_id, subscribed) for master in masters)
-    return _Known(site, feed, state, used)
+    return _Known(site, feed, state, tuple(hub_secret(master, host, feed_id, subscribed) for master in masters))
 
 
 def _feed_of(site: Site, key: str) -> Feed | None:
@@ -212,22 +196,17 @@ def _make_due(known: _Known, now: datetime) -> None:
     key = feed_items.feed_key(known.site.host, known.feed.url)
     for _ in range(3):
         item = table.get_many([key]).get(key)
-        state = from_item(FeedState, item) if item else None
-        if item is None or state is None or state.failures:
+        if item is None or item.get("failures"):
             return
-        try:
-            state = replace(state, next_poll_at=now)
+        state = replace(from_item(FeedState, item), next_poll_at=now)
+        with suppress(table.Conflict):
             table.put(feed_items.feed_item(known.site.host, known.feed.url, state), int(item["rev"]))
-        except table.Conflict:
-            continue
-        return
+            return
 
 
 def _challenge(query: Mapping[str, str]) -> str:
     challenge = query.get("hub.challenge", "")
     if not 0 < len(challenge) <= CHALLENGE_CHARACTERS_MAX or not challenge.isprintable():
-        raise _Refused(
-            HTTPStatus.BAD_REQUEST,
-            f"hub.challenge: give a text of one to {CHALLENGE_CHARACTERS_MAX:,} characters that can be printed",
-        )
+        what = f"a text of one to {CHALLENGE_CHARACTERS_MAX:,} characters that can be printed"
+        raise Refused(HTTPStatus.BAD_REQUEST, f"hub.challenge: give {what}")
     return challenge

@@ -12,14 +12,13 @@ from stoppress.cms.contract import BadArticle
 from stoppress.cms.engine import read_delivery
 from stoppress.cms.mapping import load
 from stoppress.cms.verdicts import Verdict
-from stoppress.cms.warnings import warnings_of
 from stoppress.model.event import Incomplete
 from stoppress.model.http_request import Request, delivery_id
 from stoppress.model.site import BadConfiguration, Site
 from stoppress.model.site_sources import secret_path
 from stoppress.primitives.instants import exact
 from stoppress.primitives.urls import host_of
-from stoppress.receive.refused import Taken, named_in
+from stoppress.receive.refused import Taken, named_in, take_event
 
 # Other sites that one delivery may name. Each may cost a read of the table, and a sender waits two seconds.
 OTHER_SITES_MAX = 5
@@ -65,16 +64,17 @@ class Taker:
             event = verdict.event(self._site_of(verdict), self.name, self.now)
         except BadArticle as error:
             return self._take_incomplete(verdict, (error.field,), str(error))
-        answer: dict[str, Any] = {
-            "status": "queued", "site": event.site, "source": event.source, "id": event.id, "action": verdict.action,
-        }  # fmt: skip
-        if verdict.hold_until:
-            answer["held_until"] = exact(verdict.hold_until)
-        if dropped := [*verdict.dropped, *event.dropped][:DROPPED_SHOWN]:
-            answer["dropped"] = dropped
-        if warnings := warnings_of(replace(event, dropped=tuple(dropped)), self._site_of(verdict), self.now, {}):
-            answer["warnings"] = warnings
-        return Taken(replace(event, delivery=delivery), answer, event.named)
+        dropped = tuple([*verdict.dropped, *event.dropped][:DROPPED_SHOWN])
+        taken = take_event(
+            replace(event, dropped=dropped),
+            str(verdict.action),
+            self._site_of(verdict),
+            self.now,
+            {},
+            held_until=verdict.hold_until and exact(verdict.hold_until),
+            dropped=list(dropped),
+        )
+        return replace(taken, message=replace(event, delivery=delivery))
 
     def _take_incomplete(self, verdict: Verdict, missing: tuple[str, ...], reason: str) -> Taken:
         names = {name: str(verdict.data[name]) for name in ("id", "url") if name in verdict.data}

@@ -1,23 +1,48 @@
-"""What becomes of each item of a delivery, and the reports of what is refused or ignored, for record_article to keep."""
+"""What becomes of a request and of each item of a delivery, and the reports of what is refused or ignored, for record_article to keep."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from stoppress.aws import queues
+from stoppress.aws import queues, sites
+from stoppress.cms.warnings import warnings_of
 from stoppress.model.event import ArticleEvent, Incomplete
-from stoppress.model.site import Site
+from stoppress.model.site import BadConfiguration, Site
 
 if TYPE_CHECKING:  # a cold start whose first delivery is good needs no refusals
     from stoppress.aws.refusals import Outcome, Report
 
+# The answer asks the sender to try again.
+OUR_FAULT = 503
 # Anyone can post to a known source. So an execution environment reports a source's wrong signatures at most once in this time.
 UNVERIFIED_EVERY = timedelta(minutes=1)
 # How many levels of a delivery, and how many objects of a level, are searched for an article.
 _LEVELS_MAX = 4
 _OBJECTS_MAX = 100
+
+
+class Refused(Exception):
+    """A refused request: the status of its answer, and what else the answer has. The error is its text.
+
+    `cause` is for the log alone, because anyone may have sent the request.
+    """
+
+    def __init__(self, status: int, error: str | ValueError, *, cause: str = "", **about: Any) -> None:
+        super().__init__(str(error))
+        self.status, self.error, self.cause, self.about = status, error, cause, about
+        self.cause_to_log = {"cause": cause} if cause else {}
+
+
+def load_site(host: str, has_part: Callable[[Site], object]) -> Site:
+    """Load a site; if its cached configuration lacks a part, a newer one. Raises UnknownSite and Refused."""
+    try:
+        site = sites.load(host)
+        return site if has_part(site) else sites.load(host, age_max=sites.MISSED_AGE_MAX)
+    except BadConfiguration as error:
+        reason = "this site cannot be served at the moment: send it again"
+        raise Refused(OUR_FAULT, reason, cause=str(error)) from None
 
 
 # For each site and source: the number of wrong signatures since the last report, and when that report was sent.
@@ -35,6 +60,20 @@ class Taken:
     answer: dict[str, Any]
     names: Mapping[str, str] = field(default_factory=dict)
     delivery: str | None = None
+
+
+def take_event(
+    event: ArticleEvent, action: str, site: Site, now: datetime, unknown: Mapping[str, object], **about: Any
+) -> Taken:
+    """Return an event for the queue with its answer. The answer has the values of `about` that are not empty.
+
+    `action` is the sender's word. `unknown`: the fields that our contract does not know, with their values.
+    """
+    answer = {"status": "queued", "site": event.site, "source": event.source}
+    answer |= {"id": event.id} if event.id else {"url": str(event.url)}
+    about |= {"warnings": warnings_of(event, site, now, unknown)}
+    answer |= {"action": action} | {name: value for name, value in about.items() if value}
+    return Taken(event, answer, event.named)
 
 
 def report_of(

@@ -13,19 +13,17 @@ from typing import Any
 from stoppress.aws import queues, secrets, sites
 from stoppress.cms.contract import BadArticle, UnknownType, read_delivery
 from stoppress.cms.envelopes import BadDelivery, document_of
-from stoppress.cms.warnings import warnings_of
 from stoppress.model.http_request import Request, delivery_id
 from stoppress.model.signature_schemes import BadScheme, Scheme
-from stoppress.model.site import BadConfiguration, Site
+from stoppress.model.site import Site
 from stoppress.model.site_sources import secret_path
 from stoppress.primitives.urls import host_of
-from stoppress.receive.refused import Taken, count_unverified, named_in, report_of, send_report
+from stoppress.receive import refused
+from stoppress.receive.refused import OUR_FAULT, Refused, Taken
 from stoppress.signatures.verify import TOLERANCE, BadSecret, BadSignature, NotSigned, check_headers, verify
 
 # Even an article with its text is far smaller. SQS takes 1 MiB a message.
 BODY_BYTES_MAX = 1_048_576
-# The answer asks the sender to try again. The cause is only logged, because the sender is not verified yet.
-OUR_FAULT = 503
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,17 +42,6 @@ class Answer:
     is_wrongly_signed: bool = False
 
 
-class _Refused(Exception):
-    """A refused delivery: the answer to it, and its JSON, if it is verified and could be read."""
-
-    def __init__(self, status: int, error: str | ValueError, *, document: Any = None, **about: Any) -> None:
-        super().__init__(str(error))
-        body: dict[str, Any] = {"status": "failed" if status == OUR_FAULT else "refused", "error": str(error)}
-        if isinstance(error, BadArticle) and error.errors:
-            body["errors"] = [{"field": field, "message": message} for field, message in error.errors]
-        self.answer, self.document = Answer(status, body, **about), document
-
-
 def receive(request: Request, now: datetime) -> Answer:
     """Verify, reads and queues a delivery to /webhooks/{site}/{source}. Raises the queue's errors.
 
@@ -64,19 +51,22 @@ def receive(request: Request, now: datetime) -> Answer:
     try:
         site, name = _site_and_source(request)
         _verify(request, site, name, now)
-    except _Refused as refusal:
-        return refusal.answer
+    except Refused as refusal:
+        return _refusal_answer(refusal, cause=refusal.cause, **refusal.about)
     is_standard = site.sources[name].adapter == "standard"
     try:
         items = [_read_standard(request, site, name, now)] if is_standard else _read_adapted(request, site, name, now)
-    except (BadDelivery, _Refused) as error:
-        refused = error if isinstance(error, _Refused) else _Refused(400, error)
-        item = Taken(None, {"reason": str(refused)}, named_in(refused.document), delivery_id(request.headers))
-        send_report(report_of(site, name, now, [item], "refused"))
-        return replace(refused.answer, names=[item.names])
+    except (BadDelivery, Refused) as error:
+        refusal_of_item = error if isinstance(error, Refused) else Refused(400, error)
+        article = refused.named_in(refusal_of_item.about.get("document"))
+        item = Taken(None, {"reason": str(error)}, article, delivery_id(request.headers))
+        refused.send_report(refused.report_of(site, name, now, [item], "refused"))
+        return _refusal_answer(refusal_of_item, names=[article])
     if messages := [item.message for item in items if item.message]:
         queues.send_articles(messages)
-    send_report(report_of(site, name, now, items))  # apart from the articles, because its failure must not fail them
+    refused.send_report(
+        refused.report_of(site, name, now, items)
+    )  # apart from the articles, because its failure must not fail them
     names = [item.names for item in items]
     if len(items) == 1:
         return Answer(200, items[0].answer, names, cause=items[0].answer.get("reason", "") if is_standard else "")
@@ -86,40 +76,41 @@ def receive(request: Request, now: datetime) -> Answer:
     return Answer(200, body, names)
 
 
+def _refusal_answer(refusal: Refused, **about: Any) -> Answer:
+    body: dict[str, Any] = {"status": "failed" if refusal.status == OUR_FAULT else "refused", "error": str(refusal)}
+    if isinstance(refusal.error, BadArticle) and refusal.error.errors:
+        body["errors"] = [{"field": field, "message": message} for field, message in refusal.error.errors]
+    return Answer(refusal.status, body, **about)
+
+
 def _site_and_source(request: Request) -> tuple[Site, str]:
-    """Return the site in the path, and the name of the source. Raises _Refused."""
+    """Return the site in the path, and the name of the source. Raises Refused."""
     host, name = (request.path_parameters.get(key, "") for key in ("site", "source"))
     if len(request.body) > BODY_BYTES_MAX:
         error = f"the body has {len(request.body)} bytes, at most {BODY_BYTES_MAX}: leave the article's text out"
-        raise _Refused(413, error, of_stranger=True)
+        raise Refused(413, error, of_stranger=True)
     try:
-        site = sites.load(host.lower())
-        if name not in site.sources:
-            site = sites.load(host.lower(), age_max=sites.MISSED_AGE_MAX)
+        site = refused.load_site(host.lower(), lambda site: name in site.sources)
     except sites.UnknownSite:
         if host and host.lower() == os.environ["FIRST_HOST"] and sites.read_current(host.lower()) is None:
-            raise _Refused(OUR_FAULT, "this site is being added: send it again in a minute") from None
+            raise Refused(OUR_FAULT, "this site is being added: send it again in a minute") from None
         error = f"unknown site {host[:120]!r}: check the host in the path"
-        raise _Refused(404, error, of_stranger=True) from None
-    except BadConfiguration as error:
-        raise _Refused(OUR_FAULT, "this site cannot be served at the moment: send it again", cause=str(error)) from None
+        raise Refused(404, error, of_stranger=True) from None
     if name not in site.sources:
-        raise _Refused(404, f"{site.host} has no source {name[:120]!r}: check the last part of the path")
+        raise Refused(404, f"{site.host} has no source {name[:120]!r}: check the last part of the path")
     return site, name
 
 
 def _verify(request: Request, site: Site, name: str, now: datetime) -> None:
-    """Raise _Refused unless the request is signed as the source demands."""
+    """Raise Refused unless the request is signed as the source demands."""
     source = site.sources[name]
     if not source.secret:
-        raise _Refused(401, f"the source {name} has no secret, so nothing can be posted to it")
+        raise Refused(401, f"the source {name} has no secret, so nothing can be posted to it")
     settings = source.settings
     try:
         scheme = scheme_of(source.adapter, settings)
         check_headers(scheme, request)  # before the secret is read, which AWS bills
-        signed = Request(
-            request.headers, request.body, path=settings.get("signed_path", request.path), query=request.query
-        )
+        signed = replace(request, path=settings.get("signed_path", request.path))
         tolerance = timedelta(seconds=settings["tolerance_s"]) if "tolerance_s" in settings else TOLERANCE
         secret = secret_path("webhooks", site.host, source.secret)
         try:
@@ -129,10 +120,10 @@ def _verify(request: Request, site: Site, name: str, now: datetime) -> None:
     except BadSignature as error:
         is_wrongly_signed = not isinstance(error, NotSigned)
         if is_wrongly_signed:
-            count_unverified(site.host, name, now)
-        raise _Refused(401, str(error), is_wrongly_signed=is_wrongly_signed) from None
+            refused.count_unverified(site.host, name, now)
+        raise Refused(401, str(error), is_wrongly_signed=is_wrongly_signed) from None
     except (BadScheme, BadSecret, secrets.NoSecret) as error:
-        raise _Refused(
+        raise Refused(
             OUR_FAULT, "this source cannot be verified at the moment: send it again", cause=str(error)
         ) from None
 
@@ -151,23 +142,19 @@ def scheme_of(adapter: str, settings: Mapping[str, Any]) -> Scheme:
 
 
 def _read_standard(request: Request, site: Site, name: str, now: datetime) -> Taken:
-    """Read a delivery in our own contract. Raises _Refused, BadDelivery."""
+    """Read a delivery in our own contract. Raises Refused, BadDelivery."""
     document, delivery = document_of(request, "standard"), delivery_id(request.headers)
     try:
         event, unknown = read_delivery(document, site, name, now, delivery=delivery)
     except BadArticle as error:
-        raise _Refused(400, error, document=document) from None
+        raise Refused(400, error, document=document) from None
     except UnknownType as error:
-        return Taken(None, {"status": "ignored", "reason": str(error)}, named_in(document), delivery)
+        return Taken(None, {"status": "ignored", "reason": str(error)}, refused.named_in(document), delivery)
     if event.url and (host := host_of(event.url)) != site.host:
         foreign = BadArticle(f"its host is {host}, not {site.host}: post it to its own site", "url")
-        raise _Refused(400, foreign, document=document)
-    answer: dict[str, Any] = {"status": "queued", "site": event.site, "source": event.source}
-    answer |= {"id": event.id} if event.id else {"url": str(event.url)}
-    answer |= {"action": event.action}
-    answer |= {"unknown_fields": unknown} if unknown else {}
-    warnings = warnings_of(event, site, now, {field: document["data"].get(field) for field in unknown})
-    return Taken(event, answer | ({"warnings": warnings} if warnings else {}), event.named)
+        raise Refused(400, foreign, document=document)
+    values = {field: document["data"].get(field) for field in unknown}
+    return refused.take_event(event, event.action, site, now, values, unknown_fields=unknown)
 
 
 def _read_adapted(request: Request, site: Site, name: str, now: datetime) -> list[Taken]:

@@ -174,7 +174,7 @@ def test_a_stack_without_hubs_asks_no_hub_and_trusts_none(internet: Internet, mo
     assert next_poll(internet) == "2026-11-21T08:01:00Z", "a hub that pushes nothing must not delay the poll"
 
 
-def test_a_feed_that_names_a_hub_is_subscribed_to_after_it_was_polled_well(internet: Internet) -> None:
+def test_a_hub_is_asked_to_subscribe_and_its_secrets_stand_in_no_item_and_no_log(internet: Internet) -> None:
     outcomes = poll(internet)
 
     assert [outcome.result for outcome in outcomes] == ["changed", "subscribing"]
@@ -184,32 +184,29 @@ def test_a_feed_that_names_a_hub_is_subscribed_to_after_it_was_polled_well(inter
     assert form.keys() == {"hub.mode", "hub.topic", "hub.callback", "hub.secret", "hub.lease_seconds"}
     assert (form["hub.mode"], form["hub.topic"], form["hub.lease_seconds"]) == ("subscribe", FEED, "864000")
     assert form["hub.callback"].startswith(f"https://api.example.net/websub/{HOST}/")
-    item = internet.behind.item(*subscription_key(HOST, FEED))
-    assert form["hub.secret"] not in str(item)
-    assert form["hub.callback"].rpartition("-")[2] not in str(item)
+    internet.verify()
+    internet.push(rss("B"))
+    internet.push(rss("B"), headers={})
+    stored_or_logged = str(internet.behind.item(*subscription_key(HOST, FEED))) + str(internet.behind.log)
+    assert form["hub.secret"] not in stored_or_logged
+    assert form["hub.callback"].rpartition("-")[2] not in stored_or_logged
 
 
 @pytest.mark.parametrize(
-    ("body", "settings"),
+    ("body", "settings", "topics"),
     [
-        (rss("A", hub="http://hub.example.net/"), {}),
-        (rss("A", hub="javascript:alert(1)"), {}),
-        (rss("A"), {"websub": False}),
+        (rss("A", hub="javascript:alert(1)"), {}, []),
+        (rss("A"), {"websub": False}, []),
+        (rss("A").replace(b'rel="self"', b'rel="via"'), {}, [FEED]),  # the URL of the feed is its name
     ],
 )
-def test_some_hubs_are_never_asked(internet: Internet, body: bytes, settings: dict[str, Any]) -> None:
+def test_a_hub_is_asked_for_a_feed_by_its_name_if_both_allow_it(
+    internet: Internet, body: bytes, settings: dict[str, Any], topics: list[str]
+) -> None:
     internet.body = body
+    poll(internet, configured=site({"url": FEED, **settings}))
 
-    assert [outcome.result for outcome in poll(internet, configured=site({"url": FEED, **settings}))] == ["changed"]
-    assert internet.requests == []
-    assert subscribe.load(HOST, FEED) is None
-
-
-def test_a_feed_without_a_name_of_its_own_is_known_by_the_url_that_was_asked(internet: Internet) -> None:
-    internet.body = rss("A").replace(b'rel="self"', b'rel="via"')
-    poll(internet)
-
-    assert internet.form["hub.topic"] == FEED
+    assert [form["hub.topic"] for _, form in internet.requests] == topics
 
 
 def test_a_secret_that_is_missing_is_reported_and_harms_no_poll(internet: Internet) -> None:
@@ -264,35 +261,17 @@ def test_of_two_pollers_one_asks(internet: Internet) -> None:
 # ── asked back ──
 
 
-def test_a_challenge_is_echoed_as_plain_text(internet: Internet) -> None:
+def test_a_challenge_is_echoed_as_plain_text_for_what_was_asked_for_alone(internet: Internet) -> None:
     poll(internet)
+    before = state()
+    assert internet.verify({"hub.topic": f"{FEED}?all"})["statusCode"] == 404
+    assert internet.verify({str(number): "x" for number in range(101)})["statusCode"] == 400
+    assert state() == before
     answer = internet.verify({"hub.challenge": "<script>+é&"})
 
     assert (answer["statusCode"], answer["body"]) == (200, "<script>+é&")
     assert answer["headers"] == {"content-type": "text/plain; charset=utf-8", "x-content-type-options": "nosniff"}
-    assert internet.behind.metrics == {"HubsConfirmed": 1}
-
-
-@pytest.mark.parametrize(
-    ("query", "status"),
-    [
-        ({"hub.topic": f"{FEED}?all"}, 404),
-        ({"hub.mode": "publish"}, 404),
-        ({"hub.mode": "unsubscribe"}, 404),
-        ({"hub.challenge": ""}, 400),
-        ({"hub.challenge": "x" * 1_001}, 400),
-        ({"hub.challenge": "a\r\nb: c"}, 400),
-        ({"hub.mode": "denied", "hub.topic": "https://www.example.com/"}, 404),
-        ({str(number): "x" for number in range(101)}, 400),
-    ],
-)
-def test_what_was_not_asked_for_is_not_confirmed(internet: Internet, query: dict[str, str], status: int) -> None:
-    poll(internet)
-    before = state()
-
-    assert internet.verify(query)["statusCode"] == status
-    assert state() == before
-    assert internet.behind.metrics == {"HubsRefused": 1}
+    assert internet.behind.metrics == {"HubsConfirmed": 1, "HubsRefused": 2}
 
 
 def test_a_feed_that_was_just_configured_is_known_to_who_has_an_older_configuration(internet: Internet) -> None:
@@ -366,7 +345,7 @@ def test_a_push_is_signed_over_the_raw_bytes_whatever_the_gateway_makes_of_them(
     assert sent(internet) == ["B"]
 
 
-@pytest.mark.parametrize("signature", [None, "sha256=00", "sha256=", "sha1=" + "0" * 40])
+@pytest.mark.parametrize("signature", [None, "sha256=00"])
 def test_what_the_hub_has_not_signed_is_answered_like_any_other_and_ignored(
     internet: Internet, signature: str | None
 ) -> None:
@@ -376,50 +355,29 @@ def test_what_the_hub_has_not_signed_is_answered_like_any_other_and_ignored(
     assert internet.push(rss("B"), headers=headers)["statusCode"] == 202
     assert sent(internet) == []
     assert internet.behind.metrics == {"HubsConfirmed": 1, "PushesIgnored": 1}
-    assert internet.behind.log[-1]["signature"] == (signature or "none")[:20]
+    assert internet.behind.log[-1]["signature"] == (signature or "none")
 
 
-def test_neither_tokens_nor_secrets_stand_in_the_log(internet: Internet) -> None:
+def remove_site(internet: Internet) -> None:
+    site_versions.remove(HOST, sites.load(HOST).version, "a test", NOW, deletes_files=False)
+    sites.forget()
+
+
+def take_the_hub_out(internet: Internet) -> None:
+    """Whoever has ceased to trust a hub takes it out of the feed, and names no other."""
+    internet.body = rss("A", hub="")
+    poll(internet, MINUTE)
+
+
+@pytest.mark.parametrize("end", [lambda internet: internet.behind.site(feeds=[]), remove_site, take_the_hub_out])
+def test_a_push_for_a_feed_that_nobody_wants_is_gone(internet: Internet, end: Callable[[Internet], None]) -> None:
     subscribed(internet)
-    internet.push(rss("B"))
-    internet.push(rss("B"), headers={})
-
-    log_text = str(internet.behind.log)
-    assert internet.form["hub.secret"] not in log_text
-    assert internet.form["hub.callback"].rpartition("-")[2] not in log_text
-
-
-@pytest.mark.parametrize(
-    "feeds", [[], [{"url": FEED, "websub": False}], [f"https://{HOST}/other.xml"]], ids=["none", "off", "other"]
-)
-def test_a_push_for_a_feed_that_nobody_wants_is_gone(internet: Internet, feeds: list[Any]) -> None:
-    subscribed(internet)
-    internet.behind.site(feeds=feeds)
+    end(internet)
 
     assert internet.push(rss("B"))["statusCode"] == 410
     assert sent(internet) == []
     assert internet.verify({"hub.mode": "unsubscribe"})["statusCode"] == 200
     assert internet.verify()["statusCode"] == 404
-
-
-def test_a_push_for_a_site_that_is_gone_is_gone_too(internet: Internet) -> None:
-    subscribed(internet)
-    site_versions.remove(HOST, sites.load(HOST).version, "a test", NOW, deletes_files=False)
-    sites.forget()
-
-    assert internet.push(rss("B"))["statusCode"] == 410
-    assert sent(internet) == []
-
-
-def test_a_push_for_a_feed_that_names_no_hub_any_more_is_gone(internet: Internet) -> None:
-    """Whoever has ceased to trust a hub takes it out of the feed, and names no other."""
-    subscribed(internet)
-    internet.body = rss("A", hub="")
-    poll(internet, MINUTE)
-
-    assert internet.push(rss("B"))["statusCode"] == 410
-    assert internet.verify()["statusCode"] == 404
-    assert sent(internet) == []
 
 
 def test_a_push_that_ended_the_function_is_not_read_again_but_has_the_feed_polled(
@@ -456,18 +414,6 @@ def test_a_push_that_cannot_be_read_shortens_no_pause_that_the_server_asked_for(
 
     assert internet.push(b"")["statusCode"] == 202
     assert next_poll(internet) == before
-
-
-def test_of_a_push_that_is_cut_off_the_complete_entries_count(internet: Internet) -> None:
-    subscribed(internet)
-    internet.push(rss("B"))
-    poll(internet, 5 * HOUR)
-    sent(internet)
-
-    internet.push(rss("C", "D")[:-50])
-
-    assert sent(internet) == ["C"]
-    assert next_poll(internet).startswith("2026-11-20T13:00:30")
 
 
 def test_a_poll_that_was_under_way_when_a_push_asked_for_one_comes_again(internet: Internet) -> None:
@@ -524,23 +470,17 @@ def test_a_push_before_its_feed_was_polled_is_older_than_what_the_feed_lists(
     assert order_of(before).is_before(order_of(after))
 
 
-def test_two_pushes_at_once_are_both_remembered(internet: Internet) -> None:
-    subscribed(internet)
-
-    with once_before(table, "put", lambda: internet.push(rss("B"))):
-        internet.push(rss("C"))
-
-    assert sent(internet) == ["B", "C"]
-    assert len(state().pushed) == 2
-
-
-def test_a_push_while_the_lease_is_renewed_loses_neither(internet: Internet) -> None:
+@pytest.mark.parametrize("meanwhile", [lambda internet: internet.push(rss("C")), Internet.verify])
+def test_a_push_at_the_same_time_as_another_request_of_the_hub_is_remembered(
+    internet: Internet, meanwhile: Callable[[Internet], object]
+) -> None:
     subscribed(internet)
     internet.behind.clock.shift(MINUTE)
-    with once_before(table, "put", lambda: internet.push(rss("B"))):
-        internet.verify()
 
-    assert len(state().pushed) == 1
+    with once_before(table, "put", lambda: internet.push(rss("B"))):
+        meanwhile(internet)
+
+    assert len(state().pushed) == len(sent(internet)) >= 1
     assert state().holds(NOW)
 
 
@@ -563,29 +503,24 @@ def test_a_push_that_fails_half_way_is_503_and_good_when_it_comes_again(
     assert internet.behind.metrics == {"HubsConfirmed": 1, "PushesFailed": 1, "PushesTaken": 1}
 
 
-def test_a_site_that_cannot_be_used_is_our_fault(internet: Internet) -> None:
-    subscribed(internet)
-    put_site({"host": HOST})
-    table.delete(f"site#{HOST}", "v000001")
-    sites.forget()
-
-    assert internet.push(rss("B"))["statusCode"] == 503
-    assert internet.verify()["statusCode"] == 503
-
-
 def test_why_we_are_at_fault_is_for_the_log_alone(internet: Internet) -> None:
     """Before a token is known anybody may ask, and AWS' own words name the account and the role."""
     subscribed(internet)
     secrets.forget()
     with failing("secretsmanager", "GetSecretValue"):
-        pushed = internet.push(rss("B"))
+        answers = [internet.push(rss("B"))]
     with failing("secretsmanager", "GetSecretValue"):
-        confirmed = internet.verify()
-
-    assert {(answer["statusCode"], answer["body"]) for answer in (pushed, confirmed)} == {
-        (503, "the callback cannot be verified at the moment: send it again")
-    }
+        answers.append(internet.verify())
     assert all("GetSecretValue" in line["cause"] for line in internet.behind.log[-2:])
+    put_site({"host": HOST})  # a site that cannot be read
+    table.delete(f"site#{HOST}", "v000001")
+    sites.forget()
+    answers += [internet.push(rss("B")), internet.verify()]
+
+    assert [(answer["statusCode"], answer["body"]) for answer in answers] == [
+        *[(503, "the callback cannot be verified at the moment: send it again")] * 2,
+        *[(503, "this site cannot be served at the moment: send it again")] * 2,
+    ]
 
 
 def test_what_is_no_base64_or_too_large_is_refused(internet: Internet) -> None:
@@ -613,18 +548,13 @@ def test_a_lease_is_renewed_while_the_feed_itself_cannot_be_polled(internet: Int
 # ── polling while pushes come ──
 
 
-def good_for_five_hours(internet: Internet) -> timedelta:
-    """The feed of a hub that is trusted, just polled."""
+def test_a_trust_is_kept_where_the_queue_fails(internet: Internet) -> None:
     subscribed(internet)
     internet.push(rss("B"))
     sent(internet)
     internet.body = rss("B", "A")
     poll(internet, 5 * HOUR)
-    return 5 * HOUR
-
-
-def test_a_trust_is_kept_where_the_queue_fails(internet: Internet) -> None:
-    then = good_for_five_hours(internet) + 15 * MINUTE
+    then = 5 * HOUR + 15 * MINUTE
     internet.body = rss("C", "B", "A")
     with failing("sqs", "SendMessageBatch"):
         poll(internet, then)

@@ -22,7 +22,7 @@ import time_machine
 from stoppress.aws import clients, secrets, sites
 from stoppress.http import client, errors
 from stoppress.model.http_request import Request
-from stoppress.poll import feeds, shares, subscribe
+from stoppress.poll import feeds, shares
 from stoppress_cli.local import bus, event_sources as cli_sources, mappings as cli_mappings
 from stoppress_cli.local.gateway import Answer
 from stoppress_cli.local.lambda_functions import Context, Function, Result
@@ -171,7 +171,6 @@ class World:
                 *((module, "client", self.doors.__getitem__) for module in _with_doors()),
                 *((module, "local_queues", self) for module in (cli_mappings, cli_sources, bus)),
                 (feeds, "ThreadPoolExecutor", _AtOnce),
-                (subscribe, "ThreadPoolExecutor", _AtOnce),
                 (feeds, "wait", self._some_of),
                 (shares, "FEEDS_A_RUN", self._feeds_a_run),
                 (client, "fetch", self._fetched),

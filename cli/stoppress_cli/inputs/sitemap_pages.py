@@ -20,8 +20,7 @@ from stoppress.audit.pages import Unavailable, fetch_patiently
 from stoppress.cms.listing import marked
 from stoppress.feeds import feed_documents, parse
 from stoppress.feeds.events import judged
-from stoppress.feeds.feed_documents import SITEMAPS, FeedError
-from stoppress.feeds.feed_entries import Entry, Reading
+from stoppress.feeds.feed_documents import SITEMAPS, Entry, FeedError, Reading
 from stoppress.feeds.links import web_url
 from stoppress.feeds.old_sitemaps import entry_of, new_tree, text_of
 from stoppress.http import client

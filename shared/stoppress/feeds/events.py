@@ -8,7 +8,7 @@ from datetime import datetime
 
 from stoppress.cms.contract import DROPPED_SHOWN, MEDIA_BYTES_MAX
 from stoppress.cms.contract_fields import KEYWORDS_MAX
-from stoppress.feeds.feed_entries import Entry, Reading
+from stoppress.feeds.feed_documents import Entry, Reading
 from stoppress.model.alternates import read_alternates
 from stoppress.model.event import ID_BYTES_MAX, ArticleEvent
 from stoppress.model.media import read_images, read_videos
@@ -33,8 +33,8 @@ class Judged:
 def judged(reading: Reading, site: Site, now: datetime, shared: Collection[str] = (), *, feed: str) -> list[Judged]:
     """Judge each entry of the document at the URL `feed`, in its order; `now` is when the document was fetched.
 
-    The identity is the guid, else the URL. A guid that several URLs share identifies none of them. `shared` are the hashes of
-    such guids in earlier readings (`shared_guids`). Of two entries with one identity the newer counts. Of equally new ones
+    The identity is the guid, else the URL. A guid that several URLs share identifies none of them (kbh-sprogcenter.dk in
+    FreshRSS's pull request 1887). `shared` are the hashes of such guids in earlier readings (`shared_guids`). Of two entries with one identity the newer counts. Of equally new ones
     the first counts, because feeds list the newest entry first. A tombstone counts if it is newer than its entry, or if
     the entry has no date (RFC 6721, 3).
     """
@@ -48,7 +48,8 @@ def judged(reading: Reading, site: Site, now: datetime, shared: Collection[str] 
             continue
         is_own_guid = entry.guid and _guid_hash(entry.guid) not in shared
         identity = verdict.id if verdict.id and is_own_guid else id_within_limit(url)
-        if _is_deleted(entry, deleted_at.get(identity), now):
+        gone_at = deleted_at.get(identity) if entry.source == FEED_SOURCE else None
+        if gone_at and _changed_at(entry) <= min(gone_at, now).timestamp():
             verdicts[number] = Judged(entry, identity, url, None, "its feed says that it is deleted")
             continue
         event = _event(entry, identity, url, site, now)
@@ -59,10 +60,6 @@ def judged(reading: Reading, site: Site, now: datetime, shared: Collection[str] 
             newest[event.name], older = (number, before) if is_newer else (before, number)
             verdicts[older] = replace(verdicts[older], event=None, reason="another entry of the same id counts")
     return verdicts
-
-
-def _is_deleted(entry: Entry, at: datetime | None, now: datetime) -> bool:
-    return at is not None and entry.source == FEED_SOURCE and _changed_at(entry) <= min(at, now).timestamp()
 
 
 def _place_entry(entry: Entry, site: Site, feed: str) -> Judged:

@@ -9,9 +9,13 @@ import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from html import escape
 from html.entities import html5
 from itertools import accumulate, pairwise
+from typing import Any
+
+from stoppress.model.site import FEED_SOURCE
 
 # How far into the text the root element may begin. The warnings of a server before it are short.
 PROLOG_CHARACTERS_MAX = 65_536
@@ -109,6 +113,45 @@ class Document:
     root: str
     cut_off: bool = False
     left_out: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry: `guid` as the feed has it, `url` absolute but not canonical, `title` plain text, dates in UTC.
+
+    Media, keywords and alternates have the form that a CMS would send. `source` is `feed`. For a page of a sitemap that lacks
+    a title or a publication date, it is `sitemap`.
+    """
+
+    guid: str | None
+    url: str | None
+    title: str
+    published_at: datetime | None
+    updated_at: datetime | None
+    language: str | None = None
+    keywords: tuple[str, ...] = ()
+    images: tuple[dict[str, Any], ...] = ()
+    videos: tuple[dict[str, Any], ...] = ()
+    alternates: tuple[dict[str, Any], ...] = ()
+    source: str = FEED_SOURCE
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """A tombstone: the guid of a deleted entry, and when it was deleted."""
+
+    guid: str
+    at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The content of a feed. `incomplete`: why entries may be missing. `left_out`: texts that say how many are over the limit."""
+
+    entries: tuple[Entry, ...] = ()
+    deleted: tuple[Deletion, ...] = ()
+    incomplete: str | None = None
+    left_out: tuple[str, ...] = ()
 
 
 def read_document(body: bytes, headers: Mapping[str, str]) -> Document:

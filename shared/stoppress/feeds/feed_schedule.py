@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from urllib.parse import urlsplit
 
-from stoppress.feeds.subscription import Subscription, fraction
+from stoppress.feeds.subscription import Subscription, backoff
 from stoppress.feeds.timing import STALE_MAX, Freshness, Hints
 from stoppress.model.site import Site
 from stoppress.model.site_sources import Feed
@@ -18,8 +18,6 @@ from stoppress.model.site_sources import Feed
 BACKOFF_MAX = timedelta(hours=1)
 # The longest wait that a server or a feed can ask for.
 PAUSE_MAX = timedelta(days=1)
-# A wait after a failure is shortened by up to this part, so that feeds of one broken server are not polled together.
-JITTER_MAX = 0.25
 
 # The wait is the time since the last story divided by this: after an hour without a story, five minutes.
 QUIET_PARTS = 12
@@ -53,17 +51,15 @@ class Pace:
 class FeedState:
     """The state of a feed that is kept from one poll to the next.
 
-    `answered_by`: the URL that sent the validators (ETag, Last-Modified). `last_new`: when the last new story came.
-    `known_since`: the first good poll. `turnover_s`: how long it takes to replace all entries, by the last poll that found
-    new ones. `gone_by`: the version of the site's configuration under which the server answered 410. `topic`: the feed's URL
-    at its `hub`. `newest`: the latest instants of the answers used so far. `stale_since`: the first stale copy since the last
-    good answer.
+    `last_new`: when the last new story came. `known_since`: the first good poll. `turnover_s`: how long it takes to replace
+    all entries, by the last poll that found new ones. `gone_by`: the version of the site's configuration under which the
+    server answered 410. `topic`: the feed's URL at its `hub`. `newest`: the latest instants of the answers used so far.
+    `stale_since`: the first stale copy since the last good answer.
     """
 
     next_poll_at: datetime | None = None
     etag: str | None = None
     last_modified: str | None = None
-    answered_by: str | None = None
     body_digest: str | None = None
     config_version: int = 0
     hints: Hints = field(default_factory=Hints)
@@ -181,7 +177,7 @@ def interval_of(state: FeedState, now: datetime, pace: Pace, subscribed: Subscri
     wanted = min(max(_whole_minutes(quiet / QUIET_PARTS), pace.floor), pace.cap)
     of_today = subscribed is not None and (subscribed.hub, subscribed.topic) == (state.hub, state.topic)
     if subscribed and of_today and (backup := subscribed.backup(now)) is not None:
-        until_renewal = subscribed.renew_at - now if subscribed.renew_at else backup
+        until_renewal = subscribed.next_ask_at - now if subscribed.next_ask_at else backup
         stays = timedelta(seconds=state.turnover_s) / POLLS_A_TURNOVER if state.turnover_s else backup
         wanted = max(wanted, _whole_minutes(min(backup, until_renewal, max(stays, quiet / QUIET_PARTS))))
     return wanted if pace.own else max(wanted, min(state.hints.least, PAUSE_MAX))
@@ -213,8 +209,7 @@ def after_failure(
     had moved is polled at its configured URL next, so that a wrong redirect cannot keep it failing.
     """
     failures = state.failures + 1
-    full = min(pace.floor * 2 ** min(failures, 12), BACKOFF_MAX)
-    wait = max(pace.floor, full * (1 - JITTER_MAX * fraction(f"{url}#{failures}")))
+    wait = max(pace.floor, backoff(pace.floor, failures, BACKOFF_MAX, url))
     if not pace.own:
         wait = max(wait, min(state.hints.least, PAUSE_MAX))
     return replace(

@@ -11,8 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from stoppress.feeds import feed_documents
-from stoppress.feeds.feed_documents import Document, FeedError
-from stoppress.feeds.feed_entries import Entry, Reading
+from stoppress.feeds.feed_documents import Document, Entry, FeedError, Reading
 from stoppress.feeds.links import web_url
 from stoppress.model.site import FEED_SOURCE, SITEMAP_SOURCE, Site
 from stoppress.primitives import dates

@@ -1,16 +1,14 @@
 """Read the entries and deletions of a feed's document."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import islice
 from typing import Any
 from urllib.parse import urlsplit
 
 from stoppress.feeds import feed_documents, feed_media
 from stoppress.feeds.counted_parser import parse_feed
-from stoppress.feeds.feed_documents import SITEMAPS, Document, FeedError, read_document
-from stoppress.feeds.feed_entries import Deletion, Entry, Reading
+from stoppress.feeds.feed_documents import SITEMAPS, Deletion, Document, Entry, FeedError, Reading, read_document
 from stoppress.feeds.links import HERE, NOWHERE, page_of, web_url
 from stoppress.model.site import Site
 from stoppress.primitives import dates
@@ -77,13 +75,23 @@ def _entries(document: Document, url: str, site: Site, take: Collection[str]) ->
     # would join URLs at each tag, a quarter of the parsing time. `web_url` makes their relative links absolute.
     has_base = "base" in document.text and _HAS_BASE.search(document.text)
     entries, head = parse_feed(document.text, base if has_base else "")
-    for item in entries:
-        language = feed_media.language(item, head)
-        entry = _entry(item, url, base, site, language)
-        yield _with_taken(entry, item, url, language, take) if take else entry
+    for entry in entries:
+        yield _entry(entry, head, url, base, site, take)
 
 
-def _entry(entry: Any, url: str, base: str, site: Site, language: str | None) -> Entry:
+def _entry(entry: Any, head: dict[str, Any], url: str, base: str, site: Site, take: Collection[str]) -> Entry:
+    def absolute(link: Any) -> str | None:
+        return web_url(link, url) if isinstance(link, str) else None
+
+    language = feed_media.language(entry, head)
+    page = page_of(entry, url, language)
+    readers: dict[str, Callable[[], Any]] = {
+        "language": lambda: language,
+        "keywords": lambda: feed_media.keywords(entry),
+        "images": lambda: feed_media.images(entry, absolute),
+        "videos": lambda: feed_media.videos(entry, absolute),
+        "alternates": lambda: feed_media.alternates(entry, page, absolute),
+    }
     # dict.get, because feedparser's own `get` returns "published" for "updated" and warns.
     published, created, updated, issued, offered = (
         dates.instant(dict.get(entry, key), site.zone)
@@ -93,29 +101,14 @@ def _entry(entry: Any, url: str, base: str, site: Site, language: str | None) ->
     first = published or created or updated or issued or offered
     return Entry(
         guid=_guid(entry.get("id", ""), base),
-        url=page_of(entry, url, language),
+        url=page,
         # An episode of a podcast may have only `itunes:title`.
         title=clean_html(entry.get("title") or entry.get("itunes_title") or ""),
         published_at=first,
         # A date before publication is no date of a change. It may be that of the print edition, or of what the story
         # announces.
         updated_at=updated if updated and first and updated >= first else None,
-    )
-
-
-def _with_taken(entry: Entry, item: Any, url: str, language: str | None, take: Collection[str]) -> Entry:
-    """The entry with what `take` names: language, keywords, images, videos, alternates."""
-
-    def absolute(link: Any) -> str | None:
-        return web_url(link, url) if isinstance(link, str) else None
-
-    return replace(
-        entry,
-        language=language if "language" in take else None,
-        keywords=feed_media.keywords(item) if "keywords" in take else (),
-        images=feed_media.images(item, absolute) if "images" in take else (),
-        videos=feed_media.videos(item, absolute) if "videos" in take else (),
-        alternates=feed_media.alternates(item, entry.url, absolute) if "alternates" in take else (),
+        **{name: readers[name]() for name in take},
     )
 
 

@@ -15,10 +15,13 @@ from stoppress.primitives.instants import exact
 
 # The lease that we request: the example in the specification, and the lease that hubs usually grant.
 LEASE_WANTED = timedelta(days=10)
-# Bounds of the lease that a hub grants. LEASE_USUAL applies if the hub names no lease, or 0.
-LEASE_MIN, LEASE_USUAL, LEASE_MAX = timedelta(minutes=5), timedelta(days=1), timedelta(days=30)
+# The lease if the hub names none, or 0.
+LEASE_USUAL = timedelta(days=1)
 # A failed request is repeated after RETRY_FIRST, then after twice as long, and so on. After a denial the wait is RETRY_MAX.
+# A lease is renewed near its middle, but no sooner than RETRY_FIRST.
 RETRY_FIRST, RETRY_MAX = timedelta(minutes=10), timedelta(days=1)
+# A wait is shortened by up to this part, so that feeds of one server do not come back together.
+JITTER_MAX = 0.25
 
 # The longest wait between backup polls. Polls each minute would send fifteen times as many requests. If the hub stops
 # silently, a story is late by up to this time.
@@ -64,6 +67,7 @@ class Subscription:
     """The state of a subscription.
 
     `asked_at` is the last request's time until the hub verifies it; `asks` counts requests since the last verification.
+    `next_ask_at` is when the next request is due, whatever the last one came to.
     `last_push` is the last push that brought something new. `pushed` has an `EntryDigest` for each entry that pushes brought
     and no poll has seen. If a push brings an edit and the publisher then undoes the edit, an earlier poll has seen the
     restored version. Only `pushed` shows that this version is news. `owed` has the entries that a poll found before any push.
@@ -115,13 +119,6 @@ class Subscription:
     def _last_push_of(self, digest: EntryDigest) -> EntryDigest | None:
         return next((last for last in self.pushed if last.entry == digest.entry), None)
 
-    @property
-    def renew_at(self) -> datetime | None:
-        """When to renew the lease: near its middle, at a moment that differs between feeds."""
-        if not (self.verified_at and self.lease_until):
-            return None
-        return self.verified_at + (self.lease_until - self.verified_at) * (0.4 + 0.2 * fraction(self.id))
-
     def holds(self, now: datetime) -> bool:
         """Whether the hub has verified the subscription and its lease has not ended."""
         return self.lease_until is not None and now < self.lease_until
@@ -138,9 +135,7 @@ class Subscription:
         if (hub, topic) != (self.hub, self.topic):
             last = self.asked_at or self.verified_at
             return last is None or now - last >= RETRY_FIRST
-        if self.next_ask_at:
-            return now >= self.next_ask_at
-        return not self.holds(now) or (self.renew_at is not None and now >= self.renew_at)
+        return self.next_ask_at is None or now >= self.next_ask_at
 
     def backup(self, now: datetime) -> timedelta | None:
         """How long the next poll may wait; None if the hub is not trusted."""
@@ -153,8 +148,7 @@ class Subscription:
 def requested(known: Subscription | None, hub: str, topic: str, now: datetime) -> Subscription:
     """The state before a request is sent. The request counts as failed until the hub verifies it."""
     same = known if known and (known.hub, known.topic) == (hub, topic) else Subscription(hub, topic)
-    wait = min(RETRY_FIRST * 2 ** min(same.asks, 12), RETRY_MAX)
-    wait -= wait * 0.25 * fraction(f"{same.id}#{same.asks}")
+    wait = backoff(RETRY_FIRST, same.asks, RETRY_MAX, same.id)
     return replace(same, asked_at=now, asks=same.asks + 1, next_ask_at=now + wait)
 
 
@@ -170,9 +164,10 @@ def verified(state: Subscription, lease_s: int | None, now: datetime) -> Subscri
     """
     if state.asked_at is None and not state.holds(now):
         return None
-    lease = min(max(timedelta(seconds=lease_s), LEASE_MIN), LEASE_MAX) if lease_s else LEASE_USUAL
+    lease = timedelta(seconds=lease_s) if lease_s else LEASE_USUAL
+    renewal = now + max(shorten(lease / 2, state.id), RETRY_FIRST)
     return replace(
-        state, asked_at=None, asks=0, next_ask_at=None, refused=None, verified_at=now, lease_until=now + lease
+        state, asked_at=None, asks=0, next_ask_at=renewal, refused=None, verified_at=now, lease_until=now + lease
     )
 
 
@@ -226,14 +221,20 @@ def polled(
     owing = [digest for digest in digests if blamed and not any(map(digest.is_of_the_same_version, state.pushed))]
     after = replace(state, pushed=tuple(left))
     overdue = state.owed_since is not None and now - state.owed_since >= GRACE
-    if not state.is_trusted(now) or overdue:
-        if (overdue or owing) and state.verified_at and now - state.verified_at >= RETRY_MAX:
-            after = replace(after, next_ask_at=state.next_ask_at or now)
-        return replace(after, trusted_since=None, owed=(), owed_since=None)
-    owed = tuple(dict.fromkeys((*state.owed, *owing)))[:PUSHED_MAX]
-    return replace(after, owed=owed, owed_since=(state.owed_since or now) if owed else None)
+    if state.is_trusted(now) and not overdue:
+        owed = tuple(dict.fromkeys((*state.owed, *owing)))[:PUSHED_MAX]
+        return replace(after, owed=owed, owed_since=(state.owed_since or now) if owed else None)
+    is_old = state.holds(now) and state.verified_at is not None and now - state.verified_at >= RETRY_MAX
+    if (overdue or owing) and is_old and not state.asked_at:
+        after = replace(after, next_ask_at=now)
+    return replace(after, trusted_since=None, owed=(), owed_since=None)
 
 
-def fraction(text: str) -> float:
-    """A number from 0 to 1, the same for the same text."""
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4]) / 0xFFFF_FFFF
+def backoff(first: timedelta, failures: int, longest: timedelta, key: str) -> timedelta:
+    """The wait after a number of failures: twice as long each time, up to `longest`, then shortened."""
+    return shorten(min(first * 2 ** min(failures, 12), longest), f"{key}#{failures}")
+
+
+def shorten(wait: timedelta, key: str) -> timedelta:
+    """The wait less a part of up to JITTER_MAX, the same part for the same key."""
+    return wait * (1 - JITTER_MAX * int.from_bytes(hashlib.sha256(key.encode()).digest()[:4]) / 0xFFFF_FFFF)

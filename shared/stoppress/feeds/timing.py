@@ -17,8 +17,8 @@ from stoppress.primitives.instants import iso
 # The hours of each `sy:updatePeriod` (RSS 1.0, module syndication). Without `sy:updateFrequency`, one update a period.
 _PERIODS = {"hourly": 1, "daily": 24, "weekly": 7 * 24, "monthly": 30 * 24, "yearly": 365 * 24}
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-# The longest wait that is kept, so that date arithmetic cannot overflow.
-WISH_MAX = timedelta(days=366)
+# The longest wait that is kept, in seconds, so that date arithmetic cannot overflow.
+WISH_MAX_S = 366 * 86_400
 
 # The limit for the text before the first entry, and for the text after the last one. Real feeds have little there.
 HEAD_CHARACTERS_MAX = 65_536
@@ -28,8 +28,7 @@ _ITEM_END = re.compile(r"</(?:[\w.-]+:)?(?:item|entry)\s*>", re.IGNORECASE)
 _TTL = re.compile(r"<ttl[^<>]*>\s*(\d{1,6})", re.IGNORECASE)
 _PERIOD = re.compile(r"<(?:[\w.-]+:)updatePeriod[^<>]*>\s*(\w{1,20})", re.IGNORECASE)
 _FREQUENCY = re.compile(r"<(?:[\w.-]+:)updateFrequency[^<>]*>\s*(\d{1,6})", re.IGNORECASE)
-_SKIPPED_HOURS = re.compile(r"<skipHours[\s>].{0,2000}?</skipHours", re.IGNORECASE | re.DOTALL)
-_SKIPPED_DAYS = re.compile(r"<skipDays[\s>].{0,2000}?</skipDays", re.IGNORECASE | re.DOTALL)
+# RSS 2.0 has these elements in `skipHours` and `skipDays` alone.
 _HOUR = re.compile(r"<hour[^<>]*>\s*(\d{1,2})\s*<", re.IGNORECASE)
 _DAY = re.compile(r"<day[^<>]*>\s*(\w{1,20})\s*<", re.IGNORECASE)
 _MAX_AGE = re.compile(r"(?:^|[\s,])(?:max-age|s-maxage)\s*=\s*\"?(\d{1,9})", re.IGNORECASE)
@@ -76,15 +75,13 @@ class Hints:
 def read_hints(text: str) -> Hints:
     """The hints among a feed's own elements, not its entries': `ttl`, `sy:*`, `skipHours`, `skipDays`."""
     text = without_entries(text)
-    wishes = [timedelta(minutes=int(ttl[1])) for ttl in _TTL.finditer(text)]
+    wishes = [60 * int(minutes) for minutes in _TTL.findall(text)]
     if period := _PERIOD.search(text):
         frequency = _FREQUENCY.search(text)
-        times = max(1, int(frequency[1])) if frequency else 1
-        wishes.append(timedelta(hours=_PERIODS.get(period[1].lower(), 0)) / times)
-    hours = {int(hour) % 24 for block in _SKIPPED_HOURS.findall(text) for hour in _HOUR.findall(block)}
-    named = {day.lower() for block in _SKIPPED_DAYS.findall(text) for day in _DAY.findall(block)}
-    days = {number for number, day in enumerate(_DAYS) if day in named}
-    return Hints(_seconds(max(wishes, default=timedelta())), 0, tuple(sorted(hours)), tuple(sorted(days)))
+        wishes.append(3_600 * _PERIODS.get(period[1].lower(), 0) // max(1, int(frequency[1]) if frequency else 1))
+    hours = {int(hour) % 24 for hour in _HOUR.findall(text)}
+    days = {_DAYS.index(day) for day in map(str.lower, _DAY.findall(text)) if day in _DAYS}
+    return Hints(min(max(wishes, default=0), WISH_MAX_S), 0, tuple(sorted(hours)), tuple(sorted(days)))
 
 
 def without_entries(text: str) -> str:
@@ -100,14 +97,11 @@ def add_answer_hints(hints: Hints, headers: Mapping[str, str], now: datetime) ->
     """The hints with `answer_s` from an answer's headers: `Cache-Control: max-age`, else `Expires`. A 304 has them too."""
     control = headers.get("cache-control", "")
     if ages := [int(age) for age in _MAX_AGE.findall(control)]:
-        return replace(hints, answer_s=_seconds(timedelta(seconds=max(ages))))
+        return replace(hints, answer_s=min(max(ages), WISH_MAX_S))
     # `no-cache` overrides `Expires` (RFC 9111, 5.3).
     expires = None if "no-cache" in control.lower() else dates.instant(headers.get("expires"), dates.UTC_ZONE)
-    return replace(hints, answer_s=_seconds(expires - now) if expires else 0)
-
-
-def _seconds(wish: timedelta) -> int:
-    return int(min(max(wish, timedelta()), WISH_MAX).total_seconds())
+    left_s = int((expires - now).total_seconds()) if expires else 0
+    return replace(hints, answer_s=min(max(left_s, 0), WISH_MAX_S))
 
 
 @dataclass(frozen=True, slots=True)

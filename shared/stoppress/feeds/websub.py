@@ -23,18 +23,14 @@ _METHODS = {"sha1", "sha256", "sha384", "sha512"}  # WebSub, 7.1; sha1 comes fro
 _TOKEN = re.compile(r"([0-9a-f]{16})-([0-9a-f]{32})")
 
 
-def hub_of(head: str, headers: Mapping[str, str], url: str) -> str | None:
-    """The hub that an answer names in its headers or its feed: the first that uses https, else the first.
+def hub_and_topic(head: str, headers: Mapping[str, str], url: str) -> tuple[str | None, str | None]:
+    """The hub that an answer names in its headers or its feed, and the URL that it gives as its own (`rel="self"`).
 
-    `head` is the feed without its entries.
+    The hub is the first that uses https, else the first. `head` is the feed without its entries.
     """
-    named = list(_linked("hub", head, headers, url))
-    return next(filter(can_be_trusted, named), None) or next(iter(named), None)
-
-
-def topic_of(head: str, headers: Mapping[str, str], url: str) -> str | None:
-    """The topic: the URL that an answer gives as its own (`rel="self"`); None without one."""
-    return next(_linked("self", head, headers, url), None)
+    hubs = list(_linked("hub", head, headers, url))
+    hub = next(filter(can_be_trusted, hubs), None) or next(iter(hubs), None)
+    return hub, next(_linked("self", head, headers, url), None)
 
 
 def can_be_trusted(hub: str) -> bool:

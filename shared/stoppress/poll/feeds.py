@@ -24,7 +24,7 @@ from stoppress.model.site_sources import Feed
 from stoppress.poll import fetch_feeds, ingest, shares
 from stoppress.poll.feed_items import DueFeed, PollOutcome, feed_key
 from stoppress.poll.shares import Share
-from stoppress.poll.subscribe import Hubs
+from stoppress.poll.subscribe import HUBS_AT_ONCE, Hubs
 from stoppress.primitives.deadline import NEVER, Deadline
 from stoppress.primitives.instants import parse
 
@@ -137,9 +137,9 @@ def _in_turn(due: Iterable[DueFeed], unreached: Iterable[str]) -> list[DueFeed]:
 
 
 def _poll(due: deque[DueFeed], began: float, deadline: Deadline) -> Iterator[PollOutcome]:
-    executor = ThreadPoolExecutor(FETCHES_AT_ONCE, thread_name_prefix="fetch")
+    executor = ThreadPoolExecutor(FETCHES_AT_ONCE + HUBS_AT_ONCE, thread_name_prefix="request")
     waiting: dict[Future[fetch_feeds.Fetched], DueFeed] = {}
-    hubs = Hubs()
+    hubs = Hubs(executor)
     try:
         while (due or waiting or hubs.busy) and not deadline.is_over():
             _start_fetches(due, waiting, executor, began, deadline)
@@ -155,9 +155,8 @@ def _poll(due: deque[DueFeed], began: float, deadline: Deadline) -> Iterator[Pol
                 if deadline.is_over():
                     break
     finally:
-        # Fetches under way end by their own deadline.
+        # Requests under way end by their own deadline.
         executor.shutdown(wait=False, cancel_futures=True)
-        hubs.leave()
     for feed in [*waiting.values(), *due]:
         yield feed.outcome("not reached", reason="the run's time was over")
 

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 
-from stoppress.feeds import parse
-from stoppress.feeds.feed_documents import Document, FeedError, read_document
-from stoppress.feeds.feed_entries import Reading, joined
+from stoppress.feeds import feed_documents, parse
+from stoppress.feeds.feed_documents import Document, FeedError, Reading, read_document
 from stoppress.http import client
 from stoppress.http.errors import FetchError, TooLarge
 from stoppress.model.site import Site
@@ -110,4 +109,9 @@ def read(fetched: Fetched, site: Site, take: Sequence[str]) -> tuple[Document, R
             failures.append(f"{child.url}: {error}")
     if not readings:
         raise FeedError("; ".join(failures))
-    return document, joined(readings, failures)
+    failures += [reading.incomplete for reading in readings if reading.incomplete]
+    entries = tuple(entry for reading in readings for entry in reading.entries)
+    left_out = tuple(reason for reading in readings for reason in reading.left_out)
+    if (over := len(entries) - (most := feed_documents.ENTRIES_MAX)) > 0:
+        left_out += (f"{over} pages after the first {most:,}",)
+    return document, Reading(entries[:most], incomplete="; ".join(failures) or None, left_out=left_out)

@@ -14,7 +14,6 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from http import HTTPStatus
-from urllib.parse import urlsplit
 
 from stoppress.aws import queues, table
 from stoppress.aws.codec import from_item
@@ -32,7 +31,7 @@ from stoppress.feeds.feed_schedule import (
 )
 from stoppress.feeds.subscription import Subscription
 from stoppress.feeds.timing import Freshness
-from stoppress.feeds.websub import hub_of, topic_of
+from stoppress.feeds.websub import hub_and_topic
 from stoppress.http import client, errors
 from stoppress.model.event import ArticleEvent, digest_of
 from stoppress.poll import fetch_feeds, subscribe
@@ -133,9 +132,9 @@ class _Ingestion:
             return self._confirm(answer)
         if answer.status != HTTPStatus.OK:
             return self.fail(feed.state, f"the server answered {answer.status}", answer)
-        state = _validated(self._answered(answer), answer)
-        if fetched.is_index:  # an index's validators do not cover its sitemaps
-            state = replace(state, etag=None, last_modified=None)
+        state = _without_validators(self._answered(answer))
+        if not fetched.is_index:  # an index's validators do not cover its sitemaps
+            state = _validated(state, answer)
         newest = timing.merge_freshness(feed.state.newest, self._freshness(fetched))
         state = replace(state, body_digest=fetched.body_digest, config_version=feed.site.version, newest=newest)
         if fetched.body_digest == feed.state.body_digest and feed.has_this_configuration:
@@ -157,14 +156,8 @@ class _Ingestion:
         if self.subscription and self.subscription.pushed:
             # The hub pushed entries that the feed's server does not show yet. Without validators, the next poll reads the whole
             # feed, and it does not wait for the hub.
-            state = _without_validators(state)
-            return feed.outcome("unchanged"), after_success(state, feed.now, feed.pace)
-        urls = map(urlsplit, (answer.url, feed.state.answered_by or answer.url))
-        places = {(parts.hostname, parts.path) for parts in urls}
-        if len(places) > 1:
-            # The validators came from another server than this 304. Some servers change only the query with each answer.
-            return self._keep(_without_validators(state))
-        return self._keep(_validated(state, answer, keep=True))
+            return feed.outcome("unchanged"), after_success(_without_validators(state), feed.now, feed.pace)
+        return self._keep(_validated(state, answer))
 
     def _answered(self, answer: client.Response) -> FeedState:
         """Return the state after any good answer: where the feed is now, and how long its headers ask us to wait."""
@@ -190,12 +183,12 @@ class _Ingestion:
             # Nothing of a stale copy is kept, not even its validators.
             self._note_poll(feed.state)
             return self._keep(replace(feed.state, stale_since=feed.state.stale_since or feed.now), stale)
-        hub = hub_of(head, answer.headers, answer.url)
+        hub, topic = hub_and_topic(head, answer.headers, answer.url)
         state = replace(
             state,
             newest=freshness if stale else timing.merge_freshness(feed.state.newest, freshness),
             hub=hub,
-            topic=(topic_of(head, answer.headers, answer.url) or feed.url) if hub else None,
+            topic=(topic or feed.url) if hub else None,
         )
         key = feed_entries_key(feed.site.host, feed.feed.url)
         before = from_item(Seen, table.get_many([key]).get(key, {}))
@@ -266,17 +259,15 @@ def _newest(new: Sequence[ArticleEvent], feed: DueFeed, *, first: bool) -> datet
     return max(dated, default=feed.now) if first else feed.now
 
 
-def _validated(state: FeedState, answer: client.Response, *, keep: bool = False) -> FeedState:
-    """The state with the answer's validators. `keep`: the old ones stay if the answer, a 304, has none."""
+def _validated(state: FeedState, answer: client.Response) -> FeedState:
+    """The state with the answer's validators. Those of the state stay if the answer, a 304, has none."""
     etag, last_modified = (_validator(answer.headers.get(name)) for name in ("etag", "last-modified"))
-    if keep:
-        etag, last_modified = etag or state.etag, last_modified or state.last_modified
-    return replace(state, etag=etag, last_modified=last_modified, answered_by=answer.url)
+    return replace(state, etag=etag or state.etag, last_modified=last_modified or state.last_modified)
 
 
 def _without_validators(state: FeedState) -> FeedState:
     """The state without validators: the next poll reads the whole feed."""
-    return replace(state, etag=None, last_modified=None, answered_by=None, body_digest=None)
+    return replace(state, etag=None, last_modified=None, body_digest=None)
 
 
 def _validator(value: str | None) -> str | None:

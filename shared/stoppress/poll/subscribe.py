@@ -8,7 +8,7 @@ verifies it.
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future
 from http import HTTPStatus
 from typing import Any
 
@@ -119,9 +119,9 @@ class Hubs:
     again.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
         self._wanted: deque[tuple[DueFeed, str, str]] = deque()
-        self._executor = ThreadPoolExecutor(HUBS_AT_ONCE, thread_name_prefix="hub")
         self.waiting: dict[Future[str], tuple[DueFeed, Subscription]] = {}
 
     @property
@@ -162,10 +162,6 @@ class Hubs:
                 yield feed.outcome("not subscribed", reason=f"{state.hub}: {reason}")
             else:
                 yield feed.outcome("subscribing", reason=state.hub)
-
-    def leave(self) -> None:
-        """Stop waiting. Requests under way end by their own deadline."""
-        self._executor.shutdown(wait=False, cancel_futures=True)
 
 
 def _reason_of(error: Exception) -> str:

@@ -57,7 +57,7 @@ CLASSES: list[tuple[Any, Callable[[Any], Any], Callable[[Any], Any]]] = [
      lambda item: items.read_series("news", item)),
     (
         FeedState(
-            next_poll_at=T, etag="e", last_modified="m", answered_by=URL, body_digest="b", config_version=3, hints=Hints(1, 2, (3,), (4,)),
+            next_poll_at=T, etag="e", last_modified="m", body_digest="b", config_version=3, hints=Hints(1, 2, (3,), (4,)),
             failures=2, failing_since=T, last_error="x", last_success=T, last_new=T, known_since=T, turnover_s=9, gone_by=2, moved_to=URL,
             moved_at=T, hub=URL, topic=URL, newest=Freshness(T, None, LATER), stale_since=T,
         ),

@@ -8,9 +8,9 @@ import pytest
 from moto import mock_aws
 
 from stoppress.aws import bucket, clients
-from stoppress.feeds import events, feed_documents, feed_entries
+from stoppress.feeds import events, feed_documents
 from stoppress.feeds.feed_documents import FeedError, read_document
-from stoppress.feeds.parse import children_of, read
+from stoppress.feeds.parse import read
 from stoppress.http import client, errors
 from stoppress.model.event import ArticleEvent
 from stoppress.model.site import Site
@@ -57,18 +57,6 @@ def test_of_a_sitemap_that_is_too_long_the_newest_pages_are_read(monkeypatch: py
 
     assert [entry.url for entry in reading.entries] == [page("new"), page("1"), page("2")]
     assert reading.left_out == ("2 pages beside the newest 3",)
-
-
-@pytest.mark.parametrize(
-    ("body", "words"),
-    [
-        (b"<urlset><url><loc>https://www.example.com/</url></urlset>", "cannot be read"),
-        (b"<urlset>" + b"<url>" * 100_000 + b"</urlset>", "nested more than"),
-    ],
-)
-def test_a_sitemap_in_which_nothing_can_be_read_is_a_failed_poll(body: bytes, words: str) -> None:
-    with pytest.raises(FeedError, match=words):
-        events_of(body)
 
 
 # ── whose word counts ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -159,38 +147,84 @@ def test_of_an_index_the_sitemaps_are_read_as_one_feed_the_newest_first(internet
     assert got.size_bytes == sum(len(body) for body in (got.answer.body, urlset("a", "b"), urlset("c")))
 
 
-def test_of_an_index_only_the_newest_sitemaps_are_asked_for(internet: Web) -> None:
+def test_of_an_index_only_the_newest_sitemaps_are_asked_for_and_the_first_pages_are_read(
+    internet: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed_documents, "ENTRIES_MAX", 3)
     named = [page(f"old/{number}.xml") for number in range(1, 21)]
     internet.answer(INDEX, index(*named))
     for url in named:
         internet.answer(url, urlset(url[-6:-4]))
 
-    fetched()
-
-    assert [url for url, _ in internet.requests[1:]] == named[:-11:-1]
-
-
-def test_what_fails_of_an_index_is_told_and_the_rest_is_read(internet: Web) -> None:
-    named = [page(f"old/{number}.xml") for number in range(1, 6)]
-    internet.answer(INDEX, index(*named))
-    internet.answer(named[0], urlset("a"))
-    internet.answer(named[1], b"", 404)
-    internet.answers[named[2]] = errors.TooSlow("it did not answer in time")
-    internet.answer(named[3], b"<html><body>Not here</body></html>")
-    internet.answer(named[4], index("/old/6.xml"))
-
     _, reading = fetching.read(fetched(), SITE, ())
 
-    assert [entry.url for entry in reading.entries] == [page("a")]
-    assert reading.incomplete
-    for number, reason in (
-        (2, "answered 404"),
-        (3, "in time"),
-        (4, "an HTML page"),
-        (5, "an index of sitemaps stands"),
-    ):
-        assert f"old/{number}.xml: " in reading.incomplete
-        assert reason in reading.incomplete
+    assert [url for url, _ in internet.requests[1:]] == named[:-11:-1]
+    assert [entry.url for entry in reading.entries] == [page("20"), page("19"), page("18")]
+    assert reading.left_out == ("7 pages after the first 3",)
+
+
+FAILING: list[tuple[bytes | errors.FetchError, int, str]] = [
+    (b"", 404, "answered 404"),
+    (errors.TooSlow("it did not answer in time"), 200, "in time"),
+    (b"<html><body>Not here</body></html>", 200, "an HTML page"),
+    (index("/old/6.xml"), 200, "an index of sitemaps stands"),
+    (b"<urlset><url><loc>https://www.example.com/</url></urlset>", 200, "cannot be read"),
+    (b"<urlset>" + b"<url>" * 100_000 + b"</urlset>", 200, "nested more than"),
+    (urlset("b" * 2_000), 200, "larger than"),
+    (urlset("b", "c")[:-30], 200, "damaged or cut off after 1 complete pages"),
+]
+
+
+def test_what_fails_of_an_index_is_told_and_the_rest_is_read(internet: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number, (answer, status, reason) in enumerate(FAILING):
+        named = [page(f"old/{number}.xml"), page("good.xml")]
+        internet.answer(INDEX, index(*named))
+        internet.answer(named[1], urlset("a"))
+        if isinstance(answer, bytes):
+            internet.answer(named[0], answer, status)
+        else:
+            internet.answers[named[0]] = answer
+        with monkeypatch.context() as patch:
+            if reason == "larger than":
+                patch.setattr(client, "BODY_BYTES_MAX", 2_000)
+            _, reading = fetching.read(fetched(), SITE, ())
+
+        assert page("a") in [entry.url for entry in reading.entries], reason
+        assert reason in str(reading.incomplete)
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "reason"),
+    [
+        (index("/old/1.xml"), 200, "the server answered 500"),
+        (index("/old/1.xml").decode().encode("utf-16"), 200, "the server answered 500"),
+        (index(), 200, "index of sitemaps"),
+        (b"<sitemapindex><sitemap><loc>https://www.exa", 200, "cut off"),
+        (b"<urlset><url><loc>https://www.example.com/</url></urlset>", 200, "cannot be read"),
+    ],
+)
+def test_an_index_or_a_sitemap_of_which_nothing_can_be_read_is_a_failed_poll(
+    internet: Web, body: bytes, status: int, reason: str
+) -> None:
+    internet.answer(INDEX, body, status)
+    internet.answer(page("old/1.xml"), b"", 500)
+
+    with pytest.raises(FeedError, match=reason):
+        fetching.read(fetched(), SITE, ())
+
+
+def test_no_sitemap_is_asked_for_without_time_a_good_answer_or_an_index(
+    internet: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    about = b'<rss version="2.0"><channel><item><title>&lt;sitemapindex></title><link>/a</link></item></channel></rss>'
+    for body, status in ((index("/old/1.xml"), 304), (index("/old/1.xml"), 404), (about, 200)):
+        internet.answer(INDEX, body, status)
+        assert not fetched().is_index
+    monkeypatch.setattr(fetching, "CHILDREN_SECONDS_MAX", -1.0)
+    internet.answer(INDEX, index("/old/1.xml"))
+
+    assert fetched().failures == (f"{page('old/1.xml')}: there was no time left for it",)
+    assert {url for url, _ in internet.requests} == {INDEX}
 
 
 def test_a_file_of_our_own_is_not_heard(internet: Web) -> None:
@@ -220,45 +254,6 @@ def test_readers_get_the_header_by_which_a_file_of_our_own_is_known(monkeypatch:
     assert fetching._OWN_HEADER in answer["ResponseMetadata"]["HTTPHeaders"]
 
 
-def test_an_index_of_which_nothing_can_be_read_is_a_failed_poll(internet: Web) -> None:
-    internet.answer(INDEX, index("/old/1.xml"))
-    internet.answer(page("old/1.xml"), b"", 500)
-
-    with pytest.raises(FeedError, match="the server answered 500"):
-        fetching.read(fetched(), SITE, ())
-
-
-def test_an_index_that_names_no_sitemap_is_a_failed_poll(internet: Web) -> None:
-    internet.answer(INDEX, index())
-
-    with pytest.raises(FeedError, match="index of sitemaps"):
-        fetching.read(fetched(), SITE, ())
-
-
-def test_the_sitemaps_of_an_index_are_together_no_larger_than_a_feed_may_be(
-    internet: Web, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("stoppress.http.client.BODY_BYTES_MAX", len(urlset("a")) + 1)
-    internet.answer(INDEX, index("/old/1.xml", "/old/2.xml"))
-    internet.answer(page("old/1.xml"), urlset("a"))
-    internet.answer(page("old/2.xml"), urlset("b"))
-
-    _, reading = fetching.read(fetched(), SITE, ())
-
-    assert [entry.url for entry in reading.entries] == [page("b")]
-    assert "larger than" in str(reading.incomplete)
-
-
-def test_sitemaps_for_which_no_time_is_left_are_not_asked_for(internet: Web, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetching, "CHILDREN_SECONDS_MAX", -1.0)
-    internet.answer(INDEX, index("/old/1.xml"))
-
-    got = fetched()
-
-    assert [url for url, _ in internet.requests] == [INDEX]
-    assert got.failures == (f"{page('old/1.xml')}: there was no time left for it",)
-
-
 def test_what_was_fetched_of_an_index_is_the_same_only_if_its_sitemaps_are(internet: Web) -> None:
     internet.answer(INDEX, index("/old/1.xml"))
     digests = []
@@ -267,50 +262,3 @@ def test_what_was_fetched_of_an_index_is_the_same_only_if_its_sitemaps_are(inter
         digests.append(fetched().body_digest)
 
     assert digests[0] == digests[1] != digests[2]
-
-
-@pytest.mark.parametrize("status", [304, 404])
-def test_only_a_good_answer_can_be_an_index(internet: Web, status: int) -> None:
-    internet.answer(INDEX, index("/old/1.xml"), status)
-
-    assert not fetched().is_index
-
-
-def test_a_feed_that_writes_of_sitemapindex_is_none() -> None:
-    body = b'<rss version="2.0"><channel><item><title>&lt;sitemapindex></title><link>/a</link></item></channel></rss>'
-
-    assert children_of(body, {}, INDEX, SITE) == ()
-
-
-def test_an_index_is_known_by_its_content_in_any_encoding() -> None:
-    body = index("/old/1.xml").decode().encode("utf-16")
-
-    assert children_of(body, {}, INDEX, SITE) == (page("old/1.xml"),)
-
-
-def test_a_damaged_index_is_a_failed_poll() -> None:
-    with pytest.raises(FeedError):
-        children_of(b"<sitemapindex><sitemap><loc>https://www.exa", {}, INDEX, SITE)
-
-
-def test_a_sitemap_of_an_index_that_is_cut_off_makes_the_whole_incomplete() -> None:
-    cut = read(read_document(urlset("a", "b")[:-30], {}), INDEX, SITE)
-
-    reading = feed_entries.joined(
-        [cut, read(read_document(urlset("c"), {}), INDEX, SITE)], ["x: the server answered 404"]
-    )
-
-    assert [entry.url for entry in reading.entries] == [page("a"), page("c")]
-    assert reading.incomplete == (
-        "x: the server answered 404; the sitemap is damaged or cut off after 1 complete pages"
-    )
-
-
-def test_of_many_pages_of_an_index_the_first_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feed_documents, "ENTRIES_MAX", 3)
-    readings = [read(read_document(urlset(*names), {}), INDEX, SITE) for names in ("ab", "cd")]
-
-    reading = feed_entries.joined(readings, [])
-
-    assert [entry.url for entry in reading.entries] == [page("a"), page("b"), page("c")]
-    assert reading.left_out == ("1 pages after the first 3",)

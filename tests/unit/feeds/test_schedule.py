@@ -36,32 +36,31 @@ def wait(state: FeedState, pace: Pace, now: datetime = NOW) -> timedelta:
     return due - now.replace(second=0)
 
 
-def test_a_feed_polled_in_one_minutes_run_is_due_in_the_run_an_interval_later() -> None:
-    state = after_success(FeedState(), datetime(2026, 11, 20, 8, 0, 58, tzinfo=UTC), EACH_MINUTE)
-
-    assert state.is_due(datetime(2026, 11, 20, 8, 1, 1, tzinfo=UTC))
-    assert not state.is_due(datetime(2026, 11, 20, 8, 0, 59, tzinfo=UTC))
-
-
 # ── how often ──
 
 
 @pytest.mark.parametrize(
-    ("quiet", "waits"),
+    ("state", "waits"),
     [
-        (timedelta(), MINUTE), (23 * MINUTE, MINUTE), (24 * MINUTE, 2 * MINUTE), (2 * HOUR, 10 * MINUTE),
-        (3 * HOUR, 15 * MINUTE), (7 * DAY, 15 * MINUTE),
+        *[
+            (FeedState(last_new=NOW - quiet, known_since=NOW - 30 * DAY), waits)
+            for quiet, waits in (
+                (timedelta(), MINUTE), (23 * MINUTE, MINUTE), (24 * MINUTE, 2 * MINUTE), (2 * HOUR, 10 * MINUTE),
+                (3 * HOUR, 15 * MINUTE), (7 * DAY, 15 * MINUTE),
+            )
+        ],
+        (FeedState(), MINUTE),
+        (FeedState(known_since=NOW - HOUR), 5 * MINUTE),
     ],
 )  # fmt: skip
 def test_the_longer_nothing_new_has_come_the_more_seldom_a_feed_is_asked_up_to_its_cap(
-    quiet: timedelta, waits: timedelta
+    state: FeedState, waits: timedelta
 ) -> None:
-    assert wait(FeedState(last_new=NOW - quiet, known_since=NOW - 30 * DAY), RANGE) == waits
-
-
-def test_a_feed_that_never_had_a_story_is_quiet_since_it_is_known() -> None:
-    assert wait(FeedState(), RANGE) == MINUTE
-    assert wait(FeedState(known_since=NOW - HOUR), RANGE) == 5 * MINUTE
+    assert wait(state, RANGE) == waits
+    due = after_success(state, NOW.replace(second=58), RANGE)
+    in_its_minute = NOW.replace(second=0) + waits
+    assert due.is_due(in_its_minute + timedelta(seconds=1))
+    assert not due.is_due(in_its_minute - timedelta(seconds=1))
 
 
 @pytest.mark.parametrize(
@@ -88,33 +87,28 @@ def test_a_feeds_pace_is_its_own_setting_or_what_is_usual_for_whose_it_is(
     assert pace_of(Feed(url=url, **said), site) == pace
 
 
-@pytest.mark.parametrize("hints", [Hints(document_s=7_200), Hints(answer_s=7_200)])
+AT_EIGHT = NOW.replace(second=0)
+MORNINGS_AND_WEEKENDS = Hints(skip_hours=(8, 9, 10), skip_days=(5, 6))
+
+
+@pytest.mark.parametrize(
+    ("hints", "now", "due"),
+    [
+        (Hints(document_s=7_200), NOW, NOW + 2 * HOUR),
+        (Hints(answer_s=7_200), NOW, NOW + 2 * HOUR),
+        (Hints(document_s=10**7), NOW, NOW + DAY),  # no longer than a day
+        (MORNINGS_AND_WEEKENDS, NOW, AT_EIGHT.replace(hour=11)),
+        (MORNINGS_AND_WEEKENDS, NOW.replace(hour=23, minute=50), datetime(2026, 11, 23, tzinfo=UTC)),
+        (Hints(skip_hours=tuple(range(24))), NOW, AT_EIGHT + 15 * MINUTE),  # all hours
+    ],
+)
 def test_what_a_feed_of_others_asks_for_is_a_lower_bound_and_the_publishers_own_is_asked_as_configured(
-    hints: Hints,
+    hints: Hints, now: datetime, due: datetime
 ) -> None:
-    assert after_success(FeedState(hints=hints), NOW, FOREIGN).next_poll_at == NOW + 2 * HOUR
-    assert wait(FeedState(hints=hints), EACH_MINUTE) == MINUTE
-
-
-def test_no_feed_is_left_alone_for_longer_than_a_day_whatever_it_says_of_itself() -> None:
-    assert after_success(FeedState(hints=Hints(document_s=10**7)), NOW, FOREIGN).next_poll_at == NOW + DAY
-
-
-def test_the_hours_and_days_that_a_feed_of_others_names_are_kept_free() -> None:
-    morning = Hints(skip_hours=(8, 9, 10), skip_days=(5, 6))
-
-    assert after_success(FeedState(hints=morning), NOW, FOREIGN).next_poll_at == NOW.replace(
-        hour=11, minute=0, second=0
-    )
-    friday_night = NOW.replace(hour=23, minute=50)
-    assert after_success(FeedState(hints=morning), friday_night, FOREIGN).next_poll_at == datetime(
-        2026, 11, 23, tzinfo=UTC
-    )
-    assert wait(FeedState(hints=morning), EACH_MINUTE) == MINUTE
-
-
-def test_a_feed_that_names_all_hours_is_asked_all_the_same() -> None:
-    assert wait(FeedState(hints=Hints(skip_hours=tuple(range(24)))), FOREIGN) == 15 * MINUTE
+    assert after_success(FeedState(hints=hints), now, FOREIGN).next_poll_at == due
+    assert wait(FeedState(hints=hints), EACH_MINUTE, now) == MINUTE
+    if hints.document_s == 7_200:
+        assert after_failure(FeedState(hints=hints), now, FOREIGN, "").next_poll_at == AT_EIGHT + 2 * HOUR
 
 
 @pytest.mark.parametrize(
@@ -127,10 +121,7 @@ def test_how_fast_a_feed_turns_over_is_told_by_what_is_new_since_the_last_good_p
     state = FeedState(last_success=NOW - minutes * MINUTE, turnover_s=240)
 
     assert turned_over(state, held, new, NOW).turnover_s == turnover_s
-
-
-def test_a_first_poll_tells_nothing_of_how_fast_a_feed_turns_over() -> None:
-    assert turned_over(FeedState(), 10, 10, NOW).turnover_s is None
+    assert turned_over(FeedState(), held, new, NOW).turnover_s is None  # a first poll
 
 
 # ── when the state is written ──
@@ -139,24 +130,21 @@ POLLED = after_success(FeedState(), NOW, EACH_MINUTE)
 
 
 @pytest.mark.parametrize(
-    ("minutes", "change", "is_written"),
+    ("minutes", "change", "pace", "is_written"),
     [
-        (1, {}, False),
-        (14, {"newest": Freshness(made_at=NOW)}, False),
-        (15, {}, True),  # operators read when a feed was last polled well
-        (1, {"etag": '"2"'}, True),
+        (1, {}, EACH_MINUTE, False),
+        (14, {"newest": Freshness(made_at=NOW)}, EACH_MINUTE, False),
+        (15, {}, EACH_MINUTE, True),  # operators read when a feed was last polled well
+        (1, {"etag": '"2"'}, EACH_MINUTE, True),
+        (1, {}, Pace(2 * MINUTE, HOUR, own=True), True),  # it is to wait
     ],
 )
 def test_the_state_of_a_feed_polled_each_minute_is_written_if_more_than_times_have_changed(
-    minutes: int, change: dict[str, Any], is_written: bool
+    minutes: int, change: dict[str, Any], pace: Pace, is_written: bool
 ) -> None:
     now = NOW + minutes * MINUTE
 
-    assert must_be_written(POLLED, after_success(replace(POLLED, **change), now, EACH_MINUTE), now) is is_written
-
-
-def test_the_state_of_a_feed_that_is_to_wait_is_written() -> None:
-    assert must_be_written(POLLED, after_success(POLLED, NOW + MINUTE, Pace(2 * MINUTE, HOUR, own=True)), NOW + MINUTE)
+    assert must_be_written(POLLED, after_success(replace(POLLED, **change), now, pace), now) is is_written
 
 
 # ── failures ──
@@ -177,11 +165,14 @@ def test_waiting_doubles_with_each_failure_up_to_an_hour_and_ends_with_success()
     waits = waits_after_failures(FEED, EACH_MINUTE)
 
     assert all(0.75 * most <= waited <= most for waited, most in zip(waits, full, strict=True))
+    assert waits_after_failures(FEED, Pace(2 * HOUR, 2 * HOUR, own=True), 3) == [2 * HOUR] * 3
     failed = FeedState()
-    for _ in full:
-        failed = after_failure(failed, NOW, EACH_MINUTE, "no answer")
+    for minute in (0, 30, 59):
+        failed = after_failure(failed, NOW + minute * MINUTE, EACH_MINUTE, "no answer")
+        assert not failed.needs_somebody(NOW + minute * MINUTE, 1)
+    assert failed.needs_somebody(NOW + HOUR, 1)
     well = after_success(failed, NOW + HOUR, EACH_MINUTE)
-    assert (failed.failures, failed.last_error, failed.failing_since) == (8, "no answer", NOW)
+    assert (failed.failures, failed.last_error, failed.failing_since) == (3, "no answer", NOW)
     assert (well.failures, well.last_error, well.failing_since, well.last_success) == (0, None, None, NOW + HOUR)
 
 
@@ -193,16 +184,6 @@ def test_feeds_of_one_broken_server_do_not_come_back_together() -> None:
     assert waits_after_failures(FEED, EACH_MINUTE) == waits_after_failures(FEED, EACH_MINUTE)
 
 
-def test_a_feed_that_is_polled_every_two_hours_is_not_polled_more_often_when_it_fails() -> None:
-    assert waits_after_failures(FEED, Pace(2 * HOUR, 2 * HOUR, own=True), 3) == [2 * HOUR] * 3
-
-
-def test_a_feed_of_others_that_fails_is_asked_no_sooner_than_it_asks_for() -> None:
-    state = after_failure(FeedState(hints=Hints(document_s=4 * 3_600)), NOW, FOREIGN, "no answer")
-
-    assert state.next_poll_at == NOW.replace(second=0) + 4 * HOUR
-
-
 @pytest.mark.parametrize(("pause", "waited"), [(HOUR, HOUR), (9 * DAY, DAY)])
 def test_a_server_may_ask_for_a_pause_of_a_day_at_most(pause: timedelta, waited: timedelta) -> None:
     assert after_failure(FeedState(), NOW, EACH_MINUTE, "busy", pause=pause).next_poll_at == NOW + waited
@@ -212,46 +193,35 @@ def test_a_feed_that_is_gone_is_not_asked_again_until_the_configuration_is_put_a
     state = after_failure(FeedState(), NOW, EACH_MINUTE, "the server answered 410", gone_by=3)
 
     assert state.is_gone(3)
+    assert state.needs_somebody(NOW, 3)
     assert not state.is_due(NOW + 365 * DAY, 3)
     assert state.is_due(NOW + DAY, 4)
     assert state.is_due(NOW + DAY, 1), "a restored table counts from an earlier version"
     assert not after_success(state, NOW, EACH_MINUTE).is_gone(3)
 
 
-def test_a_feed_that_is_gone_or_has_failed_for_an_hour_needs_somebody() -> None:
-    state = after_failure(FeedState(), NOW, EACH_MINUTE, "no answer")
-    again = after_failure(state, NOW + 30 * MINUTE, EACH_MINUTE, "no answer")
-
-    assert not again.needs_somebody(NOW + 59 * MINUTE, 1)
-    assert again.needs_somebody(NOW + HOUR, 1)
-    assert after_failure(FeedState(), NOW, EACH_MINUTE, "gone", gone_by=1).needs_somebody(NOW, 1)
-    assert not FeedState().needs_somebody(NOW, 1)
-
-
 # ── feeds that move ──
-
-
-def test_a_feed_that_has_moved_for_good_is_asked_at_its_new_place_and_once_a_day_at_the_old_one() -> None:
-    state = moved(FeedState(), FEED, NEW_PLACE, FEED, NOW)
-    an_hour_later = moved(state, NEW_PLACE, None, FEED, NOW + HOUR)
-
-    assert state.url_to_ask(FEED, NOW + MINUTE) == NEW_PLACE
-    assert an_hour_later.url_to_ask(FEED, NOW + MOVE_TRUSTED - MINUTE) == NEW_PLACE
-    assert an_hour_later.url_to_ask(FEED, NOW + MOVE_TRUSTED) == FEED
 
 
 THIRD = "https://third.example.com/feed.xml"
 
 
 @pytest.mark.parametrize(
-    ("asked", "permanent_url", "next_place"),
+    ("asked", "permanent_url", "next_place", "after_a_day"),
     [
-        (NEW_PLACE, THIRD, THIRD),  # the new place sends on to another
-        (FEED, None, FEED),  # the feed is back at its old place
-        (NEW_PLACE, FEED, FEED),
+        (NEW_PLACE, None, NEW_PLACE, FEED),  # once a day the old place is asked again
+        (NEW_PLACE, THIRD, THIRD, THIRD),  # the new place sends on to another
+        (FEED, None, FEED, FEED),  # the feed is back at its old place
+        (NEW_PLACE, FEED, FEED, FEED),
     ],
 )
-def test_a_feed_is_asked_where_it_was_last_found(asked: str, permanent_url: str | None, next_place: str) -> None:
+def test_a_feed_is_asked_where_it_was_last_found(
+    asked: str, permanent_url: str | None, next_place: str, after_a_day: str
+) -> None:
     state = moved(FeedState(), FEED, NEW_PLACE, FEED, NOW)
+    assert state.url_to_ask(FEED, NOW + MINUTE) == NEW_PLACE
 
-    assert moved(state, asked, permanent_url, FEED, NOW + HOUR).url_to_ask(FEED, NOW + HOUR) == next_place
+    later = moved(state, asked, permanent_url, FEED, NOW + HOUR)
+
+    assert later.url_to_ask(FEED, NOW + MOVE_TRUSTED - MINUTE) == next_place
+    assert later.url_to_ask(FEED, NOW + MOVE_TRUSTED) == after_a_day

@@ -9,8 +9,6 @@ from stoppress.feeds.feed_schedule import FeedState, Pace, after_success, interv
 from stoppress.feeds.subscription import (
     BACKUP,
     GRACE,
-    LEASE_MAX,
-    LEASE_MIN,
     LEASE_USUAL,
     PUSHED_MAX,
     RETRY_FIRST,
@@ -52,15 +50,6 @@ def trusted(at: datetime = NOW, *events: ArticleEvent) -> Subscription:
 # ── asking ──
 
 
-def test_a_hub_is_asked_once_and_then_waited_for() -> None:
-    state = requested(None, HUB, TOPIC, NOW)
-
-    assert (state.hub, state.topic, state.asked_at, state.asks) == (HUB, TOPIC, NOW, 1)
-    assert not state.is_to_ask(HUB, TOPIC, NOW + MINUTE)
-    assert state.is_to_ask(HUB, TOPIC, NOW + RETRY_FIRST)
-    assert not state.holds(NOW)
-
-
 def test_a_feed_that_calls_itself_something_else_each_time_has_its_hub_asked_once_in_a_while() -> None:
     state, requests = subscribed(), 0
     for minute in range(60):
@@ -79,11 +68,11 @@ def test_requests_that_come_to_nothing_wait_longer_each_time_and_a_day_at_most()
         state = requested(state, HUB, TOPIC, NOW)
         assert state.next_ask_at is not None
         waits.append(state.next_ask_at - NOW)
+        assert not state.is_to_ask(HUB, TOPIC, state.next_ask_at - MINUTE)
+        assert state.is_to_ask(HUB, TOPIC, state.next_ask_at)
 
-    assert all(0.75 * RETRY_FIRST * 2**number <= wait for number, wait in enumerate(waits[:6]))
-    assert all(wait <= RETRY_FIRST * 2**number for number, wait in enumerate(waits[:6]))
-    assert 0.75 * RETRY_MAX <= waits[-1] <= RETRY_MAX
-    assert max(waits) <= RETRY_MAX
+    full = [min(RETRY_FIRST * 2**number, RETRY_MAX) for number in range(12)]
+    assert all(0.75 * most <= wait <= most for wait, most in zip(waits, full, strict=True))
 
 
 def test_the_reason_of_a_failure_is_kept_but_not_over_a_verification_that_was_faster() -> None:
@@ -101,70 +90,52 @@ def test_the_reason_of_a_failure_is_kept_but_not_over_a_verification_that_was_fa
 
 @pytest.mark.parametrize(
     ("lease_s", "lease"),
-    [(None, LEASE_USUAL), (0, LEASE_USUAL), (60, LEASE_MIN), (86_400, DAY), (999_999_999, LEASE_MAX)],
+    [(None, LEASE_USUAL), (0, LEASE_USUAL), (60, MINUTE), (86_400, DAY), (999_999_999, timedelta(seconds=999_999_999))],
 )
-def test_a_lease_is_believed_within_bounds(lease_s: int | None, lease: timedelta) -> None:
+def test_a_lease_that_was_asked_for_holds_for_its_time_and_is_renewed_in_its_first_half(
+    lease_s: int | None, lease: timedelta
+) -> None:
     state = verified(requested(None, HUB, TOPIC, NOW), lease_s, NOW)
 
     assert state is not None
-    assert state.lease_until == NOW + lease
-
-
-def test_nobody_verifies_what_was_not_asked_for() -> None:
-    assert verified(NEW, 3600, NOW) is None
-    assert verified(subscribed(lease=HOUR), 3600, NOW + HOUR) is None
-
-
-def test_a_hub_that_did_not_hear_the_answer_may_ask_again() -> None:
-    again = verified(subscribed(lease=HOUR), 3600, NOW + MINUTE)
-
+    assert (state.lease_until, state.holds(NOW + lease)) == (NOW + lease, False)
+    assert not state.is_to_ask(HUB, TOPIC, NOW + max(0.375 * lease, RETRY_FIRST) - MINUTE)
+    assert state.is_to_ask(HUB, TOPIC, NOW + max(0.5 * lease, RETRY_FIRST))
+    again = verified(state, lease_s, NOW + MINUTE / 2)  # a hub that missed our answer
     assert again is not None
-    assert again.lease_until == NOW + MINUTE + HOUR
+    assert again.lease_until == NOW + MINUTE / 2 + lease
+    assert verified(state, lease_s, NOW + lease) is None
+    assert verified(NEW, lease_s, NOW) is None
 
 
-def test_a_lease_is_renewed_around_its_middle_at_a_moment_of_the_feeds_own() -> None:
-    parts = set()
+def test_the_leases_of_many_feeds_are_renewed_at_moments_of_their_own_and_kept_meanwhile() -> None:
+    moments = set()
     for number in range(20):
         one = verified(requested(None, HUB, f"{TOPIC}?{number}", NOW), int((10 * DAY).total_seconds()), NOW)
         assert one is not None
-        assert one.renew_at is not None
-        parts.add((one.renew_at - NOW) / (10 * DAY))
-        assert not one.is_to_ask(one.hub, one.topic, one.renew_at - MINUTE)
-        assert one.is_to_ask(one.hub, one.topic, one.renew_at)
-    assert 0.4 <= min(parts) < 0.48
-    assert 0.52 < max(parts) <= 0.6
-
-
-def test_a_renewal_that_fails_keeps_the_lease_and_waits() -> None:
-    state = subscribed()
-    assert state.renew_at is not None
-    renewing = requested(state, HUB, TOPIC, state.renew_at)
-
-    assert renewing.lease_until == state.lease_until
-    assert not renewing.is_to_ask(HUB, TOPIC, state.renew_at + MINUTE)
+        assert one.next_ask_at is not None
+        moments.add(one.next_ask_at - NOW)
+        renewing = requested(one, one.hub, one.topic, one.next_ask_at)
+        assert renewing.lease_until == one.lease_until
+    assert max(moments) - min(moments) > DAY
 
 
 # ── the trust ──
 
 
-def test_a_hub_is_trusted_from_the_first_push_that_brings_something() -> None:
+def test_a_hub_is_trusted_from_the_first_push_that_brings_something_to_the_end_of_the_lease() -> None:
     assert subscribed().backup(NOW) is None
     assert pushed(subscribed(), [], NOW) == subscribed()
     assert trusted().is_trusted(NOW)
     assert trusted().last_push == NOW
+    assert trusted().backup(NOW + 10 * DAY) is None
+    assert polled(trusted(), [], (), NOW + 10 * DAY).trusted_since is None
 
 
 def test_the_longer_a_hub_has_been_good_the_longer_the_feed_is_left_alone_up_to_a_quarter_of_an_hour() -> None:
     waits = [trusted().backup(NOW + time) for time in (MINUTE, HOUR, 3 * HOUR, 9 * DAY)]
 
     assert waits == [5 * timedelta(seconds=1), 5 * MINUTE, BACKUP, BACKUP]
-
-
-def test_an_old_lease_is_trusted_with_nothing() -> None:
-    state = trusted()
-
-    assert state.backup(NOW + 10 * DAY) is None
-    assert polled(state, [], (), NOW + 10 * DAY).trusted_since is None
 
 
 FLOOD, MARKET, RISING = event(), event("market"), event(title="Flood rises", updated_at=NOW + MINUTE)
@@ -189,6 +160,7 @@ def test_what_a_hub_owes_is_what_no_push_has_brought(
 def test_what_a_poll_finds_first_is_owed_and_ends_the_trust_after_the_grace() -> None:
     state = polled(trusted(), [event("market")], (), NOW + 5 * HOUR)
 
+    assert polled(trusted(), [event("market")], (), NOW + 12 * MINUTE).backup(NOW + 12 * MINUTE) == MINUTE
     assert state.is_trusted(NOW + 5 * HOUR)
     assert state.backup(NOW + 5 * HOUR) == GRACE
     assert state.backup(NOW + 5 * HOUR + 2 * MINUTE) == GRACE - 2 * MINUTE
@@ -210,12 +182,6 @@ def test_a_hub_that_has_lost_the_subscription_is_asked_anew_but_not_all_day_long
     again = requested(over, HUB, TOPIC, at)
     assert not again.is_to_ask(HUB, TOPIC, at + MINUTE)
     assert polled(pushed(again, [event("fair")], at), [], (), at + MINUTE).next_ask_at == again.next_ask_at
-
-
-def test_who_has_been_trusted_for_a_while_only_is_not_left_alone_for_the_whole_grace() -> None:
-    state = polled(trusted(), [event("market")], (), NOW + 12 * MINUTE)
-
-    assert state.backup(NOW + 12 * MINUTE) == MINUTE
 
 
 def test_a_push_within_the_grace_pays_what_was_owed_and_another_does_not() -> None:
@@ -258,12 +224,13 @@ def test_what_neither_a_push_nor_a_poll_has_brought_is_news(
     assert trusted(NOW, pushed_last).has_news(entry, seen) is is_news
 
 
-def test_a_mark_goes_when_a_poll_has_seen_its_entry_or_something_newer_of_it() -> None:
+def test_a_mark_goes_when_a_poll_has_seen_its_entry_or_something_newer_of_it_or_after_an_hour() -> None:
     state = trusted(NOW, event("flood"), event("market"), event("ferry"))
 
     after = polled(state, [event("market", title="The market")], [digest_of(event("flood"))], NOW + MINUTE)
 
     assert after.pushed == (EntryDigest.of(event("ferry")),)
+    assert polled(after, [], [digest_of(event("fair"))], NOW + HOUR).pushed == ()
 
 
 def test_an_entry_has_one_mark_and_never_more_than_some_are_kept() -> None:
@@ -281,48 +248,39 @@ def at_this_hub(**said: object) -> FeedState:
     return replace(FeedState(hub=HUB, topic=TOPIC, known_since=NOW), **said)  # type: ignore[arg-type]
 
 
-def test_a_feed_whose_hub_is_trusted_is_polled_as_a_backup() -> None:
-    at = NOW + 6 * HOUR
-
-    assert interval_of(at_this_hub(), at, OWN, trusted()) == BACKUP
-    assert interval_of(at_this_hub(), at, OWN, subscribed()) == MINUTE
-    assert interval_of(at_this_hub(), at, OWN, None) == MINUTE
-    assert after_success(at_this_hub(), at, OWN, trusted()).next_poll_at == at + BACKUP
-
-
 @pytest.mark.parametrize(
-    ("turnover", "quiet", "waits"),
+    ("subscription", "hub", "turnover", "quiet", "waits"),
     [
-        (5 * MINUTE, MINUTE, 2 * MINUTE),
-        (20 * MINUTE, MINUTE, 10 * MINUTE),
-        (HOUR, MINUTE, BACKUP),
-        (timedelta(seconds=20), MINUTE, MINUTE),
-        (5 * MINUTE, HOUR, 5 * MINUTE),
-        (5 * MINUTE, 4 * HOUR, BACKUP),
+        (trusted(), HUB, None, 6 * HOUR, BACKUP),
+        (subscribed(), HUB, None, 6 * HOUR, MINUTE),
+        (None, HUB, None, 6 * HOUR, MINUTE),
+        (trusted(), "https://other.example.net/", None, 6 * HOUR, MINUTE),  # the feed has left this hub
+        # Before half of what the feed holds is replaced, until it has fallen silent.
+        (trusted(), HUB, 5 * MINUTE, MINUTE, 2 * MINUTE),
+        (trusted(), HUB, 20 * MINUTE, MINUTE, 10 * MINUTE),
+        (trusted(), HUB, HOUR, MINUTE, BACKUP),
+        (trusted(), HUB, timedelta(seconds=20), MINUTE, MINUTE),
+        (trusted(), HUB, 5 * MINUTE, HOUR, 5 * MINUTE),
+        (trusted(), HUB, 5 * MINUTE, 4 * HOUR, BACKUP),
     ],
 )
-def test_the_backup_comes_before_half_of_what_the_feed_holds_is_replaced_until_it_has_fallen_silent(
-    turnover: timedelta, quiet: timedelta, waits: timedelta
+def test_a_feed_whose_hub_is_trusted_is_polled_as_a_backup(
+    subscription: Subscription | None, hub: str, turnover: timedelta | None, quiet: timedelta, waits: timedelta
 ) -> None:
     at = NOW + 6 * HOUR
-    busy = at_this_hub(turnover_s=int(turnover.total_seconds()), last_new=at - quiet)
+    seconds = int(turnover.total_seconds()) if turnover else None
+    state = at_this_hub(hub=hub, turnover_s=seconds, last_new=at - quiet)
 
-    assert interval_of(busy, at, OWN, trusted()) == waits
-
-
-def test_the_trust_in_a_hub_that_the_feed_has_left_slows_nothing() -> None:
-    elsewhere = at_this_hub(hub="https://other.example.net/")
-
-    assert interval_of(elsewhere, NOW + 6 * HOUR, OWN, trusted()) == MINUTE
+    assert interval_of(state, at, OWN, subscription) == waits
 
 
 def test_the_poll_comes_when_the_lease_is_to_be_renewed() -> None:
     state = pushed(subscribed(lease=HOUR), [event()], NOW - 6 * HOUR)
-    assert state.renew_at is not None
-    before = state.renew_at - 7 * MINUTE
+    assert state.next_ask_at is not None
+    before = state.next_ask_at - 7 * MINUTE
 
     assert interval_of(at_this_hub(), before, OWN, state) == 7 * MINUTE
-    assert interval_of(at_this_hub(), state.renew_at + MINUTE, OWN, state) == MINUTE
+    assert interval_of(at_this_hub(), state.next_ask_at + MINUTE, OWN, state) == MINUTE
 
 
 def test_a_push_is_news_of_the_feed_for_its_own_pace_too() -> None:

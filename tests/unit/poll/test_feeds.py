@@ -149,14 +149,9 @@ def test_validators_go_back_verbatim_and_a_304_is_all_there_is_to_know(internet:
     assert internet.requests[1][1] == {"If-None-Match": 'W/"v1"', "If-Modified-Since": "yesterday, more or less"}
     assert (outcome.result, internet.sent()) == ("unchanged", [])
     assert (state()["etag"], state()["last_modified"]) == ('W/"v2"', "yesterday, more or less")
-
-
-def test_a_validator_that_could_not_be_sent_back_is_not_kept(internet: Web) -> None:
-    internet.answer(rss("A"), etag='"a\r\n b"', last_modified="x" * 5_000)
-    poll()
-
-    assert "etag" not in state()
-    assert "last_modified" not in state()
+    internet.answer(rss("B"), etag='"a\r\n b"', last_modified="x" * 5_000)  # these could not be sent back
+    poll(NOW + 2 * MINUTE)
+    assert not state().keys() & {"etag", "last_modified"}
 
 
 def test_after_a_changed_configuration_the_feed_is_read_and_its_entries_are_judged_again(internet: Web) -> None:
@@ -178,24 +173,24 @@ def test_a_feed_that_is_empty_for_a_moment_sends_nothing_twice(internet: Web) ->
 
 
 @pytest.mark.parametrize(
-    ("status", "headers", "not_before", "not_after"),
+    ("status", "headers", "next_poll"),
     [
-        (304, {}, "2026-11-20T08:01:30", "2026-11-20T08:02:00"),  # it was not asked for
-        (404, {}, "2026-11-20T08:01:30", "2026-11-20T08:02:00"),
-        (500, {"retry_after": "600"}, "2026-11-20T08:01:30", "2026-11-20T08:02:00"),
-        (429, {"retry_after": "600"}, "2026-11-20T08:10:30", "2026-11-20T08:10:30"),
-        (503, {"retry_after": "Fri, 20 Nov 2026 09:00:00 GMT"}, "2026-11-20T09:00:00", "2026-11-20T09:00:00"),
+        (304, {}, "08:01:30 08:02:00"),  # it was not asked for
+        (500, {"retry_after": "600"}, "08:01:30 08:02:00"),
+        (429, {"retry_after": "600"}, "08:10:30 08:10:30"),
+        (503, {"retry_after": "Fri, 20 Nov 2026 09:00:00 GMT"}, "09:00:00 09:00:00"),
     ],
 )
 def test_a_status_that_is_no_feed_moves_the_next_poll(
-    internet: Web, status: int, headers: dict[str, Any], not_before: str, not_after: str
+    internet: Web, status: int, headers: dict[str, Any], next_poll: str
 ) -> None:
     internet.answer(status=status, **headers)
 
     (outcome,) = poll()
 
     assert (outcome.result, outcome.reason) == ("failed", f"the server answered {status}")
-    assert not_before <= state()["next_poll_at"][:19] <= not_after
+    not_before, not_after = next_poll.split()
+    assert not_before <= state()["next_poll_at"][11:19] <= not_after
 
 
 def test_a_feed_is_new_trouble_when_it_is_gone_and_when_its_hour_of_failures_ends(internet: Web) -> None:
@@ -324,10 +319,7 @@ def test_a_feed_that_fails_keeps_no_other_from_being_polled(internet: Web, error
     assert internet.sent() == ["A"]
 
 
-def test_feeds_that_are_not_reached_in_time_stay_due_and_come_first_next_time(
-    internet: Web, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    internet.answer(rss("A"))
+def test_feeds_that_are_not_reached_in_time_stay_due(internet: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     internet.answer(rss("B"), url=OTHER)
     go_on = threading.Event()
 
@@ -337,17 +329,12 @@ def test_feeds_that_are_not_reached_in_time_stay_due_and_come_first_next_time(
             raise errors.TooSlow("nobody waits for it any more")
         return internet.fetch(url, headers)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(client, "fetch", hang)
-        outcomes = list(poll_site_feeds([site(FEED, OTHER)], NOW, deadline=ends_in(0.3)))
+    monkeypatch.setattr(client, "fetch", hang)
+    outcomes = list(poll_site_feeds([site(FEED, OTHER)], NOW, deadline=ends_in(0.3)))
     go_on.set()
 
     assert {outcome.url: outcome.result for outcome in outcomes} == {FEED: "not reached", OTHER: "changed"}
     assert "next_poll_at" not in state(FEED)
-    monkeypatch.setattr(feeds, "FETCHES_AT_ONCE", 1)
-    internet.requests.clear()
-    poll(NOW + MINUTE, site(OTHER, FEED))
-    assert [url for url, _ in internet.requests] == [FEED, OTHER]
 
 
 @pytest.mark.parametrize("failing", [False, True])
@@ -392,19 +379,6 @@ def test_a_feed_without_end_is_read_up_to_a_limit_that_is_named(internet: Web, m
     assert len(remembered()) == 4
 
 
-def test_validators_are_not_believed_where_another_server_confirms_them(internet: Web) -> None:
-    internet.answer(rss("A"), etag='"1"')
-    poll()
-    internet.answers[FEED] = client.Response(304, {"etag": '"1"'}, b"", "https://cdn.example.com/feed.xml")
-    poll(NOW + MINUTE)
-    internet.answer(rss("B", "A"), etag='"1"')
-
-    (outcome,) = poll(NOW + 2 * MINUTE)
-
-    assert [headers for _, headers in internet.requests] == [{}, {"If-None-Match": '"1"'}, {}]
-    assert outcome.sent == 1
-
-
 def test_a_feed_whose_newest_story_is_old_when_it_is_first_read_is_quiet_from_the_start(internet: Web) -> None:
     one = site({"url": FEED, "interval_max_minutes": 15})
     old = rss("A").replace(b"<link>", b"<pubDate>Thu, 19 Nov 2026 08:00:00 GMT</pubDate><link>")
@@ -420,25 +394,16 @@ def test_no_more_bodies_are_held_at_once_than_are_fetched_at_once(
     internet: Web, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     urls = [f"https://www.example.com/{number}.xml" for number in range(40)]
-    for number, url in enumerate(urls):
-        internet.answer(rss(f"{number}"), url=url)
+    for url in urls:
+        internet.answer(rss("A"), url=url)
     monkeypatch.setattr(feeds, "FETCHES_AT_ONCE", 4)
-    settled = 0
-    held = []
-    fetch, settle = internet.fetch, feeds._settled
-
-    def counted_fetch(url: str, headers: dict[str, str]) -> client.Response:
-        answer = fetch(url, headers)
-        held.append(len(internet.requests) - settled)
-        return answer
+    settle = feeds._settled
+    held: list[int] = []
 
     def counted_settle(*arguments: Any) -> PollOutcome:
-        nonlocal settled
-        outcome = settle(*arguments)
-        settled += 1
-        return outcome
+        held.append(len(internet.requests) - len(held))
+        return settle(*arguments)
 
-    monkeypatch.setattr(client, "fetch", counted_fetch)
     monkeypatch.setattr(feeds, "_settled", counted_settle)
 
     assert [outcome.result for outcome in poll(one=site(*urls))] == ["changed"] * 40

@@ -7,7 +7,7 @@ import pytest
 
 from stoppress.cms.warnings import warnings_of
 from stoppress.feeds.events import judged
-from stoppress.feeds.feed_entries import Entry, Reading
+from stoppress.feeds.feed_documents import Entry, Reading
 from stoppress.model.article import Article
 from stoppress.model.entries import GeneralEntry, NewsEntry
 from stoppress.model.order import Order

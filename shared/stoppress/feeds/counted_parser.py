@@ -21,10 +21,14 @@ _OF_AN_ITEM = {"title", "link", "guid", "pubdate"}
 
 
 class _Counted:
-    """A feedparser class that counts its steps."""
+    """A feedparser class that counts its steps, and collects the attributes of tombstones outside entries (RFC 6721)."""
 
     resolve_relative_uris = sanitize_html = False
     steps = 0
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.tombstones: list[dict[str, str]] = []
 
     def count(self, steps: int) -> None:
         self.steps += steps
@@ -36,6 +40,8 @@ class _Counted:
     def unknown_starttag(self: Any, tag: str, attrs: list[tuple[str, str]]) -> None:
         # A tag is compared with all namespaces, and its base URL is joined with that of the tag around it.
         self.count(len(self.namespaces_in_use) + len(self.baseuri))
+        if tag.rpartition(":")[2] == "deleted-entry" and not self.inentry:
+            self.tombstones.append(dict(attrs))
         super().unknown_starttag(tag, attrs)  # type: ignore[misc]
 
     def _add_tag(self: Any, *tag: Any) -> None:
@@ -78,10 +84,10 @@ class _Loose(_Counted, LooseFeedParser):  # type: ignore[misc]
     pass
 
 
-def parse_feed(text: str, base: str) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Return the entries and the head of a feed, as `feedparser.parse` does. `base` may be empty. Raises FeedError.
+def parse_feed(text: str, base: str) -> tuple[list[dict[str, Any]], dict[str, Any], list[dict[str, str]]]:
+    """Return the entries and the head of a feed, as `feedparser.parse` does, and its tombstones. Raises FeedError.
 
-    `text` begins with the root element. Text that is not well-formed goes to feedparser's loose parser.
+    `base` may be empty. `text` begins with the root element. Text that is not well-formed goes to feedparser's loose parser.
     """
     try:
         parser: Any = _Strict(base, None, "utf-8")
@@ -99,4 +105,4 @@ def parse_feed(text: str, base: str) -> tuple[list[dict[str, Any]], dict[str, An
         raise
     except Exception as error:  # feedparser documents no errors, and has raised a dozen kinds on damaged input
         raise FeedError(f"feedparser gave up: {error!r:.200}") from error
-    return parser.entries, parser.feeddata
+    return parser.entries, parser.feeddata, parser.tombstones

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from itertools import islice
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -16,13 +15,8 @@ from stoppress.primitives.text import clean_html
 
 _HAS_BASE = re.compile(r"\bbase\s*=")
 
-# RFC 6721. A tombstone inside an entry, a comment or CDATA does not count.
+# The namespace of tombstones (RFC 6721).
 _TOMBSTONES = "purl.org/atompub/tombstones/1.0"
-_DELETED_OR_INSIDE = re.compile(
-    r"<(?:[\w.-]+:)?deleted-entry\s([^<>]*)>|<!--|<!\[CDATA\[|<(?:[\w.-]+:)?(?:entry|item)[\s>]"
-)
-_ENDS = {"<!--": "-->", "<![CDATA[": "]]>"}
-_ATTRIBUTE = re.compile(r"""\b(ref|when)\s*=\s*("[^"]*"|'[^']*')""")
 # The limit for tombstones, because each becomes an event.
 DELETIONS_MAX = 500
 
@@ -40,13 +34,19 @@ def read(document: Document, url: str, site: Site, take: Collection[str] = ()) -
         from stoppress.feeds import old_sitemaps
 
         return old_sitemaps.read(document, url, site)
+    parts = urlsplit(url)
+    base = f"{parts.scheme}://{NOWHERE}{HERE}{parts.path or '/'}"
+    # feedparser needs the URL as a base if a tag has an `xml:base`, which may be relative. Other feeds get no base: feedparser
+    # would join URLs at each tag, a quarter of the parsing time. `web_url` makes their relative links absolute.
+    has_base = "base" in document.text and _HAS_BASE.search(document.text)
+    items, head, tombstones = parse_feed(document.text, base if has_base else "")
     # read_document limits items that have an end. feedparser also reads items without one, so the limit is applied again.
-    entries = tuple(islice(_entries(document, url, site, take), feed_documents.ENTRIES_MAX))
+    entries = tuple(_entry(item, head, url, base, site, take) for item in items[: feed_documents.ENTRIES_MAX])
     if not entries and feed_documents.has_items(document):
         raise FeedError("the feed has items, but none is an item of RSS or Atom")
     return Reading(
         entries,
-        tuple(_deletions(document.text, site)),
+        tuple(_deletions(tombstones, site)) if _TOMBSTONES in document.text else (),
         incomplete=f"the feed is cut off after {len(entries)} complete entries" if document.cut_off else None,
         left_out=(f"{document.left_out} entries after the first {len(entries):,}",) if document.left_out else (),
     )
@@ -65,18 +65,6 @@ def children_of(body: bytes, headers: Mapping[str, str], url: str, site: Site) -
     from stoppress.feeds import old_sitemaps
 
     return old_sitemaps.children_of(document, url, site)
-
-
-def _entries(document: Document, url: str, site: Site, take: Collection[str]) -> Iterator[Entry]:
-    """The entries of a feed's document. Raises FeedError."""
-    parts = urlsplit(url)
-    base = f"{parts.scheme}://{NOWHERE}{HERE}{parts.path or '/'}"
-    # feedparser needs the URL as a base if a tag has an `xml:base`, which may be relative. Other feeds get no base: feedparser
-    # would join URLs at each tag, a quarter of the parsing time. `web_url` makes their relative links absolute.
-    has_base = "base" in document.text and _HAS_BASE.search(document.text)
-    entries, head = parse_feed(document.text, base if has_base else "")
-    for entry in entries:
-        yield _entry(entry, head, url, base, site, take)
 
 
 def _entry(entry: Any, head: dict[str, Any], url: str, base: str, site: Site, take: Collection[str]) -> Entry:
@@ -119,18 +107,8 @@ def _guid(identity: str, base: str) -> str | None:
     return clean_html(identity, limit=10_000) or None
 
 
-def _deletions(text: str, site: Site) -> Iterator[Deletion]:
-    """The tombstones of a feed (RFC 6721). An entry that is merely missing counts as still published."""
-    position, number = 0, 0
-    while _TOMBSTONES in text and number < DELETIONS_MAX and (tag := _DELETED_OR_INSIDE.search(text, position)):
-        if tag[1] is None:
-            end = _ENDS.get(tag[0]) or tag[0][:-1].replace("<", "</", 1)
-            position = text.find(end, tag.end())
-            if position < 0:
-                return
-            continue
-        position = tag.end()
-        attributes = {name: value[1:-1] for name, value in _ATTRIBUTE.findall(tag[1])}
-        if guid := clean_html(attributes.get("ref", ""), limit=10_000):
-            number += 1
-            yield Deletion(guid, dates.instant(attributes.get("when"), site.zone))
+def _deletions(tombstones: list[dict[str, str]], site: Site) -> Iterator[Deletion]:
+    """The tombstones of a feed. An entry that is merely missing counts as still published."""
+    for tombstone in tombstones[:DELETIONS_MAX]:
+        if guid := clean_html(tombstone.get("ref", ""), limit=10_000):
+            yield Deletion(guid, dates.instant(tombstone.get("when"), site.zone))

@@ -25,6 +25,7 @@ class _Counted:
 
     resolve_relative_uris = sanitize_html = False
     steps = 0
+    has_items = False  # of any namespace
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -40,7 +41,9 @@ class _Counted:
     def unknown_starttag(self: Any, tag: str, attrs: list[tuple[str, str]]) -> None:
         # A tag is compared with all namespaces, and its base URL is joined with that of the tag around it.
         self.count(len(self.namespaces_in_use) + len(self.baseuri))
-        if tag.rpartition(":")[2] == "deleted-entry" and not self.inentry:
+        name = tag.rpartition(":")[2]
+        self.has_items |= name in ("item", "entry")
+        if name == "deleted-entry" and not self.inentry:
             self.tombstones.append(dict(attrs))
         super().unknown_starttag(tag, attrs)  # type: ignore[misc]
 
@@ -105,4 +108,6 @@ def parse_feed(text: str, base: str) -> tuple[list[dict[str, Any]], dict[str, An
         raise
     except Exception as error:  # feedparser documents no errors, and has raised a dozen kinds on damaged input
         raise FeedError(f"feedparser gave up: {error!r:.200}") from error
+    if parser.has_items and not parser.entries:
+        raise FeedError("the feed has items, but none is an item of RSS or Atom")
     return parser.entries, parser.feeddata, parser.tombstones

@@ -62,7 +62,6 @@ _ITEM_END = re.compile(r"</(?:[\w.-]+:)?(?:item|entry|url|sitemap)\s*>", re.IGNO
 _ONLY_ENDS = re.compile(r"\s*(?:</[^<>]*>\s*)*")
 
 _CDATA = re.compile(r"(<!\[CDATA\[(?s:.*?)\]\]>)")
-_COMMENT_OR_CDATA = re.compile(r"(<!--(?s:.*?)(?:-->|\Z)|<!\[CDATA\[(?s:.*?)(?:\]\]>|\Z))")
 
 # Characters that XML 1.0 (production Char) forbids, directly and as references. Mends control characters in texts
 # (infinitediaries.net in miniflux's issue 52, Stack Overflow in FeedReader's pull request 26).
@@ -206,12 +205,6 @@ def _as_far_as_complete(text: str, tag: str, name: str) -> Document:
     # Closed, so that the text is a whole document.
     channel = "</channel>" if tag.lower() == "rss" and "</channel" not in text[:end] else ""
     return Document(_mended(f"{text[:end]}{channel}</{tag}>"), name, cut_off=cut_off, left_out=left_out)
-
-
-def has_items(document: Document) -> bool:
-    """Whether the document has the end of an item or entry outside comments and CDATA."""
-    marked_up = "".join(_COMMENT_OR_CDATA.split(document.text)[::2])
-    return re.search(rf"</(?:[\w.-]+:)?{_FEED_ITEMS}\s*>", marked_up, re.IGNORECASE) is not None
 
 
 def _root(text: str) -> re.Match[str] | None:

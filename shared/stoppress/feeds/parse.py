@@ -42,8 +42,6 @@ def read(document: Document, url: str, site: Site, take: Collection[str] = ()) -
     items, head, tombstones = parse_feed(document.text, base if has_base else "")
     # read_document limits items that have an end. feedparser also reads items without one, so the limit is applied again.
     entries = tuple(_entry(item, head, url, base, site, take) for item in items[: feed_documents.ENTRIES_MAX])
-    if not entries and feed_documents.has_items(document):
-        raise FeedError("the feed has items, but none is an item of RSS or Atom")
     return Reading(
         entries,
         tuple(_deletions(tombstones, site)) if _TOMBSTONES in document.text else (),

@@ -15,7 +15,6 @@ from stoppress.model.event import ArticleEvent, to_message
 from stoppress.show import read_site
 from stoppress.show.stack_status import Access, stack_status
 from stoppress.show.story import story_of
-from stoppress_cli.local import resources, template
 from stoppress_cli.local.guard import Guard
 from stoppress_cli.local.permissions import Ask, Permissions, Role
 from stoppress_cli.local.stack import Stack
@@ -24,7 +23,7 @@ from tests.deployment.test_grants import OF_AUDITS, OF_IMPORTS, Grant
 from tests.support import operated
 from tests.support.apis import KEY as KEY_OF_API, Blog
 from tests.support.operated import news
-from tests.support.planting import planted, recorded_asks, roles_refused
+from tests.support.planting import edited_resources, recorded_asks, roles_refused
 
 pytestmark = pytest.mark.moto
 
@@ -175,9 +174,9 @@ def test_a_cms_without_webhooks_is_named_while_its_feed_has_the_stories(tmp_path
 KEY = {"sources": {"cms": SITE["sources"]["cms"] | {"list": SITE["sources"]["cms"]["list"] | {"secret": "key"}}}}
 
 
-def guarded(stack: Stack, grant: Grant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Guard:
+def guarded(stack: Stack, grant: Grant, monkeypatch: pytest.MonkeyPatch) -> Guard:
     """What the stack's roles allow without a grant."""
-    resolved = resources.resolve(template.load(planted(tmp_path, grant.taken_from), {}, template.WITH_ALL))
+    resolved = edited_resources(grant.taken_from)
     guard = Guard(Permissions(resolved), resolved, absent)
     monkeypatch.setattr(stack.wire, "guard", guard)
     stack.forget_clients()
@@ -210,16 +209,14 @@ def asks(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Role, Ask]]:
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("grant", OF_AUDITS, ids=str)
-def test_a_grant_of_the_audits_that_is_taken_away_is_missed(
-    grant: Grant, asks: list[tuple[Role, Ask]], tmp_path: Path
-) -> None:
-    assert roles_refused(asks, tmp_path, grant.taken_from) == {"AuditSourcesRole"}
+def test_a_grant_of_the_audits_that_is_taken_away_is_missed(grant: Grant, asks: list[tuple[Role, Ask]]) -> None:
+    assert roles_refused(asks, grant.taken_from) == {"AuditSourcesRole"}
 
 
 def test_an_imported_article_that_fails_comes_again_from_its_own_queue(
     stack: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    guard = guarded(stack, OF_IMPORTS, tmp_path, monkeypatch)
+    guard = guarded(stack, OF_IMPORTS, monkeypatch)
     event = ArticleEvent(site=HOST, source="cms", id="7", action="publish", url=f"https://{HOST}/old", title="Old")
     url = stack.resources["ImportsQueue"].ref
     stack.client("sqs").send_message(QueueUrl=url, MessageBody=to_message(event))

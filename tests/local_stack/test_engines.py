@@ -177,10 +177,8 @@ def asks(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Role, Ask]]:
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("grant", OF_ENGINES, ids=str)
-def test_a_grant_of_notify_engines_that_is_taken_away_is_missed(
-    grant: Grant, asks: list[tuple[Role, Ask]], tmp_path: Path
-) -> None:
-    assert roles_refused(asks, tmp_path, grant.taken_from) == {"NotifyEnginesRole"}
+def test_a_grant_of_notify_engines_that_is_taken_away_is_missed(grant: Grant, asks: list[tuple[Role, Ask]]) -> None:
+    assert roles_refused(asks, grant.taken_from) == {"NotifyEnginesRole"}
 
 
 # ── what it costs ──

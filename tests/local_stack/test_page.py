@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator
 from http import HTTPStatus
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -217,10 +216,8 @@ def asks(stack: Stack) -> list[tuple[Role, Ask]]:
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("grant", OF_PAGES, ids=str)
-def test_a_grant_of_the_page_that_is_taken_away_is_missed(
-    grant: Grant, asks: list[tuple[Role, Ask]], tmp_path: Path
-) -> None:
-    assert roles_refused(asks, tmp_path, grant.taken_from) == {"ShowSiteRole"}
+def test_a_grant_of_the_page_that_is_taken_away_is_missed(grant: Grant, asks: list[tuple[Role, Ask]]) -> None:
+    assert roles_refused(asks, grant.taken_from) == {"ShowSiteRole"}
 
 
 def test_nothing_is_made_unless_the_parameter_says_so() -> None:

@@ -1,7 +1,7 @@
 """The project's template with one thing changed, to see whether somebody notices."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -9,6 +9,7 @@ from unittest import mock
 
 from stoppress_cli.local import resources, template
 from stoppress_cli.local.permissions import Ask, Permissions, Role
+from stoppress_cli.local.resources import Resource
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.template import parse_yaml
 
@@ -46,9 +47,18 @@ def recorded_asks(stack: Stack) -> Iterator[list[tuple[Role, Ask]]]:
         yield asks
 
 
-def roles_refused(asks: list[tuple[Role, Ask]], folder: Path, edit: Edit) -> set[str]:
+def edited_resources(edit: Edit) -> list[Resource]:
+    """The resources of the project's template with an edit that the SAM transform has no part in, such as one of a role."""
+    whole = template.load(ROOT / "template.yaml", {}, template.WITH_ALL)
+    before = json.dumps(whole.resources)
+    edit(whole.resources)
+    assert json.dumps(whole.resources) != before, "the edit changes nothing"
+    return resources.resolve(whole)
+
+
+def roles_refused(asks: Iterable[tuple[Role, Ask]], edit: Edit) -> set[str]:
     """The logical names of the roles that the template with the edit refuses one of the asks."""
-    edited = Permissions(resources.resolve(template.load(planted(folder, edit), {}, template.WITH_ALL)))
+    edited = Permissions(edited_resources(edit))
 
     def may(role: Role, ask: Ask) -> bool:
         edited_role = edited.role(role.arn)

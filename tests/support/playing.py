@@ -92,18 +92,3 @@ def play(
         played.metrics = dict(stack.metrics)
         watch(stack)
     return played
-
-
-def first_refused(lines: Sequence[Line], out: Path, *, path: Path, template: Path) -> list[str]:
-    """Plays the lines until a call is refused that a function's role does not allow: the calls refused by then."""
-    with (
-        StackOnDoubles(template, start=lines[0].at) as stack,
-        player.playing(stack, path, out, lambda _line, _text: None) as one,
-    ):
-        refused = stack.wire.guard.refused
-        for line in lines:
-            one.step(line)
-            if refused:
-                return refused
-        stack.rest()
-        return refused

@@ -60,9 +60,14 @@ def played(path: Path, out: Path, kind: type[Stack] = StackOnDoubles) -> Played:
     return playing.play(playing.read(path), out, path=path, kind=kind)
 
 
-@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
-def test_a_scenario_ends_as_it_says_and_every_save_keeps_the_rules(path: Path, tmp_path: Path) -> None:
-    one = played(path, tmp_path)
+@pytest.fixture(scope="module", params=PATHS, ids=lambda path: path.stem)
+def scenario(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Played]:
+    """Each scenario with what became of it; both tests of a scenario follow on each other and look at one play."""
+    return request.param, played(request.param, tmp_path_factory.mktemp("scenario"))
+
+
+def test_a_scenario_ends_as_it_says_and_every_save_keeps_the_rules(scenario: tuple[Path, Played]) -> None:
+    path, one = scenario
 
     assert one.failures == []
     assert one.findings(MOVED.get(path.stem, ()), IGNORED.get(path.stem, ())) == []
@@ -75,9 +80,9 @@ def test_a_scenario_ends_as_it_says_and_every_save_keeps_the_rules(path: Path, t
 
 
 @pytest.mark.matrix
-@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
-def test_a_stack_that_was_rolled_back_saves_the_same_bytes(path: Path, tmp_path: Path) -> None:
-    first, again = played(path, tmp_path / "doubles"), played(path, tmp_path / "next", StackOfNextVersion)
+def test_a_stack_that_was_rolled_back_saves_the_same_bytes(scenario: tuple[Path, Played], tmp_path: Path) -> None:
+    path, first = scenario
+    again = played(path, tmp_path, StackOfNextVersion)
 
     assert (again.failures, again.waiting, again.refused) == (first.failures, first.waiting, first.refused)
     for save in first.saves:

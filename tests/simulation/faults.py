@@ -253,7 +253,7 @@ FAULTS: dict[str, Swap] = {
                 for result in rewrite_all(works, now, deadline)
             ]
         ),
-        242,
+        289,
     ),
     "an emptied file is never deleted": Swap(
         "rewrite.publish:schedule_retirement", lambda _: lambda site, file, changed: None, 26
@@ -332,7 +332,7 @@ FAULTS: dict[str, Swap] = {
     "a file is folded into whatever its size": Swap(
         "sitemaps.fold:render",
         lambda render: _With(render, is_within_limits=lambda file, entries_max: True),
-        101,
+        297,
     ),
     # ── explain ──
     "a rule is no reason": Swap("show.reasons:_ruled", lambda _: lambda _facts, _target, _article: iter(()), 1),

@@ -35,9 +35,7 @@ def test_a_fault_that_is_planted_is_caught(name: str, request: pytest.FixtureReq
         if is_broken and not breaks_without_a_fault(seed):
             sys.stdout.write(f"{name}: seed {seed} instead of {fault.seed}\n" if seed != fault.seed else "")
             return
-    pytest.fail(
-        f"seed {fault.seed} and {seeds} others miss it: find one with --seeds 1000 -rP, and record it"
-    )
+    pytest.fail(f"seed {fault.seed} and {seeds} others miss it: find one with --seeds 1000 -rP, and record it")
 
 
 @pytest.mark.parametrize("name", FAULTS)

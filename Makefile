@@ -46,9 +46,13 @@ play: $(INSTALLED) ## play a scenario: make play SCENARIO=file.jsonl (OUT=…: f
 	@.venv/bin/stoppress play "$(SCENARIO)" --out "$(OUT)"
 
 # A script exits with 69 if this machine cannot build. The tests of built functions are then skipped.
-test: lint types ## run all checks: lint, types, tests of the code and of what SAM builds
+# The linters use one core, and the deployed stack is mostly waited for, so the other tests run at the same time.
+test: $(INSTALLED_DEV) $(INSTALLED_LINTERS) ## run all checks: lint, types, tests of the code and of what SAM builds
 	@scripts/build && scripts/build native && scripts/build emulator >/dev/null || test $$? -eq 69
-	.venv/bin/pytest -n $(WORKERS) --dist worksteal
+	@make --no-print-directory lint types & linters=$$!; \
+		.venv/bin/pytest -q tests/deployment/deployed & deployed=$$!; \
+		.venv/bin/pytest -n $(WORKERS) --dist worksteal --ignore tests/deployment/deployed; tests=$$?; \
+		for job in $$linters $$deployed; do wait $$job || tests=1; done; exit $$tests
 
 deployed: $(INSTALLED_DEV) ## deploy what SAM builds to an emulator of AWS, and use it; takes two minutes (KEEP=1: leave it running)
 	@scripts/build native && scripts/build emulator >/dev/null

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import settings
 
 SEEDS_OF_EVERY_RUN = 40
-PAIRS_OF_EVERY_RUN = 50
+PAIRS_OF_EVERY_RUN = 30
 # The markers of what `make check` leaves to `make test`.
 SLOW = ("moto", "artifact", "deployed", "matrix", "browser")
 SLOW_MODULE = re.compile(rf"^pytestmark = \[?\s*pytest\.mark\.({'|'.join(SLOW)})\b", re.MULTILINE)

@@ -18,7 +18,7 @@ import typer.main
 from typer.exceptions import TyperException
 
 from stoppress_cli.app import app
-from tests.cli.test_commands_as_typed import WRITTEN_S_MAX, _get, serving
+from tests.cli.test_commands_as_typed import WRITTEN_S_MAX, Serving, _get
 from tests.docs.generated import PARTS, with_parts
 from tests.docs.pages import DOCS, PAGES, ROOT, anchors, blocks, commands, links, text_of
 from tests.support import playing
@@ -107,7 +107,7 @@ def test_make_targets_and_their_variables_exist() -> None:
 
 
 @pytest.mark.moto
-def test_the_requests_to_copy_publish_an_article(tmp_path: Path) -> None:
+def test_the_requests_to_copy_publish_an_article(demo: Serving) -> None:
     scripts = [
         (page, script)
         for page in PAGES
@@ -115,17 +115,16 @@ def test_the_requests_to_copy_publish_an_article(tmp_path: Path) -> None:
         for script in re.findall(r"^python3 - <<'END'\n(.*)^END$", block, re.MULTILINE | re.DOTALL)
     ]
     assert scripts
-    with serving("demo", "--port", 0, cwd=tmp_path) as served:
-        for page, script in scripts:
-            command = [sys.executable, "-c", script.replace("http://127.0.0.1:8000/", served.url)]
-            answer = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout  # noqa: S603 - the page's
+    for page, script in scripts:
+        command = [sys.executable, "-c", script.replace("http://127.0.0.1:8000/", demo.url)]
+        answer = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout  # noqa: S603 - the page's
 
-            assert answer.strip() in page.read_text(encoding="utf-8")
-            [url] = re.findall(r'"url": "(.*?)"', script)
-            deadline = time.monotonic() + WRITTEN_S_MAX
-            while url not in _get(f"{served.url}sitemap-news.xml"):
-                assert time.monotonic() < deadline, f"{page.name}: {url} is in no file"
-                time.sleep(0.2)
+        assert answer.strip() in page.read_text(encoding="utf-8")
+        [url] = re.findall(r'"url": "(.*?)"', script)
+        deadline = time.monotonic() + WRITTEN_S_MAX
+        while url not in _get(f"{demo.url}sitemap-news.xml"):
+            assert time.monotonic() < deadline, f"{page.name}: {url} is in no file"
+            time.sleep(0.2)
 
 
 def test_the_scenario_of_its_page_plays_as_it_expects(tmp_path: Path) -> None:

@@ -10,18 +10,12 @@ from typing import Any
 
 import pytest
 
-from tests.cli.test_commands_as_typed import Serving, serving, typed
+from tests.cli.test_commands_as_typed import Serving, typed
 from tests.docs.pages import blocks, commands, table_rows, text_of
 from tests.support.printed import as_json
 from tests.unit.show.test_site import a_full_answer
 
 HOW_TO, SEND, REFERENCE = "docs/how-to/health.md", "docs/how-to/send.md", "docs/reference/status.md"
-
-
-@pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    with serving("demo", "--port", 0, cwd=tmp_path_factory.mktemp("demo")) as served:
-        yield served
 
 
 @pytest.mark.moto

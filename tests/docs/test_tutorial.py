@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_commands_as_typed import WRITTEN_S_MAX, _get, serving
+from tests.cli.test_commands_as_typed import WRITTEN_S_MAX, Serving, _get
 from tests.support import playing
 
 ROOT = Path(__file__).parents[2]
@@ -44,19 +44,18 @@ def test_the_files_that_a_reader_saves_do_not_fail_the_checks(tmp_path: Path) ->
 
 
 @pytest.mark.moto
-def test_the_script_publishes_edits_and_removes(tmp_path: Path) -> None:
-    with serving("demo", "--port", 0, cwd=tmp_path) as served:
-        script = block("python").replace("http://127.0.0.1:8000/", served.url)
-        published = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        for titles, *arguments in (
-            (["Bridge opens"], "article.published", "title=Bridge opens", f"published_at={published}"),
-            (["Bridge opens a day early"], "article.updated", "title=Bridge opens a day early"),
-            ([], "article.unpublished"),
-        ):
-            command = [sys.executable, "-c", script, *arguments]
-            answer = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout  # noqa: S603 - the page's
-            assert answer.strip() in TUTORIAL
-            deadline = time.monotonic() + WRITTEN_S_MAX
-            while re.findall("/news/tutorial<.*<news:title>(.*?)<", _get(f"{served.url}sitemap-news.xml")) != titles:
-                assert time.monotonic() < deadline, arguments
-                time.sleep(0.2)
+def test_the_script_publishes_edits_and_removes(demo: Serving) -> None:
+    script = block("python").replace("http://127.0.0.1:8000/", demo.url)
+    published = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    for titles, *arguments in (
+        (["Bridge opens"], "article.published", "title=Bridge opens", f"published_at={published}"),
+        (["Bridge opens a day early"], "article.updated", "title=Bridge opens a day early"),
+        ([], "article.unpublished"),
+    ):
+        command = [sys.executable, "-c", script, *arguments]
+        answer = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout  # noqa: S603 - the page's
+        assert answer.strip() in TUTORIAL
+        deadline = time.monotonic() + WRITTEN_S_MAX
+        while re.findall("/news/tutorial<.*<news:title>(.*?)<", _get(f"{demo.url}sitemap-news.xml")) != titles:
+            assert time.monotonic() < deadline, arguments
+            time.sleep(0.2)

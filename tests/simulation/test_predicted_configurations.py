@@ -25,7 +25,7 @@ CHANGED = START + timedelta(seconds=50)
 # After this long all files have been rewritten twice by a configuration, and forms that it does not want are gone.
 SETTLED = timedelta(minutes=9)
 # All sites of a run share a stack, whose schedules look at each of them.
-SITES_A_STACK = 25
+SITES_A_STACK = 15
 Files = dict[str, bytes]
 
 

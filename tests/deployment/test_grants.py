@@ -16,7 +16,7 @@ import pytest
 
 from stoppress.poll import shares
 from stoppress_cli.local import resources
-from stoppress_cli.local.grants import faults
+from stoppress_cli.local.guard import missing_grants
 from stoppress_cli.local.permissions import Ask, Permissions, Role
 from stoppress_cli.local.template import ACCOUNT, REGION, WITH_ALL, load, parse_yaml
 from stoppress_cli.scenario import player
@@ -167,7 +167,9 @@ def test_a_grant_that_is_taken_away_is_missed(grant: Grant) -> None:
     edited = edited_resources(grant.taken_from)
     name = next((name for start, name in MISSED_BY.items() if str(grant).startswith(start)), "publish")
     # What AWS itself does in the role's name is asked for before anything runs.
-    refused = {line.partition(": ")[2].partition(" does not allow")[0] for line in faults(edited, Permissions(edited))}
+    refused = {
+        line.partition(": ")[2].partition(" does not allow")[0] for line in missing_grants(edited, Permissions(edited))
+    }
 
     assert (refused or roles_refused(asks_of(name), grant.taken_from)) == {grant.role}, (
         f"{name} passes without it: take it out of the template, or name a scenario that needs it"

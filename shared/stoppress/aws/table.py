@@ -143,7 +143,7 @@ def query(
 
 def put(item: "Item", expected_rev: int | None) -> None:
     """Write an item while its `rev` is `expected_rev` (None: no item). Raises Conflict."""
-    put_if(_count_write(item, expected_rev), *_asread_item(expected_rev))
+    put_if(_count_write(item, expected_rev), *_as_read(expected_rev))
 
 
 def put_many(items: "Sequence[Item]") -> None:
@@ -203,7 +203,7 @@ def _transact_item(operation: Put | Delete | Check) -> dict[str, Any]:
     """Return an operation as DynamoDB takes it."""
     condition, values = None, None
     if isinstance(operation, Check) or (isinstance(operation, Put) and operation.guarded):
-        condition, values = _asread_item(operation.expected_rev)
+        condition, values = _as_read(operation.expected_rev)
     elif operation.must_exist:
         condition = "attribute_exists(pk)"
     arguments = {"TableName": _name(), **_conditional(condition, values)}
@@ -223,7 +223,7 @@ def _conditional(condition: str | None, values: dict[str, Any] | None) -> dict[s
     return arguments | ({"ExpressionAttributeValues": _write(values)} if values else {})
 
 
-def _asread_item(rev: int | None) -> tuple[str, dict[str, Any] | None]:
+def _as_read(rev: int | None) -> tuple[str, dict[str, Any] | None]:
     return ("attribute_not_exists(pk)", None) if rev is None else ("rev = :read", {":read": rev})
 
 

@@ -32,9 +32,8 @@ from stoppress.aws.queues import RewriteRequest
 from stoppress.cms.contract import read_delivery
 from stoppress.model.article import Known
 from stoppress.model.entries import Mark
-from stoppress.model.file_names import INDEX_FILE, NEWS_FILE
+from stoppress.model.file_names import INDEX_FILE, NEWS_FILE, Place, Series, Used, Want, entries_max_of
 from stoppress.model.news_window import is_current
-from stoppress.model.places import Place, Series, Used, Want, entries_max_of
 from stoppress.model.site import Site, read_site
 from stoppress.record.decide import decide
 from stoppress_cli.local import local_queues

@@ -10,7 +10,7 @@ from stoppress.audit.sources import AuditOutcome, audit_sources
 from stoppress.aws import sites
 from stoppress.aws.clients import in_time
 from stoppress.aws.metrics import publish
-from stoppress.primitives.deadline import Deadline
+from stoppress.primitives.instants import Deadline
 
 logger = Logger()
 

@@ -11,7 +11,7 @@ from stoppress.aws.clients import in_time
 from stoppress.aws.metrics import publish
 from stoppress.aws.queues import most_delivered_first, report_failed
 from stoppress.notify.engines import Notified, notify_engines, sweep
-from stoppress.primitives.deadline import Deadline
+from stoppress.primitives.instants import Deadline
 
 logger = Logger()
 

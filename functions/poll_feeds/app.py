@@ -14,7 +14,7 @@ from stoppress.aws.clients import in_time
 from stoppress.aws.metrics import publish
 from stoppress.poll import feeds, shares
 from stoppress.poll.feed_items import PollOutcome
-from stoppress.primitives.deadline import Deadline
+from stoppress.primitives.instants import Deadline
 
 logger = Logger()
 

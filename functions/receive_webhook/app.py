@@ -14,7 +14,7 @@ from aws_lambda_powertools import Logger
 from stoppress.aws.clients import in_time
 from stoppress.aws.metrics import publish
 from stoppress.model.http_request import bounded, request_of
-from stoppress.primitives.deadline import Deadline
+from stoppress.primitives.instants import Deadline
 from stoppress.receive.webhook import Answer, receive
 
 logger = Logger()

@@ -11,7 +11,7 @@ from aws_lambda_powertools import Logger
 
 from stoppress.aws.clients import in_time
 from stoppress.aws.metrics import publish
-from stoppress.primitives.deadline import Deadline
+from stoppress.primitives.instants import Deadline
 from stoppress.reconcile.drift import counts_of
 from stoppress.reconcile.sites import PART, Part, announce_sites, next_run, reconcile_part
 

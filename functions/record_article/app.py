@@ -14,7 +14,7 @@ from aws_lambda_powertools import Logger
 from stoppress.aws.clients import in_time
 from stoppress.aws.metrics import publish
 from stoppress.aws.queues import most_delivered_first, report_failed
-from stoppress.primitives.deadline import Deadline
+from stoppress.primitives.instants import Deadline
 from stoppress.record import article
 from stoppress.record.article import REPORT_KEPT, MessageOutcome
 from stoppress.record.message import Message

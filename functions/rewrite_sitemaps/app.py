@@ -10,7 +10,7 @@ from aws_lambda_powertools import Logger
 from stoppress.aws.clients import in_time
 from stoppress.aws.metrics import publish
 from stoppress.aws.queues import report_failed
-from stoppress.primitives.deadline import Deadline
+from stoppress.primitives.instants import Deadline
 from stoppress.rewrite.sitemaps import BatchOutcome, rewrite_batch
 
 logger = Logger()

@@ -8,7 +8,7 @@ from aws_lambda_powertools import Logger
 
 from stoppress.aws.clients import in_time
 from stoppress.aws.metrics import publish
-from stoppress.primitives.deadline import Deadline
+from stoppress.primitives.instants import Deadline
 from stoppress.roll.window import beat, begin_deployment, roll
 
 logger = Logger()

@@ -13,7 +13,7 @@ from stoppress.aws import secrets, sites
 from stoppress.aws.clients import in_time
 from stoppress.aws.metrics import publish
 from stoppress.model.http_request import request_of
-from stoppress.primitives.deadline import Deadline
+from stoppress.primitives.instants import Deadline
 from stoppress.show.page import headers, render
 from stoppress.show.read_page import PAGE_SECRET, is_page_token, is_token, read_page
 

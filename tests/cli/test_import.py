@@ -14,7 +14,7 @@ from stoppress.aws import queues, sites
 from stoppress.http import client as http
 from stoppress.model.event import ListingError, StaleCheckpoint
 from stoppress.model.site import Site
-from stoppress.model.site_sources import Source
+from stoppress.model.site_parts import Source
 from stoppress_cli.app import app
 from stoppress_cli.commands import import_ as archive
 from stoppress_cli.commands.import_ import Checkpoint, checkpoint_of, run

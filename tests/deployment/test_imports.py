@@ -25,7 +25,7 @@ NOWHERE = {
 # A webhook touches no item of the table and no file, and a function without feeds parses none.
 LEFT_OUT = {
     "receive_webhook": {
-        "stoppress.record.decide", "stoppress.sitemaps.render", "stoppress.model.places", "stoppress.aws.items",
+        "stoppress.record.decide", "stoppress.sitemaps.render", "stoppress.model.file_names", "stoppress.aws.items",
         "stoppress.model.article", "stoppress.aws.refusals",
         "stoppress.feeds", "feedparser", "idna", "xml.sax",
     },

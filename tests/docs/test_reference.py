@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 from stoppress.cms.contract_fields import Publication
-from stoppress.model import site, site_outputs, site_sources
+from stoppress.model import site, site_parts
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.wire import Fault
 from stoppress_cli.scenario.file import KINDS, Damage, Expectation, Secret
@@ -18,7 +18,7 @@ from tests.support import playing
 Models = tuple[type[BaseModel], ...]
 SITE: Models = tuple(
     model
-    for module in (site, site_sources, site_outputs)
+    for module in (site, site_parts)
     for model in vars(module).values()
     if isinstance(model, type) and issubclass(model, BaseModel)
 )

@@ -10,12 +10,10 @@ from typing import Any
 import pytest
 
 from stoppress.cms.contract import read_delivery
-from stoppress.model.entries import Mark
+from stoppress.model.entries import Mark, Traits, excluding_rule
 from stoppress.model.file_names import atom_name
-from stoppress.model.rules import Traits, excluding_rule
 from stoppress.model.site import Rule, Site, Voice
-from stoppress.model.site_outputs import Outputs
-from stoppress.model.site_sources import Source
+from stoppress.model.site_parts import Outputs, Source
 from stoppress.sitemaps.other_forms import atom_feed, text_sitemap
 from stoppress.sitemaps.render import render_general, render_index, render_news
 from stoppress.sitemaps.robots import named_in_robots, robots_txt, rules_of

@@ -13,7 +13,6 @@ from xml.sax.saxutils import escape
 
 from stoppress.aws import site_versions
 from stoppress.http import client
-from stoppress.model import places
 from stoppress.model.http_request import Request
 from stoppress.primitives.instants import exact
 from stoppress.rewrite import file_lines as rendering
@@ -32,7 +31,7 @@ SECRET = "whsec_c3RvcHByZXNz"
 # A few entries fill a file.
 NEWS_MAX = 3
 # What is made small: the limit.
-SMALL = [(module, "NEWS_ENTRIES_MAX", NEWS_MAX) for module in (render, fold, places)]
+SMALL = [(module, "NEWS_ENTRIES_MAX", NEWS_MAX) for module in (render, fold, file_names)]
 # On odd seeds even these files are large enough for changes to be folded in; on the others they are read as a whole.
 FOLDING = [(rendering, "READ_UNIT_BYTES", 64)]
 # roll_window runs each minute, and the scheduler may start it a minute late.

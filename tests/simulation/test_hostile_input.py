@@ -21,7 +21,7 @@ from stoppress.feeds.parse import read
 from stoppress.http.client import retry_after
 from stoppress.model.event import from_message, to_message
 from stoppress.model.site import BadConfiguration, Site, read_site
-from stoppress.model.site_sources import Feed
+from stoppress.model.site_parts import Feed
 from stoppress_cli.scenario import file
 from stoppress_cli.scenario.file import ScenarioError
 from tests.support import moto_aws

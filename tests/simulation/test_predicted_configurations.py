@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from stoppress.model import places
+from stoppress.model import file_names
 from stoppress.model.site import Site, read_site
 from stoppress.rewrite.predict import predict
 from stoppress.sitemaps import fold, render
@@ -106,7 +106,7 @@ def predicted_and_applied(cases: list[Case], *, settled: bool) -> Iterator[tuple
 def test_what_is_predicted_of_a_configuration_are_the_bytes_after_it(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (render, fold, places):
+    for module in (render, fold, file_names):
         monkeypatch.setattr(module, "NEWS_ENTRIES_MAX", 3)  # so that there are several news sitemaps
     first, pairs = request.config.getoption("--first-seed"), request.config.getoption("--pairs")
     changed = 0

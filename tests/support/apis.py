@@ -14,7 +14,7 @@ from stoppress.cms.mapping import load
 from stoppress.http.client import Response
 from stoppress.model.event import ArticleEvent, Page
 from stoppress.model.site import Site
-from stoppress.primitives.deadline import NEVER, Deadline
+from stoppress.primitives.instants import NEVER, Deadline
 
 HOST = "www.example.com"
 KEY = "key-of-the-api"

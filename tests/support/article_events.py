@@ -7,10 +7,10 @@ from typing import Any
 from stoppress.model.article import Article, Claim, Decision, Entries, Known
 from stoppress.model.entries import GeneralEntry, NewsEntry
 from stoppress.model.event import ArticleEvent
+from stoppress.model.file_names import Place, Series, Want, entries_max_of
 from stoppress.model.news_window import is_current
-from stoppress.model.places import Place, Series, Want, entries_max_of
 from stoppress.model.site import Site
-from stoppress.model.site_sources import Source
+from stoppress.model.site_parts import Source
 from stoppress.primitives.urls import identity
 from stoppress.record.claims import aimed_at, copies_of, urls_of
 from stoppress.record.decide import decide

@@ -14,7 +14,7 @@ from stoppress.aws import due, secrets, sites
 from stoppress.aws.items import mark_item, news_item, series_item
 from stoppress.feeds.subscription import Subscription
 from stoppress.model.entries import Mark, NewsEntry
-from stoppress.model.places import Place, Series, Used
+from stoppress.model.file_names import Place, Series, Used
 from stoppress.model.site import Site, read_site
 from stoppress.poll.feed_items import subscription_item
 from stoppress_cli.local import local_queues

@@ -7,7 +7,7 @@ from stoppress.aws import table
 from stoppress.aws.items import file_pk, general_item, news_item, read_mark
 from stoppress.aws.queues import RewriteRequest
 from stoppress.model.entries import GeneralEntry, Mark, NewsEntry
-from stoppress.model.places import Place
+from stoppress.model.file_names import Place
 from stoppress.primitives.urls import key_of
 from stoppress.rewrite.sitemaps import rewrite
 from tests.support.article_events import HOST, MORNING, page

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 
-from stoppress.primitives.languages import COUNTRIES
+from stoppress.primitives.text import COUNTRIES
 from stoppress.primitives.xml import Node
 from stoppress_cli.check import rulebook
 from stoppress_cli.check.findings import shown

@@ -10,7 +10,7 @@ from functools import lru_cache
 from urllib.parse import urlsplit
 
 from stoppress.primitives.instants import utc
-from stoppress.primitives.languages import COUNTRIES, LANGUAGES, MEANT
+from stoppress.primitives.text import COUNTRIES, LANGUAGES, MEANT
 from stoppress_cli.check.findings import shown
 from stoppress_cli.check.rulebook import LOC_CHARACTERS_MAX
 

@@ -24,8 +24,7 @@ from stoppress.model.site import HOST
 from stoppress.notify.fetch_page import check_pages, rules_in
 from stoppress.notify.indexnow import key_file
 from stoppress.notify.page_readiness import site_name
-from stoppress.primitives.deadline import NEVER
-from stoppress.primitives.instants import iso, parse
+from stoppress.primitives.instants import NEVER, iso, parse
 from stoppress.show.stack_status import Access
 from stoppress_cli.check.rulebook import FRESH_AGE_SECONDS_MAX
 from stoppress_cli.inputs.served import Served, Server, known

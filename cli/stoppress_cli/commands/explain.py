@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import typer
 
-from stoppress.model.rules import names_rule
+from stoppress.model.entries import names_rule
 from stoppress.primitives.instants import iso
 from stoppress.show.read_story import Received, local_time
 from stoppress.show.story import Answer, ArticleState, Story, story_of

@@ -17,11 +17,11 @@ from stoppress.feeds.parse import children_of
 from stoppress.http import client
 from stoppress.http.client import CHUNK_BYTES, read_body
 from stoppress.http.errors import FetchError
+from stoppress.model.entries import excluding_rule
 from stoppress.model.event import ArticleEvent
 from stoppress.model.exclusion_reasons import excluded_because, is_embargo, not_news_because
-from stoppress.model.rules import excluding_rule
 from stoppress.model.site import Site
-from stoppress.model.site_sources import Feed
+from stoppress.model.site_parts import Feed
 from stoppress.model.validation import explain
 from stoppress.poll import fetch_feeds
 from stoppress.show.feed import FeedStatus

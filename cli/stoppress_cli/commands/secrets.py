@@ -18,7 +18,7 @@ from stoppress.aws import secrets as stored_secrets, sites
 from stoppress.aws.clients import client
 from stoppress.model.signature_schemes import NONE, PRESETS, Hmac, Scheme
 from stoppress.model.site import Site
-from stoppress.model.site_sources import secret_path
+from stoppress.model.site_parts import secret_path
 from stoppress.receive.webhook import scheme_of
 from stoppress.show.stack_status import Access
 from stoppress.signatures.verify import BadSecret, keys

@@ -19,11 +19,11 @@ from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionErro
 from stoppress.aws import bucket, items, secrets, sites, table
 from stoppress.http.errors import reason_of
 from stoppress.model.article import Article
+from stoppress.model.entries import NO_TRAITS, excluding_rule
 from stoppress.model.file_names import INDEX_FILE, index_part_name
 from stoppress.model.http_request import Request
-from stoppress.model.rules import NO_TRAITS, excluding_rule
 from stoppress.model.site import Site
-from stoppress.model.site_sources import secret_path
+from stoppress.model.site_parts import secret_path
 from stoppress.primitives.instants import exact
 from stoppress.receive.webhook import scheme_of
 from stoppress.show.read_story import read_files

@@ -15,7 +15,7 @@ from stoppress.cms.listing import Query
 from stoppress.cms.mapping import load
 from stoppress.model.event import ArticleEvent, Page
 from stoppress.model.site import Site
-from stoppress.model.site_sources import Source, secret_path
+from stoppress.model.site_parts import Source, secret_path
 from stoppress.primitives.instants import exact, parse
 from stoppress_cli.check.input import peek
 from stoppress_cli.check.robots_rules import is_robots

@@ -15,10 +15,9 @@ from urllib.parse import quote, quote_plus, unquote_plus, urlencode
 from pydantic import AliasChoices, BaseModel, BeforeValidator, Field, TypeAdapter, ValidationError, field_validator
 
 from stoppress.cms.engine import read_delivery
-from stoppress.cms.envelopes import BadDelivery
 from stoppress.cms.mapping import BadMapping, MappingFile, load, read_file
 from stoppress.cms.verdicts import Verdict
-from stoppress.model.http_request import Request
+from stoppress.model.http_request import BadDelivery, Request
 from stoppress.model.signature_schemes import BadScheme, check_settings
 from stoppress.model.site import BadConfiguration, Site, read_site
 from stoppress.model.validation import explain

@@ -16,8 +16,7 @@ from stoppress.feeds import feed_documents, old_sitemaps
 from stoppress.feeds.feed_documents import FeedError
 from stoppress.http import client
 from stoppress.http.errors import FetchError
-from stoppress.model.file_names import INDEX_FILE, NEWS_FILE
-from stoppress.model.places import BYTES_MAX
+from stoppress.model.file_names import BYTES_MAX, INDEX_FILE, NEWS_FILE
 from stoppress.model.site import Site
 from stoppress.primitives.urls import host_of
 from stoppress.sitemaps.robots import named_in_robots

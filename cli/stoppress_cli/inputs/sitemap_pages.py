@@ -25,8 +25,8 @@ from stoppress.feeds.links import web_url
 from stoppress.feeds.old_sitemaps import entry_of, new_tree, text_of
 from stoppress.http import client
 from stoppress.model.event import Listed, ListingError, Page, Problem, StaleCheckpoint
+from stoppress.model.file_names import BYTES_MAX
 from stoppress.model.news_window import window_start
-from stoppress.model.places import BYTES_MAX
 from stoppress.model.site import SITEMAP_SOURCE, Site
 from stoppress.primitives.xml import Broken
 from stoppress_cli.check.input import read_text

@@ -13,7 +13,7 @@ from urllib3.exceptions import HTTPError
 
 from stoppress.http import address
 from stoppress.http.errors import reason_of
-from stoppress.model.places import BYTES_MAX
+from stoppress.model.file_names import BYTES_MAX
 from stoppress_cli.check.checker import named_in
 from stoppress_cli.check.findings import Findings, shown
 from stoppress_cli.check.input import CHUNK_BYTES, Source

@@ -17,7 +17,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from stoppress.aws import table
 from stoppress.aws.secrets import split
 from stoppress.model.http_request import Request
-from stoppress.model.site_sources import secret_path
+from stoppress.model.site_parts import secret_path
 from stoppress.receive.webhook import scheme_of
 from stoppress_cli.local.gateway import Answer
 from stoppress_cli.local.stack import Stack

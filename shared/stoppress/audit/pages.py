@@ -25,7 +25,7 @@ from stoppress.cms.listing import (
 from stoppress.http import client
 from stoppress.http.errors import FetchError, Refused, TooLarge, TooManyRedirects
 from stoppress.model.event import Listed, ListingError, Page, Problem
-from stoppress.primitives.deadline import NEVER, Deadline
+from stoppress.primitives.instants import NEVER, Deadline
 
 # The waits between the attempts to get a page, in seconds. A `Retry-After` of the server overrides them.
 WAITS_S = (1.0, 4.0, 16.0)

@@ -19,9 +19,8 @@ from stoppress.cms.mapping import load
 from stoppress.model.event import ArticleEvent, Listed, ListingError, Page
 from stoppress.model.news_window import NEWS_WINDOW
 from stoppress.model.site import Site
-from stoppress.model.site_sources import Source, secret_path
-from stoppress.primitives.deadline import NEVER, Deadline
-from stoppress.primitives.instants import exact
+from stoppress.model.site_parts import Source, secret_path
+from stoppress.primitives.instants import NEVER, Deadline, exact
 
 # An audit leaves out the changes of the last minutes: their webhooks may still arrive.
 GRACE = timedelta(minutes=5)

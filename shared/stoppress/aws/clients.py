@@ -12,7 +12,7 @@ import botocore.session
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError
 
-from stoppress.primitives.deadline import NEVER, Deadline
+from stoppress.primitives.instants import NEVER, Deadline
 
 
 @dataclass(frozen=True, slots=True)

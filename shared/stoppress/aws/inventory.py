@@ -10,8 +10,16 @@ from stoppress.aws import items, table
 from stoppress.aws.items import file_pk, places_pk, read_news, read_series, series_files, series_item
 from stoppress.aws.table import Conflict, Put, Throttled
 from stoppress.model.entries import NewsEntry
-from stoppress.model.file_names import INDEX_FILE, NEWS_SERIES, ROBOTS_FILE, permanent_files
-from stoppress.model.places import Place, Series, Want, entries_max_of
+from stoppress.model.file_names import (
+    INDEX_FILE,
+    NEWS_SERIES,
+    ROBOTS_FILE,
+    Place,
+    Series,
+    Want,
+    entries_max_of,
+    permanent_files,
+)
 from stoppress.model.site import Site
 
 if TYPE_CHECKING:

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from stoppress.aws.codec import from_item, to_item
 from stoppress.model.entries import GeneralEntry, Mark, NewsEntry
-from stoppress.model.file_names import INDEX_FILE, file_name
+from stoppress.model.file_names import INDEX_FILE, Place, Series, file_name
 from stoppress.model.news_window import window_end
-from stoppress.model.places import Place, Series
 from stoppress.primitives.instants import epoch_seconds, exact, iso
 from stoppress.primitives.text import encodable
 from stoppress.primitives.urls import key_of

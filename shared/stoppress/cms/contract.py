@@ -26,7 +26,7 @@ from stoppress.model.site import Site
 from stoppress.model.validation import explain, explain_each
 from stoppress.primitives.text import clean
 from stoppress.primitives.urls import canonical, host_of, identity, on_site
-from stoppress.sitemaps.media_tags import fit
+from stoppress.sitemaps.tags import fit
 
 PUBLISHES = ("article.published", "article.updated", "page.published", "page.updated")
 REMOVES = ("article.unpublished", "article.deleted", "page.unpublished", "page.deleted")

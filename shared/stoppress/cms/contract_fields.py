@@ -11,8 +11,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from stoppress.model.event import ID_BYTES_MAX
 from stoppress.model.validation import ChangeFreq, explain_each, priority_text
 from stoppress.primitives.instants import parse
-from stoppress.primitives.languages import language_code
-from stoppress.primitives.text import clean, publication_name
+from stoppress.primitives.text import clean, language_code, publication_name
 from stoppress.primitives.urls import canonical
 
 KEYWORDS_MAX = 100

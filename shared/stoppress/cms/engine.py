@@ -9,13 +9,12 @@ from zoneinfo import ZoneInfo
 
 from stoppress.cms import values
 from stoppress.cms.contract import BadArticle, unknown_type
-from stoppress.cms.envelopes import check_container, document_of
 from stoppress.cms.expressions import holds, names_in, root_names, search
-from stoppress.cms.fields import Fields
 from stoppress.cms.mapping import OF_DELIVERIES, OF_TYPES, REMOVALS, Action, MappingFile
+from stoppress.cms.values import Fields
 from stoppress.cms.verdicts import HELD, NOWHERE, Verdict
 from stoppress.model.event import CLOCK_SKEW_MAX
-from stoppress.model.http_request import Request
+from stoppress.model.http_request import Request, check_container, document_of
 from stoppress.model.site import Site
 from stoppress.primitives.instants import exact
 from stoppress.primitives.text import clean

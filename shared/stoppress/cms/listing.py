@@ -19,13 +19,12 @@ from pydantic import TypeAdapter, ValidationError
 
 from stoppress.cms.contract import BadArticle
 from stoppress.cms.engine import read_delivery, settings_of
-from stoppress.cms.envelopes import BadDelivery
 from stoppress.cms.expressions import search
 from stoppress.cms.mapping import REMOVALS, Listing, MappingFile
 from stoppress.model.event import ArticleEvent, Listed, ListingError, Problem, StaleCheckpoint, article_name, digest_of
-from stoppress.model.http_request import Request
+from stoppress.model.http_request import BadDelivery, Request
 from stoppress.model.site import Site
-from stoppress.model.site_sources import Source
+from stoppress.model.site_parts import Source
 from stoppress.model.validation import explain
 from stoppress.primitives.instants import exact
 from stoppress.primitives.text import clean, clean_html

@@ -13,10 +13,9 @@ from stoppress.model.alternates import read_alternates
 from stoppress.model.event import ID_BYTES_MAX, ArticleEvent
 from stoppress.model.media import read_images, read_videos
 from stoppress.model.site import FEED_SOURCE, Site
-from stoppress.primitives.languages import language_code
-from stoppress.primitives.text import clean
+from stoppress.primitives.text import clean, language_code
 from stoppress.primitives.urls import canonical, key_of, on_site
-from stoppress.sitemaps.media_tags import fit
+from stoppress.sitemaps.tags import fit
 
 
 @dataclass(frozen=True, slots=True)

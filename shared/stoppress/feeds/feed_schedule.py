@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from stoppress.feeds.subscription import Subscription, backoff
 from stoppress.feeds.timing import STALE_MAX, Freshness, Hints
 from stoppress.model.site import Site
-from stoppress.model.site_sources import Feed
+from stoppress.model.site_parts import Feed
 
 BACKOFF_MAX = timedelta(hours=1)
 # The longest wait that a server or a feed can ask for.

@@ -7,9 +7,9 @@ from typing import Literal, TypeAlias
 
 from stoppress.model.entries import GeneralEntry, NewsEntry
 from stoppress.model.event import ArticleEvent, rank_of, split_name
+from stoppress.model.file_names import Place, Want
 from stoppress.model.news_window import is_current
 from stoppress.model.order import Order
-from stoppress.model.places import Place, Want
 from stoppress.primitives.urls import identity
 
 # hidden: the site's rules keep the article out of every file. Its entries stay in the table for a later change of the rules.

@@ -1,12 +1,33 @@
-"""Entries of sitemaps and of the index, as the table holds them."""
+"""Entries of sitemaps and of the index, as the table holds them, and the site's rules for them.
 
+Rules apply when a file is rendered, not when an event is recorded. So a changed rule needs no new events.
+"""
+
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
+from fnmatch import fnmatchcase
+from typing import Literal
+from urllib.parse import unquote, urlsplit
 
 from stoppress.model.alternates import Alternate
 from stoppress.model.media import Video
-from stoppress.model.rules import NO_TRAITS, Traits
+from stoppress.model.site import Rule
 from stoppress.model.validation import ChangeFreq
+from stoppress.primitives.urls import identity, plain_escapes
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """The properties of a page, beside its URL, that rules can match."""
+
+    section: str | None = None
+    keywords: tuple[str, ...] = ()
+    type: str | None = None
+    flags: tuple[str, ...] = ()
+
+
+NO_TRAITS = Traits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,3 +81,39 @@ class Mark:
         """Return the name that the index lists: the gzip form if there is one."""
         packed = f"{self.file}.gz"
         return packed if packed in self.also else self.file
+
+
+# The beginning of a reason that names a rule. The table stores reasons.
+_RULE = "rule "
+
+
+def excluding_rule(rules: Iterable[Rule], target: Literal["general", "news"], url: str, traits: Traits) -> str:
+    """Return the rule that excludes a page from a sitemap, as a reason with the rule's number; empty if no rule does.
+
+    Among the rules for the sitemap, the first whose conditions all hold decides.
+    """
+    for number, rule in enumerate(rules, 1):
+        if rule.target in ("all", target) and _holds(rule, url, traits):
+            return f"{_RULE}{number} of the site: {rule.model_dump_json(exclude_none=True)}" if rule.exclude else ""
+    return ""
+
+
+def names_rule(reason: str) -> bool:
+    """Return True if `excluding_rule` made this reason."""
+    return reason.startswith(_RULE)
+
+
+def _holds(rule: Rule, url: str, traits: Traits) -> bool:
+    met = {
+        "path": rule.path is not None and _fits(urlsplit(identity(url)).path, plain_escapes(rule.path)),
+        "section": rule.section == traits.section,
+        "keyword": rule.keyword in traits.keywords,
+        "type": rule.type == traits.type,
+        "flag": rule.flag in traits.flags,
+    }
+    return all(met[name] for name in rule.conditions)
+
+
+def _fits(path: str, pattern: str) -> bool:
+    """Return True if a path matches the pattern, escaped (`/%C3%A9t%C3%A9`) or as people read it (`/été`)."""
+    return fnmatchcase(path, pattern) or ("%" in path and fnmatchcase(unquote(path), pattern))

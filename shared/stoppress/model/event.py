@@ -10,9 +10,9 @@ from typing import Any, Literal, TypeAlias
 from pydantic import TypeAdapter, ValidationError
 
 from stoppress.model.alternates import Alternate
+from stoppress.model.entries import Traits
 from stoppress.model.media import Video, video_json
 from stoppress.model.order import Order, Removal, known_by
-from stoppress.model.rules import Traits
 from stoppress.model.site import FEED_SOURCE, SITEMAP_SOURCE
 from stoppress.model.validation import ChangeFreq, explain
 from stoppress.primitives.instants import exact

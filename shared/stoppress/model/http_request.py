@@ -1,13 +1,14 @@
-"""An HTTP request, as API Gateway delivers it or as a file has recorded it: its delivery id, and what the log shows of it."""
+"""An HTTP request, as API Gateway delivers it or as a file has recorded it: its document, its delivery id, its part of the log."""
 
 import base64
+import binascii
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote
 
-from stoppress.primitives.text import encodable
+from stoppress.primitives.text import encodable, not_json, utf8
 
 # The URL of a webhook has one or two parameters.
 QUERY_PARAMETERS_MAX = 100
@@ -84,3 +85,106 @@ def bounded(value: Any) -> Any:
         case list() | tuple():
             return [bounded(item) for item in value[:LOGGED_ITEMS_MAX]]
     return value
+
+
+# A CMS's form has a few dozen fields.
+FORM_FIELDS_MAX = 1_000
+# Pages wrap their JSON-LD in these, to hide it from old parsers: // <![CDATA[ … // ]]>, <!-- … --> (variety.com in
+# web-auto-extractor's issue 19, Mastodon's pull request 17403).
+COMMENTS = (("<![CDATA[", "]]>"), ("<!--", "-->"))
+
+
+class BadDelivery(ValueError):
+    """A body that cannot be read at all; the text says what to change."""
+
+
+def document_of(request: Request, envelope: str) -> Any:
+    """Return the document: JSON, the fields of a form as an object, or a list of CloudEvents. Raises BadDelivery.
+
+    `envelope` is that of a mapping file, or `standard` for strict JSON in our own contract.
+    """
+    content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if envelope == "form" or (envelope == "auto" and content_type == "application/x-www-form-urlencoded"):
+        return _form(request.body)
+    try:
+        return _cloud_events(request, content_type) if envelope == "cloudevents" else _json(request.body, envelope)
+    except BadDelivery:
+        # The body of a recorded delivery alone, as `adapters try` reads it, has no headers.
+        if envelope == "auto" and not content_type and b"=" in request.body:
+            return _form(request.body)
+        if reason := not_json(content_type):
+            raise BadDelivery(reason) from None
+        raise
+
+
+def check_container(document: Any) -> None:
+    """Raise BadDelivery for a JSON text or number."""
+    if isinstance(document, str | int | float):
+        raise BadDelivery("the body is a JSON text or number: post an object")
+
+
+def _text(body: bytes) -> str:
+    try:
+        return utf8(body)
+    except ValueError as error:
+        raise BadDelivery(str(error)) from None
+
+
+def _json(body: bytes, envelope: str = "json") -> Any:
+    text, strict = _text(body), envelope == "standard"
+    try:
+        # JSON-LD has line ends inside strings, which strict JSON forbids, at empireonline.com (web-auto-extractor, issue 19).
+        return json.loads(text if strict else _strip_comments(text), strict=strict)
+    except RecursionError:
+        raise BadDelivery("the body is nested too deeply") from None
+    except json.JSONDecodeError as error:
+        raise BadDelivery(f"the body is not JSON: {error}") from None
+    except ValueError:  # Python converts no number of more than 4,300 digits
+        raise BadDelivery("the body has a number of thousands of digits in it") from None
+
+
+def _strip_comments(text: str) -> str:
+    for opening, closing in COMMENTS:
+        before, _, rest = text.partition(opening)
+        inside, closed, after = rest.rpartition(closing)
+        if closed and before.strip() in ("", "//", "/*") and after.strip() in ("", "*/"):
+            return inside.strip().removeprefix("*/").removesuffix("//").removesuffix("/*")
+    return text
+
+
+def _form(body: bytes) -> dict[str, str]:
+    text = _text(body)
+    if text.lstrip().startswith("{"):  # JSON declared as a form (NocoDB, issue 6822)
+        document = _json(body)
+        return document if isinstance(document, dict) else {}
+    try:
+        return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=FORM_FIELDS_MAX))
+    except ValueError as error:
+        raise BadDelivery(f"the body is no form: {error}") from None
+
+
+def _cloud_events(request: Request, content_type: str) -> list[Any]:
+    """The attributes and `data` of CloudEvents 1.0, sent as structured content, a batch, or binary (`ce-` headers)."""
+    attributes = {
+        name.removeprefix("ce-"): unquote(value, errors="replace")
+        for name, value in request.headers.items()
+        if name.startswith("ce-")
+    }
+    structured = content_type.startswith("application/cloudevents")
+    if attributes.get("type") and not structured:
+        data = _json(request.body) if request.body.strip() else None
+        return [attributes | {"data": data}]
+    document = _json(request.body)
+    check_container(document)
+    events = document if isinstance(document, list) else [document]
+    return [event | {"data": _data(event)} if isinstance(event, dict) else event for event in events]
+
+
+def _data(event: Mapping[str, Any]) -> Any:
+    data = event.get("data")
+    if data is None and isinstance(encoded := event.get("data_base64"), str):
+        try:
+            return _json(base64.b64decode(encoded, validate=True))
+        except (binascii.Error, ValueError):
+            return None
+    return data

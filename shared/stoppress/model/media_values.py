@@ -10,8 +10,7 @@ from datetime import date
 from typing import Any, TypeAlias
 
 from stoppress.primitives.instants import iso, parse
-from stoppress.primitives.languages import COUNTRIES
-from stoppress.primitives.text import TITLE_CHARACTERS_MAX, clean
+from stoppress.primitives.text import COUNTRIES, TITLE_CHARACTERS_MAX, clean
 from stoppress.primitives.urls import canonical, host_of, linked
 
 # The schema's limit. Google no longer documents one, but our files keep to the schema (R4.1).

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from operator import attrgetter
 
-from stoppress.model.entries import NewsEntry
-from stoppress.model.rules import excluding_rule
+from stoppress.model.entries import NewsEntry, excluding_rule
 from stoppress.model.site import Site
 
 # Google: only articles of the last two days (R2.5).

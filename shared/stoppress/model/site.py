@@ -12,8 +12,7 @@ import pydantic
 from pydantic import BeforeValidator, Field, ValidationError
 from pydantic.json_schema import SkipJsonSchema
 
-from stoppress.model.site_outputs import ROBOTS_CHARACTERS_MAX, Crawlers, Engines, Outputs, check_robots
-from stoppress.model.site_sources import Feed, Source
+from stoppress.model.site_parts import ROBOTS_CHARACTERS_MAX, Crawlers, Engines, Feed, Outputs, Source, check_robots
 from stoppress.model.validation import ChangeFreq, Language, Part, Priority, Publication, Zone, explain, matching
 from stoppress.primitives.urls import canonical, host_of, identity, on_site, path_identity
 

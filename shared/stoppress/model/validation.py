@@ -7,8 +7,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
-from stoppress.primitives.languages import language_code
-from stoppress.primitives.text import publication_name
+from stoppress.primitives.text import language_code, publication_name
 from stoppress.primitives.urls import canonical
 
 

@@ -47,7 +47,7 @@ from stoppress.notify.page_state import (
     update_page,
     write_page,
 )
-from stoppress.primitives.deadline import NEVER, Deadline
+from stoppress.primitives.instants import NEVER, Deadline
 
 # The hourly sweep compares the files that changed in this time, in case their events were lost. Older changes are left out.
 SWEPT_FILES = NEWS_WINDOW

@@ -12,7 +12,7 @@ from protego import Protego
 from stoppress.http import client
 from stoppress.http.errors import FetchError
 from stoppress.notify.page_readiness import PageVerdict, judge
-from stoppress.primitives.deadline import Deadline
+from stoppress.primitives.instants import Deadline
 
 # Requests at the same time, to one host and in all.
 HOST_REQUESTS_MAX = 2

@@ -15,8 +15,7 @@ from stoppress.aws.items import Item
 from stoppress.http import client
 from stoppress.model.file_names import INDEX_FILE, is_news
 from stoppress.model.site import Site
-from stoppress.model.site_outputs import SearchConsole
-from stoppress.model.site_sources import secret_path
+from stoppress.model.site_parts import SearchConsole, secret_path
 from stoppress.notify import search_console, service_account
 from stoppress.notify.indexnow import Meaning
 from stoppress.notify.page_state import (
@@ -43,7 +42,7 @@ from stoppress.notify.page_state import (
 )
 from stoppress.notify.search_console import INDEXED
 from stoppress.notify.service_account import Unanswered
-from stoppress.primitives.deadline import Deadline
+from stoppress.primitives.instants import Deadline
 
 # A run spends at most this time on questions, so that they do not hold up notifications.
 ASKED_SECONDS_MAX = 30.0

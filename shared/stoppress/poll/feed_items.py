@@ -14,7 +14,7 @@ from stoppress.aws.items import Item
 from stoppress.feeds.feed_schedule import FeedState, Pace, Seen, pace_of
 from stoppress.feeds.subscription import Subscription
 from stoppress.model.site import Site
-from stoppress.model.site_sources import Feed
+from stoppress.model.site_parts import Feed
 from stoppress.primitives.urls import key_of
 
 Result: TypeAlias = Literal["changed", "unchanged", "failed", "not reached", "waiting", "subscribing", "not subscribed"]

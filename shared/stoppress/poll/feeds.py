@@ -20,13 +20,12 @@ from stoppress.aws.items import Item
 from stoppress.feeds.feed_schedule import FeedState
 from stoppress.http import client
 from stoppress.model.site import Site
-from stoppress.model.site_sources import Feed
+from stoppress.model.site_parts import Feed
 from stoppress.poll import fetch_feeds, ingest, shares
 from stoppress.poll.feed_items import DueFeed, PollOutcome, feed_key
 from stoppress.poll.shares import Share
 from stoppress.poll.subscribe import HUBS_AT_ONCE, Hubs
-from stoppress.primitives.deadline import NEVER, Deadline
-from stoppress.primitives.instants import parse
+from stoppress.primitives.instants import NEVER, Deadline, parse
 
 # A slow server costs a waiting thread, not work. Sixteen of the largest bodies took 508 MB of memory. The function has
 # 768 MB (template.yaml).

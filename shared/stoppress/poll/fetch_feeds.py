@@ -71,7 +71,7 @@ def _is_own(answer: client.Response, site: Site) -> bool:
     if answer.status != HTTPStatus.OK or "sitemap" not in answer.url:
         return False
     # Imported here, because most feeds are no sitemaps and the import would slow every cold start.
-    from stoppress.sitemaps.own_files import is_own_file
+    from stoppress.sitemaps.fold import is_own_file
 
     return is_own_file(answer.url, answer.body, site)
 

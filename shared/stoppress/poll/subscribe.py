@@ -19,7 +19,7 @@ from stoppress.feeds.feed_schedule import FeedState
 from stoppress.feeds.subscription import LEASE_WANTED, Subscription
 from stoppress.feeds.websub import callback_path, can_be_trusted, hub_secret
 from stoppress.http import client, errors
-from stoppress.model.site_sources import HUBS_SECRET, Feed
+from stoppress.model.site_parts import HUBS_SECRET, Feed
 from stoppress.poll.feed_items import DueFeed, PollOutcome, subscription_item, subscription_key
 from stoppress.primitives.text import clean_html
 from stoppress.primitives.urls import key_of

@@ -1,10 +1,13 @@
-"""Instants: read from text with a zone, kept in UTC, written as W3C datetimes.
+"""Instants and deadlines. Instants are read from text with a zone, kept in UTC, written as W3C datetimes.
 
 An instant is an aware `datetime` in UTC. It is never in the first or last days of the calendar, where a conversion to a zone
 could overflow.
 """
 
+import math
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 _BEFORE = datetime(1, 1, 2, tzinfo=UTC)
@@ -65,3 +68,26 @@ def whole(instant: datetime) -> datetime:
 def epoch_seconds(instant: datetime) -> int:
     """Seconds since 1970, for DynamoDB's time to live."""
     return int((instant - datetime(1970, 1, 1, tzinfo=UTC)) / timedelta(seconds=1))
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """The instant at which work stops: `reserve_s` seconds before Lambda ends the function.
+
+    `remaining_ms` is `get_remaining_time_in_millis` of Lambda's context. The reserve is the time to hand unfinished work back.
+    """
+
+    remaining_ms: Callable[[], float]
+    reserve_s: float = 0.0
+
+    @property
+    def seconds_left(self) -> float:
+        """The seconds until work stops; 0 afterwards."""
+        return max(0.0, self.remaining_ms() / 1_000 - self.reserve_s)
+
+    def is_over(self) -> bool:
+        return self.seconds_left <= 0
+
+
+NEVER = Deadline(lambda: math.inf)
+OVER = Deadline(lambda: 0)

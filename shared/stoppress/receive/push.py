@@ -22,7 +22,7 @@ from stoppress.feeds.subscription import Subscription
 from stoppress.feeds.websub import hub_secret, is_signed, is_token, subscription_of
 from stoppress.model.http_request import Request
 from stoppress.model.site import Site
-from stoppress.model.site_sources import HUBS_SECRET, Feed
+from stoppress.model.site_parts import HUBS_SECRET, Feed
 from stoppress.poll import feed_items, subscribe
 from stoppress.primitives.text import clean
 from stoppress.primitives.urls import key_of

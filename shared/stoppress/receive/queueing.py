@@ -15,7 +15,7 @@ from stoppress.cms.verdicts import Verdict
 from stoppress.model.event import Incomplete
 from stoppress.model.http_request import Request, delivery_id
 from stoppress.model.site import BadConfiguration, Site
-from stoppress.model.site_sources import secret_path
+from stoppress.model.site_parts import secret_path
 from stoppress.primitives.instants import exact
 from stoppress.primitives.urls import host_of
 from stoppress.receive.refused import Taken, named_in, take_event

@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from stoppress.aws import queues, sites
-from stoppress.cms.warnings import warnings_of
 from stoppress.model.event import ArticleEvent, Incomplete
+from stoppress.model.exclusion_reasons import warnings_of
 from stoppress.model.site import BadConfiguration, Site
 
 if TYPE_CHECKING:  # a cold start whose first delivery is good needs no refusals

@@ -12,11 +12,10 @@ from typing import Any
 
 from stoppress.aws import queues, secrets, sites
 from stoppress.cms.contract import BadArticle, UnknownType, read_delivery
-from stoppress.cms.envelopes import BadDelivery, document_of
-from stoppress.model.http_request import Request, delivery_id
+from stoppress.model.http_request import BadDelivery, Request, delivery_id, document_of
 from stoppress.model.signature_schemes import BadScheme, Scheme
 from stoppress.model.site import Site
-from stoppress.model.site_sources import secret_path
+from stoppress.model.site_parts import secret_path
 from stoppress.primitives.urls import host_of
 from stoppress.receive import refused
 from stoppress.receive.refused import OUR_FAULT, Refused, Taken

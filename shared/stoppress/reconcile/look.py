@@ -15,8 +15,8 @@ from stoppress.aws.table import BATCH_KEYS_MAX
 from stoppress.model import file_names
 from stoppress.model.article import Article, Claim
 from stoppress.model.entries import Mark
+from stoppress.model.file_names import Series, Used
 from stoppress.model.news_window import is_current
-from stoppress.model.places import Series, Used
 from stoppress.model.site import Site
 from stoppress.reconcile.drift import Finding, read_suspects
 from stoppress.rewrite.file_lines import mark_of, render

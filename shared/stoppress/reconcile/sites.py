@@ -19,11 +19,9 @@ from stoppress.aws.bucket import Listed, Overtaken
 from stoppress.aws.items import RECONCILED_KEY, article_key, claim_key, file_pk, series_item
 from stoppress.aws.queues import RewriteRequest
 from stoppress.aws.table import Check, Conflict, Delete
-from stoppress.model.file_names import is_news
-from stoppress.model.places import Series, Used
+from stoppress.model.file_names import Series, Used, is_news
 from stoppress.model.site import BadConfiguration, Site
-from stoppress.primitives.deadline import NEVER, Deadline
-from stoppress.primitives.instants import exact, parse
+from stoppress.primitives.instants import NEVER, Deadline, exact, parse
 from stoppress.reconcile.drift import Finding, Report, keep_suspects, suspected_hosts
 from stoppress.reconcile.look import ORPHANS, Look, read_owners, why_ownerless
 

@@ -19,17 +19,14 @@ from stoppress.aws.inventory import give_back, reserve
 from stoppress.aws.table import Conflict, Throttled
 from stoppress.model.article import FORGOTTEN, Article, Decision
 from stoppress.model.event import ArticleEvent
-from stoppress.model.file_names import is_news_series
-from stoppress.model.places import Place, Want
+from stoppress.model.file_names import Place, Want, is_news_series
 from stoppress.model.site import Site
-from stoppress.primitives.deadline import NEVER, Deadline
-from stoppress.primitives.instants import exact
+from stoppress.primitives.instants import NEVER, Deadline, exact
 from stoppress.primitives.urls import identity
 from stoppress.record.claims import urls_of
 from stoppress.record.decide import decide
 from stoppress.record.message import Message, Unusable, named_in, read
-from stoppress.record.recall import recall
-from stoppress.record.write import write_decision
+from stoppress.record.transaction import recall, write_decision
 
 # Each conflict is another writer's success, so a few attempts are enough. After them SQS delivers the message again.
 ATTEMPTS_MAX = 10

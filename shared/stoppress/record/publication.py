@@ -10,13 +10,11 @@ from datetime import datetime
 from typing import Literal
 
 from stoppress.model.article import Article, Decision
-from stoppress.model.entries import GeneralEntry, NewsEntry
+from stoppress.model.entries import GeneralEntry, NewsEntry, excluding_rule
 from stoppress.model.event import CMS_RANK
 from stoppress.model.exclusion_reasons import EXPIRED, NO_DATE, excluded_because, is_embargo, not_news_because
-from stoppress.model.file_names import PAGES_SERIES, news_series, shard_series
+from stoppress.model.file_names import PAGES_SERIES, Want, news_series, shard_series
 from stoppress.model.news_window import is_current
-from stoppress.model.places import Want
-from stoppress.model.rules import excluding_rule
 from stoppress.primitives.instants import exact
 from stoppress.primitives.urls import identity
 from stoppress.record.claims import (

@@ -20,14 +20,12 @@ from dataclasses import replace
 from datetime import datetime
 
 from stoppress.model.article import FORGOTTEN, Article, Decision, Entries, EntryKey, Known
-from stoppress.model.entries import NewsEntry
+from stoppress.model.entries import NewsEntry, excluding_rule
 from stoppress.model.event import CLOCK_SKEW_MAX, ArticleEvent, names_of, order_of, rank_of
 from stoppress.model.exclusion_reasons import EXPIRED, NO_DATE, excluded_because, is_embargo
-from stoppress.model.file_names import news_series
+from stoppress.model.file_names import Want, news_series
 from stoppress.model.news_window import is_current
 from stoppress.model.order import Order, dated_names, newest, own_time, remembered
-from stoppress.model.places import Want
-from stoppress.model.rules import excluding_rule
 from stoppress.model.site import Site
 from stoppress.primitives.instants import exact, whole
 from stoppress.primitives.urls import identity

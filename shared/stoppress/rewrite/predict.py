@@ -16,9 +16,8 @@ from stoppress.model.site import Site
 from stoppress.rewrite.file_lines import Attempt, mark_of, render
 from stoppress.rewrite.output_formats import possible_forms, render_forms
 from stoppress.rewrite.publish import UNMARKED, plan_of
-from stoppress.sitemaps.broken_file import assert_valid
 from stoppress.sitemaps.other_forms import unpacked
-from stoppress.sitemaps.render import render_index
+from stoppress.sitemaps.render import assert_valid, render_index
 
 # Files that are read and rendered at once. More would need more memory, and more connections than boto3 keeps.
 FILES_AT_ONCE = 8

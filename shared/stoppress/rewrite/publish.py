@@ -27,8 +27,7 @@ from stoppress.rewrite.output_formats import (
     replace_forms,
     stored_forms,
 )
-from stoppress.sitemaps.broken_file import assert_valid
-from stoppress.sitemaps.render import Rendered
+from stoppress.sitemaps.render import Rendered, assert_valid
 
 REWRITTEN = "sitemap rewritten"
 

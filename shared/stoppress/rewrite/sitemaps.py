@@ -25,8 +25,7 @@ from stoppress.aws.items import HEARTBEAT, file_of
 from stoppress.aws.queues import BATCH_MESSAGES_MAX, AllFiles, RewriteRequest, read_request
 from stoppress.model.file_names import INDEX_FILE, is_news
 from stoppress.model.site import BadConfiguration
-from stoppress.primitives.deadline import NEVER, OVER, Deadline
-from stoppress.primitives.instants import parse
+from stoppress.primitives.instants import NEVER, OVER, Deadline, parse
 from stoppress.primitives.urls import key_of
 from stoppress.rewrite.file_lines import begin, fold, render
 from stoppress.rewrite.output_formats import possible_forms

@@ -18,12 +18,10 @@ from stoppress.aws.due import Due
 from stoppress.aws.inventory import give_back
 from stoppress.aws.queues import AllFiles, read_rewrite
 from stoppress.model.event import from_message
-from stoppress.model.file_names import NEWS_SERIES
+from stoppress.model.file_names import NEWS_SERIES, Place
 from stoppress.model.news_window import NEWS_WINDOW, window_start
-from stoppress.model.places import Place
 from stoppress.model.site import BadConfiguration, schema
-from stoppress.primitives.deadline import NEVER, Deadline
-from stoppress.primitives.instants import exact, iso, parse
+from stoppress.primitives.instants import NEVER, Deadline, exact, iso, parse
 from stoppress.sitemaps.tags import RENDERER
 
 # A message that is still on its way after this long is sent again. The queues deliver a failed message for about that long.

@@ -8,7 +8,7 @@ from stoppress.feeds.feed_schedule import WRITTEN_EVERY, FeedState, interval_of,
 from stoppress.feeds.subscription import Subscription
 from stoppress.feeds.websub import can_be_trusted
 from stoppress.model.site import Site
-from stoppress.model.site_sources import Feed
+from stoppress.model.site_parts import Feed
 
 # poll_feeds may leave the instant of the next poll unwritten for WRITTEN_EVERY. Five minutes more let some runs be late.
 OVERDUE_AFTER = WRITTEN_EVERY + timedelta(minutes=5)

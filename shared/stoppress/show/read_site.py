@@ -20,7 +20,7 @@ from stoppress.feeds.subscription import Subscription
 from stoppress.model.entries import Mark, NewsEntry
 from stoppress.model.file_names import INDEX_FILE
 from stoppress.model.site import UNKNOWN_SITE, Site
-from stoppress.model.site_sources import secret_path
+from stoppress.model.site_parts import secret_path
 from stoppress.notify.page_state import (
     CONSOLE,
     ENGINE,

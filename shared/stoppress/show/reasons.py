@@ -7,6 +7,7 @@ from operator import itemgetter
 from typing import Literal, TypeAlias, cast
 
 from stoppress.model.article import FORGOTTEN, Article, Claim
+from stoppress.model.entries import Traits, excluding_rule, names_rule
 from stoppress.model.exclusion_reasons import (
     EXPIRED,
     HOME_PAGE,
@@ -17,7 +18,6 @@ from stoppress.model.exclusion_reasons import (
     not_news_because,
 )
 from stoppress.model.news_window import is_current, window_end
-from stoppress.model.rules import Traits, excluding_rule, names_rule
 from stoppress.model.site import Site
 from stoppress.primitives.instants import parse
 from stoppress.primitives.urls import host_of

@@ -1,26 +1,30 @@
-"""Folding renders only the changed lines of a file. The bytes equal those of a file made from all its entries.
+"""Reads the lines of a file that Stoppress wrote: to fold changes into it, and to recognise it.
 
-A file can be folded if the same configuration wrote it and each line depends on its own entry alone (`Rendered.by_line`).
+Folding renders only the changed lines. The bytes equal those of a file made from all its entries. A file can be folded if the same configuration wrote it and each line depends on its own entry alone (`Rendered.by_line`).
 The functions return None if the file must be made from all its entries instead.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from html import unescape
 from operator import itemgetter
+from urllib.parse import urlsplit
 
 from stoppress.model.entries import GeneralEntry, Mark, NewsEntry
-from stoppress.model.file_names import permanent_files
+from stoppress.model.file_names import ATOM, INDEX_ENTRIES_MAX, NEWS_ENTRIES_MAX, URLS_MAX, WRITTEN, permanent_files
 from stoppress.model.news_window import lists_in_news, window_start
-from stoppress.model.places import INDEX_ENTRIES_MAX, NEWS_ENTRIES_MAX, URLS_MAX
 from stoppress.model.site import Site
 from stoppress.primitives.instants import iso
-from stoppress.primitives.urls import identity
+from stoppress.primitives.urls import host_of, identity
 from stoppress.sitemaps import render
 from stoppress.sitemaps.render import Rendered
 from stoppress.sitemaps.tags import general_line, index_line, news_line
 
-_PUBLISHED = "<news:publication_date>"
+_LASTMOD = re.compile(r"<lastmod>([^<]*)")
+_INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+_LOC = re.compile(r"<(?:url|sitemap)><loc>([^<]*)</loc>")
+_PUBLISHED = re.compile(r"<news:publication_date>([^<]*)")
 
 
 def fold_general(body: bytes, changed: Mapping[str, GeneralEntry | None], site: Site) -> Rendered | None:
@@ -123,10 +127,47 @@ def _page_of(line: str, site: Site) -> str:
 
 
 def _published_of(line: str) -> str:
-    start = line.index(_PUBLISHED) + len(_PUBLISHED)
-    return line[start : line.index("<", start)]
+    date = _PUBLISHED.search(line)
+    return date[1] if date else ""
+
+
+def is_own_file(url: str, body: bytes, site: Site) -> bool:
+    """Return True if a body has the name and the bytes of a file that Stoppress wrote for the site.
+
+    The name alone is no proof: before a migration the CMS serves its own `/sitemap.xml`. So the body must equal, byte for byte,
+    what Stoppress would write with the same lines. Lines must have Stoppress's order, and instants its form.
+    """
+    name = urlsplit(url).path.rpartition("/")[2]
+    if not WRITTEN.fullmatch(name):
+        return False
+    try:
+        text, lines = body.decode(), _lines(body)
+    except UnicodeDecodeError:
+        return False
+    if name.endswith(".atom"):
+        id_line = rf"<id>https://{re.escape(site.host)}/{re.escape(name)}</id>"
+        return re.match(rf'[^\n]*\n<feed xmlns="{ATOM}" xml:lang="[^"]*">\n{id_line}\n', text) is not None
+    if not lines or host_of(_loc(lines[0])) != site.host or not _has_our_instants(lines, site):
+        return False
+    if lines[0].startswith("<sitemap>"):
+        names = (urlsplit(_loc(line)).path.removeprefix("/") for line in lines)
+        return render.index_file(lines) == body and all(map(WRITTEN.fullmatch, names))
+    if _PUBLISHED.search(lines[0]):
+        dates = [_published_of(line) for line in lines]
+        return render.news_file(lines) == body and dates == sorted(dates, reverse=True)
+    pages = [_loc(line) for line in lines]
+    return render.general_file(lines) == body and pages == sorted(pages)
 
 
 def _loc(line: str) -> str:
-    start = line.index("<loc>") + len("<loc>")
-    return unescape(line[start : line.index("<", start)])
+    loc = _LOC.match(line)
+    return unescape(loc[1]) if loc else ""
+
+
+def _has_our_instants(lines: Sequence[str], site: Site) -> bool:
+    """Return True if all instants have Stoppress's form. Lines without any instant must list the home page or pages of the configuration."""
+    instants = [instant for line in lines for pattern in (_LASTMOD, _PUBLISHED) for instant in pattern.findall(line)]
+    if not instants:  # the scheme is ignored, because it may have changed since the file was written
+        pages = {url.partition("://")[2] for url in (site.home, *site.pages_by_url)}
+        return all(_loc(line).partition("://")[2] in pages for line in lines)
+    return all(map(_INSTANT.fullmatch, instants))

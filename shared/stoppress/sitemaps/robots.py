@@ -4,10 +4,9 @@ import re
 from collections.abc import Iterable, Iterator
 from urllib.parse import urljoin
 
-from stoppress.model.file_names import INDEX_FILE, is_news, permanent_files
-from stoppress.model.places import FileTooLarge
+from stoppress.model.file_names import INDEX_FILE, FileTooLarge, is_news, permanent_files
 from stoppress.model.site import Site
-from stoppress.model.site_outputs import SITEMAP_LINE, Crawlers
+from stoppress.model.site_parts import SITEMAP_LINE, Crawlers
 from stoppress.primitives.urls import canonical, on_site
 
 # RFC 9309, 2.5: crawlers must read 500 KiB and may cut the rest.

@@ -15,7 +15,7 @@ from stoppress.http import client
 from stoppress.http.client import Response
 from stoppress.http.errors import Refused, TooLarge, TooSlow
 from stoppress.model.event import ListingError, Page
-from stoppress.primitives.deadline import Deadline
+from stoppress.primitives.instants import Deadline
 from tests.support.apis import (
     DAY,
     HOST,

@@ -18,11 +18,10 @@ from stoppress.feeds.subscription import EntryDigest, Subscription
 from stoppress.feeds.timing import Freshness, Hints
 from stoppress.model.alternates import Alternate
 from stoppress.model.article import Article, Claim
-from stoppress.model.entries import GeneralEntry, Mark, NewsEntry
+from stoppress.model.entries import GeneralEntry, Mark, NewsEntry, Traits
+from stoppress.model.file_names import Place, Series, Used
 from stoppress.model.media import Video
 from stoppress.model.order import Order
-from stoppress.model.places import Place, Series, Used
-from stoppress.model.rules import Traits
 from stoppress.notify.page_state import PageState, SubmittedSitemap, page_item, read_page, submitted_in, submitted_item
 from stoppress.poll.feed_items import feed_entries_item, feed_item, subscription_item
 from stoppress.primitives.instants import exact

@@ -21,7 +21,7 @@ from stoppress.aws.items import (
 from stoppress.aws.table import Conflict, Delete, Put, Throttled
 from stoppress.model.article import EntryKey
 from stoppress.model.entries import NewsEntry
-from stoppress.model.places import Place
+from stoppress.model.file_names import Place
 from tests.support import moto_aws
 from tests.support.article_events import HOST, MORNING, page
 from tests.support.moto_aws import MotoAws, failing

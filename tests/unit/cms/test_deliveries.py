@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 
 from stoppress.cms.engine import read_delivery
-from stoppress.cms.envelopes import BadDelivery
 from stoppress.cms.mapping import load
 from stoppress.model.adapters import names
 from stoppress.model.event import ArticleEvent, Incomplete, from_message, to_message
 from stoppress.model.exclusion_reasons import excluded_because
-from stoppress.model.http_request import Request
+from stoppress.model.http_request import BadDelivery, Request
 from stoppress.model.site import Site
 from stoppress.primitives.urls import host_of
 from stoppress.receive.queueing import Taker, take_delivery

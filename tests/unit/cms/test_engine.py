@@ -10,11 +10,10 @@ import pytest
 from stoppress.cms import contract, engine, expressions
 from stoppress.cms.contract import BadArticle
 from stoppress.cms.engine import ITEMS_MAX, read_delivery
-from stoppress.cms.envelopes import BadDelivery
 from stoppress.cms.mapping import MappingFile, load
 from stoppress.cms.verdicts import Verdict, field_origins
 from stoppress.model.event import order_of
-from stoppress.model.http_request import Request
+from stoppress.model.http_request import BadDelivery, Request
 from stoppress.model.order import Order
 from stoppress.model.site import Site
 from tests.support.own_mapping import GAZETTE, mapping, story

@@ -9,10 +9,9 @@ import pytest
 
 from stoppress.cms import values
 from stoppress.cms.engine import read_delivery
-from stoppress.cms.envelopes import BadDelivery
 from stoppress.cms.functions import OPTIONS
 from stoppress.cms.mapping import load
-from stoppress.model.http_request import Request
+from stoppress.model.http_request import BadDelivery, Request
 
 NOW = datetime(2026, 11, 20, 9, tzinfo=UTC)
 
@@ -117,9 +116,9 @@ def test_a_tag_and_a_section_may_be_objects_with_a_name_of_their_own() -> None:
         {"id": 1},
         7,
     ]
-    assert values.read("keywords", tags, values.Where()) == ["a", "b", "c", "d", "e"]
-    assert values.read("section", [{"title": "Coast"}, "Sea"], values.Where()) == "Coast"
-    assert values.read("section", {"id": 1}, values.Where()) == {"id": 1}
+    assert values.READERS["keywords"](tags, values.Where()) == ["a", "b", "c", "d", "e"]
+    assert values.READERS["section"]([{"title": "Coast"}, "Sea"], values.Where()) == "Coast"
+    assert values.READERS["section"]({"id": 1}, values.Where()) == {"id": 1}
 
 
 @pytest.mark.parametrize(
@@ -131,19 +130,19 @@ def test_a_tag_and_a_section_may_be_objects_with_a_name_of_their_own() -> None:
     ],
 )  # fmt: skip
 def test_what_robots_are_told_says_whether_a_page_is_kept_from_search(raw: object, hidden: bool) -> None:
-    assert values.read("noindex", raw, values.Where()) is hidden
+    assert values.READERS["noindex"](raw, values.Where()) is hidden
 
 
 @pytest.mark.parametrize("raw", ["perhaps", "none", {"a": 1}, [7.5], [["noindex"]], 3])
 def test_what_is_no_word_of_robots_is_refused(raw: object) -> None:
     with pytest.raises(ValueError, match="neither true nor false"):
-        values.read("noindex", raw, values.Where())
+        values.READERS["noindex"](raw, values.Where())
 
 
 @pytest.mark.parametrize("raw", ["und", "zxx", "mul"])
 def test_what_says_that_there_is_no_language_names_none(raw: str) -> None:
     with pytest.raises(ValueError, match="is no language code"):
-        values.read("language", raw, values.Where())
+        values.READERS["language"](raw, values.Where())
 
 
 def test_a_day_without_a_zone_is_that_of_greenwich() -> None:

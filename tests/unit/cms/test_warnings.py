@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stoppress.cms.warnings import warnings_of
+from stoppress.model.exclusion_reasons import warnings_of
 from stoppress.model.site import Rule, Site
 from tests.support.article_events import HOST, MORNING, publish, remove
 

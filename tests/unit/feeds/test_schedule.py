@@ -19,7 +19,7 @@ from stoppress.feeds.feed_schedule import (
 )
 from stoppress.feeds.timing import Freshness, Hints
 from stoppress.model.site import Site
-from stoppress.model.site_sources import Feed
+from stoppress.model.site_parts import Feed
 
 NOW = datetime(2026, 11, 20, 8, 0, 30, tzinfo=UTC)
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from stoppress.model import places
-from stoppress.model.places import BYTES_MAX, FRAME_BYTES_MAX, URLS_MAX, Place, Series, Used, Want, entries_max_of
+from stoppress.model import file_names
+from stoppress.model.file_names import BYTES_MAX, FRAME_BYTES_MAX, URLS_MAX, Place, Series, Used, Want, entries_max_of
 from stoppress.model.site import PAGES_MAX
 
 ROOM_BYTES = BYTES_MAX - FRAME_BYTES_MAX
@@ -100,7 +100,7 @@ WANTS = st.lists(st.integers(1, 60), max_size=40)
 @given(WANTS, st.integers(1, 5), st.sampled_from(["news", MONTH]))
 def test_no_file_is_ever_promised_more_than_it_holds(sizes: list[int], entries_max: int, name: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(places, "BYTES_MAX", 100 + FRAME_BYTES_MAX)
+        patch.setattr(file_names, "BYTES_MAX", 100 + FRAME_BYTES_MAX)
         series, handed_out = Series(name).reserve([Want(name, size) for size in sizes], entries_max)
 
     assert [place.size_bytes for place in handed_out] == sizes
@@ -127,7 +127,7 @@ def test_whatever_comes_and_goes_the_news_counts_are_those_of_what_is_there(
 ) -> None:
     series, held = Series("news"), []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(places, "BYTES_MAX", 100 + FRAME_BYTES_MAX)
+        patch.setattr(file_names, "BYTES_MAX", 100 + FRAME_BYTES_MAX)
         for kind, *numbers in steps:
             if kind == "want":
                 series, new = series.reserve([Want("news", numbers[0])], entries_max)

@@ -4,7 +4,7 @@ from typing import Literal
 
 import pytest
 
-from stoppress.model.rules import NO_TRAITS, Traits, excluding_rule
+from stoppress.model.entries import NO_TRAITS, Traits, excluding_rule
 from stoppress.model.site import Rule
 from stoppress.primitives.urls import canonical
 from tests.support.article_events import MORNING, DecidedTable, page, publish

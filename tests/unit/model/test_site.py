@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from stoppress.model.site import BadConfiguration, Shards, Site, read_site
-from stoppress.model.site_sources import Feed
+from stoppress.model.site_parts import Feed
 from stoppress.sitemaps.robots import robots_txt
 
 LEAST = {"host": "www.example.com", "publication": "Example News"}

@@ -13,7 +13,7 @@ from stoppress.http.client import Response
 from stoppress.http.errors import TooSlow, Unreachable
 from stoppress.notify import fetch_page
 from stoppress.notify.fetch_page import check_pages
-from stoppress.primitives.deadline import NEVER, Deadline
+from stoppress.primitives.instants import NEVER, Deadline
 
 HOST = "https://www.example.com"
 

@@ -29,8 +29,7 @@ from stoppress.notify.page_state import (
     seconds_until_check,
     update_page,
 )
-from stoppress.primitives.deadline import NEVER, Deadline
-from stoppress.primitives.instants import exact
+from stoppress.primitives.instants import NEVER, Deadline, exact
 from tests.support.article_events import HOST
 from tests.support.moto_aws import MotoAws, opened
 

@@ -22,7 +22,7 @@ from stoppress.poll.feed_items import DueFeed, PollOutcome
 from stoppress.poll.feeds import poll_site_feeds
 from stoppress.poll.shares import Share
 from stoppress.poll.subscribe import Hubs
-from stoppress.primitives.deadline import Deadline
+from stoppress.primitives.instants import Deadline
 from stoppress.primitives.urls import key_of
 from stoppress.show.read_site import read_feeds
 from tests.support import moto_aws

@@ -10,8 +10,7 @@ from hypothesis import given, strategies as st
 from lxml import etree
 
 from stoppress.primitives.instants import epoch_seconds, exact, iso, parse, utc, whole
-from stoppress.primitives.languages import language_code
-from stoppress.primitives.text import TITLE_CHARACTERS_MAX, clean, clean_html, escaped, publication_name
+from stoppress.primitives.text import TITLE_CHARACTERS_MAX, clean, clean_html, escaped, language_code, publication_name
 
 EIGHT = datetime(2026, 11, 20, 8, 0, tzinfo=UTC)
 

@@ -22,7 +22,7 @@ from stoppress.model.event import ArticleEvent, from_message, order_of
 from stoppress.model.site import Site
 from stoppress.poll import feeds as polling, subscribe
 from stoppress.poll.feed_items import DueFeed, PollOutcome, feed_key, subscription_item, subscription_key
-from stoppress.primitives.deadline import Deadline
+from stoppress.primitives.instants import Deadline
 from stoppress.receive import push
 from tests.support.article_events import HOST
 from tests.support.moto_aws import MotoAws, counted, failing, once_before, opened, put_site

@@ -11,7 +11,7 @@ import pytest
 
 from stoppress.aws import due, sites, table
 from stoppress.aws.queues import read_rewrite
-from stoppress.primitives.deadline import Deadline
+from stoppress.primitives.instants import Deadline
 from stoppress.reconcile import sites as parts
 from stoppress.reconcile.drift import Finding, read_suspects
 from stoppress.reconcile.look import Look

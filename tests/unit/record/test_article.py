@@ -17,10 +17,9 @@ from stoppress.aws.table import Check, Conflict, Delete, Put
 from stoppress.cms.contract_fields import KEYWORDS_MAX
 from stoppress.model.article import Article
 from stoppress.model.event import ID_BYTES_MAX, ArticleEvent, to_message
+from stoppress.model.file_names import Used
 from stoppress.model.news_window import NEWS_WINDOW
-from stoppress.model.places import Used
-from stoppress.primitives.deadline import Deadline
-from stoppress.primitives.instants import exact
+from stoppress.primitives.instants import Deadline, exact
 from stoppress.primitives.text import TITLE_CHARACTERS_MAX
 from stoppress.primitives.urls import LOC_CHARACTERS_MAX
 from stoppress.record import article as recording

@@ -15,7 +15,7 @@ from stoppress.aws.clients import client
 from stoppress.aws.items import file_pk, mark_item, read_mark, series_item
 from stoppress.aws.queues import RewriteRequest, read_rewrite
 from stoppress.model.entries import Mark
-from stoppress.model.places import Series, Used
+from stoppress.model.file_names import Series, Used
 from stoppress.rewrite import publish
 from stoppress.rewrite.publish import EMPTIED_KEPT
 from stoppress.rewrite.sitemaps import rewrite, rewrite_all

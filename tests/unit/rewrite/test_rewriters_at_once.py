@@ -21,7 +21,7 @@ from stoppress.aws.table import Busy, Conflict
 from stoppress.model.entries import GeneralEntry
 from stoppress.model.file_names import INDEX_FILE
 from stoppress.model.site import Site
-from stoppress.model.site_outputs import Outputs
+from stoppress.model.site_parts import Outputs
 from stoppress.rewrite import file_lines, output_formats, publish, sitemaps
 from stoppress.rewrite.sitemaps import rewrite_all
 from stoppress.sitemaps.other_forms import compressed, text_sitemap, unpacked

@@ -9,12 +9,11 @@ from stoppress.aws.clients import client
 from stoppress.aws.items import general_item, news_item, read_mark
 from stoppress.aws.queues import RewriteRequest, read_rewrite
 from stoppress.model.entries import GeneralEntry, NewsEntry
-from stoppress.model.places import FileTooLarge, Place
+from stoppress.model.file_names import FileTooLarge, Place
 from stoppress.primitives.instants import exact
 from stoppress.rewrite.sitemaps import hand_over, rewrite, rewrite_all
 from stoppress.sitemaps import render
-from stoppress.sitemaps.broken_file import BrokenFile
-from stoppress.sitemaps.render import render_general, render_index
+from stoppress.sitemaps.render import BrokenFile, render_general, render_index
 from tests.support import moto_aws
 from tests.support.article_events import HOST, MORNING, SITE, page
 from tests.support.moto_aws import PUBLISHING, MotoAws, failed_ones, failing, put_site, queue_batch

@@ -15,11 +15,10 @@ from stoppress.aws.items import HEARTBEAT, due_item, file_pk, news_item, read_ne
 from stoppress.aws.queues import AllFiles, RewriteRequest, read_request
 from stoppress.model.entries import NewsEntry
 from stoppress.model.event import ArticleEvent, from_message, to_message
+from stoppress.model.file_names import Place, Series, Used
 from stoppress.model.news_window import window_end
-from stoppress.model.places import Place, Series, Used
 from stoppress.model.site import BadConfiguration
-from stoppress.primitives.deadline import Deadline
-from stoppress.primitives.instants import exact
+from stoppress.primitives.instants import Deadline, exact
 from stoppress.record.article import record
 from stoppress.record.message import Message
 from stoppress.rewrite.sitemaps import request_all

@@ -5,13 +5,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from stoppress.cms.warnings import warnings_of
 from stoppress.feeds.events import judged
 from stoppress.feeds.feed_documents import Entry, Reading
 from stoppress.model.article import Article
 from stoppress.model.entries import GeneralEntry, NewsEntry
+from stoppress.model.exclusion_reasons import warnings_of
+from stoppress.model.file_names import Place
 from stoppress.model.order import Order
-from stoppress.model.places import Place
 from stoppress.model.site import Site
 from stoppress.primitives.instants import exact, iso
 from stoppress.show.page import render

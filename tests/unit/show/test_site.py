@@ -11,7 +11,7 @@ from stoppress.aws.sites import BadSite
 from stoppress.feeds.feed_schedule import FeedState
 from stoppress.model.entries import Mark, NewsEntry
 from stoppress.model.site import Site
-from stoppress.model.site_sources import Feed
+from stoppress.model.site_parts import Feed
 from stoppress.notify.page_state import SubmittedSitemap
 from stoppress.show.feed import OVERDUE_AFTER, FeedStatus
 from stoppress.show.read_site import Alarm, Quarantine, Queue, SiteFacts, StackFacts, Unknown

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 from stoppress.model.article import FORGOTTEN, Article, Claim
 from stoppress.model.entries import GeneralEntry, NewsEntry
+from stoppress.model.file_names import Place
 from stoppress.model.order import Order
-from stoppress.model.places import Place
 from stoppress.model.site import Site
 from stoppress.notify.page_state import PageState
 from stoppress.primitives.instants import exact

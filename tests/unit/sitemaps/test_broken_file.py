@@ -6,11 +6,10 @@ import pytest
 
 from stoppress.model.alternates import Alternate
 from stoppress.model.entries import GeneralEntry, Mark, NewsEntry
+from stoppress.model.file_names import BYTES_MAX
 from stoppress.model.media import Video
-from stoppress.model.places import BYTES_MAX
-from stoppress.sitemaps.broken_file import BrokenFile, assert_valid
 from stoppress.sitemaps.fold import fold_general
-from stoppress.sitemaps.render import Rendered, render_general, render_index, render_news
+from stoppress.sitemaps.render import BrokenFile, Rendered, assert_valid, render_general, render_index, render_news
 from tests.support.article_events import MORNING, SITE, page
 
 CAMERA = Video(

@@ -8,12 +8,11 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from stoppress.model.alternates import Alternate
-from stoppress.model.entries import GeneralEntry, Mark, NewsEntry
+from stoppress.model.entries import GeneralEntry, Mark, NewsEntry, Traits
 from stoppress.model.media import Video
 from stoppress.model.news_window import window_end
-from stoppress.model.rules import Traits
 from stoppress.model.site import Edition, Page, Rule, Site, Voice
-from stoppress.model.site_outputs import Outputs
+from stoppress.model.site_parts import Outputs
 from stoppress.primitives.instants import iso
 from stoppress.sitemaps import fold, render
 from stoppress.sitemaps.fold import fold_general, fold_index, fold_news

@@ -16,7 +16,7 @@ from lxml import etree
 from protego import Protego
 
 from stoppress.model.entries import GeneralEntry, NewsEntry
-from stoppress.model.places import FileTooLarge
+from stoppress.model.file_names import FileTooLarge
 from stoppress.model.site import Edition, Site
 from stoppress.primitives.instants import iso
 from stoppress.primitives.text import clean

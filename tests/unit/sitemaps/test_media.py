@@ -12,9 +12,9 @@ from pydantic import TypeAdapter
 from stoppress.model import alternates as alternates_module, file_names, media_values
 from stoppress.model.alternates import ALTERNATES_MAX, Alternate, hreflang, read_alternates
 from stoppress.model.media import Video, read_images, read_videos, video_json
-from stoppress.primitives.languages import COUNTRIES
+from stoppress.primitives.text import COUNTRIES
 from stoppress.primitives.urls import canonical, linked
-from stoppress.sitemaps.media_tags import alternate_tags, fit, image_tags, video_tags
+from stoppress.sitemaps.tags import alternate_tags, fit, image_tags, video_tags
 from tests.support.adjacent_paths import SHARED, needs_shared
 from tests.support.article_events import page
 

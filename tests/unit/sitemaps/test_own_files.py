@@ -10,8 +10,8 @@ from stoppress.http import client
 from stoppress.model.entries import GeneralEntry, Mark, NewsEntry
 from stoppress.model.site import Site
 from stoppress.poll import fetch_feeds as fetching
+from stoppress.sitemaps.fold import is_own_file
 from stoppress.sitemaps.other_forms import atom_feed
-from stoppress.sitemaps.own_files import is_own_file
 from stoppress.sitemaps.render import render_general, render_index, render_news, render_pages
 from tests.support.article_events import HOST, MORNING, SITE, page
 

@@ -13,13 +13,11 @@ from stoppress.aws.items import general_item, news_item, read_general, read_news
 from stoppress.cms.contract import BadArticle, read_delivery
 from stoppress.model.entries import GeneralEntry, NewsEntry
 from stoppress.model.event import ArticleEvent, from_message, to_message
-from stoppress.model.file_names import NEWS_FILE
+from stoppress.model.file_names import NEWS_FILE, Place
 from stoppress.model.media_values import DESCRIPTION_MAX, DURATION_S_MAX, TITLE_MAX, UPLOADER_MAX
-from stoppress.model.places import Place
 from stoppress.model.site import Site
-from stoppress.model.site_sources import Source as SiteSource
-from stoppress.sitemaps.broken_file import assert_valid
-from stoppress.sitemaps.render import Rendered, render_general, render_news
+from stoppress.model.site_parts import Source as SiteSource
+from stoppress.sitemaps.render import Rendered, assert_valid, render_general, render_news
 from stoppress_cli.check import checker
 from stoppress_cli.check.findings import Findings
 from stoppress_cli.check.input import Source

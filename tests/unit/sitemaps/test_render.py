@@ -10,14 +10,13 @@ import pytest
 from hypothesis import given, strategies as st
 from lxml import etree
 
-from stoppress.model import places as limits
+from stoppress.model import file_names as limits
 from stoppress.model.alternates import Alternate
 from stoppress.model.entries import GeneralEntry, Mark, NewsEntry
-from stoppress.model.file_names import NEWS_FILE, file_name, shard_series
+from stoppress.model.file_names import NEWS_FILE, FileTooLarge, file_name, shard_series
 from stoppress.model.news_window import NEWS_WINDOW
-from stoppress.model.places import FileTooLarge
 from stoppress.model.site import Page, Shards, Site
-from stoppress.model.site_outputs import Outputs
+from stoppress.model.site_parts import Outputs
 from stoppress.primitives.text import clean
 from stoppress.sitemaps import render
 from stoppress.sitemaps.render import (

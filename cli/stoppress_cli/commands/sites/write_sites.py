@@ -15,11 +15,11 @@ from botocore.exceptions import BotoCoreError, ClientError
 from stoppress.aws import bucket, site_versions, sites
 from stoppress.aws.clients import client
 from stoppress.aws.site_versions import Replaced, same_document
-from stoppress.model.places import FileTooLarge
+from stoppress.model.file_names import FileTooLarge
 from stoppress.model.site import HOST, BadConfiguration, Site
-from stoppress.model.site_sources import SHARED_SECRETS, secret_path
+from stoppress.model.site_parts import SHARED_SECRETS, secret_path
 from stoppress.rewrite.predict import FileChange, predict
-from stoppress.sitemaps.broken_file import BrokenFile
+from stoppress.sitemaps.render import BrokenFile
 from stoppress_cli.commands.secrets import full_name
 from stoppress_cli.commands.sites.read_sites import File, Host, newest as require_site, newest_or_none, read_text
 from stoppress_cli.connect import BadRequest

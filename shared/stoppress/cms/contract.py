@@ -21,10 +21,9 @@ from stoppress.cms.contract_fields import PagePublication, Publication, Removal,
 from stoppress.model.alternates import read_alternates
 from stoppress.model.event import PREVIOUS_URLS_MAX, ArticleEvent, Verb
 from stoppress.model.media import items_of, read_images, read_videos
-from stoppress.model.media_values import shown
 from stoppress.model.site import Site
 from stoppress.model.validation import explain, explain_each
-from stoppress.primitives.text import clean
+from stoppress.primitives.text import clean, shown
 from stoppress.primitives.urls import canonical, host_of, identity, on_site
 from stoppress.sitemaps.tags import fit
 

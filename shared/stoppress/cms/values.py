@@ -16,9 +16,8 @@ from stoppress.cms.contract_fields import read_field
 from stoppress.cms.expressions import search
 from stoppress.cms.mapping import OF_ARTICLES, OF_DELIVERIES, OF_REMOVALS, REMOVALS, Action, MappingFile
 from stoppress.cms.verdicts import HELD, Reading
-from stoppress.model.media_values import shown
 from stoppress.primitives.instants import parse, utc
-from stoppress.primitives.text import clean, clean_html, language_code
+from stoppress.primitives.text import clean, clean_html, language_code, shown
 from stoppress.primitives.urls import canonical
 
 # In seconds, the year 2286. A larger number counts milliseconds.

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
-from stoppress.model.media_values import DESCRIPTION_MAX
+from stoppress.model.media import DESCRIPTION_MAX
 from stoppress.primitives.text import clean_html
 
 # Makes a URL of a feed absolute; None if it is not an http or https URL.

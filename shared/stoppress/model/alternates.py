@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from stoppress.model.media import ITEMS_READ_MAX, items_of
-from stoppress.model.media_values import shown
-from stoppress.primitives.text import COUNTRIES, LANGUAGES, MEANT, RENAMED
+from stoppress.primitives.text import COUNTRIES, LANGUAGES, MEANT, RENAMED, shown
 from stoppress.primitives.urls import linked
 
 # The version for readers of other languages.

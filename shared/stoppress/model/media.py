@@ -1,14 +1,21 @@
-"""Reads the images and videos of an article from what a CMS sends. An invalid one is left out, with a reason.
+"""Reads the images and videos of an article from what a CMS or a feed sends. An invalid value is left out, with a reason.
 
 `page` is the page's URL, the base of relative URLs. URLs become canonical but keep all parameters, because the URL of
 an image or a video may be signed. Dates become the text that the sitemap shows, so that JSON, the table and the sitemap agree.
+
+A reader of a single value takes the value, the URL of its page, and a list of notes. Where it shortens a usable value, it adds a
+note. It raises ValueError, with what to give instead, for an unusable value.
 """
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
-from typing import Any
+from datetime import date
+from typing import Any, TypeAlias
 
-from stoppress.model.media_values import READERS, media_url, read_date
+from stoppress.primitives.instants import iso, parse
+from stoppress.primitives.text import COUNTRIES, TITLE_CHARACTERS_MAX, clean, shown
+from stoppress.primitives.urls import canonical, host_of, linked
 
 # Google: at most 1,000 image:image in a url (R3.1).
 IMAGES_MAX = 1_000
@@ -17,16 +24,32 @@ VIDEOS_MAX = 100
 # Ten times IMAGES_MAX. Limits the work that a sender can cause with a long list.
 ITEMS_READ_MAX = 10_000
 
-# Other names for a video's values, schema.org's among them.
-_ALIASES = {
-    "thumbnail_url": "thumbnail_loc",
-    "content_url": "content_loc",
-    "player_url": "player_loc",
-    "embed_url": "player_loc",
-    "duration_s": "duration",
-    "tag": "tags",
-}
-_NAMES = {key.replace("_", ""): name for key, name in (*zip(READERS, READERS, strict=True), *_ALIASES.items())}
+# The schema's limit. Google no longer documents one, but our files keep to the schema (R4.1).
+TITLE_MAX = 100
+DESCRIPTION_MAX = 2_048  # R4.1
+DURATION_S_MAX = 28_800  # R4.2, as the next three
+RATING_MAX = 5
+UPLOADER_MAX = 255
+TAGS_MAX = 32
+# No rule limits a tag's length. A tag is a word or two.
+TAG_CHARACTERS_MAX = 200
+# Limits the work that a sender can cause with a long list.
+TAGS_READ_MAX = 1_000
+CODES_SHOWN = 5
+# Larger than any counter, and within the 38 digits of DynamoDB's numbers.
+VIEW_COUNT_MAX = 2**63 - 1
+
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_NUMBER = re.compile(r"[0-9]{1,19}(?:\.[0-9]{1,19})?")
+_ISO_DURATION = re.compile(
+    r"P(?:(?P<days>[0-9]{1,9})D)?"
+    r"(?:T(?:(?P<hours>[0-9]{1,9})H)?(?:(?P<minutes>[0-9]{1,9})M)?(?:(?P<seconds>[0-9]{1,9}(?:\.[0-9]{1,9})?)S)?)?"
+)
+_UNITS_S = {"days": 86_400, "hours": 3_600, "minutes": 60, "seconds": 1}
+PLATFORMS = {"web", "mobile", "tv"}
+_YES_NO = {"yes": True, "true": True, "no": False, "false": False}
+
+Reader: TypeAlias = Callable[[Any, str, list[str]], Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,11 +160,16 @@ def _image(item: object, page: str) -> tuple[str, object]:
 
 def _values(item: dict[str, Any], page: str, place: str, reasons: list[str]) -> dict[str, Any]:
     """Return the readable fields of a video. Adds a reason for each other field."""
+    uploader = item.get("uploader")
+    if isinstance(uploader, dict):
+        item = {**item, "uploader": uploader.get("name"), "uploader_info": uploader.get("info")}
     values: dict[str, Any] = {}
-    for name, value in _by_tag(item).items():
+    for name, reader in READERS.items():
+        if (value := item.get(name)) in (None, "", []):
+            continue
         notes: list[str] = []
         try:
-            values[name] = READERS[name](value, page, notes)
+            values[name] = reader(value, page, notes)
         except ValueError as error:
             notes.append(str(error))
         reasons += (f"{place}.{name}: {note}" for note in notes)
@@ -152,14 +180,162 @@ def _values(item: dict[str, Any], page: str, place: str, reasons: list[str]) -> 
     return values
 
 
-def _by_tag(item: dict[str, Any]) -> dict[str, Any]:
-    """The values of an item by tag. Accepts names in snake case and camel case; a tag's own name overrules its aliases."""
-    uploader = item.get("uploader")
-    if isinstance(uploader, dict):
-        item = {**item, "uploader": uploader.get("name"), "uploader_info": uploader.get("info", uploader.get("url"))}
-    values: dict[str, Any] = {}
-    for key, value in item.items():
-        name = _NAMES.get(key.replace("_", "").lower())
-        if name and value not in (None, "", []) and (key == name or name not in values):
-            values[name] = value
-    return values
+def media_url(value: object, page: str, notes: list[str] | None = None) -> str:
+    """Return the URL of an image, a file or a player, with all its parameters. Raises ValueError."""
+    if not isinstance(value, str):
+        raise ValueError(f"{shown(value)} is no URL: give one, as a text")
+    url = linked(value, page, keep_query=True)
+    # The same page, apart from the scheme and tracking parameters.
+    if canonical(url).partition(":")[2] == page.partition(":")[2]:
+        raise ValueError("the URL is that of the page itself: give that of the file")
+    return url
+
+
+def _uploader_info(value: object, page: str, notes: list[str]) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{shown(value)} is no URL: give one, as a text")
+    url = linked(value, page)
+    if host_of(url) != host_of(page):
+        raise ValueError(f"is on {host_of(url)}: give a page on {host_of(page)}, where the article is")
+    return url
+
+
+def _text(characters_max: int) -> Reader:
+    def read(value: object, page: str, notes: list[str]) -> str:
+        if not isinstance(value, str):
+            raise ValueError(f"{shown(value)} is no text: give it in quotation marks")
+        # `clean` cuts the text two characters after the limit, and removes a space there. So a text over the limit stays over it.
+        plain = clean(value, max(characters_max + 2, TITLE_CHARACTERS_MAX))
+        if not plain:
+            raise ValueError("is empty: give it as readers see it")
+        if len(plain) <= characters_max:
+            return plain
+        notes.append(f"was cut to {characters_max:,} characters: give a shorter one")
+        return _shorten(plain, characters_max)
+
+    return read
+
+
+def _shorten(text: str, characters_max: int) -> str:
+    """Cut a text after a word and add an ellipsis. A last word longer than half of the text is cut too."""
+    words = text[:characters_max].rpartition(" ")[0]
+    return f"{words if len(words) > characters_max // 2 else text[: characters_max - 1]}…"
+
+
+def _number(value: object) -> float | None:
+    """Return the value of a number, or of a text with a number; else None."""
+    if isinstance(value, str) and _NUMBER.fullmatch(value.strip()):
+        return float(value) if "." in value else int(value)
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _duration(value: object, page: str, notes: list[str]) -> int:
+    parts = _ISO_DURATION.fullmatch(value.strip().upper()) if isinstance(value, str) else None
+    if parts:
+        seconds: float | None = sum(float(parts[unit] or 0) * length_s for unit, length_s in _UNITS_S.items())
+    else:
+        seconds = _number(value)
+    if seconds is None or not 1 <= seconds <= DURATION_S_MAX:
+        raise ValueError(
+            f"{shown(value)} is no duration: give 1 to {DURATION_S_MAX} seconds, or a text such as PT2M30S"
+        )
+    return round(seconds)
+
+
+def _rating(value: object, page: str, notes: list[str]) -> str:
+    number = _number(value)
+    if number is None or not 0 <= number <= RATING_MAX:
+        raise ValueError(f"{shown(value)} is no rating: give a number from 0.0 to {RATING_MAX}.0")
+    return str(abs(round(float(number), 2)))
+
+
+def _view_count(value: object, page: str, notes: list[str]) -> int:
+    number = _number(value)
+    if not isinstance(number, int) or not 0 <= number <= VIEW_COUNT_MAX:
+        raise ValueError(f"{shown(value)} is no count: give a whole number from 0 on")
+    return number
+
+
+def read_date(value: object, page: str = "", notes: list[str] | None = None) -> str:
+    """Return a date for the sitemap: a day, or a day and a time in UTC. Such texts sort by time. Raises ValueError."""
+    if not isinstance(value, str):
+        raise ValueError(f"{shown(value)} is no date: give a text such as 2026-11-20T08:00:00Z")
+    if not _DAY.fullmatch(value.strip()):
+        return iso(parse(value))
+    try:
+        return date.fromisoformat(value.strip()).isoformat()
+    except ValueError:
+        raise ValueError(f"{shown(value)} is not in the calendar") from None
+
+
+def _yes_or_no(value: object, page: str, notes: list[str]) -> bool:
+    answer = _YES_NO.get(value.strip().lower()) if isinstance(value, str) else value
+    if not isinstance(answer, bool):
+        raise ValueError(f"{shown(value)} is neither yes nor no: give one of them")
+    return answer
+
+
+def _country(code: str) -> str | None:
+    # Two wrong codes with a clear meaning. Dropping them would show a video where it is forbidden.
+    spelled = {"UK": "GB", "EL": "GR"}.get(code.upper(), code.upper())
+    return spelled if spelled in COUNTRIES else None
+
+
+def _platform(code: str) -> str | None:
+    return code.lower() if code.lower() in PLATFORMS else None
+
+
+def _relation(example: str, spelled: Callable[[str], str | None]) -> Reader:
+    """Return the reader of `{"allow": ["GB", "IE"]}`, and of the text `allow GB IE` that it becomes."""
+
+    def read(value: object, page: str, notes: list[str]) -> str:
+        relation = value.split(maxsplit=1) if isinstance(value, str) else []
+        if isinstance(value, dict):
+            relation = next(([name, value[name]] for name in ("allow", "deny") if name in value), [])
+        relationship, codes = relation if len(relation) == 2 else ("", None)
+        codes = codes.replace(",", " ").split() if isinstance(codes, str) else codes
+        if relationship not in ("allow", "deny") or not isinstance(codes, list):
+            raise ValueError(f'give {{"allow": {example}}}, or the same with "deny"')
+        spellings = [spelled(code.strip()) if isinstance(code, str) else None for code in codes]
+        good = dict.fromkeys(spelling for spelling in spellings if spelling)
+        if not good:
+            raise ValueError(f"is left out, none of its codes is known: give some such as {example}")
+        if wrong := [shown(code) for code, spelling in zip(codes, spellings, strict=True) if not spelling]:
+            notes.append(f"{', '.join(wrong[:CODES_SHOWN])}: left out, not known; give codes such as {example}")
+        return " ".join([relationship, *good])
+
+    return read
+
+
+def _tags(value: object, page: str, notes: list[str]) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise ValueError(f"{shown(value)} is no list: give texts, in square brackets")
+    texts = [word for word in value if isinstance(word, str)]
+    if len(texts) < len(value):
+        notes.append("some are no texts and were left out: give them in quotation marks")
+    tags = tuple(dict.fromkeys(plain for word in texts[:TAGS_READ_MAX] if (plain := clean(word, TAG_CHARACTERS_MAX))))
+    if len(tags) > TAGS_MAX:
+        notes.append(f"a video takes {TAGS_MAX}; those after the first {TAGS_MAX} were left out")
+    return tags[:TAGS_MAX]
+
+
+READERS: dict[str, Reader] = {
+    "thumbnail_loc": media_url,
+    "title": _text(TITLE_MAX),
+    "description": _text(DESCRIPTION_MAX),
+    "content_loc": media_url,
+    "player_loc": media_url,
+    "duration": _duration,
+    "expiration_date": read_date,
+    "rating": _rating,
+    "view_count": _view_count,
+    "publication_date": read_date,
+    "family_friendly": _yes_or_no,
+    "restriction": _relation('["GB", "IE"]', _country),
+    "platform": _relation('["web", "mobile", "tv"]', _platform),
+    "requires_subscription": _yes_or_no,
+    "uploader": _text(UPLOADER_MAX),
+    "uploader_info": _uploader_info,
+    "live": _yes_or_no,
+    "tags": _tags,
+}

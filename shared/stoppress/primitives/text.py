@@ -14,6 +14,8 @@ TITLE_CHARACTERS_MAX = 1_000
 MARKUP_FACTOR = 4
 # No publication has a longer name.
 NAME_CHARACTERS_MAX = 200
+# How much of a wrong value a reason repeats.
+SHOWN_CHARACTERS_MAX = 60
 
 # Everything outside XML 1.0 Char, and C1 controls and non-characters, which some parsers reject (R1.16).
 _FORBIDDEN = re.compile(
@@ -93,6 +95,13 @@ def publication_name(text: str) -> str:
     while name != before:  # innermost parentheses first
         name, before = _IN_PARENTHESES.sub("", name), name
     return clean(_PARENTHESIS.sub(" ", name), NAME_CHARACTERS_MAX)
+
+
+def shown(value: object) -> str:
+    """Return a wrong value for a reason: shortened, on one line."""
+    if isinstance(value, list | dict):
+        return "a list" if isinstance(value, list) else "an object"
+    return repr(value[:SHOWN_CHARACTERS_MAX] if isinstance(value, str) else value)[: SHOWN_CHARACTERS_MAX + 2]
 
 
 _CODE = re.compile(r"[a-z]{2,3}")

@@ -14,7 +14,7 @@ from stoppress.cms.contract import BadArticle, read_delivery
 from stoppress.model.entries import GeneralEntry, NewsEntry
 from stoppress.model.event import ArticleEvent, from_message, to_message
 from stoppress.model.file_names import NEWS_FILE, Place
-from stoppress.model.media_values import DESCRIPTION_MAX, DURATION_S_MAX, TITLE_MAX, UPLOADER_MAX
+from stoppress.model.media import DESCRIPTION_MAX, DURATION_S_MAX, TITLE_MAX, UPLOADER_MAX
 from stoppress.model.site import Site
 from stoppress.model.site_parts import Source as SiteSource
 from stoppress.sitemaps.render import Rendered, assert_valid, render_general, render_news

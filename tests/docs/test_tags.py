@@ -16,7 +16,7 @@ from stoppress.model.site import Rule, Site, Voice
 from stoppress.model.site_parts import Outputs, Source
 from stoppress.sitemaps.other_forms import atom_feed, text_sitemap
 from stoppress.sitemaps.render import render_general, render_index, render_news
-from stoppress.sitemaps.robots import named_in_robots, robots_txt, rules_of
+from stoppress.sitemaps.robots import robots_txt
 from tests.docs.pages import table_rows, text_of
 from tests.support.article_events import HOST, MORNING, DecidedTable, page
 
@@ -101,7 +101,7 @@ def rendered() -> dict[str, str]:
         "index": render_index([mark], SITE)[0].body,
         ".txt": text_sitemap(shard.body),
         ".atom": atom_feed(news, SITE, file=feed, hub=SITE.outputs.hub),
-        "robots.txt": robots_txt(SITE, named_in_robots(SITE), rules_of(SITE) or ""),
+        "robots.txt": robots_txt(SITE),
     }
     return {name: body.decode() for name, body in bodies.items()}
 

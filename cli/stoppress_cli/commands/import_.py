@@ -19,7 +19,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from stoppress.aws import queues, sites
 from stoppress.model.event import ArticleEvent, ListingError, Page, Problem, StaleCheckpoint
-from stoppress.model.exclusion_reasons import excluded_because
+from stoppress.model.exclusion_reasons import FOREIGN_HOST, excluded_because
 from stoppress.model.site import Site
 from stoppress_cli.connect import BadRequest, queue_url
 from stoppress_cli.inputs.archive import Listing, listing_of
@@ -112,11 +112,11 @@ class Tally:
         events = []
         for item in page.items:
             excluded = excluded_because(item.event, site)
-            is_foreign = excluded is not None and excluded.kind == "foreign host"
-            if excluded is None:
+            is_foreign = excluded.startswith(FOREIGN_HOST)
+            if not excluded:
                 self.listed += 1
             else:
-                problem = Problem(f"{item.place}: {item.event.url}", str(excluded))
+                problem = Problem(f"{item.place}: {item.event.url}", excluded)
                 self.add("refused" if is_foreign else "ignored", problem)
             if not is_foreign:
                 events.append(item.event)

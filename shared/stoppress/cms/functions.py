@@ -1,11 +1,12 @@
 """The functions that mappings need and JMESPath lacks.
 
-For a value that is missing or of another type, a function returns null and does not raise.
+For a value that is missing or of another type, a function returns null or an empty list, and does not raise.
 """
 
 import re
 import unicodedata
 from collections.abc import Callable
+from functools import wraps
 from typing import Any, TypeVar, cast
 from urllib.parse import quote, urlsplit, urlunsplit
 
@@ -22,43 +23,52 @@ _LIGATURES = str.maketrans(
 
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
+_TYPES = {"string": str, "object": dict, "array": list, "": object}
 
 
-def _taking(*kinds: str) -> Callable[[_Method], _Method]:
-    """Declare a function's arguments. Values may be of any type; a constant must be of the named type."""
+def _taking(*kinds: str, otherwise: Any = None) -> Callable[[_Method], _Method]:
+    """Declare a function's arguments. It returns `otherwise` for an argument of another type, and for a text that is too long."""
     taken = [{"types": [], "constants": [kind] if kind else []} for kind in kinds]
-    return cast("Callable[[_Method], _Method]", functions.signature(*taken))
+
+    def declare(method: _Method) -> _Method:
+        @wraps(method)
+        def checked(self: functions.Functions, *values: Any) -> Any:
+            fits = all(
+                isinstance(value, _TYPES[kind]) and (kind != "string" or len(str(value)) <= TEXT_CHARACTERS_MAX)
+                for value, kind in zip(values, kinds, strict=True)
+            )
+            return method(self, *values) if fits else otherwise
+
+        return cast("_Method", functions.signature(*taken)(checked))
+
+    return declare
 
 
 class Functions(functions.Functions):  # type: ignore[misc]
     """The custom functions. `_func_slug` is `slug` in an expression."""
 
     @_taking("object", "string")
-    def _func_lookup(self, table: Any, key: Any) -> Any:
+    def _func_lookup(self, table: dict[str, Any], key: str) -> Any:
         """`lookup({"members": "registration"}, visibility)`: the value under a key."""
-        return table.get(key) if isinstance(table, dict) and isinstance(key, str) else None
+        return table.get(key)
 
-    @_taking("object")
-    def _func_entries(self, table: Any) -> list[dict[str, Any]]:
+    @_taking("object", otherwise=[])
+    def _func_entries(self, table: dict[str, Any]) -> list[dict[str, Any]]:
         """Return an object as a list of {key, value}; an empty list for anything else, such as PHP's empty arrays."""
-        return [{"key": key, "value": value} for key, value in table.items()] if isinstance(table, dict) else []
+        return [{"key": key, "value": value} for key, value in table.items()]
 
-    @_taking("object", "array")
-    def _func_localized(self, fields: Any, locales: Any) -> dict[str, Any]:
+    @_taking("object", "", otherwise={})
+    def _func_localized(self, fields: dict[str, Any], locales: Any) -> dict[str, Any]:
         """An object of {field: {locale: value}} as {field: value}. Each value is from the first locale that has one."""
         wanted = [locale for locale in locales if isinstance(locale, str)] if isinstance(locales, list) else []
-        if not isinstance(fields, dict):
-            return {}
         return {name: _in_locale(values, wanted) for name, values in fields.items()}
 
     @_taking("string", "object")
-    def _func_fill(self, template: Any, values: Any) -> str | None:
+    def _func_fill(self, template: str, values: dict[str, Any]) -> str | None:
         """`fill('/news/{slug}', {slug: 'a b'})` -> `/news/a%20b`; null if a value is missing, or neither text nor number.
 
         An object as a value counts as its `slug` or `current`.
         """
-        if not isinstance(template, str) or not isinstance(values, dict):
-            return None
         parts = _PLACE.split(template)
         for place in range(1, len(parts), 2):
             value = _slug_of(values.get(parts[place]))
@@ -72,18 +82,16 @@ class Functions(functions.Functions):  # type: ignore[misc]
         return "".join(parts)
 
     @_taking("string")
-    def _func_slug(self, text: Any) -> str | None:
+    def _func_slug(self, text: str) -> str | None:
         """`Climate-smart food` -> `climate-smart-food`. Letters of scripts other than Latin stay."""
-        if not isinstance(text, str) or len(text) > TEXT_CHARACTERS_MAX:
-            return None
         letters = "".join(_slug_letter(letter) for letter in text.lower().translate(_LIGATURES))
         slug = "-".join(part for part in letters.split("-") if part)
         return slug or None
 
     @_taking("string", "string", "string")
-    def _func_sibling(self, url: Any, slug: Any, other: Any) -> str | None:
+    def _func_sibling(self, url: str, slug: str, other: str) -> str | None:
         """The URL with another slug at its end; null if it does not end in the slug, or if both slugs are equal."""
-        if not all(isinstance(text, str) and text for text in (url, slug, other)) or slug == other:
+        if not (url and slug and other) or slug == other:
             return None
         try:
             parts = urlsplit(url)
@@ -95,41 +103,36 @@ class Functions(functions.Functions):  # type: ignore[misc]
         tail = "/" if parts.path.endswith("/") else ""
         return str(urlunsplit((parts.scheme, parts.netloc, f"{head}/{other}{tail}", parts.query, "")))
 
-    @_taking("string", "string")
-    def _func_split(self, text: Any, separator: Any) -> list[str]:
+    @_taking("string", "string", otherwise=[])
+    def _func_split(self, text: str, separator: str) -> list[str]:
         """Return the parts of a text between separators; an empty list for other values."""
-        both = isinstance(text, str) and isinstance(separator, str) and separator
-        return [part.strip() for part in text[:TEXT_CHARACTERS_MAX].split(separator)] if both else []
+        return [part.strip() for part in text.split(separator)] if separator else []
 
     @_taking("string")
-    def _func_words(self, text: Any) -> str | None:
+    def _func_words(self, text: str) -> str | None:
         """`com.example.ArticlePublished` -> `com example article published`."""
-        if not isinstance(text, str) or len(text) > TEXT_CHARACTERS_MAX:
-            return None
         return " ".join(word.lower() for word in _WORD.findall(text)) or None
 
-    @_taking("string")
+    @_taking("")
     def _func_utc(self, text: Any) -> Any:
         """Add Z to a date and time without a zone; other values stay as they are."""
         return f"{text.strip()}Z" if isinstance(text, str) and _NAIVE.fullmatch(text.strip()) else text
 
     @_taking("string")
-    def _func_lower(self, text: Any) -> str | None:
+    def _func_lower(self, text: str) -> str:
         """Return a text in lower case."""
-        return text.lower() if isinstance(text, str) else None
+        return text.lower()
 
-    @_taking("array", "array")
-    def _func_of_type(self, items: Any, types: Any) -> list[Any]:
+    @_taking("array", "array", otherwise=[])
+    def _func_of_type(self, items: list[Any], types: list[Any]) -> list[Any]:
         """The JSON-LD objects that have one of the types: as `A`, `schema:A` or `https://schema.org/A`, or in a list."""
-        if not isinstance(items, list) or not isinstance(types, list):
-            return []
         wanted = {name.lower() for name in types if isinstance(name, str)}
         return [item for item in items if isinstance(item, dict) and _bare_types(item.get("@type")) & wanted]
 
-    @_taking("", "array")
-    def _func_is_in(self, value: Any, values: Any) -> bool:
+    @_taking("", "array", otherwise=True)
+    def _func_is_in(self, value: Any, values: list[Any]) -> bool:
         """Return True if a list has the value; true if there is no list, because the setting was left out."""
-        return not isinstance(values, list) or value in values
+        return value in values
 
 
 OPTIONS = Options(custom_functions=Functions())

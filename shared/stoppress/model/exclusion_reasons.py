@@ -5,9 +5,7 @@ These reasons come from the event. The site's own rules (`model/entries.py`) app
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from stoppress.model.entries import excluding_rule
@@ -26,32 +24,22 @@ PAGE = "a page, not an article"
 HOME_PAGE = "the home page is no article"
 NO_TITLE = "no title"
 
-ExclusionKind: TypeAlias = Literal["foreign host", "noindex", "protected", "canonical elsewhere"]
+# The beginning of the reason for a page of another host.
+FOREIGN_HOST = "foreign host"
 
 
-@dataclass(frozen=True, slots=True)
-class Excluded:
-    """Why an article can be in no sitemap of the site."""
-
-    kind: ExclusionKind
-    text: str
-
-    def __str__(self) -> str:
-        return f"{self.kind}: {self.text}"
-
-
-def excluded_because(event: ArticleEvent, site: Site) -> Excluded | None:
-    """Return the first reason that excludes a publication, or None."""
+def excluded_because(event: ArticleEvent, site: Site) -> str:
+    """Return the first reason that excludes a publication from all sitemaps of the site; empty if there is none."""
     assert event.url
     if host_of(event.url) != site.host:
-        return Excluded("foreign host", f"{host_of(event.url)} is not {site.host}")
+        return f"{FOREIGN_HOST}: {host_of(event.url)} is not {site.host}"
     if event.noindex:
-        return Excluded("noindex", "the page asks not to be indexed")
+        return "noindex: the page asks not to be indexed"
     if event.access == "protected":
-        return Excluded("protected", "the page asks for a password")
+        return "protected: the page asks for a password"
     if event.canonical_url and identity(event.canonical_url) != identity(event.url):
-        return Excluded("canonical elsewhere", event.canonical_url)
-    return None
+        return f"canonical elsewhere: {event.canonical_url}"
+    return ""
 
 
 def not_news_because(event: ArticleEvent, url: str, first_published: datetime | None, now: datetime) -> str:

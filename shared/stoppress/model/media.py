@@ -289,12 +289,14 @@ def _relation(example: str, spelled: Callable[[str], str | None]) -> Reader:
     """Return the reader of `{"allow": ["GB", "IE"]}`, and of the text `allow GB IE` that it becomes."""
 
     def read(value: object, page: str, notes: list[str]) -> str:
-        relation = value.split(maxsplit=1) if isinstance(value, str) else []
-        if isinstance(value, dict):
-            relation = next(([name, value[name]] for name in ("allow", "deny") if name in value), [])
-        relationship, codes = relation if len(relation) == 2 else ("", None)
+        if isinstance(value, str):
+            relationship, *words = value.replace(",", " ").split() or [""]
+            value = {relationship: words}
+        given = value if isinstance(value, dict) else {}
+        relationship = next((name for name in ("allow", "deny") if name in given), "")
+        codes = given.get(relationship)
         codes = codes.replace(",", " ").split() if isinstance(codes, str) else codes
-        if relationship not in ("allow", "deny") or not isinstance(codes, list):
+        if not isinstance(codes, list):
             raise ValueError(f'give {{"allow": {example}}}, or the same with "deny"')
         spellings = [spelled(code.strip()) if isinstance(code, str) else None for code in codes]
         good = dict.fromkeys(spelling for spelling in spellings if spelling)

@@ -12,7 +12,14 @@ from typing import Literal
 from stoppress.model.article import Article, Decision
 from stoppress.model.entries import GeneralEntry, NewsEntry, excluding_rule
 from stoppress.model.event import CMS_RANK
-from stoppress.model.exclusion_reasons import EXPIRED, NO_DATE, excluded_because, is_embargo, not_news_because
+from stoppress.model.exclusion_reasons import (
+    EXPIRED,
+    FOREIGN_HOST,
+    NO_DATE,
+    excluded_because,
+    is_embargo,
+    not_news_because,
+)
 from stoppress.model.file_names import PAGES_SERIES, Want, news_series, shard_series
 from stoppress.model.news_window import is_current
 from stoppress.primitives.instants import exact
@@ -35,8 +42,8 @@ class Publication(Claimant):
     def decision(self) -> Decision:
         """Return what the event changes."""
         excluded = excluded_because(self.event, self.site)
-        if excluded and excluded.kind == "foreign host":
-            return self._without_page("excluded", str(excluded))
+        if excluded.startswith(FOREIGN_HOST):
+            return self._without_page("excluded", excluded)
         if release_at := self._embargo():
             return self._held(release_at)
         if self._is_removed_since():
@@ -47,7 +54,7 @@ class Publication(Claimant):
         if excluded:
             # A source of lower rank cannot list a page that its event excludes; a source of equal rank can.
             page = weaker_page_removed(self.event, self.current.name, self.known, self.now)
-            return with_page_removed(self._without_page("excluded", str(excluded)), page)
+            return with_page_removed(self._without_page("excluded", excluded), page)
         after = self._apply_date()
         if self._is_unchanged(after):
             return Decision(outcome="duplicate", reason="a newer event with the same content", article=self.current)

@@ -17,7 +17,7 @@ from stoppress.model.file_names import INDEX_FILE, ROBOTS_FILE, is_news, is_page
 from stoppress.model.site import Site
 from stoppress.sitemaps.fold import fold_general, fold_index, fold_news
 from stoppress.sitemaps.render import Rendered, render_general, render_index, render_news, render_pages
-from stoppress.sitemaps.robots import named_in_robots, robots_txt, rules_of
+from stoppress.sitemaps.robots import robots_txt
 from stoppress.sitemaps.tags import RENDERER
 
 # DynamoDB: a strongly consistent read unit reads 4 KB.
@@ -116,7 +116,7 @@ def _can_fold(site: Site, file: str, stored: StoredFile, now: datetime) -> bool:
 def render(site: Site, file: str, now: datetime) -> Rendered:
     """Make a file from all entries of its partition. Raises FileTooLarge and the table's errors."""
     if file == ROBOTS_FILE:
-        body = robots_txt(site, named_in_robots(site), rules) if (rules := rules_of(site)) is not None else b""
+        body = robots_txt(site)
         return Rendered(body, len(body), None)
     items = table.query(file_pk(site.host, file))
     if file == INDEX_FILE:

@@ -1,16 +1,13 @@
 """robots.txt: a `Sitemap:` line for each sitemap, then the site's own rules."""
 
-import re
 from collections.abc import Iterable, Iterator
 from urllib.parse import urljoin
 
-from stoppress.model.file_names import INDEX_FILE, FileTooLarge, is_news, permanent_files
+from stoppress.model.file_names import INDEX_FILE, is_news, permanent_files
 from stoppress.model.site import Site
 from stoppress.model.site_parts import SITEMAP_LINE, Crawlers
 from stoppress.primitives.urls import canonical, on_site
 
-# RFC 9309, 2.5: crawlers must read 500 KiB and may cut the rest.
-ROBOTS_BYTES_MAX = 512_000
 _WORDS = {True: "yes", False: "no"}
 
 # The names that crawlers obey in robots.txt, by what they read a site for. Sources: the engines' pages about their crawlers:
@@ -30,13 +27,6 @@ SEARCH_CRAWLERS = (
 AI_SEARCH_CRAWLERS = ("OAI-SearchBot", "PerplexityBot", "Claude-SearchBot")
 # Google-Extended and Applebot-Extended are names for robots.txt only: Googlebot and Applebot do the reading.
 AI_TRAINING_CRAWLERS = ("GPTBot", "ClaudeBot", "Google-Extended", "Applebot-Extended", "CCBot", "meta-externalagent")
-
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-
-
-def rules_of(site: Site) -> str | None:
-    """Return the rules of the site's robots.txt; None if Stoppress writes none."""
-    return "\n".join(_rules_for(site.robots)) if isinstance(site.robots, Crawlers) else site.robots
 
 
 def _rules_for(rights: Crawlers) -> Iterator[str]:
@@ -68,30 +58,22 @@ def _rules_for(rights: Crawlers) -> Iterator[str]:
         yield "Disallow: /"
 
 
-def robots_txt(site: Site, sitemaps: Iterable[str], rules: str) -> bytes:
-    """Return the text of a robots.txt. `sitemaps` are the site's files or URLs; sitemaps named in `rules` follow them, each once.
+def robots_txt(site: Site) -> bytes:
+    """Return a site's robots.txt; empty if Stoppress writes none.
 
-    `Sitemap:` lines come first: they belong to no group there, and every crawler reads the start. Raises FileTooLarge, and
-    ValueError for a control character or a `Sitemap:` line without exactly one URL.
+    `Sitemap:` lines come first: they belong to no group there, and every crawler reads the start.
     """
-    kept, named = [], list(sitemaps)
-    # A byte order mark is valid only at the start of a file, and `Sitemap:` lines precede the rules.
-    lines = rules.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    for number, line in enumerate(lines, 1):
-        if control := _CONTROL.search(line):
-            raise ValueError(f"line {number} of the rules contains U+{ord(control.group()):04X}: remove it")
+    rules = "\n".join(_rules_for(site.robots)) if isinstance(site.robots, Crawlers) else site.robots
+    if rules is None:
+        return b""
+    kept, named = [], named_in_robots(site)
+    for line in rules.replace("\r\n", "\n").split("\n"):
         if own := SITEMAP_LINE.match(line):
-            urls = own.group(1).split()
-            if len(urls) != 1:
-                raise ValueError(f"line {number} of the rules: after `Sitemap:` give one URL")
-            named += urls
+            named += own[1].split()
         else:
             kept.append(line)
     parts = ["\n".join(robots_lines(site, named)), "\n".join(kept).strip("\n")]
-    body = ("\n\n".join(filter(None, parts)) + "\n").encode()
-    if len(body) > ROBOTS_BYTES_MAX:
-        raise FileTooLarge(f"robots.txt has {len(body)} bytes, and crawlers read {ROBOTS_BYTES_MAX}: shorten the rules")
-    return body
+    return ("\n\n".join(filter(None, parts)) + "\n").encode()
 
 
 def named_in_robots(site: Site) -> list[str]:

@@ -18,7 +18,7 @@ from stoppress.model.site import Site, read_site
 from stoppress.primitives.instants import iso
 from stoppress.sitemaps.other_forms import atom_feed, compressed, text_sitemap
 from stoppress.sitemaps.render import render_general, render_index, render_news, render_pages
-from stoppress.sitemaps.robots import named_in_robots, robots_txt, rules_of
+from stoppress.sitemaps.robots import robots_txt
 from tests.support.article_events import HOST, MORNING, DecidedTable
 
 GOLDEN = Path(__file__).parents[3] / "tests/fixtures/golden" / "settings"
@@ -168,7 +168,7 @@ def published(settings: Settings) -> dict[str, str]:
     if site.outputs.gzip:
         bodies[f"{INDEX_FILE}.gz"] = compressed(bodies[INDEX_FILE])
     if site.robots is not None:
-        bodies[ROBOTS_FILE] = robots_txt(site, named_in_robots(site), rules_of(site) or "")
+        bodies[ROBOTS_FILE] = robots_txt(site)
     return {
         name: (gzip.decompress(body) if name.endswith(".gz") else body).decode()
         for name, body in sorted(bodies.items())

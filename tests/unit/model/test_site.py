@@ -173,7 +173,7 @@ def test_rules_of_a_robots_txt_that_are_taken_can_be_written(rules: str) -> None
         accepted = site(robots=rules)
     except BadConfiguration:
         return
-    assert robots_txt(accepted, ["sitemap.xml"], rules).startswith(b"Sitemap: https://www.example.com/sitemap.xml\n")
+    assert robots_txt(accepted).startswith(b"Sitemap: https://www.example.com/sitemap.xml\n")
 
 
 @pytest.mark.parametrize("rules", ["Sitemap: a.xml # ours", "# Sitemap:", "Disallow: /sitemap: x"])

@@ -434,9 +434,7 @@ WORDS = st.sampled_from(
     ]
 )
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | TEXTS | WORDS
-KEYS = st.sampled_from(
-    "url loc src href hreflang published_at allow deny name info".split() + list(media.READERS)
-)
+KEYS = st.sampled_from("url loc src href hreflang published_at allow deny name info".split() + list(media.READERS))
 ANY_JSON = st.recursive(
     SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS | TEXTS, inner, max_size=5), max_leaves=12
 )

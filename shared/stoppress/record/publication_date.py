@@ -2,7 +2,7 @@
 
 The rule:
 
-1. A date in the future is an embargo (`exclude.is_embargo`) and holds the article, listed or not. At the release it becomes
+1. A date in the future is an embargo (`exclusion_reasons.is_embargo`) and holds the article, listed or not. At the release it becomes
    the publication date.
 2. Else the first date stays. A later event may change it to an earlier date, or to a date up to five minutes after we first
    received the article. If the event has a timestamp that is not before its date, the earliest timestamp of the article's

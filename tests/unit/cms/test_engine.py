@@ -155,25 +155,12 @@ def test_an_action_or_items_that_read_a_failed_variable_are_not_taken_for_nothin
     assert "starts_with" in verdict.reason
 
 
-def test_what_is_to_be_published_later_is_held(gazette: MappingFile) -> None:
-    shown = result(gazette, live_since="2026-11-21T08:00:00Z")
-    assert (shown["disposition"], shown["hold_until"]) == ("hold", "2026-11-21T08:00:00.000000Z")
-    assert result(gazette, live_since="2026-11-20T09:04:00Z")["disposition"] == "apply"
-
-
 def superdesk(**fields: object) -> Verdict:
     """What becomes of a ninjs text that was published at eight."""
     body = {"guid": "g", "type": "text", "headline": "A", "slugline": "a", "firstpublished": "2026-11-20T08:00:00Z"}
     settings = {"base_url": "https://www.example.com", "url_template": "/{slug}"}
     [verdict] = read(load("superdesk"), body | fields, settings)
     return verdict
-
-
-def test_an_embargoed_article_is_published_when_its_embargo_ends() -> None:
-    event = superdesk(embargoed="2026-11-22T08:00:00+0000").event(
-        Site(host="www.example.com", publication="A"), "cms", NOW
-    )
-    assert event.published_at == datetime(2026, 11, 22, 8, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
@@ -331,13 +318,6 @@ def test_what_is_the_same_for_all_items_is_looked_for_once(tmp_path: Path, monke
     assert sections == [f'[{number},{number},"story.live"]' for number in (7, 8, 9)]
     # Once to find the items, and once for all of them.
     assert (evaluated.count("body.stories[].event"), evaluated.count("events[0]")) == (2, 2)
-
-
-def test_nothing_in_it_and_an_event_that_is_not_known_are_ignored_with_their_reason(gazette: MappingFile) -> None:
-    [empty] = read(gazette, {"stories": []}, SETTINGS)
-    assert (empty.disposition, empty.reason) == ("ignore", "there is no item in it")
-    [other] = read(gazette, {"stories": [story("story.liked")]}, SETTINGS)
-    assert (other.disposition, other.reason) == ("ignore", "story.liked is no event that changes an article's page")
 
 
 @pytest.mark.parametrize(

@@ -94,11 +94,6 @@ def recorded(behind: MotoAws) -> list[MessageOutcome]:
     return [outcomes[message.id] for message in messages]
 
 
-def test_the_query_of_the_url_is_read_where_the_body_does_not_say(behind: MotoAws) -> None:
-    _, reply = ghost(behind, CURRENT | {"status": None}, {}, query="event=post.unpublished")
-    assert reply["action"] == "unpublish"
-
-
 def test_an_incomplete_one_is_answered_200_and_kept_in_quarantine_with_what_was_missing(behind: MotoAws) -> None:
     status, reply = ghost(behind, CURRENT | {"title": None, "published_at": "soon"})
     assert (status, reply["status"], reply["missing"]) == (200, "incomplete", ["title", "published_at"])
@@ -163,13 +158,6 @@ def outcome_of(*bodies: str) -> list[MessageOutcome]:
     outcomes = record(messages, NOW)
     assert list(outcomes) == [message.id for message in messages]
     return list(outcomes.values())
-
-
-def test_a_bus_event_of_an_adapter_is_read_by_its_mapping(behind: MotoAws) -> None:
-    article = {"id": "e1", "url": page("tide"), "title": "Tide", "published_at": "2026-11-20T08:00:00Z"}
-    [listed, delivered] = outcome_of(bus("bus", article), bus("arc", {"body": OPERATION}, "article.delivery"))
-    assert (listed.outcome, listed.about["url"]) == ("listed", page("tide"))
-    assert (delivered.outcome, delivered.about["article"]) == ("listed", "arc#A")
 
 
 def test_a_bus_event_that_changes_no_page_is_ignored_and_one_that_lacks_something_is_kept(behind: MotoAws) -> None:

@@ -13,16 +13,6 @@ ROOM_BYTES = BYTES_MAX - FRAME_BYTES_MAX
 MONTH = "2026-11"
 
 
-def test_a_series_fills_its_files_one_after_the_other() -> None:
-    series, handed_out = Series(MONTH).reserve([Want(MONTH, 100)] * 5, 2)
-
-    assert [place.number for place in handed_out] == [1, 1, 2, 2, 3]
-    assert [place.file for place in handed_out[::2]] == [
-        "sitemap-2026-11.xml", "sitemap-2026-11-2.xml", "sitemap-2026-11-3.xml",
-    ]  # fmt: skip
-    assert series.files == (Used(2, 200), Used(2, 200), Used(1, 100))
-
-
 @pytest.mark.parametrize(
     ("series", "shard_size", "entries_max"),
     [

@@ -106,14 +106,6 @@ def test_whatever_the_paths_are_each_line_is_one_valid_url(paths: list[str]) -> 
     assert [canonical(line) for line in lines] == lines
 
 
-def test_the_lines_of_a_text_sitemap_are_the_locs_of_the_shard() -> None:
-    for site in (SITE, HTTP_SITE):
-        shard = render_general(map(GeneralEntry, LOCS), site).body
-        lines = text_sitemap(shard).decode().splitlines()
-        assert lines == [element.text for element in etree.fromstring(shard).iter("{*}loc")]
-        assert lines[0].startswith(f"{site.scheme}://")
-
-
 # ── Atom ──
 
 

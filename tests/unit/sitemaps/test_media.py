@@ -15,6 +15,7 @@ from stoppress.model.media import Video, read_images, read_videos, video_json
 from stoppress.primitives.text import COUNTRIES
 from stoppress.primitives.urls import canonical, linked
 from stoppress.sitemaps.tags import alternate_tags, fit, image_tags, video_tags
+from tests.docs.test_tags import rendered
 from tests.support.adjacent_paths import SHARED, needs_shared
 from tests.support.article_events import page
 
@@ -471,3 +472,11 @@ def test_whatever_is_sent_nothing_breaks_and_what_is_kept_is_good(raw: Any, size
 def test_whatever_is_said_of_a_video_its_tags_are_valid_by_the_official_schema(raw: Any) -> None:
     schema = etree.XMLSchema(etree.parse(SHARED / "schemas/all.xsd"))
     assert schema.validate(root(video_tags(read_videos([raw], PAGE)[0]))), schema.error_log
+
+
+@needs_shared
+@pytest.mark.parametrize("name", ["shards", "pages", "news", "index"])
+def test_the_official_schemas_take_every_tag(name: str) -> None:
+    path = SHARED / "schemas" / ("siteindex.xsd" if name == "index" else "all.xsd")
+    schema = etree.XMLSchema(etree.parse(path, etree.XMLParser(no_network=True)))
+    assert schema.validate(etree.fromstring(rendered()[name].encode())), schema.error_log

@@ -71,13 +71,6 @@ def test_the_bytes_are_those_of_the_golden_file(name: str, rendered: Rendered) -
     assert rendered.body == (GOLDEN / f"{name}.xml").read_bytes()
 
 
-def test_the_newest_instant_in_a_file_is_known() -> None:
-    assert render_general(GENERAL, SITE).newest == MORNING + HOUR
-    assert render_general(GENERAL[2:3], SITE).newest is None
-    assert render_news(FRESH[1:2], SITE, AT).newest == MORNING
-    assert render_news([], SITE, AT).newest is None
-
-
 def test_the_order_in_which_entries_come_makes_no_difference() -> None:
     general, news, marks = GENERAL.copy(), FRESH.copy(), MARKS.copy()
     for entries in (general, news, marks):
@@ -86,13 +79,6 @@ def test_the_order_in_which_entries_come_makes_no_difference() -> None:
     assert render_general(general, SITE) == render_general(GENERAL, SITE)
     assert render_news(news, SITE, AT) == render_news(FRESH, SITE, AT)
     assert render_index(marks, SITE)[0] == render_index(MARKS, SITE)[0]
-
-
-def test_an_entry_leaves_the_window_at_the_second() -> None:
-    entry = NewsEntry(page("a"), "A", MORNING)
-
-    assert render_news([entry], SITE, MORNING + 48 * HOUR - timedelta(microseconds=1)).urls == 1
-    assert render_news([entry], SITE, MORNING + 48 * HOUR).urls == 0
 
 
 def test_the_index_lists_an_empty_window_but_no_emptied_shard() -> None:

@@ -13,6 +13,7 @@ from xml.sax.saxutils import escape
 
 from stoppress.aws import site_versions
 from stoppress.http import client
+from stoppress.model import file_names
 from stoppress.model.http_request import Request
 from stoppress.primitives.instants import exact
 from stoppress.rewrite import file_lines as rendering

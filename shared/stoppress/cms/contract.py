@@ -169,23 +169,21 @@ def _usable(publication: Publication, url: str) -> dict[str, Any]:
     """Type, flags, images, videos and alternates, as many as fit, and the reasons for the values dropped."""
     types, bad_types = _names("type", publication.type, 1)
     flags, bad_flags = _flags(publication.flags)
-    images, bad_images = read_images(publication.images, url)
-    videos, bad_videos = read_videos(publication.videos, url)
-    alternates, bad_alternates = read_alternates(publication.alternates, url)
-    images, videos, alternates, too_much = fit(images, videos, alternates, MEDIA_BYTES_MAX)
-    dropped = [
-        clean(reason) for reason in (*bad_images, *bad_videos, *bad_alternates, *too_much, *bad_types, *bad_flags)
-    ]
+    media, bad_media = read_media(publication.images, publication.videos, publication.alternates, url)
+    dropped = [clean(reason) for reason in (*bad_media, *bad_types, *bad_flags)]
     if len(dropped) > DROPPED_SHOWN:
         dropped[DROPPED_SHOWN:] = [f"and {len(dropped) - DROPPED_SHOWN} more"]
-    return {
-        "type": next(iter(types), None),
-        "flags": flags,
-        "images": images,
-        "videos": videos,
-        "alternates": alternates,
-        "dropped": tuple(dropped),
-    }
+    return {"type": next(iter(types), None), "flags": flags, "dropped": tuple(dropped), **media}
+
+
+def read_media(images: object, videos: object, alternates: object, url: str) -> tuple[dict[str, Any], list[str]]:
+    """Return images, videos and alternates of a page, as many as fit, and the reasons for what was left out."""
+    kept_images, bad_images = read_images(images, url)
+    kept_videos, bad_videos = read_videos(videos, url)
+    kept_alternates, bad_alternates = read_alternates(alternates, url)
+    *media, too_much = fit(kept_images, kept_videos, kept_alternates, MEDIA_BYTES_MAX)
+    names = ("images", "videos", "alternates")
+    return dict(zip(names, media, strict=True)), [*bad_images, *bad_videos, *bad_alternates, *too_much]
 
 
 def _flags(value: object) -> tuple[tuple[str, ...], list[str]]:

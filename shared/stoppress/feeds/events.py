@@ -6,16 +6,13 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from stoppress.cms.contract import DROPPED_SHOWN, MEDIA_BYTES_MAX
+from stoppress.cms.contract import DROPPED_SHOWN, read_media
 from stoppress.cms.contract_fields import KEYWORDS_MAX
 from stoppress.feeds.feed_documents import Entry, Reading
-from stoppress.model.alternates import read_alternates
 from stoppress.model.event import ID_BYTES_MAX, ArticleEvent
-from stoppress.model.media import read_images, read_videos
 from stoppress.model.site import FEED_SOURCE, Site
 from stoppress.primitives.text import clean, language_code
 from stoppress.primitives.urls import canonical, key_of, on_site
-from stoppress.sitemaps.tags import fit
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +107,7 @@ def to_events(
 
 
 def _event(entry: Entry, identity: str, url: str, site: Site, now: datetime) -> ArticleEvent:
-    images, bad_images = read_images(list(entry.images), url)
-    videos, bad_videos = read_videos(list(entry.videos), url)
-    alternates, bad_alternates = read_alternates(list(entry.alternates), url)
-    images, videos, alternates, too_much = fit(images, videos, alternates, MEDIA_BYTES_MAX)
-    dropped = (clean(reason) for reason in (*bad_images, *bad_videos, *bad_alternates, *too_much))
+    media, dropped = read_media(list(entry.images), list(entry.videos), list(entry.alternates), url)
     return ArticleEvent(
         site=site.host,
         source=entry.source,
@@ -127,10 +120,8 @@ def _event(entry: Entry, identity: str, url: str, site: Site, now: datetime) -> 
         updated_at=entry.updated_at,
         language=language_code(entry.language) if entry.language else None,
         keywords=entry.keywords[:KEYWORDS_MAX],
-        images=images,
-        videos=videos,
-        alternates=alternates,
-        dropped=tuple(dropped)[:DROPPED_SHOWN],
+        dropped=tuple(map(clean, dropped[:DROPPED_SHOWN])),
+        **media,
     )
 
 

@@ -44,6 +44,10 @@ class GeneralEntry:
     changefreq: ChangeFreq | None = None
     priority: str | None = None
 
+    def as_news(self, title: str, published: datetime, publication: str | None) -> "NewsEntry":
+        """Return the page's entry in a news sitemap."""
+        return NewsEntry(self.loc, title, published, self.lastmod, publication, self.language, self.traits)
+
 
 @dataclass(frozen=True, slots=True)
 class NewsEntry:

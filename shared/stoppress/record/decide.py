@@ -254,11 +254,7 @@ class Publication(Claimant):
         )
         first = after.first_published
         news_reason = not_news_because(event, self.url, first, self.now)
-        news = None
-        if first and not news_reason:
-            news = NewsEntry(
-                self.url, event.title, first, after.lastmod, event.publication, event.language, event.traits
-            )
+        news = general.as_news(event.title, first, event.publication) if first and not news_reason else None
         hidden = excluding_rule(self.site.rules, "general", self.url, event.traits)
         out_of_news = news_reason or excluding_rule(self.site.rules, "news", self.url, event.traits)
         want_shard = self._want_shard(after, line_bytes(general_line(general, self.site)))

@@ -20,7 +20,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from stoppress.model.article import FORGOTTEN, Article, Decision, Entries, EntryKey, Known
-from stoppress.model.entries import NewsEntry, excluding_rule
+from stoppress.model.entries import excluding_rule
 from stoppress.model.event import CLOCK_SKEW_MAX, ArticleEvent, names_of, order_of, rank_of
 from stoppress.model.exclusion_reasons import EXPIRED, NO_DATE, excluded_because, is_embargo
 from stoppress.model.file_names import Want, news_series
@@ -253,10 +253,8 @@ def dated_by_another(event: ArticleEvent, article: Article, known: Known, site: 
     after = replace(after, news=None)  # expired: roll_window removes the entry and frees its place
     if not is_news or article.news_reason not in (NO_DATE, EXPIRED) or not article.title:
         return replace(decision, article=after)
-    general = entries.general
-    news = NewsEntry(
-        general.loc, article.title, first, after.lastmod, article.publication, general.language, general.traits
-    )
+    general = replace(entries.general, lastmod=after.lastmod)
+    news = general.as_news(article.title, first, article.publication)
     ruled_out = excluding_rule(site.rules, "news", general.loc, general.traits)
     want = Want(news_series(site, general.loc), line_bytes(news_line(news, site)))
     after = replace(after, news_reason=ruled_out, title="", publication=None)

@@ -256,13 +256,6 @@ def test_the_time_beside_ghosts_signature_counts_where_it_is_signed(signature: s
 # ── items and actions ──
 
 
-def test_a_delivery_of_too_many_items_is_looked_at_as_far_as_there_is_time(gazette: MappingFile) -> None:
-    verdicts = read(gazette, {"stories": [story("story.gone")] * (ITEMS_MAX + 3)}, SETTINGS)
-    assert len(verdicts) == ITEMS_MAX + 1
-    assert verdicts[-1].disposition == "incomplete"
-    assert "the last 3 were not looked at" in verdicts[-1].reason
-
-
 def test_deliveries_that_come_in_a_list_are_read_one_by_one() -> None:
     entry = {"id": 3, "title": "T", "slug": "t", "publishedAt": "2026-11-20T08:00:00Z"}
     bodies = [{"event": "entry.publish", "entry": entry}, {"event": "entry.delete", "entry": {"id": 4}}, 7]

@@ -218,12 +218,30 @@ def test_an_edit_as_the_window_closes_uses_no_place_that_was_given_back(edit: Ar
 # ── what fails now and may succeed later ──
 
 
-def test_a_read_that_fails_makes_its_wave_come_again_and_nothing_is_lost(behind: MotoAws) -> None:
-    batch = queue_batch([publish("1", "1"), "not JSON", publish("2", "2")], sent_at=MORNING)
-    with failing("dynamodb", "BatchGetItem"):
-        assert failed_ones(behind.call("record_article", batch)) == ["m0", "m2"]
-    assert failed_ones(behind.call("record_article", batch)) == []
-    assert locs(SHARD) == [page("1"), page("2")]
+@pytest.mark.parametrize(
+    ("operation", "before", "batch", "again", "pages"),
+    [
+        ("BatchGetItem", [], [publish("1", "1"), "not JSON", publish("2", "2")], ["m0", "m2"], ["1", "2"]),
+        ("PutItem", [], ["not JSON", publish("1", "1")], ["m0"], ["1"]),
+        ("GetItem", [], [publish("1", "1"), remove("2")], ["m0"], ["1"]),
+        # Removals ask for no place: the read that fails is of the news place that is given back.
+        ("GetItem", [publish("1", "1"), publish("2", "2")], [remove("1"), remove("9")], [], ["2"]),
+    ],
+    ids=["the articles' read", "the quarantine", "the reservation of places", "the return of a place"],
+)  # fmt: skip
+def test_a_call_that_fails_makes_only_its_messages_come_again_and_nothing_is_lost(
+    behind: MotoAws, operation: str, before: list[ArticleEvent], batch: list[Any], again: list[str], pages: list[str]
+) -> None:
+    apply(*before)
+    delivered = queue_batch(batch, sent_at=MORNING)
+    with failing("dynamodb", operation):
+        assert failed_ones(behind.call("record_article", delivered)) == again
+    assert failed_ones(behind.call("record_article", delivered)) == []
+    assert locs(SHARD) == [page(path) for path in pages]
+    assert len(behind.items("quarantine#")) == batch.count("not JSON")
+    assert used("news")[0].entries == max(
+        len(pages), len(before)
+    )  # a place too many, until the nightly look counts again
 
 
 @pytest.mark.parametrize(("receives", "delay_s"), [(1, 10), (5, 160), (8, 900)])
@@ -254,31 +272,6 @@ def test_the_message_that_came_most_often_is_recorded_first(behind: MotoAws, mon
 
     assert failed_ones(behind.call("record_article", batch)) == ["m2", "m0"]
     assert locs(SHARD) == [page("b")]
-
-
-def test_a_quarantine_that_fails_makes_its_message_come_again(behind: MotoAws) -> None:
-    batch = queue_batch(["not JSON", publish()], sent_at=MORNING)
-    with failing("dynamodb", "PutItem"):
-        assert failed_ones(behind.call("record_article", batch)) == ["m0"]
-    assert failed_ones(behind.call("record_article", batch)) == []
-    assert len(behind.items("quarantine#")) == 1
-
-
-def test_places_that_cannot_be_reserved_make_their_messages_come_again_and_no_others(behind: MotoAws) -> None:
-    batch = queue_batch([publish("1", "1"), remove("2")], sent_at=MORNING)
-    with failing("dynamodb", "GetItem"):
-        assert failed_ones(behind.call("record_article", batch)) == ["m0"]
-    assert article("cms#2").state == "removed"
-    assert failed_ones(behind.call("record_article", batch)) == []
-
-
-def test_a_news_place_that_cannot_be_given_back_fails_nothing_that_is_recorded(behind: MotoAws) -> None:
-    apply(publish("1", "1"), publish("2", "2"))
-    batch = queue_batch([remove("1"), remove("9")], sent_at=MORNING)
-    with failing("dynamodb", "GetItem"):  # removals ask for no place: it is the news's, where one is given back
-        assert failed_ones(behind.call("record_article", batch)) == []
-    assert article("cms#1").state == "removed"
-    assert used("news")[0].entries == 2  # one too many, until the nightly look counts again
 
 
 def test_a_configuration_that_cannot_be_read_makes_its_messages_come_again(behind: MotoAws) -> None:

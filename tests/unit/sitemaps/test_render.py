@@ -81,6 +81,13 @@ def test_the_order_in_which_entries_come_makes_no_difference() -> None:
     assert render_index(marks, SITE)[0] == render_index(MARKS, SITE)[0]
 
 
+def test_an_entry_leaves_the_window_at_the_second() -> None:
+    entry = NewsEntry(page("a"), "A", MORNING)
+
+    assert render_news([entry], SITE, MORNING + 48 * HOUR - timedelta(microseconds=1)).urls == 1
+    assert render_news([entry], SITE, MORNING + 48 * HOUR).urls == 0
+
+
 def test_the_index_lists_an_empty_window_but_no_emptied_shard() -> None:
     empty = [Mark(NEWS_FILE, MORNING, 0, 150, "n"), Mark("sitemap-2026-11.xml", MORNING, 0, 150, "b")]
     body = render_index([*empty, Mark("sitemap-news-2.xml", MORNING, 0, 150, "n2")], SITE)[0].body.decode()

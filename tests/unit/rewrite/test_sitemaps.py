@@ -10,11 +10,11 @@ from stoppress.aws.items import general_item, news_item, read_mark
 from stoppress.aws.queues import RewriteRequest, read_rewrite
 from stoppress.model.entries import GeneralEntry, NewsEntry
 from stoppress.model.file_names import FileTooLarge, Place
-from stoppress.rewrite.sitemaps import hand_over, rewrite_all
+from stoppress.rewrite.sitemaps import hand_over, rewrite, rewrite_all
 from stoppress.sitemaps import render
-from stoppress.sitemaps.render import BrokenFile
+from stoppress.sitemaps.render import BrokenFile, render_index
 from tests.support import moto_aws
-from tests.support.article_events import HOST, MORNING, page
+from tests.support.article_events import HOST, MORNING, SITE, page
 from tests.support.moto_aws import PUBLISHING, MotoAws, failed_ones, failing, put_site, queue_batch
 from tests.support.partitions import (
     HOUR,
@@ -96,6 +96,20 @@ def test_news_is_written_first_then_the_newest_shard_and_the_index_last(behind: 
 
 
 # ── the index ──
+
+
+def test_the_index_follows_the_marks_and_never_records_itself(behind: MotoAws) -> None:
+    put_page("a")
+    put_news()
+    results = rewrite_all([RewriteRequest(HOST, INDEX), RewriteRequest(HOST, SHARD), RewriteRequest(HOST, NEWS)], NOON)
+
+    assert [result.outcome for result in results] == ["written"] * 3
+    assert [item["sk"] for item in behind.items(f"file#{HOST}/{INDEX}")] == [SHARD, NEWS]
+    marks = [stored for name in (SHARD, NEWS) if (stored := mark(name))]
+    assert behind.file(INDEX).body == render_index(marks, SITE)[0].body
+    assert rewrite(RewriteRequest(HOST, INDEX), NOON + HOUR).outcome == "unchanged"
+    assert announced(behind)[-1] == (INDEX, 2)
+    assert len(behind.announced) == 3
 
 
 # ── what fails ──

@@ -56,7 +56,7 @@ FAULTS: dict[str, Swap] = {
         "aws.table:transact", lambda transact: lambda operations: [transact([operation]) for operation in operations], 6
     ),
     "an error while writing is swallowed": Swap(
-        "record.write:write_decision",
+        "record.transaction:write_decision",
         lambda write: lambda *of: _unless(write, (ClientError, BotoCoreError, TimeoutError), *of),
         44,
     ),
@@ -185,7 +185,7 @@ FAULTS: dict[str, Swap] = {
     ),
     # ── embargo and first publication ──
     "what is held claims its URL at once": Swap(
-        "record.publication:Publication._held",
+        "record.decide:Publication._held",
         lambda held: lambda self, release_at: _claimed_at_once(self, held(self, release_at)),
         12,
     ),
@@ -195,7 +195,7 @@ FAULTS: dict[str, Swap] = {
         6,
     ),
     "an event without a date ends an embargo": Swap(
-        "record.publication:Publication._embargo",
+        "record.decide:Publication._embargo",
         lambda embargo: lambda self: embargo(self) if self.event.published_at else None,
         27,
     ),

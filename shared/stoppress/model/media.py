@@ -162,10 +162,11 @@ def _values(item: dict[str, Any], page: str, place: str, reasons: list[str]) -> 
     """Return the readable fields of a video. Adds a reason for each other field."""
     uploader = item.get("uploader")
     if isinstance(uploader, dict):
-        item = {**item, "uploader": uploader.get("name"), "uploader_info": uploader.get("info")}
+        item = {**item, "uploader": uploader.get("name"), "uploader_info": uploader.get("info", uploader.get("url"))}
+    spelled = {_NAMES.get(key.replace("_", "").lower()): value for key, value in item.items()}
     values: dict[str, Any] = {}
     for name, reader in READERS.items():
-        if (value := item.get(name)) in (None, "", []):
+        if (value := item.get(name, spelled.get(name))) in (None, "", []):
             continue
         notes: list[str] = []
         try:
@@ -293,10 +294,12 @@ def _relation(example: str, spelled: Callable[[str], str | None]) -> Reader:
             relationship, *words = value.replace(",", " ").split() or [""]
             value = {relationship: words}
         given = value if isinstance(value, dict) else {}
-        relationship = next((name for name in ("allow", "deny") if name in given), "")
-        codes = given.get(relationship)
+        relationship = next(
+            (name for name in ("allow", "deny") if name in given), str(given.get("relationship")).lower()
+        )
+        codes = given.get(relationship, given.get("countries", given.get("platforms", given.get("codes"))))
         codes = codes.replace(",", " ").split() if isinstance(codes, str) else codes
-        if not isinstance(codes, list):
+        if relationship not in ("allow", "deny") or not isinstance(codes, list):
             raise ValueError(f'give {{"allow": {example}}}, or the same with "deny"')
         spellings = [spelled(code.strip()) if isinstance(code, str) else None for code in codes]
         good = dict.fromkeys(spelling for spelling in spellings if spelling)
@@ -310,10 +313,11 @@ def _relation(example: str, spelled: Callable[[str], str | None]) -> Reader:
 
 
 def _tags(value: object, page: str, notes: list[str]) -> tuple[str, ...]:
-    if not isinstance(value, list):
+    words = value.split(",") if isinstance(value, str) else value
+    if not isinstance(words, list):
         raise ValueError(f"{shown(value)} is no list: give texts, in square brackets")
-    texts = [word for word in value if isinstance(word, str)]
-    if len(texts) < len(value):
+    texts = [word for word in words if isinstance(word, str)]
+    if len(texts) < len(words):
         notes.append("some are no texts and were left out: give them in quotation marks")
     tags = tuple(dict.fromkeys(plain for word in texts[:TAGS_READ_MAX] if (plain := clean(word, TAG_CHARACTERS_MAX))))
     if len(tags) > TAGS_MAX:
@@ -341,3 +345,9 @@ READERS: dict[str, Reader] = {
     "live": _yes_or_no,
     "tags": _tags,
 }
+# Other names for a video's values: those of schema.org's VideoObject, and what CMSs call them. Any of them may be in camel case.
+_ALIASES = {
+    "thumbnail_url": "thumbnail_loc", "content_url": "content_loc", "player_url": "player_loc", "embed_url": "player_loc",
+    "duration_s": "duration", "tag": "tags",
+}  # fmt: skip
+_NAMES = {key.replace("_", ""): name for key, name in (*zip(READERS, READERS, strict=True), *_ALIASES.items())}

@@ -251,7 +251,7 @@ def test_ratings_are_texts_that_the_schema_reads(value: object, text: str) -> No
     [
         ("allow GB IE", "allow GB IE"),
         ({"allow": "gb, ie"}, "allow GB IE"),
-        ({"deny": ["uk"]}, "deny GB"),
+        ({"relationship": "Deny", "codes": ["uk"]}, "deny GB"),
         ({"deny": ["EL", "GR"]}, "deny GR"),
     ],
 )
@@ -280,6 +280,9 @@ def test_a_long_text_is_cut_between_words(name: str, characters_max: int, value:
 @pytest.mark.parametrize(
     ("raw", "read", "reasons"),
     [
+        ([{"contentUrl": "/other"} | REQUIRED], [VIDEO], []),
+        ([REQUIRED | {"embedUrl": "/p"}], [replace(VIDEO, player_loc=page("p"))], []),
+        ([REQUIRED | {"tags": "harbour, flood"}], [replace(VIDEO, tags=("harbour", "flood"))], []),
         ([REQUIRED | {"content_loc": page("listed"), "player_loc": "/p"}], [replace(VIDEO, content_loc=None, player_loc=page("p"))],
          ["videos[0].content_loc: "]),
         ([REQUIRED | {"player_loc": "/listed"}], [VIDEO], ["videos[0].player_loc: the URL is that of the page itself"]),

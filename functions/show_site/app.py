@@ -1,6 +1,7 @@
-"""Shows the page of a site: GET /sites/{host}/{token} of the HTTP API, with ?q=<url> also the answer about a story.
+"""Show the page of a site: GET /sites/{host}/{token} of the HTTP API, with ?q=<words> also the answer about a story.
 
-It only reads. A wrong token and an unknown host get the same answer, 404.
+The frame is answered without a read of the table; it then asks for `part=content`. Without a script it asks for `part=whole`. A wrong token
+and an unknown host get the same answer, 404.
 """
 
 from datetime import datetime
@@ -14,7 +15,7 @@ from stoppress.aws.clients import in_time
 from stoppress.aws.metrics import publish
 from stoppress.model.http_request import request_of
 from stoppress.primitives.instants import Deadline
-from stoppress.show.page import headers, render
+from stoppress.show.page import headers, render_content, render_frame
 from stoppress.show.read_page import PAGE_SECRET, is_page_token, is_token, read_page
 
 logger = Logger()
@@ -28,9 +29,9 @@ def lambda_handler(event: dict[str, Any], now: datetime, _: Deadline) -> dict[st
     """Answer one request of API Gateway (payload format 2.0) with HTML, or with a line of text if there is no page."""
     request = request_of(event)
     host, token = request.path_parameters.get("host", ""), request.path_parameters.get("token", "")
-    question = request.query_parameters().get("q", "")
+    query = request.query_parameters()
     try:
-        page = _page(host, token, question, now)
+        page = _page(host, token, query.get("q", ""), query.get("part", "frame"), now)
     except Exception:
         logger.exception("page not shown")  # the path is not logged, because it contains the token
         publish({"PagesFailed": 1})
@@ -42,16 +43,19 @@ def lambda_handler(event: dict[str, Any], now: datetime, _: Deadline) -> dict[st
     return {"statusCode": HTTPStatus.OK, "headers": headers(), "body": page}
 
 
-def _page(host: str, token: str, question: str, now: datetime) -> str | None:
-    """Return the page as HTML; None for a wrong token, or a host without a site. Raises NoSecret, BadConfiguration, and AWS's errors."""
+def _page(host: str, token: str, question: str, part: str, now: datetime) -> str | None:
+    """Return a part of the page as HTML; None for a wrong token, or a host without a site. Raises NoSecret, BadConfiguration, and AWS's errors."""
     if not is_token(token):  # checked first, so that such a request costs no AWS call
         return None
     if not is_page_token(token, secrets.load(PAGE_SECRET), host):
         return None
+    if part not in ("content", "whole"):
+        return render_frame(host, question)
     try:
-        return render(read_page(host, question, now))
+        content = render_content(read_page(host, question, now))
     except sites.UnknownSite:
         return None
+    return content if part == "content" else render_frame(host, question, content)
 
 
 def _text(status: HTTPStatus, text: str) -> dict[str, Any]:

@@ -201,7 +201,7 @@ def test_the_commands_answer_with_their_exit_codes(tmp_path: Path) -> None:
     assert [result.exit_code for result in (*stories, robots)] == [*(code for _, code in cases), 0]
     assert json.loads(stories[4].stdout)["news"]["file"] == "sitemap-news.xml"
     assert robots.stdout.startswith(f"Sitemap: https://{HOST}/sitemap.xml\nSitemap: https://{HOST}/sitemap-news.xml")
-    assert "no page of www.example.com has 'nowhere' in its path" in stories[-2].stderr
+    assert "no story of www.example.com has 'nowhere' in its headline" in stories[-2].stderr
     assert "unknown site" in stories[-1].stderr
     assert "The stack's sites: www.example.com" in stories[-1].stderr
 

@@ -243,7 +243,7 @@ def test_where_not_all_was_searched_the_answer_says_so_and_claims_no_more(
 
     assert [text in each for each in story.unsearched] == [True]
     assert [reason.kind for reason in story.news.reasons] == ["not found"]
-    assert "no event named" not in "\n".join(as_lines(story))
+    assert "no event has mentioned" not in "\n".join(as_lines(story))
     assert text in "\n".join(as_lines(story))
 
 
@@ -270,7 +270,7 @@ def test_a_refused_article_is_found_by_its_id_or_a_part_of_its_path(tmp_path: Pa
 
     assert answer(refused, "cms#1", tmp_path).news.reasons[0].kind == "refused"
     assert answer([event(1, "1", "flood", title="")], "flood", tmp_path).news.reasons[0].kind == "refused"
-    assert answer(refused, "cms#3", tmp_path).news.reasons[0].text == "no event named the article cms#3"
+    assert answer(refused, "cms#3", tmp_path).news.reasons[0].text == "no event has mentioned the article cms#3"
 
 
 @pytest.mark.parametrize("asked", ["https://example.com/flood", "example.com/flood"])

@@ -66,15 +66,15 @@ def test_the_health_of_feeds_is_told_for_people_and_for_programs(tmp_path: Path)
     assert quiet == (0, "no feeds are polled: list them in `feeds` of a site's configuration\n")
     feeds = {one["url"]: one for one in json.loads(as_json)["feeds"]}
     assert {url: one["condition"] for url, one in feeds.items()} == {
-        WELL: "well",
+        WELL: "healthy",
         BROKEN: "failing",
         GONE: "gone",
-        WIRE: "well",
+        WIRE: "healthy",
     }
     assert feeds[WELL] == {
         "site": "www.example.com",
         "url": WELL,
-        "condition": "well",
+        "condition": "healthy",
         "last_success": "2026-11-20T08:01:00Z",
         "last_new_story": "2026-11-20T07:55:00Z",
         "interval_minutes": 1.0,

@@ -92,7 +92,7 @@ def test_what_breaks_is_named_with_the_command_that_helps(case: Case, tmp_path: 
     [breakage] = [each for each in BREAKAGES if each.name == case.breakage]
     breakage = replace(breakage, site={**breakage.site, **case.site}, step_s=60)
     with breakages.newsroom(breakage, tmp_path) as newsroom:
-        assert answer(newsroom).verdict == "well"
+        assert answer(newsroom).verdict == "healthy"
         breakage.act(newsroom)
         for _ in range(case.minutes):
             newsroom.minute()

@@ -98,6 +98,7 @@ MISSED_BY = {
     "ReconcileSitesRole-ReadFilesAndDeleteOrphans-s3:DeleteObject": "an-object-that-nothing-names-goes-after-a-day",
     "ReconcileSitesRole-TakeEntriesOut": "entries-and-places-that-nobody-has-are-put-right-at-night",
     "ReconcileSitesRole": "what-hands-have-done-to-the-bucket-is-mended-at-night",
+    "RecordArticleRole-ReadTitles": "unpublish",
     "RecordArticleRole-RecordArticles-dynamodb:DeleteItem": "scheduled-story",
     "RecordArticleRole-RecordArticles-due": "scheduled-story",
     "RecordArticleRole-TakeArticles-sqs:ChangeMessageVisibility": "the-table-fails-while-recording",

@@ -32,7 +32,7 @@ def test_the_commands_of_the_page_print_what_it_shows(demo: Serving, tmp_path: P
         if line == "status":
             assert _without_numbers(f"$ stoppress status\n{answer.out}") == _without_numbers(shown)
         elif "--json" in line:
-            assert json.loads(answer.out)["verdict"] == "well"
+            assert json.loads(answer.out)["verdict"] == "healthy"
 
 
 @pytest.mark.moto

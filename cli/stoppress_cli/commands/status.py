@@ -58,7 +58,7 @@ def _look(host: str | None, access: Access) -> int:
     print_unreadable([(site.host, site.reason) for site in facts.unreadable])
     answer = replace(stack_status(facts, now, access), commit=os.environ.get(DEPLOYED_COMMIT))
     print_answer(answer, as_lines(answer, in_detail=host is not None))
-    return {"well": OK, "attention": ATTENTION, "unknown": FAILED}[answer.verdict]
+    return {"healthy": OK, "attention": ATTENTION, "unknown": FAILED}[answer.verdict]
 
 
 def as_lines(answer: StackStatus, *, in_detail: bool) -> Iterator[str]:
@@ -66,7 +66,7 @@ def as_lines(answer: StackStatus, *, in_detail: bool) -> Iterator[str]:
     now = answer.at
     problems = counted(len(answer.problems), "problem")
     unknown_text = "no problem is known, but not everything could be read"
-    yield {"well": "healthy", "attention": problems, "unknown": unknown_text}[answer.verdict]
+    yield {"healthy": "healthy", "attention": problems, "unknown": unknown_text}[answer.verdict]
     for problem in answer.problems:
         yield ""
         yield f"{problem.site}: {problem.what}" if problem.site else problem.what
@@ -96,7 +96,7 @@ def _summary(site: Mapping[str, Any], now: datetime) -> str:
     if site["last_event"]:
         parts.append(f"last event {age(site['last_event'], now)} ago")
     if feeds:
-        well = sum(feed["condition"] == "well" for feed in feeds)
+        well = sum(feed["condition"] == "healthy" for feed in feeds)
         parts.append(f"{well} of {counted(len(feeds), 'feed')} well")
     more = " or more" if quarantine.more else ""
     return ", ".join([*parts, f"{quarantine.events}{more} in quarantine"])

@@ -31,6 +31,8 @@ EXPIRED_KEPT = timedelta(days=1)
 _ORIGINS = {"audit": "the webhook never came; the audit found it", "import": "imported"}
 # How long `stoppress explain` can show what happened to a page.
 STORY_KEPT = timedelta(days=90)
+# A line of a story fits into one write unit with it.
+TITLE_CHARACTERS_MAX = 150
 # Partition of the item that roll_window writes each minute. The filter of the stream in template.yaml names it too.
 HEARTBEAT = "heartbeat"
 # The item with the time of the last nightly comparison.
@@ -230,6 +232,7 @@ def story_item(event: "ArticleEvent", url: str, outcome: str, reason: str, now: 
         "pk": story_pk(event.site, url),
         "sk": f"{received_at}#{event.name}#{outcome}",
         "url": url,
+        "title": event.title[:TITLE_CHARACTERS_MAX] or None,
         "action": event.action,
         "said_at": event.timestamp and exact(event.timestamp),
         "names": event.url if event.url and event.url != url else None,

@@ -1,8 +1,9 @@
-"""Refusals: articles that a webhook refused and events that it ignored. Also counts requests with a wrong signature.
+"""Refusals: events that listed no page, so that an editor can find them. Also counts requests with a wrong signature.
 
-receive_webhook sends them to the articles queue as a Report, and record_article stores them for 90 days. The items are in the
-partition `refused#<site>`. The item `<day>#<source>` has the counts of a source's day, and `<day>#<source>#<slot>` has one
+receive_webhook sends what it refuses or ignores to the articles queue as a Report, and record_article stores it for 90 days. The items
+are in the partition `refused#<site>`. The item `<day>#<source>` has the counts of a source's day, and `<day>#<source>#<slot>` has one
 refusal. A new refusal overwrites the oldest one when all SLOTS are used. A report that the queue delivers twice counts twice.
+record_article adds removed, held and excluded articles, as `<day>#<source>#<instant>#<id>`.
 """
 
 import json
@@ -16,6 +17,7 @@ from typing import Any, Literal, TypeAlias
 from stoppress.aws import table
 from stoppress.aws.codec import from_item, to_item
 from stoppress.aws.items import is_kept
+from stoppress.model.event import ArticleEvent
 from stoppress.primitives.instants import epoch_seconds, exact, parse
 
 # How long a refusal is kept: as long as a page's story.
@@ -24,20 +26,22 @@ KEPT = timedelta(days=90)
 SLOTS = 50
 # The longest texts of an id, a URL, a reason and a delivery's id, in bytes of UTF-8. JSON in ASCII has at most six characters for
 # each byte. So a report of SLOTS refusals always fits into a message of SQS.
-BYTES_MAX = {"id": 512, "url": 2_000, "reason": 500, "delivery": 200}
+BYTES_MAX = {"id": 512, "url": 2_000, "title": 150, "reason": 500, "delivery": 200}
 # The field by which record_article recognises a report.
 FIELD = "refusals"
 # Another execution environment may count the same day at the same time.
 _ATTEMPTS_MAX = 5
 
-Outcome: TypeAlias = Literal["refused", "ignored"]
+Outcome: TypeAlias = Literal["refused", "ignored", "removed", "held", "excluded"]
+# The outcomes of recorded events that list no page.
+UNLISTED: frozenset[Outcome] = frozenset({"removed", "held", "excluded"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """An article that was refused (answer 400) or an event that was ignored (answer 200), and why.
+    """An article that was refused (answer 400), an event that was ignored (answer 200), or one that listed no page; and why.
 
-    The request's signature was valid. `id` and `url` are as the sender gave them. `delivery` is the sender's id of the
+    The request's signature was valid. `id`, `url` and `title` are as the sender gave them. `delivery` is the sender's id of the
     delivery. Unknown texts are empty.
     """
 
@@ -47,6 +51,7 @@ class Refusal:
     reason: str = ""
     id: str = ""
     url: str = ""
+    title: str = ""
     delivery: str = ""
 
 
@@ -56,12 +61,14 @@ class Count:
 
     `refused` counts refused articles and ignored events. `unverified` counts requests with a wrong signature. This number
     is a lower bound: each execution environment reports once a minute, and Lambda may stop an environment before its report.
+    `unverified_at` is the time of the last report.
     """
 
     day: str
     source: str
     refused: int = 0
     unverified: int = 0
+    unverified_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +117,18 @@ def keep(reports: Iterable[Report]) -> None:
         _keep_day(site, source, day, of_day)
 
 
+def unlisted_item(
+    event: ArticleEvent, outcome: Outcome, reason: str, url: str, title: str, now: datetime
+) -> dict[str, Any]:
+    """Return the item of a recorded event that lists no page. A repeated message writes the same item again."""
+    at = event.received_at or now
+    refusal = _cut(
+        Refusal(at=at, source=event.source, outcome=outcome, reason=reason, id=event.id or "", url=url, title=title)
+    )
+    sk = f"{at.astimezone(UTC).date()}#{event.source}#{exact(at)}#{refusal.id}"
+    return to_item(refusal, (refused_pk(event.site), sk), without=("source",), ttl=epoch_seconds(now + KEPT))
+
+
 def read(site: str, number: int, now: datetime) -> list[Refusal]:
     """Return the newest refusals of a site, at most `number`, newest first. Those past their time to live are left out.
 
@@ -147,25 +166,30 @@ def _keep_day(site: str, source: str, day: str, reports: Sequence[Report]) -> No
     refusals = [refusal for report in reports for refusal in report.refusals]
     key = refused_pk(site), f"{day}#{source}"
     ttl = epoch_seconds(max(report.at for report in reports) + KEPT)
-    first = _count_more(key, len(refusals), sum(report.unverified for report in reports), ttl)
+    first = _count_more(key, len(refusals), [report for report in reports if report.unverified], ttl)
     # If there are more than SLOTS refusals, the last SLOTS stay.
     slots = {number % SLOTS: refusal for number, refusal in enumerate(refusals, first)}
     keys = {slot: (key[0], f"{key[1]}#{slot:02}") for slot in slots}
     table.put_many([to_item(_cut(slots[slot]), keys[slot], without=("source",), ttl=ttl) for slot in slots])
 
 
-def _count_more(key: tuple[str, str], refused: int, unverified: int, ttl: int) -> int:
+def _count_more(key: tuple[str, str], refused: int, unverified: Sequence[Report], ttl: int) -> int:
     """Add to the counts of a day. Returns how many refusals the day had before. Raises Conflict."""
     for attempt in range(1, _ATTEMPTS_MAX + 1):
         item = table.get(*key) or {}
-        before = int(item.get("refused", 0))
-        counts = {"refused": before + refused, "unverified": int(item.get("unverified", 0)) + unverified}
+        before = from_item(Count, item, day="", source="")
+        count = replace(
+            before,
+            refused=before.refused + refused,
+            unverified=before.unverified + sum(report.unverified for report in unverified),
+            unverified_at=max((report.at for report in unverified), default=before.unverified_at),
+        )
         try:
-            table.put({"pk": key[0], "sk": key[1], **counts, "ttl": ttl}, int(item["rev"]) if item else None)
+            table.put(to_item(count, key, without=("day", "source"), ttl=ttl), item.get("rev"))
         except table.Conflict:
             table.back_off(attempt)
         else:
-            return before
+            return before.refused
     raise table.Conflict(f"other writers changed the counts {key} in each of {_ATTEMPTS_MAX} attempts")
 
 

@@ -98,8 +98,13 @@ def excluding_rule(rules: Iterable[Rule], target: Literal["general", "news"], ur
     """
     for number, rule in enumerate(rules, 1):
         if rule.target in ("all", target) and _holds(rule, url, traits):
-            return f"{_RULE}{number} of the site: {rule.model_dump_json(exclude_none=True)}" if rule.exclude else ""
+            return f"{_RULE}{number} of the site ({_describe(rule)})" if rule.exclude else ""
     return ""
+
+
+def _describe(rule: Rule) -> str:
+    """Return the conditions of a rule in words: `section sport, flag paid`."""
+    return ", ".join(f"{name} {value}" for name, value in rule.conditions.items())
 
 
 def names_rule(reason: str) -> bool:

@@ -129,7 +129,7 @@ def count_unverified(site: str, source: str, now: datetime) -> None:
 
 
 def named_in(document: Any) -> dict[str, str]:
-    """`id` and `url` of the article in a delivery, as far as they are found.
+    """`id`, `url` and `title` of the article in a delivery, as far as they are found.
 
     The search begins at the object `data`, or at the whole document if there is none. It goes down level by level, to
     the first object with a text as `url`. If no object has one, the `id` of the object where the search began counts.
@@ -148,7 +148,7 @@ def named_in(document: Any) -> dict[str, str]:
 def _names(data: Any) -> dict[str, str]:
     if not isinstance(data, dict):
         return {}
-    texts = {name: data.get(name) for name in ("id", "url")}
+    texts = {name: data.get(name) for name in ("id", "url", "title")}
     return {
         name: str(text) for name, text in texts.items() if isinstance(text, str | int) and text and text is not True
     }

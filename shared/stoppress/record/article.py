@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import islice
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -32,6 +33,8 @@ from stoppress.record.transaction import recall, write_decision
 ATTEMPTS_MAX = 10
 # The outcome of a message that is a report of refusals.
 REPORT_KEPT = "report kept"
+# How many lines of a page's story are searched for its title.
+STORY_LINES_MAX = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,22 +294,39 @@ def _give_back(places: Iterable[tuple[str, Place]]) -> None:
 
 
 def _write_stories(works: Iterable[_Work], now: datetime) -> None:
-    """Add each event to the story of its URL and of its article's URLs. Repeats are left out.
+    """Add each event to the story of its URL and of its article's URLs, and to the site's refusals if it lists no page.
 
-    The stories are written outside the events' transactions, so that they add no conflicts.
+    Repeats are left out. The stories are written outside the events' transactions, so that they add no conflicts.
     """
-    lines = {}
+    lines: dict[tuple[str, str], dict[str, Any]] = {}
+    unlisted: list[tuple[ArticleEvent, refusals.Outcome, str, str]] = []
     for work in works:
         decision = work.written
         if decision is None or decision.outcome == "duplicate" or decision.reason == FORGOTTEN:
             continue
         pages = [work.event, decision.article or work.before, work.before]
-        for url in {identity(page.url): page.url for page in pages if page and page.url}.values():
-            item = items.story_item(work.event, url, decision.outcome, decision.reason, now)
-            lines[item["pk"], item["sk"]] = item
+        urls = {identity(page.url): page.url for page in pages if page and page.url}
+        rows = [items.story_item(work.event, url, decision.outcome, decision.reason, now) for url in urls.values()]
+        if decision.outcome in refusals.UNLISTED:
+            unlisted.append((work.event, decision.outcome, decision.reason, next(iter(urls.values()), "")))
+        lines |= {(row["pk"], row["sk"]): row for row in rows}
     # The event itself is recorded, and the log has its outcome.
     with suppress(ClientError, BotoCoreError, TimeoutError):
-        table.put_many(list(lines.values()))
+        rows = [
+            refusals.unlisted_item(*row, title=row[0].title or _last_title(row[0].site, row[3]), now=now)
+            for row in unlisted
+        ]
+        table.put_many([*lines.values(), *rows])
+
+
+def _last_title(host: str, url: str) -> str:
+    """Return the newest title in the story of a page, because events that remove a page have none."""
+    stored = (
+        table.query(items.story_pk(host, url), consistent=False, newest_first=True, page_size=STORY_LINES_MAX)
+        if url
+        else ()
+    )
+    return next((line["title"] for line in islice(stored, STORY_LINES_MAX) if "title" in line), "")
 
 
 def _note_events(received: Iterable[Site], now: datetime) -> None:

@@ -25,12 +25,12 @@ class FeedStatus:
 
     @property
     def condition(self) -> str:
-        """`well`, `failing`, `gone` or `not asked yet`."""
+        """`healthy`, `failing`, `gone` or `not polled yet`."""
         if self.state is None:
-            return "not asked yet"
+            return "not polled yet"
         if self.state.is_gone(self.site.version):
             return "gone"
-        return "failing" if self.state.failures else "well"
+        return "failing" if self.state.failures else "healthy"
 
     def report(self, now: datetime) -> dict[str, Any]:
         """Return the feed under the keys of `stoppress feeds show --json`, intervals in minutes."""

@@ -1,13 +1,14 @@
-"""The page of a site as HTML: one story's answer, the news window, deliveries, files, feeds and quarantine. Pure."""
+"""The page of a site as HTML: a frame with the search, and its content, which the frame loads and refreshes. Pure."""
 
 import base64
 import hashlib
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from functools import cache
 from operator import itemgetter
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
-from zoneinfo import ZoneInfo
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -15,48 +16,77 @@ from markupsafe import Markup
 from stoppress.model.news_window import NEWS_WINDOW, select_news, window_end
 from stoppress.primitives.instants import iso, utc
 from stoppress.show.read_page import SitePage
+from stoppress.show.read_story import Received, local_time
 
-# How many stories and files the page shows.
-STORIES_MAX = 200
+# How many stories and deliveries the page shows unfolded, and how many files it shows.
+UNFOLDED_MAX = 25
 FILES_MAX = 20
 
 _TEMPLATES = Path(__file__).parent / "templates"
-# CSS class of the tag that shows an outcome; other outcomes get `bad`.
-_TONES = {"listed": "good", "held": "wait", "duplicate": "plain", "late": "plain", "ignored": "plain"}
+# CSS class of the tag that shows a state; other states get `plain`.
+_TONES = {
+    "good": ("listed", "in the news", "in the general sitemap", "healthy"),
+    "wait": ("held",),
+    "bad": ("refused", "quarantined", "failing", "gone"),
+}
 
 
-def render(page: SitePage) -> str:
-    """The page as HTML. It loads no other file."""
+def render_frame(host: str, question: str, content: str = "") -> str:
+    """Return the HTML document. Its script loads the content and replaces it each minute; without a script give it here."""
+    return _fill(
+        "page.html",
+        host=host,
+        question=question,
+        content=Markup(content),  # noqa: S704 - made by render_content
+        style=_markup("page.css"),
+        script=_markup("page.js"),
+    )
+
+
+def render_content(page: SitePage) -> str:
+    """Return what the table and the files have now, as HTML for the frame."""
     zone, now, [site] = page.site.zone, page.status.at, page.status.sites
 
     def time(instant: datetime | None) -> Markup:
-        """An instant in the newsroom's time zone."""
-        return _time(instant, _local(instant, zone, now) if instant else "never")
+        """Return an instant in the newsroom's time zone."""
+        return _time(instant, local_time(instant, zone) if instant else "never")
 
     def distance(instant: datetime | None) -> Markup:
-        """An instant as the time until then, or since then. The script keeps it current."""
-        return _time(instant, _distance(instant, now) if instant else "never", relative=True)
-
-    return (
-        _environment()
-        .get_template("page.html")
-        .render(
-            page=page,
-            site=site,
-            story=page.story,
-            stories=select_news(page.news, page.site, now),
-            files=sorted(site["files"], key=itemgetter("changed"), reverse=True),
-            stories_max=STORIES_MAX,
-            files_max=FILES_MAX,
-            time=time,
-            distance=distance,
-            zone=page.site.timezone,
-            left=lambda entry: f"{(window_end(entry.published) - now) / NEWS_WINDOW * 100:.2f}",
-            leaves_at=lambda entry: window_end(entry.published),
-            style=Markup(_text("page.css")),  # noqa: S704 - a file of this package
-            script=Markup(_text("page.js")),  # noqa: S704 - a file of this package
+        """Return an instant as the time until then, or since then. The script keeps it current."""
+        return _time(
+            instant, _distance(instant, now) if instant else "never", title=local_time(instant, zone) if instant else ""
         )
+
+    files = sorted(site["files"], key=itemgetter("changed"), reverse=True)
+    return _fill(
+        "content.html",
+        page=page,
+        site=site,
+        story=page.story,
+        stories=select_news(page.news, page.site, now),
+        coming=[(held.release or held.published_at, held) for held in page.coming],
+        deliveries=fold_deliveries(page.deliveries),
+        files=files,
+        waiting=sum(queue.messages for queue in page.status.queues if not queue.dead),
+        unfolded_max=UNFOLDED_MAX,
+        files_max=FILES_MAX,
+        time=time,
+        distance=distance,
+        zone=page.site.timezone,
+        left=lambda entry: f"{(window_end(entry.published) - now) / NEWS_WINDOW * 100:.0f}",
+        leaves_at=lambda entry: window_end(entry.published),
     )
+
+
+def fold_deliveries(deliveries: Iterable[Received]) -> list[tuple[Received, int]]:
+    """Return the newest of equal deliveries, each with their number. Deliveries of a story are equal if no reader could tell them apart."""
+    rows: dict[tuple[str, ...], list[Received]] = {}
+    for delivery in deliveries:
+        source = delivery.by.partition("#")[0]
+        rows.setdefault((source, delivery.action, delivery.outcome, delivery.reason, delivery.url or ""), []).append(
+            delivery
+        )
+    return [(equal[0], len(equal)) for equal in rows.values()]
 
 
 def headers() -> dict[str, str]:
@@ -65,8 +95,8 @@ def headers() -> dict[str, str]:
         "content-type": "text/html; charset=utf-8",
         "cache-control": "no-store",
         "content-security-policy": (
-            f"default-src 'none'; style-src {_source('page.css')}; script-src {_source('page.js')}; form-action 'self';"
-            " base-uri 'none'; frame-ancestors 'none'"
+            f"default-src 'none'; style-src {_source('page.css')}; script-src {_source('page.js')}; connect-src 'self';"
+            " form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
         ),
         "referrer-policy": "no-referrer",
         "x-content-type-options": "nosniff",
@@ -94,8 +124,12 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(path=_path, tone=lambda outcome: _TONES.get(outcome, "bad"))
+    environment.filters.update(path=_path, tone=_tone)
     return environment
+
+
+def _tone(state: str) -> str:
+    return next((tone for tone, states in _TONES.items() if state in states), "plain")
 
 
 def _path(url: str) -> str:
@@ -107,17 +141,19 @@ def _path(url: str) -> str:
     return f"{parts.path}{f'?{parts.query}' if parts.query else ''}" if parts.scheme else url
 
 
-def _time(instant: datetime | None, text: str, *, relative: bool = False) -> Markup:
+def _fill(template: str, **values: Any) -> str:
+    return _environment().get_template(template).render(values)
+
+
+def _markup(name: str) -> Markup:
+    return Markup(_text(name))  # noqa: S704 - a file of this package
+
+
+def _time(instant: datetime | None, text: str, *, title: str = "") -> Markup:
     if instant is None:
         return Markup("{}").format(text)
-    attribute = Markup(" data-relative") if relative else ""
-    return Markup('<time datetime="{}"{}>{}</time>').format(iso(instant), attribute, text)
-
-
-def _local(instant: datetime, zone: ZoneInfo, now: datetime) -> str:
-    local = instant.astimezone(zone)
-    year = f" {local.year}" if local.year != now.astimezone(zone).year else ""
-    return f"{local.day} {local:%b}{year} {local:%H:%M} {local:%Z}"
+    attributes = Markup(' title="{}" data-relative').format(title) if title else ""
+    return Markup('<time datetime="{}"{}>{}</time>').format(iso(instant), attributes, text)
 
 
 def _distance(instant: datetime, now: datetime) -> str:

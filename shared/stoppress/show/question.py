@@ -1,22 +1,21 @@
-"""What a user asks about: a page by its URL, an article by its name, or a page by a part of its path. Also URLs like a page's."""
+"""What a user asks about: a page by its URL, an article by its name, or a story by what people know of it. Also URLs like a page's."""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import islice
 from unicodedata import normalize
 from urllib.parse import unquote, urljoin, urlsplit, urlunsplit
 
 from stoppress.aws import items, refusals, sites, table
-from stoppress.aws.inventory import all_files, read_claims
+from stoppress.aws.inventory import all_files, news_entries, read_claims
 from stoppress.aws.refusals import Refusal
-from stoppress.model.event import article_name
-from stoppress.model.file_names import is_news, is_shard
+from stoppress.model.event import ArticleEvent, article_name, from_message
+from stoppress.model.file_names import is_shard
 from stoppress.model.site import SOURCE, Site
 from stoppress.primitives.urls import canonical, host_of, identity, on_site
 
-# How many entries are searched for a fragment of a path, and how many matches are shown.
-ENTRIES_SEARCHED_MAX = 50_000
+# How many stories are searched for words, and how many matches are shown.
+STORIES_SEARCHED_MAX = 50_000
 MATCHES_MAX = 10
 # How many refused deliveries are searched, the newest ones. If they have their usual size, the search takes at most six queries.
 REFUSED_SEARCHED_MAX = 5_000
@@ -24,6 +23,44 @@ REFUSED_SEARCHED_MAX = 5_000
 
 class Unclear(ValueError):
     """A question that names no page, or several. The text says what to give instead."""
+
+
+@dataclass(frozen=True)
+class Match:
+    """A story that a search found. `target` is its URL, or its article's name if it has none. `state` is what became of it at `at`."""
+
+    target: str
+    title: str = ""
+    state: str = "in the general sitemap"
+    at: datetime | None = None
+    id: str = ""
+
+    @property
+    def path(self) -> str:
+        """Path and query of the URL as people read them, without the first slash, in lower case."""
+        parts = urlsplit(self.target)
+        return _normal(urlunsplit(("", "", parts.path, parts.query, ""))).removeprefix("/") if parts.scheme else ""
+
+    @property
+    def text(self) -> str:
+        """What is searched."""
+        return f"{_normal(self.title)} {self.path or self.target.casefold()} {self.id.casefold()}"
+
+
+class Several(Unclear):
+    """A search that found several stories, the best first."""
+
+    def __init__(self, text: str, scope: str, matches: Sequence[Match]) -> None:
+        shown = [
+            f"{match.target}{f'  {match.title}' if match.title else ''}  ({match.state})"
+            for match in matches[:MATCHES_MAX]
+        ]
+        more = [f"and {len(matches) - MATCHES_MAX:,} more"] if len(matches) > MATCHES_MAX else []
+        lines = "".join(f"\n  {line}" for line in [*shown, *more])
+        super().__init__(
+            f"{len(matches):,} stories {scope} have {text!r} in headline, URL or id. Did you mean one of these?{lines}"
+        )
+        self.matches = tuple(matches)
 
 
 @dataclass(frozen=True)
@@ -62,7 +99,7 @@ def find_question(asked: str, host: str | None, now: datetime, refused: Sequence
     if {*sites.hosts()} & {host_like, _other(host_like)}:
         return Question(asked, *page_of(f"https://{text}", host), refused=refused)
     site = _site(host)
-    return _matching(text, asked, site, read_refused(site.host, now) if refused is None else refused)
+    return _find_one(text, asked, site, read_refused(site.host, now) if refused is None else refused)
 
 
 def page_of(url: str, host: str | None) -> tuple[Site, str]:
@@ -102,48 +139,63 @@ def _listing_of(hosts: Collection[str]) -> str:
     return f"The stack's sites: {', '.join(hosts) or 'none'}"
 
 
-# ── a fragment of a path ──
+# ── words of a headline, or a part of a URL or an id ──
 
 
-def _matching(text: str, asked: str, site: Site, refused: Sequence[Refusal]) -> Question:
-    """The page whose path ends with a text, else the page whose path contains it. Raises Unclear for none or several."""
-    wanted = unquote(text).strip("/").casefold()
-    if not wanted:
-        raise Unclear("give a URL, an article as source#id, or a part of a path")
-    urls = list(islice(_entry_urls(site), ENTRIES_SEARCHED_MAX + 1))
-    is_cut = len(urls) > ENTRIES_SEARCHED_MAX
-    spellings = (spell_url(refusal.url, site) for refusal in refused if refusal.url)
-    searched = dict.fromkeys([*urls[:ENTRIES_SEARCHED_MAX], *filter(None, spellings)])
-    matches = [url for url in searched if wanted in _path(url).casefold()]
-    scope = f"of the newest {ENTRIES_SEARCHED_MAX:,} entries of {site.host}" if is_cut else f"of {site.host}"
-    if not matches:
-        raise Unclear(
-            f"no page {scope} has {text!r} in its path. Removed and held pages are not searched: give the whole URL"
-        )
-    ends = [url for url in matches if f"/{_path(url).casefold()}".rstrip("/").endswith(f"/{wanted}")]
-    best_first = [*ends, *(url for url in matches if url not in ends)]
-    if len(ends or matches) == 1:
-        return Question(asked, site, best_first[0], others=tuple(best_first[1 : MATCHES_MAX + 1]), refused=refused)
-    shown = "".join(f"\n  {url}" for url in best_first[:MATCHES_MAX])
-    more = f"\n  and {len(matches) - MATCHES_MAX:,} more" if len(matches) > MATCHES_MAX else ""
-    raise Unclear(
-        f"{len(matches):,} pages {scope} have {text!r} in their path. Did you mean one of these?{shown}{more}"
+def _find_one(text: str, asked: str, site: Site, refused: Sequence[Refusal]) -> Question:
+    """Return the only story that has the words, or whose path ends with the text. Raises Unclear for none, and Several."""
+    words = _normal(text).split()
+    if not words:
+        raise Unclear("give words of the headline, a URL or a part of it, or an article as source#id")
+    stories: dict[str, Match] = {}
+    searched = 0
+    for searched, match in enumerate(_all_stories(site, refused), 1):
+        if all(word in match.text for word in words):
+            stories.setdefault(identity(match.target) if "://" in match.target else match.target, match)
+        if searched > STORIES_SEARCHED_MAX:
+            break
+    scope = (
+        f"of the newest {STORIES_SEARCHED_MAX:,} of {site.host}"
+        if searched > STORIES_SEARCHED_MAX
+        else f"of {site.host}"
     )
+    if not stories:
+        raise Unclear(f"no story {scope} has {text!r} in its headline, its URL or its id")
+    ending = f"/{_normal(text).strip('/')}"
+    ends = [match for match in stories.values() if f"/{match.path}".rstrip("/").endswith(ending)]
+    best_first = [*ends, *(match for match in stories.values() if match not in ends)]
+    if len(ends or stories) > 1:
+        raise Several(text, scope, best_first)
+    target, others = best_first[0].target, tuple(match.target for match in best_first[1 : MATCHES_MAX + 1])
+    if "://" in target:
+        return Question(asked, site, target, others=others, refused=refused)
+    return Question(asked, site, article=target, others=others, refused=refused)
 
 
-def _entry_urls(site: Site) -> Iterator[str]:
-    """The URLs of a site's entries: news sitemaps first, then the newest shards."""
-    files = [file for file in all_files(site) if is_news(file) or is_shard(file)]
-    yield from site.pages_by_url
-    for file in sorted(sorted(files, reverse=True), key=is_news, reverse=True):
+def _all_stories(site: Site, refused: Sequence[Refusal]) -> Iterator[Match]:
+    """Yield a site's stories: those in the news, held ones, the newest shards, and those that the newest refusals contain."""
+    for entry in news_entries(site.host):
+        yield Match(entry.loc, entry.title, "in the news", entry.published)
+    for event in held_events(site.host):
+        yield Match(event.url or event.name, event.title, "held", event.published_at)
+    yield from (Match(url) for url in site.pages_by_url)
+    for file in sorted(filter(is_shard, all_files(site)), reverse=True):
         stored = table.query(items.file_pk(site.host, file), consistent=False)
-        yield from (item["loc"] for item in stored if "loc" in item)
+        yield from (Match(item["loc"]) for item in stored if "loc" in item)
+    for refusal in refused:
+        target = spell_url(refusal.url, site) if refusal.url else article_name(refusal.source, refusal.id)
+        if target:
+            yield Match(target, refusal.title, refusal.outcome, refusal.at, id=refusal.id)
 
 
-def _path(url: str) -> str:
-    """Path and query of a URL as people read them, without the first slash."""
-    parts = urlsplit(url)
-    return unquote(urlunsplit(("", "", parts.path, parts.query, ""))).removeprefix("/")
+def held_events(host: str) -> Iterator[ArticleEvent]:
+    """Yield the events of a site that are held, those that are released first come first."""
+    due = table.query(items.due_pk(host), consistent=False)
+    yield from (from_message(item["message"]) for item in due if item["queue"] == "articles")
+
+
+def _normal(text: str) -> str:
+    return normalize("NFKC", unquote(text)).casefold().strip()
 
 
 def spell_url(text: object, site: Site) -> str | None:

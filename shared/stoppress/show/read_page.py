@@ -18,11 +18,11 @@ from typing import TypeVar
 from stoppress.aws import items, refusals, sites, table
 from stoppress.aws.refusals import Refusal
 from stoppress.model.entries import NewsEntry
-from stoppress.model.event import article_name
+from stoppress.model.event import ArticleEvent, article_name
 from stoppress.model.site import Site
 from stoppress.primitives.instants import parse
-from stoppress.show.question import REFUSED_SEARCHED_MAX, Unclear
-from stoppress.show.read_site import StackFacts, Unknown, read_last_runs, read_site
+from stoppress.show.question import REFUSED_SEARCHED_MAX, Match, Several, Unclear, held_events
+from stoppress.show.read_site import StackFacts, Unknown, read_last_runs, read_queues, read_site
 from stoppress.show.read_story import Received, kept_items, read_line
 from stoppress.show.stack_status import Access, StackStatus, stack_status
 from stoppress.show.story import Story, story_of
@@ -31,6 +31,9 @@ from stoppress.show.story import Story, story_of
 PAGE_SECRET = "page"
 # How many deliveries and events in quarantine the page shows.
 DELIVERIES_MAX = 50
+MATCHES_MAX = 50
+# How many held stories the page shows.
+COMING_MAX = 50
 QUARANTINED_MAX = 20
 # The table has no list of all deliveries. So the page shows those of the newest stories, with one query a story.
 STORIES_QUERIED_MAX = 25
@@ -67,17 +70,20 @@ def is_page_token(text: str, secrets: Sequence[str], host: str) -> bool:
 class SitePage:
     """What the page of a site shows. `news` are the entries of all news sitemaps. `deliveries` are newest first.
 
-    The `url` of a delivery is what the reader may ask about. `question` is what the reader asked about; `story` answers it, or
-    `unclear` says what to ask instead.
+    `coming` are the held events, those that are released first come first. The `url` of a delivery is what the reader may ask about.
+    `question` is what the reader asked about; `story` answers it, or `matches` are the stories that it may mean, or `unclear` explains
+    what to ask instead.
     """
 
     site: Site
     status: StackStatus
     news: tuple[NewsEntry, ...]
-    deliveries: tuple[Received, ...]
-    quarantined: tuple[Received, ...]
+    coming: tuple[ArticleEvent, ...] = ()
+    deliveries: tuple[Received, ...] = ()
+    quarantined: tuple[Received, ...] = ()
     question: str = ""
     story: Story | None = None
+    matches: tuple[Match, ...] = ()
     unclear: str = ""
 
 
@@ -103,21 +109,39 @@ def read_page(host: str, question: str, now: datetime) -> SitePage:
     refused = _attempt("refused deliveries", unknown, lambda: refusals.read(host, number, now))
     recorded = _attempt("deliveries of the newest stories", unknown, lambda: list(_recorded(site, news)))
     quarantined = _attempt("events in quarantine", unknown, lambda: list(_quarantined(site, now)))
-    deliveries = sorted([*recorded, *_of_refusals(refused)], key=lambda delivery: delivery.at, reverse=True)
+    coming = _attempt("held stories", unknown, lambda: list(islice(held_events(host), COMING_MAX)))
+    deliveries = {
+        (delivery.at, delivery.outcome, delivery.url): delivery for delivery in [*_of_refusals(refused), *recorded]
+    }
     bad = (sites.BadSite(host, site.fault),) if site.fault else ()
-    stack = StackFacts((facts,), bad, rolled_at=read_last_runs()[0], unknown=tuple(unknown))
+    waiting = tuple(read_queues(unknown))
+    stack = StackFacts((facts,), bad, queues=waiting, rolled_at=read_last_runs()[0], unknown=tuple(unknown))
     status = stack_status(stack, now, Access())
-    story, unclear = None, ""
+    story: Story | None = None
+    matches: tuple[Match, ...] = ()
+    unclear = ""
     if question:
         try:
             story = story_of(question, host, now, refused or None)  # None: story_of reads the refusals again
+        except Several as several:
+            matches = several.matches
         except Unclear as reason:
             unclear = str(reason)
         except Exception:  # noqa: BLE001 - the rest of the page must be shown
             _log.exception("answer not shown")
             unclear = NO_ANSWER
+    newest_first = sorted(deliveries.values(), key=lambda delivery: delivery.at, reverse=True)
     return SitePage(
-        site, status, news, tuple(deliveries[:DELIVERIES_MAX]), tuple(quarantined), question, story, unclear
+        site=site,
+        status=status,
+        news=news,
+        coming=tuple(coming),
+        deliveries=tuple(newest_first[:DELIVERIES_MAX]),
+        quarantined=tuple(quarantined),
+        question=question,
+        story=story,
+        matches=matches[:MATCHES_MAX],
+        unclear=unclear,
     )
 
 
@@ -135,13 +159,13 @@ def _recorded(site: Site, news: tuple[NewsEntry, ...]) -> Iterator[Received]:
     for entry in news[:STORIES_QUERIED_MAX]:
         lines = table.query(items.story_pk(site.host, entry.loc), consistent=False, newest_first=True)
         for line in islice(lines, DELIVERIES_OF_A_STORY_MAX):
-            yield replace(read_line(line, entry.loc), url=entry.loc)
+            yield replace(read_line(line, entry.loc), url=entry.loc, title=entry.title)
 
 
 def _of_refusals(refused: Iterable[Refusal]) -> Iterator[Received]:
     for refusal in islice(refused, DELIVERIES_MAX):
         about = refusal.url or (article_name(refusal.source, refusal.id) if refusal.id else "")
-        yield Received(refusal.at, "", refusal.source, refusal.outcome, refusal.reason, url=about)
+        yield Received(refusal.at, "", refusal.source, refusal.outcome, refusal.reason, url=about, title=refusal.title)
 
 
 def _quarantined(site: Site, now: datetime) -> Iterator[Received]:

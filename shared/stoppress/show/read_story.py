@@ -9,20 +9,28 @@ from itertools import islice, takewhile
 from typing import Any, TypeVar
 from zoneinfo import ZoneInfo
 
-from stoppress.aws import bucket, items, table
+from stoppress.aws import bucket, items, refusals, table
 from stoppress.aws.inventory import read_articles, read_claims
 from stoppress.aws.items import Item
-from stoppress.aws.refusals import Refusal
+from stoppress.aws.refusals import Count, Refusal
 from stoppress.model.article import Article, Claim, EntryKey
 from stoppress.model.entries import GeneralEntry, NewsEntry
-from stoppress.model.event import ArticleEvent, article_name, from_message
-from stoppress.model.file_names import PAGES_FILE, Place, is_news, news_series
+from stoppress.model.event import ArticleEvent, article_name
+from stoppress.model.file_names import PAGES_FILE, is_news, news_series
+from stoppress.model.file_names import Place
 from stoppress.model.site import UNKNOWN_SITE, Site
 from stoppress.notify.page_state import PageState, page_key, read_page
 from stoppress.primitives.instants import parse
 from stoppress.primitives.text import escaped
 from stoppress.primitives.urls import host_of, identity
-from stoppress.show.question import REFUSED_SEARCHED_MAX, Question, find_variants, read_refused, spell_url
+from stoppress.show.question import (
+    REFUSED_SEARCHED_MAX,
+    Question,
+    find_variants,
+    held_events,
+    read_refused,
+    spell_url,
+)
 from stoppress.sitemaps.tags import under_scheme
 
 # How many items of each kind are searched for a page: the newest ones, and the held articles that are published first. If the items
@@ -37,8 +45,9 @@ _Each = TypeVar("_Each")
 
 
 def local_time(instant: datetime, zone: ZoneInfo) -> str:
-    """An instant in words, in a time zone."""
-    return f"{instant.astimezone(zone):%Y-%m-%d %H:%M:%S %Z}"
+    """Return an instant in a time zone, as every surface shows it: `2026-11-20 12:00:00 +01:00`."""
+    text = instant.astimezone(zone).isoformat(" ", "seconds")
+    return f"{text[:-6]} {text[-6:]}"
 
 
 @dataclass(frozen=True)
@@ -54,7 +63,7 @@ class FileRead:
 class Received:
     """A delivery about the page and its outcome.
 
-    `sent_at` is the sender's own timestamp. `by` is the article's name, or its source if the id is unknown. `url` is the URL that
+    `sent_at` is the sender's own timestamp. `title` is the headline, if it is known. `by` is the article's name, or its source if the id is unknown. `url` is the URL that
     the delivery named, if it is another one. `outcome` is an outcome of recording, or refused, ignored or quarantined.
     """
 
@@ -65,6 +74,7 @@ class Received:
     reason: str = ""
     sent_at: datetime | None = None
     url: str | None = None
+    title: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +85,8 @@ class Facts:
     article, if the user asked for an article. `articles` own or owned the page, or an event about them named it. `general` has
     their entries in shards by name, `news` is the owner's entry in a news sitemap. `held` has the events of held
     articles by name. `received` is oldest first. `others` are known pages whose URLs are like this one. `unsearched` says what
-    was not searched for the page, because there is too much of it. `page_state` is what engines were notified of.
+    was not searched for the page, because there is too much of it. `page_state` is what engines were notified of. `unverified` are
+    today's counts of the sources whose requests had a wrong signature, if no event of the page was received.
     """
 
     asked: str
@@ -92,6 +103,7 @@ class Facts:
     others: tuple[str, ...] = ()
     unsearched: tuple[str, ...] = ()
     page_state: PageState | None = None
+    unverified: tuple[Count, ...] = ()
 
     @property
     def page(self) -> str:
@@ -172,7 +184,13 @@ def read_facts(question: Question, now: datetime) -> Facts:
         files=tuple(read_files(site, spellings, _files(facts))) if url else (),
         others=others,
         page_state=read_page(state) if state else None,
+        unverified=() if received else tuple(_unverified(site, now)),
     )
+
+
+def _unverified(site: Site, now: datetime) -> Iterator[Count]:
+    counts = refusals.counts_of_day(site.host, now.date(), site.sources)
+    return (count for count in counts if count.unverified)
 
 
 def kept_items(pk: str, now: datetime, *, consistent: bool = False) -> Iterator[Item]:
@@ -193,10 +211,8 @@ def _held(site: Site, url: str, unsearched: list[str]) -> Iterator[tuple[str, Ar
 
     A held article claims no URL. The page's story may lack its event, because a killed function writes no story.
     """
-    due = table.query(items.due_pk(site.host), consistent=False)
-    for item in _first(due, HELD_SEARCHED_MAX, "held articles", unsearched):
-        event = from_message(item["message"]) if item["queue"] == "articles" else None
-        if event and event.url and identity(event.url) == identity(url):
+    for event in _first(held_events(site.host), HELD_SEARCHED_MAX, "held articles", unsearched):
+        if event.url and identity(event.url) == identity(url):
             yield event.name, event
 
 
@@ -252,12 +268,15 @@ def read_line(line: Item, url: str) -> Received:
         line.get("reason", ""),
         parse(sent_at) if sent_at else None,
         named if named and identity(named) != identity(url) else None,
+        line.get("title", ""),
     )
 
 
 def _refused(refused: Iterable[Refusal], site: Site, url: str, names: Collection[str]) -> Iterator[Received]:
-    """The refused and ignored deliveries that name the page or one of its articles."""
+    """Yield the refused and ignored deliveries that contain the page or one of its articles."""
     for refusal in refused:
+        if refusal.outcome in refusals.UNLISTED:  # the page's story has it
+            continue
         name = article_name(refusal.source, refusal.id)
         spelling = spell_url(refusal.url, site) if refusal.url else None
         is_page = bool(url and spelling) and identity(spelling or "") == identity(url)

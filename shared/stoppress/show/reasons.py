@@ -28,6 +28,7 @@ TARGETS: tuple[Target, ...] = ("news", "general")
 
 Kind: TypeAlias = Literal[
     "never received",
+    "wrong signature",
     "not found",
     "other host",
     "refused",
@@ -139,9 +140,21 @@ def _absence_reasons(facts: Facts) -> Iterator[Reason]:
     elif facts.url and host_of(facts.url) != facts.site.host:
         yield Reason("other host", f"{host_of(facts.url)} is not {facts.site.host}")
     elif facts.unsearched:
-        yield Reason("not found", f"no event that was searched named {what}")
+        yield Reason("not found", f"no event that was searched mentions {what}")
     else:
-        yield Reason("never received", f"no event named {what}")
+        yield Reason("never received", f"no event has mentioned {what}")
+        yield from _wrong_signatures(facts)
+
+
+def _wrong_signatures(facts: Facts) -> Iterator[Reason]:
+    """Yield the sources whose deliveries of today nobody could verify: the story may be one of them."""
+    for count in facts.unverified:
+        last = f", the last at {facts.at(count.unverified_at)}" if count.unverified_at else ""
+        text = (
+            f"at least {count.unverified:,} deliveries of {count.source} had a wrong signature today{last}: this story may be one of"
+            " them. Compare the secret in the CMS, or rotate it"
+        )
+        yield Reason("wrong signature", text, count.unverified_at)
 
 
 def _own_reasons(facts: Facts) -> Iterator[Reason]:

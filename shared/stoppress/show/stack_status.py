@@ -88,7 +88,7 @@ class StackStatus:
     """
 
     at: datetime
-    verdict: Literal["well", "attention", "unknown"]
+    verdict: Literal["healthy", "attention", "unknown"]
     problems: tuple[Problem, ...]
     unknown: tuple[Unknown, ...]
     unreadable: tuple[BadSite, ...]
@@ -109,7 +109,7 @@ def stack_status(facts: StackFacts, now: datetime, access: Access) -> StackStatu
         unknown += (Unknown("the clock", "roll_window has not run yet: ask again in a minute"),)
     return StackStatus(
         at=now,
-        verdict="attention" if problems else "unknown" if unknown else "well",
+        verdict="attention" if problems else "unknown" if unknown else "healthy",
         problems=tuple(problems),
         unknown=unknown,
         unreadable=facts.unreadable,

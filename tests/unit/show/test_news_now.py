@@ -14,7 +14,7 @@ from stoppress.model.file_names import Place
 from stoppress.model.order import Order
 from stoppress.model.site import Site
 from stoppress.primitives.instants import exact, iso
-from stoppress.show.page import render
+from stoppress.show.page import render_content
 from stoppress.show.read_page import SitePage
 from stoppress.show.read_site import Quarantine, SiteFacts, StackFacts
 from stoppress.show.read_story import Facts, FileRead
@@ -43,7 +43,7 @@ def surfaces(url: str, published: datetime) -> dict[str, bool]:
     news = (OTHER, entry)
     facts = SiteFacts(SITE, {}, (), (), news, None, Quarantine())
     status = stack_status(StackFacts((facts,), rolled_at=NOW), NOW, Access())
-    window = re.search(r'<ol class="stories">.*?</ol>', render(SitePage(SITE, status, news, (), ())), re.DOTALL)
+    window = re.search(r'<h2 id="window">.*?</section>', render_content(SitePage(SITE, status, news)), re.DOTALL)
     file = render_news([OTHER], SITE, NOW).body
     folded = fold_news(file, {(iso(published), url): entry}, SITE, NOW)
     verdicts = judged(Reading((Entry(url, url, "Flood", published, None),)), SITE, NOW, feed="")

@@ -11,7 +11,7 @@ import pytest
 
 from stoppress.model.entries import NewsEntry
 from stoppress.model.site import Site
-from stoppress.show.page import _path, headers, render
+from stoppress.show.page import _path, fold_deliveries, headers, render_content, render_frame
 from stoppress.show.read_page import SitePage, is_page_token, page_token
 from stoppress.show.read_site import Quarantine, SiteFacts, StackFacts, Unknown
 from stoppress.show.read_story import Facts, Received
@@ -32,7 +32,7 @@ def entry(path: str, hours: float = 1, title: str = "Flood") -> NewsEntry:
 def page(*news: NewsEntry, quarantine: Quarantine = EMPTY, unknown: tuple[Unknown, ...] = (), **more: Any) -> str:
     facts = SiteFacts(SITE, {}, (), (), news, None, quarantine)
     status = stack_status(StackFacts((facts,), rolled_at=NOW, unknown=unknown), NOW, Access())
-    return render(SitePage(SITE, status, news, more.pop("deliveries", ()), more.pop("quarantined", ()), **more))
+    return render_frame(HOST, more.get("question", ""), render_content(SitePage(SITE, status, news, **more)))
 
 
 def story(url: str) -> Any:
@@ -86,6 +86,7 @@ def test_the_policy_names_the_style_and_the_script_of_the_page() -> None:
         assert f"{tag}-src 'sha256-{digest}'" in policy
 
     assert "default-src 'none'" in policy
+    assert "connect-src 'self'" in policy
     assert "frame-ancestors 'none'" in policy
 
 
@@ -101,9 +102,11 @@ def test_the_page_loads_nothing_and_links_only_to_itself() -> None:
 def test_a_story_shows_when_it_leaves_in_the_time_zone_of_the_newsroom() -> None:
     html = page(entry("a", hours=47))
 
-    assert '<time datetime="2026-11-20T13:00:00Z" data-relative>in 1 h 0 min</time>' in html
-    assert "20 Nov 14:00 CET" in html
-    assert 'class="rest" width="2.08"' in html
+    leaves = (
+        '<time datetime="2026-11-20T13:00:00Z" title="2026-11-20 14:00:00 +01:00" data-relative>in 1 h 0 min</time>'
+    )
+    assert leaves in html
+    assert 'class="rest" width="2"' in html
 
 
 def test_nobody_stores_indexes_or_frames_the_page() -> None:
@@ -141,3 +144,10 @@ def test_a_token_is_valid_for_its_host_and_the_stacks_secrets(
 )
 def test_a_refused_address_is_shown_even_if_it_is_no_url(address: str, shown: str) -> None:
     assert _path(address) == shown
+
+
+def test_equal_deliveries_are_one_row_with_their_number_and_the_newest_time() -> None:
+    ignored = [Received(NOW - timedelta(minutes=minute), "", "cms", "ignored", "user.created") for minute in range(6)]
+    other = Received(NOW, "publish", "cms#7", "listed", url=f"https://{HOST}/a")
+
+    assert fold_deliveries([other, *ignored]) == [(other, 1), (ignored[0], 6)]

@@ -64,7 +64,7 @@ def feed(**state: Any) -> tuple[FeedStatus]:
 def test_a_stack_without_a_problem_is_well() -> None:
     answer = stack_status(stack(site(feeds=feed(next_poll_at=NOW - OVERDUE_AFTER))), NOW, Access())
 
-    assert (answer.verdict, answer.problems, answer.unknown) == ("well", (), ())
+    assert (answer.verdict, answer.problems, answer.unknown) == ("healthy", (), ())
 
 
 PROBLEMS = [
@@ -107,7 +107,7 @@ def test_a_problem_has_its_age_and_a_command_that_can_be_typed(
 
 def test_what_is_unknown_is_no_problem_and_a_problem_outweighs_it() -> None:
     for changes in ({"last_event": None}, {"secrets": {"cms": None}}, {"stored": None}):
-        assert stack_status(stack(site(**changes)), NOW, Access()).verdict == "well"
+        assert stack_status(stack(site(**changes)), NOW, Access()).verdict == "healthy"
     denied = (Unknown("alarms", "AccessDenied"),)
 
     assert stack_status(stack(unknown=denied), NOW, Access()).verdict == "unknown"

@@ -51,7 +51,7 @@ def test_a_page_that_was_recorded_and_is_in_no_file_yet_says_when_both_happened(
     answer = answer_story(with_news_file(lists=False), NOW).news
 
     assert [reason.kind for reason in answer.reasons] == ["not written"]
-    assert "recorded at 2026-11-20 12:00:00 UTC" in answer.reasons[0].text
+    assert "recorded at 2026-11-20 12:00:00 +00:00" in answer.reasons[0].text
     assert "sitemap-news.xml, last changed at 2026-11-20 12:00:00 UTC" in answer.reasons[0].text
     assert answer_story(with_news_file(lists=True), NOW).news.reasons == ()
 
@@ -60,10 +60,10 @@ def test_a_reason_has_its_times_in_the_time_zone_of_the_newsroom() -> None:
     paris = Site(host=HOST, publication="Example News", timezone="Europe/Paris")
     story = answer_story(replace(with_news_file(lists=False), site=paris), NOW)
 
-    assert "recorded at 2026-11-20 13:00:00 CET" in story.news.reasons[0].text
+    assert "recorded at 2026-11-20 13:00:00 +01:00" in story.news.reasons[0].text
     ended = answer_story(replace(FACTS, site=paris), NOON + timedelta(hours=48))
-    assert "the window ended at 2026-11-22 13:00:00 CET" in ended.news.reasons[0].text
-    assert "last changed 2026-11-20 13:00:00 CET" in next(as_lines(ended))
+    assert "the window ended at 2026-11-22 13:00:00 +01:00" in ended.news.reasons[0].text
+    assert "last changed 2026-11-20 13:00:00 +01:00" in next(as_lines(ended))
 
 
 def test_a_page_that_a_file_still_lists_is_listed_and_says_why_it_leaves() -> None:
@@ -99,13 +99,13 @@ def test_what_google_says_of_a_page_is_shown_as_it_said_it() -> None:
 
     said = (
         f"Crawled - currently not indexed; its canonical URL is {URL}?amp; robots.txt forbids to crawl it"
-        " (asked 2026-11-20 13:16:00 CET)"
+        " (asked 2026-11-20 13:16:00 +01:00)"
     )
     assert story.google == said
     assert f"    Google says: {said}" in list(as_lines(story))
     plain = replace(page, coverage="", google_canonical=URL, robots_state="ALLOWED")
     assert (
         answer_story(replace(FACTS, site=notifying, page_state=plain), NOW).google
-        == "NEUTRAL (asked 2026-11-20 13:16:00 CET)"
+        == "NEUTRAL (asked 2026-11-20 13:16:00 +01:00)"
     )
     assert answer_story(replace(FACTS, page_state=page), NOW).google == ""

@@ -37,6 +37,9 @@ STEPS = [
     event(2, "2", "news/refused", published_at="yesterday"),
     event(3, "4", "", url=None),
     event(3, "3", "news/later", published_at="2026-11-20T13:00:00Z", title=""),
+    event(3, "5", "news/embargoed", published_at="2026-11-20T13:00:00Z"),
+    event(3, "6", "news/mistake", title="Mayor resigns"),
+    event(4, "6", "news/mistake", kind="article.deleted"),
 ]
 SITE_OF_THE_PAGE = json.dumps(SITE | {"feeds": [url("feed.xml")], "engines": {"indexnow": {"key": "0f4b1c2d3e4f5a6b"}}})
 
@@ -61,8 +64,8 @@ def token(stack: Stack, host: str = HOST) -> str:
     return page_token(secret, host)
 
 
-def ask(stack: Stack, path: str, question: str = "") -> Answer:
-    return stack.request(Request(method="GET", path=path, query=f"q={quote(question, safe='')}" if question else ""))
+def ask(stack: Stack, path: str, question: str = "", part: str = "content") -> Answer:
+    return stack.request(Request(method="GET", path=path, query=f"part={part}&q={quote(question, safe='')}"))
 
 
 def page(stack: Stack, question: str = "") -> str:
@@ -94,7 +97,11 @@ def test_the_page_shows_the_window_the_deliveries_and_the_files_and_changes_noth
         (url("news/missing"), "no event has mentioned this page"),
         ("flood", 'news sitemap: <span class="verdict yes">yes'),
         ("https://two.example.org/", f"two.example.org is not {HOST}"),
-        ("\ud83d", "no page"),
+        ("fire FLOOD", 'news sitemap: <span class="verdict yes">yes'),
+        ("news", 'href="?q=https%3A//www.example.com/news/embargoed"'),  # several, the held one too
+        ("embargoed", "Because cms#5 is held until"),
+        ("mayor resigns", "Because its source removed cms#6"),
+        ("\ud83d", "no story"),
     ],
 )
 def test_a_question_is_answered_for_this_site(stack: Stack, question: str, answer: str) -> None:

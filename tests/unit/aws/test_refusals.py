@@ -83,7 +83,9 @@ def test_two_writers_of_one_day_lose_nothing() -> None:
 
 
 def test_a_message_holds_the_report_with_long_texts_cut() -> None:
-    long = replace(EMPTY, id="i" * 9_000, url="u" * 9_000, reason="é\ud800" * 9_000, delivery="d" * 9_000)
+    long = replace(
+        EMPTY, id="i" * 9_000, url="u" * 9_000, title="t" * 9_000, reason="é\ud800" * 9_000, delivery="d" * 9_000
+    )
     message = report(long, unverified=2).message()
     (read,) = read_report(json.loads(message) | {"of_next_version": 1}).refusals
 

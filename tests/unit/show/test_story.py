@@ -52,7 +52,7 @@ def test_a_page_that_was_recorded_and_is_in_no_file_yet_says_when_both_happened(
 
     assert [reason.kind for reason in answer.reasons] == ["not written"]
     assert "recorded at 2026-11-20 12:00:00 +00:00" in answer.reasons[0].text
-    assert "sitemap-news.xml, last changed at 2026-11-20 12:00:00 UTC" in answer.reasons[0].text
+    assert "sitemap-news.xml, last changed at 2026-11-20 12:00:00 +00:00" in answer.reasons[0].text
     assert answer_story(with_news_file(lists=True), NOW).news.reasons == ()
 
 

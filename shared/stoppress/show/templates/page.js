@@ -58,7 +58,9 @@
   };
   content.addEventListener("input", filter);
   setInterval(tick, 20000);
-  setInterval(() => document.hidden || load(), 60000);
+  const refresh = () => document.hidden || load();
+  document.addEventListener("visibilitychange", refresh);
+  setInterval(refresh, 60000);
   if (content.querySelector("#read-at")) show();
   else load();
 })();

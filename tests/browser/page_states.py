@@ -1,0 +1,120 @@
+"""The states in which an editor can find the page, as documents: empty, few and many stories, and each kind of answer."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from stoppress.aws.refusals import Count
+from stoppress.model.entries import Mark, NewsEntry
+from stoppress.model.event import ArticleEvent
+from stoppress.model.rules import Traits, excluding_rule
+from stoppress.model.site import Site
+from stoppress.show.page import render_content, render_frame
+from stoppress.show.question import Match
+from stoppress.show.read_page import SitePage
+from stoppress.show.read_site import Quarantine, SiteFacts, StackFacts, Unknown
+from stoppress.show.read_story import Facts, Received
+from stoppress.show.reasons import Reason
+from stoppress.show.stack_status import Access, stack_status
+from stoppress.show.story import Answer, Story, answer_story
+
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+HOST = "www.example.com"
+RULES = [{"exclude": "all", "section": "advertorial"}]
+SITE = Site.model_validate({"host": HOST, "publication": "News", "timezone": "Europe/Paris", "rules": RULES})
+TITLES = (
+    "Council passes its budget after a night of talks", "Flood closes the harbour", "Ferry sails again", "Market hall reopens",
+    "Concert called off", "Bridge opens to traffic", "Train strike ends in the early morning",
+)  # fmt: skip
+HOSTILE = "<script>alert(1)</script> \u202eevil \u2066title {{ 7 * 7 }}"
+RIGHT_TO_LEFT = "رئيس الوزراء يزور الميناء بعد الفيضان"
+URL = f"https://{HOST}/news/flood"
+FACTS = Facts(asked=URL, site=SITE, url=URL, general={})
+DELIVERIES = (
+    *(
+        Received(NOW - timedelta(minutes=4 * number), "publish", f"cms#{number}", "listed", url=f"https://{HOST}/news/{number}", title=title)
+        for number, title in enumerate(TITLES)
+    ),
+    *(Received(NOW - timedelta(minutes=9 * number), "", "cms", "ignored", "user.created") for number in range(6)),
+    Received(NOW, "", "cms#9", "refused", "title: is empty: give the headline as readers see it", url=URL, title=""),
+)  # fmt: skip
+
+
+def story(reason: Reason) -> Story:
+    """Return the answer about a story that no sitemap lists."""
+    answered = answer_story(FACTS, NOW)
+    return replace(answered, news=Answer(False, reasons=(reason,)), general=Answer(False, reasons=(reason,)))
+
+
+def document(
+    *titles: str,
+    coming: int = 0,
+    question: str = "",
+    answer: Story | None = None,
+    matches: tuple[Match, ...] = (),
+    unknown: tuple[Unknown, ...] = (),
+    quarantine: Quarantine | None = None,
+) -> str:
+    """Return the page with these stories in the news."""
+    news = tuple(
+        NewsEntry(
+            f"https://{HOST}/news/{number}",
+            title,
+            NOW - timedelta(hours=47.9) * number / len(titles) - timedelta(minutes=4),
+        )
+        for number, title in enumerate(titles)
+    )
+    marks = (Mark("sitemap-news.xml", NOW - timedelta(minutes=1), len(titles), 900 * len(titles), "d"),)
+    facts = SiteFacts(SITE, {}, (), marks if titles else (), news, None, quarantine or Quarantine())
+    held = tuple(
+        ArticleEvent(
+            site=HOST, source="cms", id=str(hours), action="publish", url=f"https://{HOST}/news/report-{hours}",
+            title="The report that everybody waits for", published_at=NOW + timedelta(hours=hours),
+        )
+        for hours in range(1, coming + 1)
+    )  # fmt: skip
+    page = SitePage(
+        site=SITE,
+        status=stack_status(StackFacts((facts,), rolled_at=NOW, unknown=unknown), NOW, Access()),
+        news=news,
+        coming=held,
+        deliveries=DELIVERIES if titles else (),
+        question=question,
+        story=answer,
+        matches=matches,
+    )
+    return render_frame(HOST, question, render_content(page))
+
+
+WRONGLY_SIGNED = (Count(day="2026-11-20", source="cms", unverified=3, unverified_at=NOW - timedelta(minutes=13)),)
+RULE = f"{excluding_rule(SITE.rules, 'news', URL, Traits('advertorial'))} excludes it"
+FOUND = (
+    Match(URL, "Flood closes the harbour", "in the news", NOW - timedelta(hours=1)),
+    Match(f"{URL}-report", "The flood report", "held", NOW + timedelta(hours=3)),
+    Match("cms#44", "", "refused", NOW - timedelta(days=2)),
+)
+STATES = {
+    "empty": document(),
+    "three stories": document(*TITLES[:3]),
+    "200 stories": document(*(TITLES * 29)[:200], coming=2),
+    "held": document(
+        *TITLES,
+        coming=3,
+        question="report",
+        answer=story(Reason("held", "cms#1 is held until 2026-11-20 14:00:00 +01:00")),
+    ),
+    "refused": document(
+        *TITLES, question=URL, answer=story(Reason("refused", "the delivery of 12:00 was refused: title: is empty"))
+    ),
+    "wrong signature": document(
+        *TITLES, question=URL, answer=answer_story(replace(FACTS, unverified=WRONGLY_SIGNED), NOW)
+    ),
+    "rule": document(*TITLES, question=URL, answer=story(Reason("rule", RULE))),
+    "found": document(*TITLES, question="flood", matches=FOUND),
+    "right to left": document(RIGHT_TO_LEFT, *TITLES),
+    "hostile": document(HOSTILE, "Donaudampfschifffahrtsgesellschaftskapitänsmützenverordnung" * 3, question=HOSTILE),
+    "problems": document(
+        *TITLES,
+        unknown=(Unknown("files in the bucket", "cannot be read now; the log of show_site has the reason"),),
+        quarantine=Quarantine(2, newest_at=NOW, newest_reason="url: is missing"),
+    ),
+}

@@ -8,6 +8,7 @@ import base64
 import hashlib
 import hmac
 import logging
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -15,14 +16,14 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import TypeVar
 
-from stoppress.aws import items, refusals, sites, table
+from stoppress.aws import items, queues, refusals, sites, table
 from stoppress.aws.refusals import Refusal
 from stoppress.model.entries import NewsEntry
 from stoppress.model.event import ArticleEvent, article_name
 from stoppress.model.site import Site
 from stoppress.primitives.instants import parse
 from stoppress.show.question import REFUSED_SEARCHED_MAX, Match, Several, Unclear, held_events
-from stoppress.show.read_site import StackFacts, Unknown, read_last_runs, read_queues, read_site
+from stoppress.show.read_site import Queue, StackFacts, Unknown, read_last_runs, read_site
 from stoppress.show.read_story import Received, kept_items, read_line
 from stoppress.show.stack_status import Access, StackStatus, stack_status
 from stoppress.show.story import Story, story_of
@@ -114,7 +115,7 @@ def read_page(host: str, question: str, now: datetime) -> SitePage:
         (delivery.at, delivery.outcome, delivery.url): delivery for delivery in [*_of_refusals(refused), *recorded]
     }
     bad = (sites.BadSite(host, site.fault),) if site.fault else ()
-    waiting = tuple(read_queues(unknown))
+    waiting = tuple(_attempt("queues", unknown, _waiting))
     stack = StackFacts((facts,), bad, queues=waiting, rolled_at=read_last_runs()[0], unknown=tuple(unknown))
     status = stack_status(stack, now, Access())
     story: Story | None = None
@@ -153,6 +154,11 @@ def _attempt(what: str, unknown: list[Unknown], read: Callable[[], Sequence[_Eac
         _log.exception("%s not shown", what)
         unknown.append(Unknown(what, _NOT_READ))
         return ()
+
+
+def _waiting() -> list[Queue]:
+    urls = {"articles": os.environ["ARTICLES_QUEUE_URL"], "rewrites": os.environ["REWRITES_QUEUE_URL"]}
+    return [Queue(name, dead=False, messages=queues.messages_in(url)) for name, url in urls.items()]
 
 
 def _recorded(site: Site, news: tuple[NewsEntry, ...]) -> Iterator[Received]:

@@ -4,9 +4,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from stoppress.aws.refusals import Count
-from stoppress.model.entries import Mark, NewsEntry
+from stoppress.model.entries import Mark, NewsEntry, Traits, excluding_rule
 from stoppress.model.event import ArticleEvent
-from stoppress.model.rules import Traits, excluding_rule
 from stoppress.model.site import Site
 from stoppress.show.page import render_content, render_frame
 from stoppress.show.question import Match

@@ -16,8 +16,7 @@ from stoppress.aws.refusals import Count, Refusal
 from stoppress.model.article import Article, Claim, EntryKey
 from stoppress.model.entries import GeneralEntry, NewsEntry
 from stoppress.model.event import ArticleEvent, article_name
-from stoppress.model.file_names import PAGES_FILE, is_news, news_series
-from stoppress.model.file_names import Place
+from stoppress.model.file_names import PAGES_FILE, Place, is_news, news_series
 from stoppress.model.site import UNKNOWN_SITE, Site
 from stoppress.notify.page_state import PageState, page_key, read_page
 from stoppress.primitives.instants import parse

@@ -1,16 +1,22 @@
 """Whether the answers of `stoppress explain` agree with the files and with the oracle, for every page of a run."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 from unittest import mock
+from urllib.parse import unquote
 
-from stoppress.aws import bucket, sites, table
-from stoppress.primitives.urls import canonical
+from stoppress.aws import bucket, inventory, sites, table
+from stoppress.primitives.urls import canonical, identity
+from stoppress.show.page import render_content
 from stoppress.show.question import Question
+from stoppress.show.read_page import SitePage
+from stoppress.show.read_site import Quarantine, SiteFacts, StackFacts
 from stoppress.show.read_story import read_facts
+from stoppress.show.stack_status import Access, stack_status
 from stoppress.show.story import Story, answer_story
 from tests.simulation import reading
 from tests.simulation.oracle import FEED, Act, Knowledge, Meant, histories, meant, wanted
@@ -26,6 +32,24 @@ def stories(
         site = sites.load(host, age_max=timedelta())
         for url, spelling in sorted(spellings.items()):
             yield url, answer_story(read_facts(Question(spelling, site, canonical(spelling)), now), now)
+
+
+def news_of_surfaces(clients: Mapping[str, Any], host: str, instants: Sequence[datetime]) -> dict[str, list[set[str]]]:
+    """The stories in the news at some instants, by the surface that shows them: the editors' page and `stoppress status`."""
+    shown: dict[str, list[set[str]]] = {"page": [], "status": []}
+    with ExitStack() as opening:
+        for module in (bucket, inventory, table):
+            opening.enter_context(mock.patch.object(module, "client", clients.__getitem__, create=True))
+        site, news = sites.load(host, age_max=timedelta()), tuple(inventory.news_entries(host))
+    for now in instants:
+        status = stack_status(
+            StackFacts((SiteFacts(site, {}, (), (), news, None, Quarantine()),), rolled_at=now), now, Access()
+        )
+        html = render_content(SitePage(site, status, news)).partition('id="window"')[2].partition("</section>")[0]
+        urls = {identity(unquote(target)) for target in re.findall(r'href="\?q=([^"]*)"', html)}
+        shown["page"].append(urls)
+        shown["status"].append({str(number) for number in range(status.sites[0]["window"]["stories"])})
+    return shown
 
 
 def difference(found: reading.Listed, url: str, story: Story) -> str:

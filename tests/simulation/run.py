@@ -16,6 +16,7 @@ from stoppress.http import client
 from stoppress.model import file_names
 from stoppress.model.http_request import Request
 from stoppress.primitives.instants import exact
+from stoppress.primitives.urls import identity
 from stoppress.rewrite import file_lines as rendering
 from stoppress.sitemaps import fold, render
 from stoppress_cli.scenario import signing
@@ -315,6 +316,12 @@ class Run:
         for url, story in explaining.stories(self.world.backend.clients, host, spellings, self.world.now):
             if told := explaining.difference(found, url, story) or oracle.difference(url, story):
                 raise Broken(f"{host}: {told}")
+        shown = explaining.news_of_surfaces(self.world.backend.clients, host, self._instants_around())
+        certain, possible = set.intersection(*shown["page"]), set.union(*shown["page"])
+        if not certain <= {identity(url) for url in found.news} <= possible:
+            raise Broken(f"{host}: the page shows {sorted(possible)} in the news, the files list {sorted(found.news)}")
+        if [len(urls) for urls in shown["page"]] != [len(rows) for rows in shown["status"]]:
+            raise Broken(f"{host}: the page shows {shown['page']}, status counts {shown['status']}")
 
     def _instants_around(self) -> tuple[datetime, ...]:
         """What is due between these instants may have been done or not."""

@@ -131,11 +131,10 @@ def _print_table(stack: "Stack", took_ms: Mapping[str, float]) -> None:
 
 def _print_invitation(url: str, pages: list[str]) -> None:
     console.print(f"""
-Serving until Ctrl-C. Look at
-  {url}  (all files; its buttons move the clock)
-  {url}sitemap.xml
-  {url}sitemap-news.xml
-  {" ".join(pages)}  (the page for editors)
+Serving until Ctrl-C. The page for editors:
+  {" ".join(pages)}
+All files, and buttons that move the clock:
+  {url}
 
 Send a signed webhook yourself (in another terminal), and look again:
   .venv/bin/stoppress send {HOST} cms --keep --local {url}""")

@@ -145,7 +145,7 @@ class Server:
         hosts = sorted({key.partition("/")[0] for key in keys})
         name = request.path.lstrip("/")
         if not name:
-            return Response(_home(keys), mimetype="text/html")
+            return Response(_home(keys, self.pages()), mimetype="text/html")
         requested = request.headers.get("host", "").partition(":")[0]
         own = requested if requested in hosts else hosts[0] if hosts else ""
         try:
@@ -156,9 +156,12 @@ class Server:
         return Response(stored["Body"].read(), headers=[pair for pair in headers if _KEPT.fullmatch(pair[0])])
 
 
-def _home(keys: list[str]) -> str:
-    """Return the first page: a link to each file of each site, and the form that moves the clock."""
-    rows = []
+def _home(keys: list[str], pages: list[str]) -> str:
+    """Return the list of files: a link to each site's page for editors and to its files, and the form that moves the clock."""
+    rows = [
+        f'<p><a href="{html.escape(page)}">The editors\' page of {html.escape(page.split("/")[-2])}</a></p>'
+        for page in pages
+    ]
     for host in sorted({key.partition("/")[0] for key in keys}):
         names = (html.escape(key) for key in keys if key.startswith(f"{host}/"))
         links = "".join(f'<li><a href="/{name}">{name.partition("/")[2]}</a></li>' for name in names)
@@ -166,7 +169,8 @@ def _home(keys: list[str]) -> str:
     text = "".join(rows) or "<p>No site has files yet.</p>"
     buttons = "".join(f'<button name="hours" value="{hours}">+{hours} h</button> ' for hours in CLOCK_HOURS)
     form = f'<form method="post" action="/clock"><p>Move the clock: {buttons}</p></form>'
-    head = '<meta charset="utf-8"><title>Stoppress</title><h1>Stoppress</h1>'
+    style = "<style>body { margin: 2rem auto; max-width: 45rem; padding: 0 1rem; font: 1rem/1.6 system-ui, sans-serif; color-scheme: light dark }</style>"
+    head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Stoppress</title>{style}<h1>Stoppress</h1>'
     return f'<!doctype html><html lang="en">{head}{text}{form}</html>\n'
 
 

@@ -1,10 +1,14 @@
 """docs/explanation/architecture.md lists every room of the project. This is the only place where the tree is checked."""
 
 import re
+import sys
 from fnmatch import fnmatch
 from pathlib import Path
+from types import FrameType
 
 import pytest
+
+from tests.support import playing
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/explanation/architecture.md").read_text(encoding="utf-8")
@@ -48,3 +52,35 @@ def test_the_modules_where_a_change_goes_exist() -> None:
 
     assert modules
     assert [module for module in modules if not (ROOT / "shared/stoppress" / module).is_file()] == []
+
+
+def test_the_page_lists_the_modules_that_one_article_passes(tmp_path: Path) -> None:
+    handlers = {
+        str(ROOT / f"functions/{name}/app.py") for name in ("receive_webhook", "record_article", "rewrite_sitemaps")
+    }
+    running: list[FrameType] = []
+    files: set[str] = set()
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        code = frame.f_code
+        if event == "return" and running and frame is running[-1]:
+            running.pop()
+        elif event == "call" and code.co_name == "lambda_handler" and code.co_filename in handlers:
+            running.append(frame)
+        if event == "call" and running and code.co_name != "<module>":
+            files.add(code.co_filename)
+
+    path = playing.SCENARIOS / "publish.jsonl"
+    sys.setprofile(note)
+    try:
+        playing.play(playing.read(path), tmp_path, path=path)
+    finally:
+        sys.setprofile(None)
+    passed = sorted(
+        file.removeprefix(f"{ROOT}/shared/stoppress/") for file in files if file.startswith(f"{ROOT}/shared/stoppress/")
+    )
+
+    section = PAGE.partition("\n## The modules that one article passes\n")[2].partition("\n## ")[0]
+    rooms = re.findall(r"^- `(.+?)/`: (.*)$", section, re.MULTILINE)
+    assert sorted(f"{room}/{name}.py" for room, names in rooms for name in re.findall(r"`(\w+)`", names)) == passed
+    assert f"{len(passed) + len(handlers)} modules" in section

@@ -30,7 +30,7 @@ from stoppress.model.file_names import (
 from stoppress.model.news_window import select_news
 from stoppress.model.site import Site
 from stoppress.primitives.urls import identity, key_of
-from stoppress.sitemaps.tags import alternates_of, backlinks_of, general_line, index_line, news_line
+from stoppress.sitemaps.tags import alternates_of, backlinks_of, general_lines, index_line, news_line
 
 _DECLARATION = '<?xml version="1.0" encoding="UTF-8"?>\n'
 # Declared by a file that uses one of their tags (R1.2).
@@ -106,7 +106,7 @@ def _general(entries: Iterable[GeneralEntry], site: Site, departed: frozenset[st
         "video": any(map(attrgetter("videos"), entries)),
     }
     listed = sorted(entries, key=attrgetter("loc"))
-    lines = (general_line(entry, site, backlinks.get(entry.loc, ())) for entry in listed or [GeneralEntry(site.home)])
+    lines = general_lines(listed or [GeneralEntry(site.home)], site, backlinks)
     body = _shard(lines, [prefix for prefix, is_used in used.items() if is_used])
     newest = newest_of(map(attrgetter("lastmod"), entries))
     by_line = bool(entries) and not has_alternates

@@ -13,6 +13,7 @@ from typing import Any
 
 from stoppress.aws import bucket, items, queues, table
 from stoppress.aws.bucket import Overtaken
+from stoppress.aws.inventory import read_claims
 from stoppress.http import client
 from stoppress.http.errors import FetchError, Refused
 from stoppress.model.file_names import CACHE_FRESH, CONTENT_TYPES, INDEX_FILE
@@ -51,6 +52,8 @@ from stoppress.primitives.instants import NEVER, Deadline
 
 # The hourly sweep compares the files that changed in this time, in case their events were lost. Older changes are left out.
 SWEPT_FILES = NEWS_WINDOW
+# The sweep looks up the articles of the pages that changed in this time. One sweep may be lost.
+SWEPT_CLAIMS = timedelta(hours=2)
 # The sweep skips a page that changed or was checked within this time: its own messages are on their way.
 SWEPT_PAGES = timedelta(seconds=2 * SLOW_CHECK_SECONDS)
 # The kinds of work, in their order. Questions come last, because no notification waits for Google's answers.
@@ -279,9 +282,22 @@ def _sweep(site: Site, now: datetime) -> None:
     states = pages_in(stored)
     engine = next((item for item in stored if item["sk"] == INDEXNOW), {})
     urls = [] if paused_seconds(engine, now) else [state.url for state in states if _is_left(state, now)]
+    urls += _departed(
+        site.host, [state.url for state in states if not state.gone and state.changed > now - SWEPT_CLAIMS]
+    )
     messages = [file_message(site.host, file) for file in files] + [page_message(site.host, url) for url in urls]
     messages += google.due_questions(site, [mark.file for mark in marks], stored, states, now)
     queues.send_engines((message, 0) for message in messages)
+
+
+def _departed(host: str, urls: Sequence[str]) -> Iterator[str]:
+    """Yield the listed pages that no article has any longer.
+
+    A run that is killed after it marked a page leaves no copy of the file. If the page leaves the file before the next comparison, no
+    comparison sees it leave.
+    """
+    claims = read_claims(host, urls, consistent=False)
+    return (url for url in urls if url in claims and not claims[url].live)
 
 
 def _is_left(state: PageState, now: datetime) -> bool:

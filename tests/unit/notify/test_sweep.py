@@ -8,8 +8,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from stoppress.aws import bucket, queues, table
-from stoppress.aws.items import mark_item
+from stoppress.aws.items import claim_item, mark_item
+from stoppress.model.article import Claim
 from stoppress.model.entries import Mark
+from stoppress.model.order import Order
 from stoppress.model.site import Site
 from stoppress.notify import engines
 from stoppress.notify.changed_files import compare, page_message
@@ -105,6 +107,19 @@ def test_a_removed_page_is_swept_for_days_only_if_its_last_check_was_good(
     page(GONE, checked_at=T + HOUR, checks=failed_checks)
     sweep([site], T + 3 * HOUR)
     assert pages_of(sent) == expected
+
+
+@pytest.mark.parametrize(("live", "expected"), [(False, [URL]), (True, [])])
+def test_a_page_that_no_comparison_saw_leave_is_found_by_the_sweep(
+    site: Site, sent: list[tuple[str, int]], expected: list[str], *, live: bool
+) -> None:
+    table.put(page_item(HOST, PageState(URL, "v1", T, T, notified="v1", notified_at=T, tried_at=T)), None)
+    table.put(claim_item(Claim(HOST, URL, "cms#1", live=live, order=Order(None, None, None, exact(T)))), None)
+    sweep([site], T + HOUR)
+    assert pages_of(sent) == expected
+
+    notify_engines({"1": page_message(HOST, URL)}, T + HOUR, NEVER)
+    assert read_page(table.get(*page_key(HOST, URL)) or {}).gone is not live
 
 
 def test_a_lost_event_about_a_file_is_made_good_for_two_days(site: Site, sent: list[tuple[str, int]]) -> None:

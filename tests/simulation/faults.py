@@ -64,7 +64,7 @@ FAULTS: dict[str, Swap] = {
         "aws.table:transact", lambda transact: lambda operations: _unless(transact, table.Conflict, operations), 10
     ),
     "keys that DynamoDB left unread are forgotten": Swap(
-        "aws.table:_table", lambda table: lambda: _With(table(), batch_get_item=_all_read(table())), 85
+        "aws.table:_table", lambda table: lambda: _With(table(), batch_get_item=_all_read(table())), 95
     ),
     "places are handed out and not counted": Swap("aws.inventory:_keep_series", lambda _: lambda host, series: True, 2),
     "messages that failed are not reported": Swap(
@@ -235,7 +235,7 @@ FAULTS: dict[str, Swap] = {
                 site, file, *content, replaces=bucket.read(site, file), **also
             )
         ),
-        421,
+        435,
     ),
     "a file that was overtaken is taken for written": Swap(
         "aws.bucket:write",
@@ -253,7 +253,7 @@ FAULTS: dict[str, Swap] = {
                 for result in rewrite_all(works, now, deadline)
             ]
         ),
-        289,
+        109,
     ),
     "an emptied file is never deleted": Swap(
         "rewrite.publish:schedule_retirement", lambda _: lambda site, file, changed: None, 26
@@ -306,7 +306,7 @@ FAULTS: dict[str, Swap] = {
     "an item is written whatever was read": Swap(
         "aws.table:_as_read",
         lambda as_read: lambda rev: as_read(rev) if rev is None else ("attribute_exists(pk)", None),
-        53,
+        92,
     ),
     "packed files go before the index that names them": Swap(
         "rewrite.output_formats:delete_forms",

@@ -52,6 +52,11 @@ def printing_json(*, as_json: bool) -> Iterator[None]:
         _as_json.reset(token)
 
 
+def is_json() -> bool:
+    """Return True if the running command prints JSON."""
+    return _as_json.get()
+
+
 def print_answer(value: object, lines: Iterable[RenderableType]) -> None:
     """Print the answer of a command: with --json the value, else lines and tables."""
     as_wide_as_now = text_console()
@@ -106,10 +111,10 @@ def fail(reason: object) -> NoReturn:
 
 @dataclass(frozen=True)
 class Check:
-    """The result of one check. `fix` says how to mend a fault. A note may be intended, and has no fix."""
+    """The result of one check. `fix` shows how to mend a fault. A hint is advice, or may be intended."""
 
     check: str
-    outcome: Literal["ok", "note", "fault", "unknown"]
+    outcome: Literal["ok", "hint", "fault", "not checked", "unknown"]
     text: str
     fix: str = ""
 

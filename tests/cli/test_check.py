@@ -1,8 +1,11 @@
 """`stoppress check` as its users meet it: arguments, lines, JSON, exit codes."""
 
+import csv
+import io
 import json
 from pathlib import Path
 
+import lxml.html
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -22,33 +25,100 @@ def run(*arguments: object) -> Result:
 def test_a_clean_site_exits_with_0(tmp_path: Path) -> None:
     result, as_json = (run(save(good(), tmp_path), "--base-url", BASE, *options) for options in ([], ["--json"]))
 
-    assert (result.exit_code, result.stdout) == (0, "9 files, 12 URLs, no findings\n")
+    assert (result.exit_code, result.stdout) == (0, "no findings in 9 files, 12 URLs checked\n")
     assert (as_json.exit_code, json.loads(as_json.stdout)) == (0, {"findings": []})
 
 
-def test_a_finding_exits_with_1_and_is_one_line_with_file_line_severity_and_rule(tmp_path: Path) -> None:
+def test_a_finding_exits_with_1_and_is_in_a_group_with_rule_place_and_fix(tmp_path: Path) -> None:
     site = good()
     loc(f"{HARBOUR}#top")(site)
     result = run(save(site, tmp_path))
-    lines = result.stdout.splitlines()
 
     assert result.exit_code == 1
-    assert lines[0] == (f"{HOST}/{SHARD}:3: warning R1.6 '{HARBOUR}#top' has a fragment: leave out what follows the #")
-    assert lines[2].split() == [
-        "1", "R1.6", "loc-fragment", *"A URL has no fragment (Google, Build a sitemap)".split()
-    ]  # fmt: skip
-    assert lines[-1] == "9 files, 12 URLs, 1 finding"
+    assert result.stdout.splitlines() == [
+        "warning     1 × R1.6 loc-fragment: A URL has no fragment (Google, Build a sitemap)",
+        f"              {HOST}/{SHARD}:3: '{HARBOUR}#top' has a fragment",
+        "              fix: leave out what follows the #",
+        "",
+        "1 warning in 9 files, 12 URLs checked",
+    ]
 
 
-def test_of_ten_thousand_faults_of_a_kind_twenty_are_shown_and_all_are_counted(tmp_path: Path) -> None:
+def test_of_ten_thousand_faults_of_a_kind_three_are_shown_and_all_are_counted(tmp_path: Path) -> None:
     (tmp_path / "sitemap.xml").write_bytes(TEN_THOUSAND)
     report = json.loads(run(tmp_path, "--base-url", BASE, "--json").stdout)
-    lines = run(tmp_path, "--base-url", BASE, "--max", "1").stdout.splitlines()
+    lines = run(tmp_path, "--base-url", BASE).stdout.splitlines()
 
     assert len(report["findings"]) == 40
     assert report["omitted"] == {"R1.4": 9_980, "R1.17": 9_980}
-    assert [line.split()[0] for line in lines[3:5]] == ["10,000", "10,000"]
-    assert lines[5] == "19,998 more of the same are not shown; --max shows more"
+    assert [line.split()[1] for line in lines if line.startswith("error")] == ["10,000", "10,000"]
+    assert [len(line.split()) for line in lines].count(3) == 2, "and 9,997 more"
+    assert lines[-1] == "20,000 errors in 1 file, 10,000 URLs checked"
+
+
+@pytest.fixture
+def broken(tmp_path: Path) -> Path:
+    """A folder with a file that is not well-formed, and has warnings, errors and hostile text before that."""
+    path = tmp_path / "broken/sitemap.xml"
+    path.parent.mkdir()
+    order = url("/a").replace("<loc>", "<lastmod>2026-11-12</lastmod><loc>")
+    rows = [
+        order,
+        *(url(f"/{number}?q=<b>&amp;x".replace("<", "&lt;")) for number in range(6)),
+        "<url><loc>=1+1</loc></url>",
+    ]
+    path.write_bytes(urlset(*rows, "<url><loc>a & b</loc></url>", url("/y"), url("/z")))
+    return path.parent
+
+
+def test_of_a_file_that_is_not_well_formed_the_rest_is_counted(broken: Path) -> None:
+    lines = run(broken, "--base-url", BASE).stdout.splitlines()
+
+    assert lines[-1].endswith("in 1 file, 8 of 11 URLs checked")
+    assert "not checked sitemap.xml: 3 of 11 entries" in lines
+    assert json.loads(run(broken, "--base-url", BASE, "--json").stdout)["unchecked"] == {"sitemap.xml": 3}
+
+
+def test_errors_come_first_and_the_order_of_elements_is_a_warning(broken: Path) -> None:
+    lines = run(broken, "--base-url", BASE).stdout.splitlines()
+    groups = [line.partition(" ")[0] for line in lines if not line.startswith(" ")]
+
+    assert groups[: groups.index("not")] == sorted(groups[: groups.index("not")])
+    assert next(line for line in lines if "child-order" in line).startswith("warning")
+
+
+def test_csv_has_a_row_for_each_finding_and_no_formula(broken: Path) -> None:
+    (broken / "=1+1.xml").write_bytes(urlset(url("/a#top")))
+    rows = list(csv.DictReader(io.StringIO(run(broken, "--base-url", BASE, "--format", "csv").stdout)))
+    as_json = json.loads(run(broken, "--base-url", BASE, "--format", "json").stdout)
+
+    assert [row["message"] for row in rows] == [finding["message"] for finding in as_json["findings"]]
+    assert {row["file"] for row in rows} == {"sitemap.xml", "'=1+1.xml"}
+
+
+def test_html_is_one_file_that_escapes_what_sitemaps_contain(broken: Path) -> None:
+    page = run(broken, "--base-url", BASE, "--format", "html").stdout
+    root = lxml.html.document_fromstring(page)
+
+    assert "<b>" not in page
+    assert root.xpath("count(//section)") == len({row["name"] for row in findings_of(broken)}) + 1
+    assert len(root.xpath("//tbody/tr")) == len(findings_of(broken))
+    assert not root.xpath("//script | //link | //img | //@href | //@src")
+
+
+def findings_of(folder: Path) -> list[dict[str, str]]:
+    report: dict[str, list[dict[str, str]]] = json.loads(run(folder, "--base-url", BASE, "--json").stdout)
+    return report["findings"]
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_lines_break_only_between_words(broken: Path, columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = run(broken, "--base-url", BASE).stdout
+    monkeypatch.setenv("COLUMNS", str(columns))
+    lines = run(broken, "--base-url", BASE).stdout
+
+    assert lines.split() == whole.split()
+    assert all(len(line) <= columns or len(line.split()) == 1 for line in lines.splitlines())
 
 
 def test_warnings_can_be_left_out(tmp_path: Path) -> None:

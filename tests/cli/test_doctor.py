@@ -1,7 +1,9 @@
-"""`stoppress doctor` in front of the nginx of docs/how-to/serve.md: clean where nothing is wrong, and it finds each planted fault."""
+"""`stoppress doctor`: clean where nothing is wrong, and each broken server is reported by the check of its fault."""
 
-import gzip
+import csv
+import io
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -17,28 +19,227 @@ from stoppress.http.client import Response
 from stoppress.model.http_request import Request
 from stoppress.notify import fetch_page
 from stoppress_cli.app import app
-from stoppress_cli.commands.doctor import Doctor
+from stoppress_cli.commands import doctor as command
+from stoppress_cli.inputs import listed_pages, served
+from stoppress_cli.inputs.host_checks import Doctor
 from stoppress_cli.inputs.served import Known, Served, known
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.output import Check
 from tests.docs.pages import blocks, text_of
+from tests.support import check_host
+from tests.support.check_host import BROKEN, HOST, INDEX, NEWS, NOW, SHARD, Host, Outcomes, good, pages, published, url
 from tests.support.http_server import Answers, serving
 from tests.support.nginx import SKIPS, certificate_for, nginx
-from tests.support.operated import CMS, HOST, event, later, operated, url
+from tests.support.operated import CMS, event, later, operated
 
-needs_nginx = [pytest.mark.moto, pytest.mark.deployed, *SKIPS]
-
-# Minutes after twelve at which each story was published.
-STORIES = {"flood": 0, "ferry": 1, "bridge": 20}
 KEY = "a1b2c3d4e5f6"
-NEWS = f"/{HOST}/sitemap-news.xml"
-SHARD = f"/{HOST}/sitemap-2026-11.xml"
-INDEX = f"/{HOST}/sitemap.xml"
+KEY_FILE = f"/sitemap-indexnow-{KEY}.txt"
+STORIES = ("flood", "ferry", "bridge")
+
+
+@pytest.fixture(autouse=True)
+def _fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Trust the certificate of the test's host, keep no robots.txt, and do not wait between requests."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "host.pem"))
+    monkeypatch.setattr(served, "PAUSE_SECONDS", 0.0)
+    fetch_page._rules.clear()
+    address._tls.cache_clear()
+    yield
+    address._tls.cache_clear()
+
+
+def examined(host: Host, folder: Path, now: datetime = NOW, known: Known | None = None, **options: Any) -> list[Check]:
+    """What the doctor reports of a host."""
+    with host.served(folder) as server:
+        return list(Doctor(Served(HOST, now, known, server, lambda: host.elapsed), **options).checks())
+
+
+def outcomes(checks: list[Check]) -> Outcomes:
+    return {(check.check, check.outcome) for check in checks if check.outcome != "ok"}
+
+
+def run(*arguments: object) -> Any:
+    return CliRunner().invoke(app, ["doctor", *map(str, arguments)], catch_exceptions=False)
+
+
+# ── without a stack ──
+
+
+def test_a_good_host_is_clean(tmp_path: Path) -> None:
+    checks = examined(good(), tmp_path)
+
+    assert {check.outcome for check in checks} == {"ok"}, checks
+    assert [check.check for check in checks] == [
+        "address", "certificate", "HTTP/2", "user agents", "robots.txt", "crawlers", "answers", "headers", "compression",
+        "freshness", "scope", "rules", "pages", "name", "speed",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", BROKEN)
+def test_each_broken_server_is_reported(fault: str, tmp_path: Path) -> None:
+    plant, expected = BROKEN[fault]
+    host = good()
+    plant(host)
+    checks = examined(host, tmp_path)
+
+    assert outcomes(checks) == expected, checks
+
+
+def test_each_file_is_requested_once_by_each_reader(tmp_path: Path) -> None:
+    host = good()
+    examined(host, tmp_path)
+    requests = Counter(path for path, _ in host.requests)
+
+    assert {path: requests[path] for path in ("/robots.txt", INDEX, NEWS, "/", SHARD)} == {
+        "/robots.txt": 3, INDEX: 3, NEWS: 3, "/": 3, SHARD: 1,
+    }  # fmt: skip
+    assert len({agent for _, agent in host.requests}) == 3
+
+
+def test_a_difference_is_reported_with_what_each_reader_got(tmp_path: Path) -> None:
+    host = good()
+    check_host.refuse_crawlers(host)
+    faults = [check for check in examined(host, tmp_path) if check.check == "user agents"]
+
+    assert faults[0].text.startswith(
+        f"{url('robots.txt')}: Googlebot gets 403 with 9 bytes, Bingbot gets 403 with 9 bytes"
+    )
+    assert all("compare with URL Inspection" in fault.fix for fault in faults)
+
+
+def test_a_file_that_changes_between_two_requests_is_no_difference(tmp_path: Path) -> None:
+    host = good()
+    seen: list[str] = []
+
+    def publish(path: str, agent: str) -> None:
+        if path == NEWS and not seen:
+            seen.append(agent)
+        elif path == NEWS and len(seen) == 1:
+            seen.append(agent)
+            host.change(NEWS, "The ferry", "The new ferry")
+
+    host.special = publish
+
+    assert outcomes(examined(host, tmp_path)) == set()
+
+
+@pytest.mark.parametrize(
+    ("path", "old", "new", "expected"),
+    [
+        ("/robots.txt", f"Sitemap: {url('sitemap-news.xml')}\n", "", ("robots.txt", "hint")),
+        ("/robots.txt", f"Sitemap: {url('sitemap.xml')}\n", "", ("robots.txt", "fault")),
+        ("/robots.txt", "User-agent: *", "User-agent: PerplexityBot\nDisallow: /\n\nUser-agent: *", ("crawlers", "hint")),
+        ("/robots.txt", "Disallow: /intern/", "Disallow: /ferry\nAllow: /x\n", ("crawlers", "fault")),
+        ("/", "WebSite", "WebPage", ("name", "hint")),
+        ("/", "Example News", "The Example", ("name", "fault")),
+        ("/ferry", "<title>ferry</title>", "<title> </title>", ("pages", "fault")),
+        (SHARD, "</urlset>", "<url><loc>https://www.example.org/x</loc></url></urlset>", ("scope", "fault")),
+        (SHARD, "</urlset>", "<url><loc>a & b</loc></url></urlset>", ("rules", "not checked")),
+        (SHARD, "<lastmod>2026-11-20T12:00:00Z</lastmod>", "<lastmod>2026-11-20</lastmod><priority>x</priority>", ("rules", "fault")),
+    ],
+)  # fmt: skip
+def test_a_fault_costs_visibility_and_a_hint_is_advice(
+    path: str, old: str, new: str, expected: tuple[str, str], tmp_path: Path
+) -> None:
+    host = good()
+    host.change(path, old, new)
+
+    assert expected in outcomes(examined(host, tmp_path))
+
+
+def test_a_server_without_http_2_gets_a_hint(tmp_path: Path) -> None:
+    host = good()
+    host.alpn = ("http/1.1",)
+
+    assert outcomes(examined(host, tmp_path)) == {("HTTP/2", "hint")}
+
+
+def test_what_could_not_be_looked_at_is_never_ok(tmp_path: Path) -> None:
+    host = good()
+    host.special = lambda _path, _agent: (403, {}, b"no")
+    by_check = {check.check: check.outcome for check in examined(host, tmp_path)}
+
+    assert {
+        by_check[name] for name in ("headers", "compression", "freshness", "scope", "pages", "crawlers", "name")
+    } == {"not checked"}
+
+
+def test_a_certificate_that_expires_in_two_days_is_a_fault(tmp_path: Path) -> None:
+    checks = examined(good(), tmp_path, datetime(2099, 12, 30, tzinfo=UTC))
+
+    assert ("certificate", "fault") in outcomes(checks)
+    assert checks[-1].check == "speed", "crawlers still accept the certificate, so the other checks follow"
+
+
+def test_all_pages_of_the_news_sitemap_and_a_sample_of_the_shards_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host, first = good(), "<url><loc>https://www.example.com/flood</loc>"
+    host.change(SHARD, first, "".join(f"<url><loc>{url(f'old/{number}')}</loc></url>" for number in range(50)) + first)
+    examined(host, tmp_path)
+    paths = {path for path, _ in host.requests}
+
+    assert {f"/{name}" for name in check_host.STORIES} <= paths
+    assert len([path for path in paths if path.startswith("/old/")]) == listed_pages.SHARD_PAGES_MAX - 1
+
+
+@pytest.mark.parametrize(("status", "expected"), [(429, "not checked"), (503, "fault")])
+def test_a_page_that_was_not_read_is_not_checked(status: int, expected: str, tmp_path: Path) -> None:
+    host = good()
+    host.answers["/ferry"] = (status, {}, b"")
+
+    assert outcomes(examined(host, tmp_path)) == {("pages", expected)}
+
+
+class TestCommand:
+    @pytest.fixture(autouse=True)
+    def _now(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(command, "datetime", SimpleNamespace(now=lambda _zone: NOW))
+        monkeypatch.setattr("time.time_ns", lambda: 1)
+
+    @pytest.fixture
+    def server(self, tmp_path: Path) -> Iterator[str]:
+        host = good()
+        host.change("/ferry", "<title>ferry</title>", "<title> </title>")
+        host.headers("/harbour", X_Robots_Tag="noindex")
+        host.headers("/bridge", X_Robots_Tag="noindex")
+        with host.served(tmp_path) as (place, port):
+            yield f"{place}:{port}"
+
+    def test_the_command_prints_what_its_page_shows(self, server: str) -> None:
+        printed = run(HOST, "--connect", server)
+        [shown] = blocks(text_of("docs/how-to/doctor.md"), "console")
+
+        assert printed.exit_code == 1
+        assert printed.stdout.replace(f"at {server.rpartition(':')[0]}", "at 203.0.113.7") == shown.partition("\n")[2]
+
+    def test_json_is_a_list_of_checks(self, server: str) -> None:
+        as_json = run(HOST, "--connect", server, "--json")
+
+        assert {row["check"]: row["outcome"] for row in json.loads(as_json.stdout)}["pages"] == "fault"
+        assert run(HOST, "--connect", server, "--format", "json").stdout == as_json.stdout
+
+    def test_csv_has_a_row_for_each_page_with_status_and_indexability(self, server: str) -> None:
+        rows = list(csv.DictReader(io.StringIO(run(HOST, "--connect", server, "--format", "csv").stdout)))
+
+        assert {(row["url"], row["status"], row["indexable"]) for row in rows} == {
+            (url("flood"), "200", "yes"), (url("ferry"), "200", "yes"), (url("bridge"), "200", "no"),
+            (url("harbour"), "200", "no"),
+        }  # fmt: skip
+
+    def test_html_has_the_checks_and_the_pages(self, server: str) -> None:
+        page = run(HOST, "--connect", server, "--format", "html").stdout
+
+        assert page.count("<section") == 16
+        assert page.count("<tr>") == 5
+
+
+# ── with a stack ──
 
 
 @dataclass(frozen=True)
 class Newsroom:
-    """A stack with published stories: what it knows, and the files in its bucket now and before the last story."""
+    """A stack with published stories: what it has of the site, and the files in its bucket now and before the last story."""
 
     stack: Stack
     known: Known
@@ -47,28 +248,9 @@ class Newsroom:
     now: datetime
 
 
-@dataclass
-class Web:
-    """What the origin answers, by path, and how nginx serves it. A fault changes it before the doctor comes."""
-
-    answers: Answers
-    known: Known | None
-    certificate: Path | None
-    before: Callable[[int], None] = lambda _port: None
-
-    def change(self, path: str, old: str, new: str) -> None:
-        status, headers, body = self.answers[path]
-        assert old.encode() in body, "else nothing is planted"
-        self.answers[path] = (status, headers, body.replace(old.encode(), new.encode()))
-
-    def headers(self, path: str, **headers: str) -> None:
-        status, before, body = self.answers[path]
-        self.answers[path] = (status, before | {name.replace("_", "-"): value for name, value in headers.items()}, body)
-
-
 @pytest.fixture(scope="module")
 def newsroom(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Newsroom]:
-    *first, last = [event(minute, name, name, published_at=published(name)) for name, minute in STORIES.items()]
+    *first, last = [event(check_host.STORIES[name], name, name, published_at=published(name)) for name in STORIES]
 
     def look(stack: Stack) -> Answers:
         s3, bucket = stack.client("s3"), stack.only("AWS::S3::Bucket").ref
@@ -84,226 +266,100 @@ def newsroom(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Newsroom]:
         before = look(stack)
     with operated([*first, last], tmp_path_factory.mktemp("after")) as stack:
         later(stack, 10)
-        yield Newsroom(stack, known(HOST), look(stack), before, stack.clock.now())
+        engines = SimpleNamespace(indexnow=SimpleNamespace(key=KEY))
+        mine = known(HOST)
+        mine = replace(mine, site=mine.site.model_copy(update={"engines": engines}))
+        yield Newsroom(stack, mine, look(stack), before, stack.clock.now())
 
 
-def published(name: str) -> str:
-    return f"2026-11-20T12:{STORIES[name]:02}:00Z"
+def host_of(newsroom: Newsroom) -> Host:
+    """The host that serves the files of the bucket."""
+    files = {path.removeprefix(f"/{HOST}"): answer for path, answer in newsroom.files.items()}
+    return Host({**files, **pages(), KEY_FILE: (200, {"Content-Type": "text/plain"}, KEY.encode())})
 
 
-def site() -> Answers:
-    """What the publisher serves beside the sitemaps."""
-    html = {"Content-Type": "text/html; charset=utf-8"}
-    robots = f"User-agent: *\nDisallow: /intern/\n\nSitemap: {url('sitemap.xml')}\nSitemap: {url('sitemap-news.xml')}\n"
-    home = '<title>Home</title><script type="application/ld+json">{"@type": "WebSite", "name": "Example News"}</script>'
-    page = (
-        '<title>{name}</title><link rel="canonical" href="{url}"><script type="application/ld+json">'
-        '{{"@type": "NewsArticle", "datePublished": "{date}"}}</script>'
-    )
-    return {
-        "/robots.txt": (200, {"Content-Type": "text/plain; charset=utf-8"}, robots.encode()),
-        "/": (200, html, home.encode()),
-        **{
-            f"/{name}": (200, html, page.format(name=name, url=url(name), date=published(name)).encode())
-            for name in STORIES
-        },
-    }
+def serve_before(path: str) -> Callable[[Host, Newsroom], object]:
+    return lambda host, newsroom: host.answers.update({path: newsroom.files_before[f"/{HOST}{path}"]})
 
 
-@pytest.fixture(autouse=True)
-def _no_robots_txt_of_another_test() -> None:
-    fetch_page._rules.clear()
+# By fault: how it is planted, and the check that compares with the stack, or with the index.
+PLANTED: dict[str, tuple[Callable[[Host, Newsroom], object], str]] = {
+    "old news file": (serve_before(NEWS), "freshness"),
+    "lagging index": (serve_before(INDEX), "freshness"),
+    "missing key": (lambda host, _: host.answers.pop(KEY_FILE), "IndexNow"),
+    "wrong key": (lambda host, _: host.change(KEY_FILE, KEY, "<!doctype html><title>Not found</title>"), "IndexNow"),
+    "another name": (lambda host, _: host.change("/", "Example News", "The Example"), "name"),
+}
 
 
-@pytest.fixture
-def web(newsroom: Newsroom, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Web]:
-    """The web as it should be. Its certificate is trusted."""
-    certificate = certificate_for(
-        HOST, tmp_path / "good.pem", datetime(2020, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)
-    )
-    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-    address._tls.cache_clear()
-    key = {KEY_FILE: (200, {"Content-Type": "text/plain"}, KEY.encode())}
-    engines = SimpleNamespace(indexnow=SimpleNamespace(key=KEY))
-    known = replace(newsroom.known, site=newsroom.known.site.model_copy(update={"engines": engines}))
-    yield Web({**newsroom.files, **site(), **key}, known, certificate)
-    address._tls.cache_clear()
-
-
-def faults(checks: list[Check]) -> list[tuple[str, str]]:
-    return [(check.check, check.text) for check in checks if check.outcome == "fault"]
-
-
-def examined(web: Web, now: datetime, folder: Path, **options: Any) -> list[Check]:
-    """What the doctor says of the web behind nginx."""
-    with serving(web.answers) as (origin, _), nginx(folder, f"{origin}/", origin, web.certificate) as port:
-        web.before(port)
-        return list(Doctor(Served(HOST, now, web.known, ("127.0.0.1", port)), **options).checks())
-
-
-# ── planted faults, and the checks that find them ──
-
-
-def compress_twice(web: Web, *_: object) -> None:
-    status, headers, body = web.answers[NEWS]
-    web.answers[NEWS] = (status, headers | {"Content-Encoding": "gzip"}, gzip.compress(gzip.compress(body)))
-
-
-def keep_in_cache(web: Web, newsroom: Newsroom, _folder: Path) -> None:
-    """Have the cache of nginx keep the news file of before the last story."""
-    now = web.answers[NEWS]
-    web.answers[NEWS] = newsroom.files_before[NEWS]
-
-    def fill(port: int) -> None:
-        client.fetch(url("sitemap-news.xml"), server=("127.0.0.1", port))
-        web.answers[NEWS] = now
-
-    web.before = fill
-
-
-def redirect(web: Web, *_: object) -> None:
-    web.answers["/news.xml"] = web.answers[NEWS]
-    web.answers[NEWS] = (301, {"Location": url("news.xml")}, b"")
-
-
-def expire_certificate(web: Web, _newsroom: Newsroom, folder: Path) -> None:
-    begin = datetime(2020, 1, 1, tzinfo=UTC)
-    web.certificate = certificate_for(HOST, folder / "good.pem", begin, begin + timedelta(days=90))
-
-
-def empty_title(web: Web, *_: object) -> None:
-    web.change("/ferry", "<title>ferry</title>", "<title> </title>")
-
-
-Plant = Callable[[Web, Newsroom, Path], object]
-KEY_FILE = f"/{HOST}/sitemap-indexnow-{KEY}.txt"
-FOREIGN = "<url><loc>https://www.example.org/bridge</loc></url>\n</urlset>"
-BLOCKED = "User-agent: Googlebot-News\nDisallow: /f\n\nUser-agent: *"
-# By fault: how it is planted, and the checks that find it.
-PLANTED: dict[str, tuple[Plant, tuple[str, ...]]] = {
-    "wrong type": (lambda web, *_: web.headers(NEWS, Content_Type="text/html"), ("headers",)),
-    "compressed twice": (compress_twice, ("headers", "compression")),
-    "stale cache": (keep_in_cache, ("freshness",)),
-    "redirect": (redirect, ("answers",)),
-    "missing line of robots.txt": (
-        lambda web, *_: web.change("/robots.txt", f"Sitemap: {url('sitemap-news.xml')}\n", ""), ("robots.txt",),
-    ),
-    "foreign host": (lambda web, *_: web.change(SHARD, "</urlset>", FOREIGN), ("scope",)),
-    "noindex": (lambda web, *_: web.headers("/ferry", X_Robots_Tag="noindex"), ("pages",)),
-    "canonical elsewhere": (
-        lambda web, *_: web.change("/ferry", f'href="{url("ferry")}"', f'href="{url("flood")}"'), ("pages",),
-    ),
-    "missing page": (lambda web, *_: web.answers.pop("/ferry"), ("pages",)),
-    "blocked crawler": (lambda web, *_: web.change("/robots.txt", "User-agent: *", BLOCKED), ("crawlers", "rules")),
-    "missing key": (lambda web, *_: web.answers.pop(KEY_FILE), ("IndexNow",)),
-    "wrong key": (lambda web, *_: web.change(KEY_FILE, KEY, "<!doctype html><title>Not found</title>"), ("IndexNow",)),
-    "plain HTTP": (lambda web, *_: setattr(web, "certificate", None), ("certificate",)),
-    "empty title": (empty_title, ("pages",)),
-    "expired certificate": (expire_certificate, ("certificate",)),
-    "lagging index": (lambda web, newsroom, _: web.answers.update({INDEX: newsroom.files_before[INDEX]}), ("freshness",)),
-    "no robots.txt": (lambda web, *_: web.answers.pop("/robots.txt"), ("robots.txt",)),
-    "another name": (lambda web, *_: web.change("/", "Example News", "The Example"), ("name",)),
-}  # fmt: skip
-# What the doctor compares with the stack where there is one, and with the index or the files without.
-WITHOUT_STACK = (
-    "stale cache",
-    "missing line of robots.txt",
-    "foreign host",
-    "blocked crawler",
-    "lagging index",
-    "another name",
-)
-
-
-class TestNginx:
-    pytestmark = needs_nginx
-
-    def test_where_all_is_well_no_check_finds_anything(
-        self, web: Web, newsroom: Newsroom, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.moto
+class TestStack:
+    def test_with_a_stack_a_good_host_is_clean(
+        self, newsroom: Newsroom, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def post(url: str, form: dict[str, str]) -> Response:
             answer = newsroom.stack.request(Request(path=url.removeprefix("https://api.example.net")))
             return Response(answer.status, {}, b"", url)
 
         monkeypatch.setattr(client, "post", post)
-        checks = examined(web, newsroom.now, tmp_path, webhook=f"https://api.example.net{CMS}")
+        webhook = f"https://api.example.net{CMS}"
+        checks = examined(host_of(newsroom), tmp_path, newsroom.now, newsroom.known, webhook=webhook)
 
-        assert {check.outcome for check in checks} == {"ok"}, checks
-        assert [check.check for check in checks] == [
-            "certificate", "HTTP/2", "robots.txt", "crawlers", "answers", "headers", "compression", "freshness", "scope",
-            "rules", "pages", "name", "IndexNow", "webhook",
-        ]  # fmt: skip
+        assert outcomes(checks) == set(), checks
+        assert [check.check for check in checks][-2:] == ["IndexNow", "webhook"]
 
-    def test_it_needs_no_stack(self, web: Web, newsroom: Newsroom, tmp_path: Path) -> None:
-        web.known = None
+    @pytest.mark.parametrize("fault", PLANTED)
+    def test_it_finds_each_planted_fault(self, newsroom: Newsroom, tmp_path: Path, fault: str) -> None:
+        plant, check = PLANTED[fault]
+        host = host_of(newsroom)
+        plant(host, newsroom)
 
-        assert {check.outcome for check in examined(web, newsroom.now, tmp_path)} == {"ok"}
+        assert outcomes(examined(host, tmp_path, newsroom.now, newsroom.known)) == {(check, "fault")}
 
-    @pytest.mark.parametrize(
-        ("fault", "with_stack"),
-        [*((fault, True) for fault in PLANTED), *((fault, False) for fault in WITHOUT_STACK)],
-        ids=lambda value: value if isinstance(value, str) else "with a stack" if value else "without a stack",
-    )
-    def test_it_finds_each_planted_fault(
-        self, web: Web, newsroom: Newsroom, tmp_path: Path, fault: str, with_stack: bool
+    @pytest.mark.parametrize("fault", ["old news file", "lagging index"])
+    def test_without_the_stack_the_index_shows_an_old_file(
+        self, newsroom: Newsroom, tmp_path: Path, fault: str
     ) -> None:
-        plant, expected = PLANTED[fault]
-        web.known = web.known if with_stack else None
-        plant(web, newsroom, tmp_path)
-        reported = faults(examined(web, newsroom.now, tmp_path))
+        host = host_of(newsroom)
+        PLANTED[fault][0](host, newsroom)
 
-        assert {check for check, _ in reported} == set(expected), reported
-
-    def test_a_certificate_that_expires_in_two_days_is_a_fault(self, web: Web, tmp_path: Path) -> None:
-        checks = examined(web, datetime(2099, 12, 30, tzinfo=UTC), tmp_path)
-
-        assert faults(checks)[0] == ("certificate", "the certificate expires at 2100-01-01T00:00:00Z")
-        assert checks[-1].check == "IndexNow", "crawlers still accept the certificate, so the other checks follow"
-
-    @pytest.mark.parametrize(
-        ("path", "old", "new", "note"),
-        [
-            ("/", "WebSite", "WebPage", "name: the home page gives no name"),
-            (
-                "/robots.txt", "User-agent: *", "User-agent: PerplexityBot\nDisallow: /\n\nUser-agent: *",
-                "crawlers: robots.txt keeps out search engines that answer with AI: PerplexityBot",
-            ),
-        ],
-        ids=["no name", "no crawler of AI"],
-    )  # fmt: skip
-    def test_what_may_be_on_purpose_is_noted(
-        self, web: Web, newsroom: Newsroom, tmp_path: Path, path: str, old: str, new: str, note: str
-    ) -> None:
-        web.change(path, old, new)
-        [check] = [check for check in examined(web, newsroom.now, tmp_path) if check.outcome != "ok"]
-
-        assert check.outcome == "note"
-        assert f"{check.check}: {check.text}".startswith(note)
+        assert ("freshness", "fault") in outcomes(examined(host, tmp_path, newsroom.now))
 
     @pytest.mark.parametrize("status", [200, 404])
     def test_a_webhook_has_to_refuse_an_unsigned_request(
-        self, web: Web, newsroom: Newsroom, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int
+        self, newsroom: Newsroom, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int
     ) -> None:
         monkeypatch.setattr(client, "post", lambda url, form: Response(status, {}, b"", url))
-        checks = examined(web, newsroom.now, tmp_path, webhook="https://api.example.net/webhooks/x")
+        webhook = "https://api.example.net/webhooks/x"
+        checks = examined(host_of(newsroom), tmp_path, newsroom.now, newsroom.known, webhook=webhook)
 
-        text = f"https://api.example.net/webhooks/x answers {status} to an unsigned request, not 401"
-        assert faults(checks) == [("webhook", text)]
+        assert outcomes(checks) == {("webhook", "fault")}
+        assert checks[-1].text == f"{webhook} answers {status} to an unsigned request, not 401"
 
-    def test_the_command_prints_what_its_page_shows(self, web: Web, tmp_path: Path, newsroom: Newsroom) -> None:
-        empty_title(web, newsroom, tmp_path)
-        with serving(web.answers) as (origin, _), nginx(tmp_path, f"{origin}/", origin, web.certificate) as port:
-            arguments = ["doctor", HOST, "--connect", f"127.0.0.1:{port}"]
-            printed = CliRunner().invoke(app, arguments, catch_exceptions=False)
-            as_json = CliRunner().invoke(app, [*arguments, "--json"], catch_exceptions=False)
+    @pytest.mark.deployed
+    @pytest.mark.parametrize("fault", [None, "plain HTTP"])
+    def test_behind_the_nginx_of_its_page_a_host_is_clean(
+        self, newsroom: Newsroom, tmp_path: Path, fault: str | None
+    ) -> None:
+        begin = datetime(2020, 1, 1, tzinfo=UTC)
+        certificate = certificate_for(HOST, tmp_path / "host.pem", begin, begin + timedelta(days=36_500))
+        answers = {
+            **newsroom.files,
+            **pages(),
+            f"/{HOST}{KEY_FILE}": (200, {"Content-Type": "text/plain"}, KEY.encode()),
+        }
+        with (
+            serving(answers) as (origin, _),
+            nginx(tmp_path, f"{origin}/", origin, None if fault else certificate) as port,
+        ):
+            checks = list(Doctor(Served(HOST, newsroom.now, newsroom.known, ("127.0.0.1", port))).checks())
 
-        assert (printed.exit_code, as_json.exit_code) == (1, 1)
-        [shown] = blocks(text_of("docs/how-to/doctor.md"), "console")
-        assert f"$ stoppress doctor {HOST}\n{printed.stdout}" == shown
-        assert {row["check"]: row["outcome"] for row in json.loads(as_json.stdout)}["pages"] == "fault"
+        assert outcomes(checks) == ({("certificate", "fault"), ("others", "not checked")} if fault else set()), checks
+
+    test_behind_the_nginx_of_its_page_a_host_is_clean.pytestmark += SKIPS  # type: ignore[attr-defined]
 
 
-# ── without nginx ──
+# ── arguments, and single checks ──
 
 
 @pytest.mark.parametrize(
@@ -323,25 +379,17 @@ def test_it_needs_a_host_and_a_server_an_address_and_a_port(arguments: list[str]
     assert reason in result.stderr
 
 
-def test_a_server_without_http_2_is_a_fault() -> None:
-    doctor = Doctor(Served(HOST, datetime(2026, 11, 20, 12, tzinfo=UTC)), _protocol="http/1.1")
-
-    assert faults(list(doctor._check("HTTP/2", doctor._http_2))) == [("HTTP/2", "the server does not offer HTTP/2")]
-
-
 @pytest.mark.parametrize(("age", "is_stale"), [("300", False), ("301", True), ("x", False)])
-def test_a_file_that_a_cache_has_kept_for_too_long_is_a_fault(age: str, is_stale: bool) -> None:
-    doctor = Doctor(Served(HOST, datetime(2026, 11, 20, 12, tzinfo=UTC)))
-    answer = Response(200, {"age": age}, b"<urlset/>", url("sitemap-news.xml"))
-    doctor.served.__dict__ |= {"files": {"sitemap-news.xml": answer}, "findings": {}}
+def test_a_file_that_a_cache_has_kept_for_too_long_is_a_fault(age: str, is_stale: bool, tmp_path: Path) -> None:
+    host = good()
+    host.headers(NEWS, Age=age)
 
-    text = "sitemap-news.xml has been in a cache for 301 seconds"
-    assert faults(list(doctor._check("freshness", doctor._freshness))) == ([("freshness", text)] if is_stale else [])
+    assert outcomes(examined(host, tmp_path)) == ({("freshness", "fault")} if is_stale else set())
 
 
 def test_a_host_with_a_private_address_needs_its_server_named() -> None:
-    doctor = Doctor(Served("localhost", datetime(2026, 11, 20, 12, tzinfo=UTC)))
-    [check] = doctor._check("robots.txt", doctor._robots)
+    first, others = Doctor(Served("localhost", NOW)).checks()
 
-    assert (check.outcome, check.fix) == ("fault", "if this is the right server, give its address with --connect")
-    assert "which is not public" in check.text
+    assert (first.outcome, others.outcome) == ("not checked", "not checked")
+    assert first.fix == "if this is the right server, give its address with --connect"
+    assert "which is not public" in first.text

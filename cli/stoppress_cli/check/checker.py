@@ -40,6 +40,17 @@ class Checked:
     def urls(self) -> int:
         return sum(facts.urls for facts in self.files.values() if facts.is_sitemap)
 
+    @property
+    def unchecked(self) -> dict[str, int]:
+        """How many entries were not checked, by file: those after the place at which it is not well-formed."""
+        return {facts.name: facts.unchecked for facts in self.files.values() if facts.unchecked}
+
+    @property
+    def unchecked_texts(self) -> list[str]:
+        """How much of each file was not checked, in words."""
+        totals = {facts.name: facts.urls + facts.unchecked for facts in self.files.values()}
+        return [f"{file}: {number:,} of {totals[file]:,} entries" for file, number in self.unchecked.items()]
+
 
 def check(
     sources: Iterable[Source], findings: Findings, now: datetime, *, is_all: bool = True, follow: Follow | None = None

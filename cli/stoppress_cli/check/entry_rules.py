@@ -24,7 +24,9 @@ def check_url_entry(node: Node, at: Pass) -> None:
     for child in node.children:
         if child.namespace == SITEMAP and child.name == "changefreq":
             if child.text.strip() not in CHANGEFREQ:
-                message = f"changefreq {shown(child.text)} is none of {', '.join(sorted(CHANGEFREQ))}"
+                message = (
+                    f"changefreq {shown(child.text)} is no word of the protocol: write {', '.join(sorted(CHANGEFREQ))}"
+                )
                 at.tell("changefreq-value", child.line, message)
         elif child.namespace == SITEMAP and child.name == "priority":
             _check_priority(child, at)
@@ -80,9 +82,13 @@ def _check_entry(node: Node, at: Pass, allowed: tuple[str, ...]) -> tuple[Place 
             continue
         counts[child.name] = counts.get(child.name, 0) + 1
         if child.name not in allowed:
-            at.tell("unknown-child", child.line, f"{child.tag} is in {node.tag}, which takes only {', '.join(allowed)}")
+            at.tell(
+                "unknown-child",
+                child.line,
+                f"{child.tag} is in {node.tag}, which takes only {', '.join(allowed)}: take it out",
+            )
         elif child.children:
-            message = f"{child.children[0].tag} is in {child.tag}, which takes only text"
+            message = f"{child.children[0].tag} is in {child.tag}, which takes only text: take it out"
             at.tell("unknown-child", child.children[0].line, message)
         elif counts[child.name] > 1:
             message = f"{child.name} is {counts[child.name]} times in {node.tag}: keep one"
@@ -94,7 +100,7 @@ def _check_entry(node: Node, at: Pass, allowed: tuple[str, ...]) -> tuple[Place 
             at.newest(lastmod)
     if "loc" not in counts:
         at.tell("child-count", node.line, f"{node.tag} has no loc: add one, or leave the entry out")
-        at.tell("loc-empty", node.line, f"{node.tag} names no URL")
+        at.tell("loc-empty", node.line, f"{node.tag} has no URL: add one, or leave the entry out")
     return place, lastmod
 
 
@@ -125,7 +131,7 @@ def _check_order(node: Node, at: Pass) -> None:
 
 def _check_priority(child: Node, at: Pass) -> None:
     if not _PRIORITY.fullmatch(child.text) or not 0 <= float(child.text) <= 1:
-        at.tell("priority-value", child.line, f"priority {shown(child.text)} is no number from 0.0 to 1.0")
+        at.tell("priority-value", child.line, f"priority {shown(child.text)} is no number: write one from 0.0 to 1.0")
 
 
 def _check_extensions(node: Node, extensions: list[Node], loc: str, place: Place | None, at: Pass) -> None:

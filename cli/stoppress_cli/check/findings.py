@@ -1,5 +1,6 @@
 """Findings: a limited number of each kind in each file; further ones are only counted."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,6 +9,7 @@ from stoppress_cli.check.rulebook import RULES, Rule, Severity
 
 SHOWN_CHARACTERS_MAX = 100
 MESSAGE_CHARACTERS_MAX = 500
+_OPENING, _CLOSING = re.compile(r"(?<!\w)'(?=\S)"), re.compile(r"(?<=\S)'(?!\w)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +20,18 @@ class Finding:
     file: str
     line: int | None
     message: str
+
+    @property
+    def where(self) -> str:
+        """The file, and the line if there is one."""
+        return f"{self.file}:{self.line}" if self.line else self.file
+
+    @property
+    def fix(self) -> str:
+        """What the message contains after its last colon outside a quoted value; else the rule."""
+        _, colon, fix = self.message.rpartition(": ")
+        is_quoted = len(_CLOSING.findall(fix)) > len(_OPENING.findall(fix))
+        return fix if colon and not is_quoted else self.rule.text
 
 
 class Findings:

@@ -160,7 +160,7 @@ def _inflated(first: bytes, read: Read, tell: TellLine, size: Size) -> Iterator[
                 return
         data = inflate.unused_data or read(CHUNK_BYTES)
     if data.strip(b"\0"):
-        tell("gzip-trailing", None, f"{shown(data[:40].decode('latin-1'))} follows the gzip stream")
+        tell("gzip-trailing", None, f"{shown(data[:40].decode('latin-1'))} follows the gzip stream: take it out")
 
 
 def _limited(chunks: Iterator[bytes], tell: TellLine, size: Size) -> Iterator[bytes]:

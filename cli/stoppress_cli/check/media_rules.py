@@ -94,7 +94,7 @@ def _check_video_tag(child: Node, loc: str, at: Pass) -> None:
     elif child.name in _VIDEO_REQUIRED:
         _check_video_text(child, text, at)
     elif fault := _find_value_fault(child, text, loc):
-        at.tell("video-value", child.line, f"{child.tag} {shown(text)} {fault}")
+        at.tell("video-value", child.line, f"{child.tag} {shown(text)} {fault}: write a documented value")
 
 
 def _check_video_text(child: Node, text: str, at: Pass) -> None:
@@ -164,11 +164,17 @@ def _check_address(rule: str, node: Node, at: Pass) -> None:
     """Checks the URL of a file: absolute, and escaped once."""
     url = node.text.strip()
     if place_of(url) is None:
-        at.tell(rule, node.line, f"{node.tag} {shown(url)} is no absolute http or https URL")
+        at.tell(
+            rule,
+            node.line,
+            f"{node.tag} {shown(url)} is no absolute http or https URL: write it with protocol and host",
+        )
     elif is_escaped_twice(url):
         at.tell("escaped-twice", node.line, f"{node.tag} {shown(url)} was escaped twice: escape once")
     elif not url.isascii() or re.search(r"\s", url):
-        at.tell("loc-characters", node.line, f"{node.tag} {shown(url)} has characters to percent-encode")
+        at.tell(
+            "loc-characters", node.line, f"{node.tag} {shown(url)} has characters that no URL has: percent-encode them"
+        )
 
 
 def check_alternates(links: list[Node], loc: str, line: int, at: Pass) -> None:
@@ -212,9 +218,13 @@ def _check_link(link: Node, at: Pass) -> tuple[str, str]:
         at.tell("alternate-attributes", link.line, missing)
         return "", ""
     if fault := hreflang_fault(code):
-        at.tell("hreflang", link.line, f"hreflang {shown(code)} {fault}")
+        at.tell("hreflang", link.line, f"hreflang {shown(code)} {fault}: write a code such as en or en-GB")
     if place_of(href) is None:
-        at.tell("alternate-attributes", link.line, f"href {shown(href)} is no absolute http or https URL")
+        at.tell(
+            "alternate-attributes",
+            link.line,
+            f"href {shown(href)} is no absolute http or https URL: write it with protocol and host",
+        )
         return "", ""
     return code, href
 

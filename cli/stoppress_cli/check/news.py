@@ -65,7 +65,7 @@ def _check_children(node: Node, wanted: tuple[str, ...], at: Pass) -> dict[str, 
             what = "no" if not counts[name] else f"{counts[name]}"
             at.tell("news-child-count", node.line, f"{node.tag} has {what} {name}: it takes exactly one")
     if list(children) != [name for name in wanted if name in children]:
-        order = f"{node.tag} holds {', '.join(children)} in this order; the schema wants {', '.join(wanted)}"
+        order = f"{node.tag} has {', '.join(children)} in this order: write {', '.join(wanted)}"
         at.tell("news-order", node.line, order)
     return children
 
@@ -75,7 +75,7 @@ def _check_name(node: Node, at: Pass) -> str:
     if not name.strip():
         at.tell("news-name", node.line, "the publication has no name: write it as on news.google.com")
     elif is_spaced(name):
-        at.tell("news-name", node.line, f"the name {shown(name)} has white space to take out")
+        at.tell("news-name", node.line, f"the name {shown(name)} has too much white space: take it out")
     elif re.search(r"[()]", name):
         at.tell("news-name", node.line, f"the name {shown(name)} has something in parentheses: leave that out")
     elif fault := check_plain_text(name):
@@ -85,7 +85,7 @@ def _check_name(node: Node, at: Pass) -> str:
 
 def _check_language(node: Node, at: Pass) -> None:
     if fault := news_language_fault(node.text):
-        at.tell("news-language", node.line, f"the language {shown(node.text)} {fault}")
+        at.tell("news-language", node.line, f"the language {shown(node.text)} {fault}: write a code such as en")
 
 
 def _check_date(node: Node, at: Pass) -> None:
@@ -117,6 +117,10 @@ def _check_title(node: Node, name: str, at: Pass) -> None:
         if is_escaped_twice(title):
             at.tell("escaped-twice", node.line, f"the title {shown(title.strip())} was escaped twice: escape once")
     if is_spaced(title):
-        at.tell("title-white-space", node.line, f"the title {shown(title)} has white space to take out")
+        at.tell("title-white-space", node.line, f"the title {shown(title)} has too much white space: take it out")
     if name and re.search(rf"\s[-|\u2013\u2014]\s{re.escape(name)}$", title.strip()):
-        at.tell("title-with-name", node.line, f"the title {shown(title.strip())} ends with the publication's name")
+        at.tell(
+            "title-with-name",
+            node.line,
+            f"the title {shown(title.strip())} ends with the publication's name: leave it out",
+        )

@@ -23,6 +23,7 @@ class Facts:
     url: str | None
     kind: str = "unknown"  # urlset, sitemapindex, feed, text, robots, unknown
     urls: int = 0
+    unchecked: int = 0  # entries after the place at which the file is not well-formed
     articles: int = 0
     only_home: bool = False
     is_whole: bool = True  # read to its end
@@ -178,4 +179,6 @@ class Pass:
         else:
             return
         if rule != "other-host" or place.host not in self.guests:
-            self.tell(rule, line, f"{shown(url)} {where} this {what} is")
+            self.tell(
+                rule, line, f"{shown(url)} {where} this {what} is: list it in a sitemap beside it, or take it out"
+            )

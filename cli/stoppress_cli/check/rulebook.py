@@ -98,7 +98,7 @@ RULES = _table(
     ("R1.10", "too-many-urls", "error", "A sitemap lists at most 50,000 URLs", _PROTOCOL),
     ("R1.10", "too-large", "error", "A sitemap has at most 52,428,800 bytes uncompressed", _PROTOCOL),
     ("R1.11", "child-count", "error", "An entry has exactly one loc, and at most one of each other element", _XSD),
-    ("R1.11", "child-order", "error", "A url has loc, lastmod, changefreq, priority, then extensions, in this order", _XSD),
+    ("R1.11", "child-order", "warning", "A url has loc, lastmod, changefreq, priority, then extensions: readers accept any order, the XSD only this one", _XSD),
     ("R1.11", "unknown-child", "error", "A sitemap has only elements that the schemas define", _XSD),
     ("R1.11", "stray-text", "error", "Only elements with a value, such as loc and lastmod, contain text", _XSD),
     ("R1.11", "attribute", "error", "Elements have only attributes that the schemas define", _XSD),

@@ -201,7 +201,7 @@ def _host_fault(host: str) -> str | None:
     if len(host) > HOST_CHARACTERS_MAX or not all(
         len(label) <= LABEL_CHARACTERS_MAX and _LABEL.fullmatch(label) for label in labels
     ):
-        return "is no host name"
+        return "is no host name: correct it"
     return None
 
 
@@ -227,7 +227,7 @@ def read_date(text: str) -> tuple[Moment | None, str | None, str]:
             _day(f"{month[1]}-{month[2] or '01'}-01")
             return None, "precision", f"{shown(text)} has no day, which the schema wants: {_USE}"
     except ValueError:
-        return None, "form", f"{shown(text)} is a date that does not exist"
+        return None, "form", f"{shown(text)} is a date that does not exist: {_USE}"
     if _WITHOUT_ZONE.fullmatch(text):
         return None, "form", f"{shown(text)} has no zone: add Z, or an offset such as +01:00"
     return None, "form", f"{shown(text)} is no date of a sitemap: {_USE}"

@@ -14,6 +14,7 @@ from stoppress_cli.check.rulebook import NEWS_ENTRIES_MAX, SITEMAP
 from stoppress_cli.check.value_rules import check_url
 
 COMMENT_CHARACTERS_MAX = 500  # only this part of a comment is checked
+HALF_TAG_CHARACTERS_MAX = 100
 LINE_CHARACTERS_MAX = 65_536  # only this part of a line in a text sitemap is read; no URL is as long
 _ROOT = re.compile(r"<(?:[\w.-]+:)?(urlset|sitemapindex|rss|feed|RDF)[\s>/]")
 _PAGE = re.compile(r"\s*(?:<!doctype\s+html|<html[\s>])", re.IGNORECASE)
@@ -46,7 +47,8 @@ def check_file(source: Source, at: Pass) -> None:
             at.facts.is_whole = False
             at.tell("root-element", 1, "an HTML page: a sitemap's root element is urlset, an index's sitemapindex")
         elif text.is_xml:
-            _check_xml(text, at)
+            if not _check_xml(text, at):
+                at.facts.unchecked = max(0, _count_entries(source, at.facts.kind) - at.facts.urls)
         elif is_robots(text.head) or source.name.rpartition("/")[2] == "robots.txt":
             at.facts.kind = "robots"
             check_robots(text, at)
@@ -95,7 +97,21 @@ def _check_counts(at: Pass) -> None:
             at.tell("news-in-general", at.first_article_line, message)
 
 
-def _check_xml(text: Text, at: Pass) -> None:
+def _count_entries(source: Source, kind: str) -> int:
+    """Count the entries of a file that may be broken, by their start tags."""
+    tags = {"feed": "item|entry", "sitemapindex": "sitemap"}.get(kind, "url")
+    tag, begun, number = re.compile(rf"<(?:[\w.-]+:)?(?:{tags})[\s>]"), "", 0
+    with source.open() as stream:
+        for piece in read_text(stream.read, lambda *_: None).pieces():
+            joined = begun + piece
+            number += len(tag.findall(joined))
+            begun = joined[max(0, joined.rfind("<")) :]  # perhaps the first half of a tag
+            begun = "" if tag.match(begun) or len(begun) > HALF_TAG_CHARACTERS_MAX else begun
+    return number
+
+
+def _check_xml(text: Text, at: Pass) -> bool:
+    """Check a document. Return False if it breaks off."""
     doctypes: list[int] = []
     roots: list[Node] = []
 
@@ -124,6 +140,7 @@ def _check_xml(text: Text, at: Pass) -> None:
     _check_root(document.root, roots[:1], text, doctypes, at)
     if broken and not (text.size.cut and broken.rule == "not-well-formed"):
         at.tell(broken.rule, broken.line, broken.message)
+    return broken is None
 
 
 def _check_prolog(text: Text, root: Node | None, doctypes: list[int], at: Pass) -> None:
@@ -168,7 +185,7 @@ def _check_entry(root: Node, entry: Node, at: Pass) -> bool:
 def _check_child_of_root(root: Node, entry: Node, at: Pass) -> None:
     wanted = "sitemap" if root.name == "sitemapindex" else "url"
     if entry.name in {"url", "sitemap"} and entry.name != wanted:
-        at.tell("unknown-child", entry.line, f"{entry.tag} is in {root.tag}, which takes only {wanted}")
+        at.tell("unknown-child", entry.line, f"{entry.tag} is in {root.tag}, which takes only {wanted}: take it out")
     elif entry.name != wanted:
         message = f"{entry.tag} is directly in {root.tag}: put it into a {wanted}, or leave it out"
         at.tell("unknown-child", entry.line, message)

@@ -4,20 +4,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from stoppress_cli.check.report import Ending, Format, Group, Report, group_findings, print_report
 from stoppress_cli.options import READS_URLS, Commands
-from stoppress_cli.output import ATTENTION, OK, counted, errors, fail, print_answer
+from stoppress_cli.output import ATTENTION, OK, counted, errors, fail
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from rich.console import RenderableType
-
     from stoppress_cli.check.checker import Checked
     from stoppress_cli.check.findings import Finding, Findings
 
 app = Commands()
-
-_STYLES = {"error": "red", "warning": "yellow"}
 
 
 @app.command(effect=READS_URLS, example="stoppress check https://www.example.com/robots.txt")
@@ -31,10 +26,13 @@ def check(
     now: Annotated[
         str | None, typer.Option(help="The instant to judge by, ISO 8601; default: this machine's clock.")
     ] = None,
-    each_max: Annotated[int, typer.Option("--max", help="Findings shown of each kind in each file.", min=1)] = 20,
+    each_max: Annotated[
+        int, typer.Option("--max", help="Findings of each kind in each file that JSON, CSV and HTML contain.", min=1)
+    ] = 20,
     errors_only: Annotated[bool, typer.Option("--errors-only", help="Leave warnings out.")] = False,
+    form: Annotated[Format, typer.Option("--format", help="Form of the report.")] = Format.TEXT,
 ) -> None:
-    """Check anybody's published sitemaps against the protocol and the documentation of the search engines.
+    """Check any site's published sitemaps against the protocol and the documentation of the search engines.
 
     Exit code 0: no findings; 1: findings; 2: there is nothing to check.
     """
@@ -59,8 +57,12 @@ def check(
         fail(error)
     for note in notes:
         errors.print(f"stoppress: {note}")
-    omitted = {"omitted": dict(findings.omitted)} if findings.omitted else {}
-    print_answer({"findings": [_row(finding) for finding in findings], **omitted}, _lines(findings, checked))
+    rows = [_row(finding) for finding in findings]
+    further = {"omitted": dict(findings.omitted), "unchecked": checked.unchecked}
+    value = {"findings": rows, **{name: numbers for name, numbers in further.items() if numbers}}
+    groups = [*group_findings(findings), *(Group("not checked", text) for text in checked.unchecked_texts)]
+    ending = Ending(_summary(findings, checked), value, rows)
+    print_report(Report(f"stoppress check {target}", groups, lambda: ending), form)
     raise typer.Exit(ATTENTION if findings else OK)
 
 
@@ -88,20 +90,11 @@ def _row(finding: "Finding") -> dict[str, object]:
     }
 
 
-def _lines(findings: "Findings", checked: "Checked") -> "Iterator[RenderableType]":
-    from rich.text import Text
-
-    for finding in findings:
-        where = f"{finding.file}:{finding.line}" if finding.line else finding.file
-        severity = (finding.rule.severity, _STYLES[finding.rule.severity])
-        yield Text.assemble(f"{where}: ", severity, f" {finding.rule.id} {finding.message}")
-    counts = findings.counts()
-    if counts:
-        yield ""
-    for rule, count in counts.items():
-        yield f"{count:>7,}  {rule.id:<6} {rule.name:<24} {rule.text} ({rule.source})"
-    if left := sum(findings.omitted.values()):
-        yield f"{left:,} more of the same are not shown; --max shows more"
-    total = sum(counts.values())
-    sizes = f"{counted(len(checked.files), 'file')}, {counted(checked.urls, 'URL')}"
-    yield f"{sizes}, {counted(total, 'finding') if total else 'no findings'}"
+def _summary(findings: "Findings", checked: "Checked") -> str:
+    totals = {"error": 0, "warning": 0}
+    for rule, count in findings.counts().items():
+        totals[rule.severity] += count
+    kinds = [counted(total, severity) for severity, total in totals.items() if total]
+    left = sum(facts.unchecked for facts in checked.files.values() if facts.is_sitemap)
+    urls = f"{checked.urls:,} of {checked.urls + left:,} URLs" if left else counted(checked.urls, "URL")
+    return f"{', '.join(kinds) or 'no findings'} in {counted(len(checked.files), 'file')}, {urls} checked"

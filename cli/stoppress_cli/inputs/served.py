@@ -1,24 +1,23 @@
-"""What a host serves to search engines, each file fetched once: robots.txt, the sitemaps that it should name, the pages they list.
+"""What a host serves to search engines: robots.txt and sitemaps, each requested once by each crawler and by a browser.
 
 `known` has what a stack has of the same site, to compare with.
 """
 
 import os
-from collections.abc import Mapping
+import re
+import time
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
-from itertools import islice
+from threading import Lock
 
 from stoppress.aws import bucket, sites
-from stoppress.feeds import feed_documents, old_sitemaps
-from stoppress.feeds.feed_documents import FeedError
 from stoppress.http import client
 from stoppress.http.errors import FetchError
 from stoppress.model.file_names import BYTES_MAX, INDEX_FILE, NEWS_FILE
 from stoppress.model.site import Site
-from stoppress.primitives.urls import host_of
 from stoppress.sitemaps.robots import named_in_robots
 from stoppress_cli.check import checker
 from stoppress_cli.check.findings import Finding, Findings
@@ -27,9 +26,18 @@ from stoppress_cli.inputs.website import Fetcher
 
 Server = tuple[str, int]
 
-PAGES_MAX = 10
+# The user agents that the crawlers document. Googlebot-News is a token of robots.txt only: Googlebot requests for it.
+BROWSER = "a browser"
+READERS = {
+    "Googlebot": "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)",
+    "Bingbot": "Mozilla/5.0 (compatible; bingbot/2.0; +http://www.bing.com/bingbot.htm)",
+    BROWSER: "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Safari/537.36",
+}
+# Between the starts of two requests.
+PAUSE_SECONDS = 0.25
 # How many findings of one kind in one file are shown.
 EACH_MAX = 3
+_HTML = re.compile(rb"<!doctype html|<html[\s>]", re.IGNORECASE)
 
 # The doctor's check to which a rule of `stoppress check` belongs. Other rules belong to `rules`.
 _CHECK_OF_RULE = {
@@ -44,15 +52,20 @@ _CHECK_OF_RULE = {
 
 @dataclass(frozen=True)
 class Known:
-    """What a stack knows of a site: the configuration, the files in the bucket by name, and the URL of a webhook."""
+    """What a stack has of a site: the configuration, the files in the bucket by name, and the URL of a webhook."""
 
     site: Site
     files: Mapping[str, bucket.StoredFile]
     webhook: str | None = None
 
 
+def is_page(answer: client.Response) -> bool:
+    """Return True if the body is HTML, whatever its type."""
+    return _HTML.search(answer.body[:1_000]) is not None
+
+
 def known(host: str) -> Known:
-    """Return what the connected stack knows of a site. Raises UnknownSite and BadConfiguration."""
+    """Return what the connected stack has of a site. Raises UnknownSite and BadConfiguration."""
     site = sites.load(host)
     files = {name: file for name in named_in_robots(site) if (file := bucket.read(host, name))}
     source = next((name for name, source in site.sources.items() if source.secret), None)
@@ -64,14 +77,21 @@ def known(host: str) -> Known:
 class Served:
     """What a host serves. `server` is an address and port to connect to, instead of the host's own.
 
-    `left_out` has notes on files that were not fetched, and on findings that are not shown.
+    `not_checked` lists what was not looked at, `left_out` has notes on findings that are not shown, and `seconds` the times to
+    complete answers, by `clock`.
     """
 
     host: str
     now: datetime
     known: Known | None = None
     server: Server | None = None
+    clock: Callable[[], float] = time.monotonic
     left_out: list[str] = field(default_factory=list)
+    not_checked: list[str] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    _answers: dict[tuple[str, str], client.Response | FetchError] = field(default_factory=dict)
+    _pacing: Lock = field(default_factory=Lock)
+    _next_at: float = 0.0
 
     @property
     def origin(self) -> str:
@@ -80,9 +100,61 @@ class Served:
     def url(self, file: str) -> str:
         return f"{self.origin}/{file}"
 
-    def get(self, url: str, headers: Mapping[str, str] | None = None, **limits: object) -> client.Response:
-        """Raises FetchError."""
-        return client.fetch(url, headers, **{"redirects": False, "server": self.server, **limits})  # type: ignore[arg-type]
+    def get(
+        self, url: str, reader: str | None = None, *, keep: bool = True, again: bool = False, seconds_max: float = 20.0
+    ) -> client.Response:
+        """Request a URL as a reader of READERS, without following redirects. Raises FetchError.
+
+        The answer is kept for the next call with `keep`; `again` requests what was kept. Gzip of a Content-Encoding is unpacked once.
+        """
+        reader = reader or self.reader
+        answer = None if again else self._answers.get((reader, url))
+        if answer is None:
+            answer = self._request(url, READERS[reader], seconds_max)
+            if keep:
+                self._answers[reader, url] = answer
+        if isinstance(answer, FetchError):
+            raise answer
+        return answer
+
+    def _request(self, url: str, user_agent: str, seconds_max: float) -> client.Response | FetchError:
+        self._wait()
+        headers, begin = {"User-Agent": user_agent, "Accept-Encoding": "gzip"}, self.clock()
+        try:
+            answer = client.fetch(
+                url,
+                headers,
+                bytes_max=BYTES_MAX,
+                seconds_max=seconds_max,
+                redirects=False,
+                server=self.server,
+                unpack=False,
+            )
+            if answer.headers.get("content-encoding"):
+                body = client.read_body([answer.body], answer.headers["content-encoding"].strip().lower(), BYTES_MAX)
+                answer = replace(answer, body=body)
+        except FetchError as error:
+            return error
+        finally:
+            self.seconds.append(self.clock() - begin)
+        return answer
+
+    def _wait(self) -> None:
+        """Wait until PAUSE_SECONDS after the request before."""
+        with self._pacing:
+            now = time.monotonic()
+            start, self._next_at = self._next_at, max(now, self._next_at) + PAUSE_SECONDS
+        time.sleep(max(0.0, start - now))
+
+    @cached_property
+    def reader(self) -> str:
+        """The reader for whom the files are checked: the first that receives the index, and not a page."""
+        for reader in READERS:
+            with suppress(FetchError):
+                answer = self.get(self.url(INDEX_FILE), reader)
+                if answer.status == 200 and not is_page(answer):
+                    return reader
+        return next(iter(READERS))
 
     @cached_property
     def robots_txt(self) -> client.Response:
@@ -99,22 +171,22 @@ class Served:
         answers = {}
         for name in self.named:
             with suppress(FetchError):
-                answers[name] = self.get(self.url(name), bytes_max=BYTES_MAX)
+                answers[name] = self.get(self.url(name))
         return {name: answer for name, answer in answers.items() if answer.status == 200}
 
     @cached_property
     def findings(self) -> dict[str, list[Finding]]:
         """What `stoppress check` finds in robots.txt and all sitemaps, by the doctor's check."""
         findings, sources = Findings(EACH_MAX), []
-        fetcher = Fetcher(findings, self.server)
+        fetcher = Fetcher(findings, self._get_for_check)
         for name in ("robots.txt", *self.named):
             try:
                 sources.append(fetcher.first(self.url(name)))
             except Unreadable as error:
                 if name != "robots.txt":
                     findings.add(name, "not-served", None, str(error))
-        checker.check(sources, findings, self.now, is_all=False, follow=fetcher.follow)
-        self.left_out += fetcher.notes
+        checked = checker.check(sources, findings, self.now, is_all=False, follow=fetcher.follow)
+        self.not_checked += [*fetcher.notes, *checked.unchecked_texts]
         if more := sum(findings.omitted.values()):
             self.left_out.append(f"{more:,} more findings: stoppress check {self.url('robots.txt')} shows them")
         by_check: dict[str, list[Finding]] = {}
@@ -122,26 +194,7 @@ class Served:
             by_check.setdefault(_CHECK_OF_RULE.get(finding.rule.name, "rules"), []).append(finding)
         return by_check
 
-    @cached_property
-    def listed(self) -> dict[str, datetime | None]:
-        """The first PAGES_MAX pages of the news sitemaps, then of the first other sitemap in the index, with their dates."""
-        site = self.known.site if self.known else Site(host=self.host, publication=self.host)
-        answers = [self.files[name] for name in self.named if name != INDEX_FILE and name in self.files]
-        if INDEX_FILE in self.files:
-            with suppress(FeedError, FetchError):
-                index = self.files[INDEX_FILE]
-                others = old_sitemaps.children_of(
-                    feed_documents.read_document(index.body, index.headers), index.url, site
-                )
-                further = next(
-                    (url for url in others if "/sitemap-news" not in url and host_of(url) == self.host), None
-                )
-                answers += [self.get(further, bytes_max=BYTES_MAX)] if further else []
-        pages: dict[str, datetime | None] = {}
-        for answer in answers:
-            with suppress(FeedError):
-                reading = old_sitemaps.read(feed_documents.read_document(answer.body, answer.headers), answer.url, site)
-                for entry in reading.entries:
-                    if entry.url and host_of(entry.url) == self.host:
-                        pages.setdefault(entry.url, entry.published_at)
-        return dict(islice(pages.items(), PAGES_MAX))
+    def _get_for_check(self, url: str) -> client.Response:
+        """Request a file. Its Content-Encoding was asked for, so it breaks no rule."""
+        answer = self.get(url, keep=False)
+        return replace(answer, headers={k: v for k, v in answer.headers.items() if k != "content-encoding"})

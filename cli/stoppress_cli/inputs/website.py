@@ -5,18 +5,15 @@ With --base-url the files are checked as if they were served below the base URL.
 
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from urllib.parse import urljoin, urlsplit
 
-import urllib3
-from urllib3.exceptions import HTTPError
-
-from stoppress.http import address
-from stoppress.http.errors import reason_of
+from stoppress.http import address, client
+from stoppress.http.errors import FetchError
 from stoppress.model.file_names import BYTES_MAX
 from stoppress_cli.check.checker import named_in
 from stoppress_cli.check.findings import Findings, shown
-from stoppress_cli.check.input import CHUNK_BYTES, Source
+from stoppress_cli.check.input import Source
 from stoppress_cli.check.one_pass import Facts
 from stoppress_cli.check.value_rules import Place, place_of
 from stoppress_cli.inputs.folder import Unreadable, base_place, under
@@ -24,23 +21,28 @@ from stoppress_cli.inputs.folder import Unreadable, base_place, under
 USER_AGENT = "Stoppress/1 (sitemap validator)"
 FILES_MAX = 500
 REDIRECTS_MAX = 5
-CONNECT_SECONDS_MAX = 10.0
-READ_SECONDS_MAX = 30.0
 FILE_SECONDS_MAX = 120.0
 RUN_SECONDS_MAX = 1_800.0
-_TIMEOUT = urllib3.Timeout(connect=CONNECT_SECONDS_MAX, read=READ_SECONDS_MAX)
+_REDIRECTS = {301, 302, 303, 307, 308}
 _KEPT_HEADERS = {"content-type", "content-encoding", "cache-control"}
+
+
+def get_as_sent(url: str) -> client.Response:
+    """Request a URL of a host that the user named, whatever its address. Raises FetchError."""
+    _, host, port = address.split_url(url)
+    headers = {"User-Agent": USER_AGENT, "Accept-Encoding": "identity"}
+    limits = {"bytes_max": BYTES_MAX, "seconds_max": FILE_SECONDS_MAX}
+    return client.fetch(url, headers, redirects=False, server=(host, port), unpack=False, **limits)  # type: ignore[arg-type]
 
 
 class Fetcher:
     """Fetches files from one host, within limits. `notes` are about files that were not fetched.
 
-    `server` is an address and port to which every connection goes, instead of those of the URL.
+    `get` requests a URL, follows no redirect and returns the body as it was sent.
     """
 
-    def __init__(self, findings: Findings, server: tuple[str, int] | None = None) -> None:
-        self._findings, self._server = findings, server
-        self._pool = urllib3.PoolManager()
+    def __init__(self, findings: Findings, get: Callable[[str], client.Response] = get_as_sent) -> None:
+        self._findings, self._get = findings, get
         self._deadline = time.monotonic() + RUN_SECONDS_MAX
         self._seen: set[str] = set()
         self._base: Place | None = None  # the place that readers see: of --base-url, else of the first URL
@@ -106,49 +108,28 @@ class Fetcher:
     def _fetch(self, stated: str, url: str) -> Source:
         """Fetch the file that readers find at the URL `stated`. Raises Unreadable unless the answer is 200."""
         try:
-            answer, body, target = self._follow_redirects(url)
-        except (HTTPError, OSError, ValueError) as error:
-            raise Unreadable(f"cannot be fetched: {reason_of(error)}") from None
+            answer, redirects = self._follow_redirects(url)
+        except (FetchError, ValueError) as error:
+            raise Unreadable(f"cannot be fetched: {error}") from None
         if answer.status != 200:
             raise Unreadable(f"answers {answer.status}: put the file there, or name another URL")
         name = urlsplit(stated).path.lstrip("/") or "(home page)"
-        if target != url:
-            self._findings.add(name, "redirected", None, f"it redirects to {shown(target)}: name that URL instead")
-        headers = {key.lower(): value for key, value in answer.headers.items() if key.lower() in _KEPT_HEADERS}
-        return Source(name, stated, body, headers)
+        if redirects:
+            times = f"{redirects} times, at last " if redirects > 1 else ""
+            message = f"it redirects {times}to {shown(answer.url)}: name that URL instead"
+            self._findings.add(name, "redirected", None, message)
+        headers = {key: value for key, value in answer.headers.items() if key in _KEPT_HEADERS}
+        return Source(name, stated, answer.body, headers)
 
-    def _follow_redirects(self, url: str) -> tuple[urllib3.BaseHTTPResponse, bytes, str]:
-        """Return the last answer, its body and its URL."""
-        deadline = min(self._deadline, time.monotonic() + FILE_SECONDS_MAX)
-        for _ in range(REDIRECTS_MAX + 1):
-            answer = self._open(url)
-            try:
-                location = answer.get_redirect_location()
-                if not isinstance(location, str):
-                    return answer, _read(answer, deadline), url
-            finally:
-                answer.close()
+    def _follow_redirects(self, url: str) -> tuple[client.Response, int]:
+        """Return the last answer and the number of redirects."""
+        for redirects in range(REDIRECTS_MAX + 1):
+            answer = self._get(url)
+            location = answer.headers.get("location")
+            if answer.status not in _REDIRECTS or not location:
+                return answer, redirects
             url = _target(url, location)
         raise ValueError(f"more than {REDIRECTS_MAX} redirects")
-
-    def _open(self, url: str) -> urllib3.BaseHTTPResponse:
-        headers = {"User-Agent": USER_AGENT, "Accept-Encoding": "identity"}
-        pool: urllib3.PoolManager | urllib3.HTTPConnectionPool = self._pool
-        target = url
-        if self._server:
-            parts = urlsplit(url)
-            pool = address.pool_at(self._server, parts.scheme, parts.hostname or "")
-            headers["Host"], target = parts.netloc, _path(url)
-        return pool.urlopen(
-            "GET",
-            target,
-            headers=headers,
-            retries=False,
-            timeout=_TIMEOUT,
-            redirect=False,
-            preload_content=False,
-            decode_content=False,
-        )
 
 
 def _target(url: str, location: str) -> str:
@@ -157,18 +138,6 @@ def _target(url: str, location: str) -> str:
     if place is None or here is None or place.host != here.host:
         raise ValueError(f"it redirects to {target[:200]}, on another host: give that URL to check the files there")
     return target
-
-
-def _read(answer: urllib3.BaseHTTPResponse, deadline: float) -> bytes:
-    """Return the body, at most about a chunk more than the limit: the check reports a larger one."""
-    body = bytearray()
-    for chunk in answer.stream(CHUNK_BYTES, decode_content=False):
-        if time.monotonic() > deadline:
-            raise ValueError(f"it took longer than {FILE_SECONDS_MAX:g} seconds")
-        body += chunk
-        if len(body) > BYTES_MAX:
-            break
-    return bytes(body)
 
 
 def _path(url: str) -> str:

@@ -59,9 +59,9 @@ def new_tree() -> Tree:
     return Tree(lambda what, line, text: None, lambda namespace, prefix, name, line: namespace)
 
 
-def children_of(document: Document, url: str, site: Site) -> tuple[str, ...]:
-    """The newest CHILDREN_MAX sitemaps of an index. Raises FeedError."""
-    named = (web_url(text_of(node, "loc"), url) for node in _read_newest(document, site, CHILDREN_MAX)[0])
+def children_of(document: Document, url: str, site: Site, most: int = CHILDREN_MAX) -> tuple[str, ...]:
+    """Return the newest `most` sitemaps of an index, newest first. Raises FeedError."""
+    named = (web_url(text_of(node, "loc"), url) for node in _read_newest(document, site, most)[0])
     return tuple(dict.fromkeys(child for child in named if child and child != url))
 
 

@@ -54,7 +54,7 @@ class Response:
     """An answer: header names in lower case, the body decompressed and perhaps incomplete.
 
     `url` is the URL after all redirects. `permanent_url` is the URL after the permanent redirects that precede any temporary one;
-    None if there are none.
+    None if there are none. `version` is 10 for HTTP/1.0 and 11 for HTTP/1.1.
     """
 
     status: int
@@ -62,6 +62,7 @@ class Response:
     body: bytes
     url: str
     permanent_url: str | None = None
+    version: int = 11
 
 
 def user_agent(home: str) -> str:
@@ -77,6 +78,7 @@ def fetch(
     seconds_max: float | None = None,
     redirects: bool = True,
     server: tuple[str, int] | None = None,
+    unpack: bool = True,
 ) -> Response:
     """GET `url` and follow redirects. Raises FetchError. Another server does not get the header Authorization.
 
@@ -84,11 +86,12 @@ def fetch(
     FETCH_SECONDS_MAX. Without `redirects` the redirect itself is returned. `server` is an address and port that a user named:
     every connection goes there, even if the address is private.
 
-    A body that the server cut off is returned as far as it came: its text shows whether it is complete.
+    A body that the server cut off is returned as far as it came: its text shows whether it is complete. Without `unpack` the body
+    is returned as it was sent, compressed or not; of a body larger than `bytes_max` only the beginning.
     """
     seconds = FETCH_SECONDS_MAX if seconds_max is None else seconds_max
     statuses = _REDIRECTS if redirects else set()
-    return _follow("GET", url, headers or {}, seconds, statuses, bytes_max=bytes_max, server=server)
+    return _follow("GET", url, headers or {}, seconds, statuses, bytes_max=bytes_max, server=server, unpack=unpack)
 
 
 def post(url: str, form: Mapping[str, str], headers: Mapping[str, str] | None = None) -> Response:
@@ -165,6 +168,7 @@ def _send(
     *,
     bytes_max: int | None = None,
     server: tuple[str, int] | None = None,
+    unpack: bool = True,
 ) -> Response:
     """Send one request and follow no redirect. Raises FetchError."""
     if method != "GET" and urlsplit(url).scheme != "https":
@@ -202,7 +206,8 @@ def _send(
                 answer_headers |= {name: answer.headers[name] for name in _LISTS & answer_headers.keys()}
                 encoding = answer_headers.get("content-encoding", "").strip().lower()
                 chunks = () if answer.status in _REDIRECTS else _chunks(answer, deadline)
-                content = read_body(chunks, encoding if chunks else "", bytes_max)
+                read = read_body if unpack else _read_as_sent
+                content = read(chunks, encoding if chunks else "", bytes_max)
                 _seconds_left(deadline)  # a connection cut at the deadline may look like the end of the answer
     except (HTTPError, HTTPException, OSError, ValueError) as error:
         # In urllib3 the error for a refused connection is a subclass of the one for a connection that timed out.
@@ -210,7 +215,7 @@ def _send(
         if slow or time.monotonic() >= deadline:
             raise TooSlow(f"{host} did not answer in time") from None
         raise Unreachable(f"{host}: {reason_of(error)}") from None
-    return Response(answer.status, answer_headers, content, url)
+    return Response(answer.status, answer_headers, content, url, version=answer.version)
 
 
 def _look_up(scheme: str, host: str, port: int, deadline: float) -> urllib3.HTTPConnectionPool:
@@ -302,6 +307,17 @@ def read_body(chunks: Iterable[bytes], encoding: str = "", bytes_max: int | None
         return _gunzip(body, bytes_max)
     if encoding not in ("", "identity", "gzip", "x-gzip"):
         raise Unreachable(f"the body has the encoding {encoding[:40]!r}, and the request accepts only gzip")
+    return bytes(body)
+
+
+def _read_as_sent(chunks: Iterable[bytes], _encoding: str, bytes_max: int | None) -> bytes:
+    """Join the chunks of a body until it is larger than `bytes_max`."""
+    bytes_max = BODY_BYTES_MAX if bytes_max is None else bytes_max
+    body = bytearray()
+    for chunk in chunks:
+        body += chunk
+        if len(body) > bytes_max:
+            break
     return bytes(body)
 
 

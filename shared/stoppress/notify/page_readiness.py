@@ -80,6 +80,11 @@ def site_name(home: Response) -> str:
     return next((name.strip() for name in (*names, *in_metas) if isinstance(name, str) and name.strip()), "")
 
 
+def title_of(response: Response) -> str:
+    """Return the title of a page; empty without one."""
+    return next((title.get("", "").strip() for title in _page_of(response).elements["title"]), "")
+
+
 def _faults(url: str, published: datetime | None, response: Response) -> Iterator[tuple[str, str]]:
     """The kind and the reason of each fault of a page, the gravest first."""
     page = _page_of(response)

@@ -146,7 +146,7 @@ class Document:
             errors.codes[errors.XML_ERROR_INVALID_TOKEN],
             errors.codes[errors.XML_ERROR_UNDEFINED_ENTITY],
         ):
-            at += "; & is written &amp; and < is written &lt;"
+            at += ": write & as &amp; and < as &lt;"
         if self._stack and error.code in (
             errors.codes[errors.XML_ERROR_NO_ELEMENTS],
             errors.codes[errors.XML_ERROR_UNCLOSED_TOKEN],

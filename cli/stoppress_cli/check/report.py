@@ -1,0 +1,167 @@
+"""The report of `check` and `doctor`: what was found in groups, the gravest first, as text, JSON, CSV or a page of HTML."""
+
+import csv
+import io
+import textwrap
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from html import escape
+from typing import NamedTuple
+
+from rich.text import Text
+
+from stoppress.primitives.text import encodable
+from stoppress_cli.check.findings import Finding, Findings
+from stoppress_cli.output import is_json, print_answer, printing_json, text_console
+
+EXAMPLES_MAX = 3
+_STYLES = {
+    "error": "red",
+    "fault": "red",
+    "warning": "yellow",
+    "hint": "yellow",
+    "not checked": "yellow",
+    "ok": "green",
+}
+_STATE_WIDTH = max(map(len, _STYLES)) + 1
+_PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<title>{title}</title><style>
+body {{ font: 1rem/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem; color-scheme: light dark }}
+section {{ border-left: .3rem solid #996300; margin: 1.5rem 0; padding-left: 1rem }}
+.error, .fault {{ border-color: #c00 }} .ok {{ border-color: #080; margin: .25rem 0 }}
+h2, section p, ul {{ font-size: 1rem; margin: 0 }} .ok h2 {{ font-weight: 400 }} li, td {{ overflow-wrap: anywhere; unicode-bidi: isolate }}
+table {{ border-collapse: collapse; margin-top: 2rem; font-size: .875rem; width: 100% }}
+th, td {{ border-bottom: 1px solid #8888; padding: .25rem .5rem; text-align: left; vertical-align: top }}
+</style></head><body><h1>{title}</h1><p>{summary}</p>
+{sections}
+{table}
+</body></html>
+"""
+
+
+class Format(StrEnum):
+    """How a report is printed. HTML is one file without references to others."""
+
+    TEXT = "text"
+    JSON = "json"
+    CSV = "csv"
+    HTML = "html"
+
+
+@dataclass(frozen=True)
+class Group:
+    """What was found of one kind. `examples` are some of the `count` sentences; `fix` applies to all."""
+
+    state: str
+    title: str
+    examples: Sequence[str] = ()
+    count: int = 1
+    fix: str = ""
+
+    @property
+    def heading(self) -> str:
+        return f"{self.count:,} × {self.title}" if self.examples else self.title
+
+    @property
+    def shown(self) -> list[str]:
+        """The examples, and the number of others."""
+        more = self.count - len(self.examples) if self.examples else 0
+        return [*self.examples, *([f"and {more:,} more"] if more else [])]
+
+
+class Ending(NamedTuple):
+    """The end of a report: its last line, its JSON, and rows with the same keys, which are the lines of CSV and of the table in HTML."""
+
+    summary: str
+    value: object
+    rows: Sequence[Mapping[str, object]]
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a command finds. The groups may still be searched for while the first are printed; `end` is called after the last."""
+
+    title: str
+    groups: Iterable[Group]
+    end: Callable[[], Ending]
+
+
+def group_findings(findings: Findings) -> list[Group]:
+    """Return a group for each rule that was broken: errors first, then the most frequent."""
+    by_rule: defaultdict[str, list[Finding]] = defaultdict(list)
+    for finding in findings:
+        by_rule[finding.rule.name].append(finding)
+    counts = sorted(findings.counts().items(), key=lambda item: (item[0].severity != "error", -item[1]))
+    groups = []
+    for rule, count in counts:
+        found = by_rule[rule.name]
+        [(fix, _)] = Counter(finding.fix for finding in found).most_common(1)
+        examples = [f"{finding.where}: {finding.message.removesuffix(f': {fix}')}" for finding in found[:EXAMPLES_MAX]]
+        groups.append(Group(rule.severity, f"{rule.id} {rule.name}: {rule.text} ({rule.source})", examples, count, fix))
+    return groups
+
+
+def print_report(report: Report, form: Format) -> None:
+    """Print a report; in the form `text` as JSON if the command was called with --json."""
+    if form is Format.TEXT and not is_json():
+        are_groups = False
+        for group in report.groups:
+            are_groups = True
+            print_answer(None, lines_of(group))
+        print_answer(None, [*([""] if are_groups else []), report.end().summary])
+        return
+    groups = list(report.groups)
+    ending = report.end()
+    if form is Format.CSV:
+        text_console().print(_csv(ending.rows), end="")
+    elif form is Format.HTML:
+        text_console().print(_html(report.title, groups, ending), end="")
+    else:
+        with printing_json(as_json=True):
+            print_answer(ending.value, ())
+
+
+def lines_of(group: Group) -> Iterator[Text]:
+    """Return the lines of a group, as wide as the terminal. Lines break only between words."""
+    width, indent = text_console().width, " " * _STATE_WIDTH
+    fix = [f"fix: {group.fix}"] if group.fix else []
+    for number, line in enumerate([group.heading, *group.shown, *fix]):
+        pieces = textwrap.wrap(
+            line, width - _STATE_WIDTH - 2, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+        )
+        for part, piece in enumerate(pieces):
+            is_first = not number and not part
+            state = (f"{group.state:<{_STATE_WIDTH}}", _STYLES[group.state]) if is_first else indent
+            yield Text.assemble(state, "  " if number else "", piece)
+
+
+def _csv(rows: Sequence[Mapping[str, object]]) -> str:
+    """Return rows as CSV. A cell that a spreadsheet would take for a formula begins with an apostrophe."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerows([rows[0].keys()] if rows else [])
+    for row in rows:
+        cells = ("" if value is None else str(value) for value in row.values())
+        writer.writerow(f"'{cell}" if cell[:1] in {"=", "+", "-", "@", "\t", "\r"} else cell for cell in cells)
+    return encodable(text.getvalue())
+
+
+def _html(title: str, groups: Iterable[Group], ending: Ending) -> str:
+    sections = "\n".join(
+        f'<section class="{group.state.replace(" ", "-")}"><h2>{group.state}: {escape(group.heading)}</h2>'
+        f"<ul>{_elements('li', group.shown)}</ul><p>{escape(group.fix and f'Fix: {group.fix}')}</p></section>"
+        for group in groups
+    )
+    cells = "\n".join(f"<tr>{_elements('td', row.values())}</tr>" for row in ending.rows)
+    heads = _elements("th", ending.rows[0]) if ending.rows else ""
+    table = f"<table><thead><tr>{heads}</tr></thead><tbody>\n{cells}</tbody></table>" if heads else ""
+    title, summary = escape(title), escape(ending.summary)
+    return encodable(_PAGE.format(title=title, summary=summary, sections=sections, table=table))
+
+
+def _elements(tag: str, values: Iterable[object]) -> str:
+    return "".join(f"<{tag}>{escape('' if value is None else str(value))}</{tag}>" for value in values)

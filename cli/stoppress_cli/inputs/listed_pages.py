@@ -1,0 +1,219 @@
+"""The pages that a host's sitemaps list: all of the news sitemaps and a sample of the others, and what the server answers for them."""
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import TypeVar
+from urllib.parse import urljoin, urlsplit
+
+from stoppress.feeds import feed_documents, old_sitemaps
+from stoppress.feeds.feed_documents import Entry, FeedError
+from stoppress.http import client
+from stoppress.http.errors import FetchError
+from stoppress.model.file_names import BYTES_MAX, INDEX_ENTRIES_MAX, INDEX_FILE, is_news
+from stoppress.model.site import Site
+from stoppress.notify.fetch_page import check_pages
+from stoppress.notify.page_readiness import PageVerdict, title_of
+from stoppress.primitives.instants import Deadline
+from stoppress.primitives.urls import host_of
+from stoppress_cli.inputs.served import BROWSER, READERS, Served
+
+# The sample: of the sitemaps beside the news sitemaps the newest, the oldest and the one between, and of each so many pages.
+SHARDS_MAX = 3
+SHARD_PAGES_MAX = 10
+# Pages that each reader requests, to compare the answers.
+COMPARED_PAGES_MAX = 5
+PAGES_SECONDS_MAX = 1_200.0
+# After so many pages in a row without an answer, the others are not requested.
+FAILURES_MAX = 10
+# Pages differ in advertisements and identifiers, so only a much smaller one counts as another page.
+_SMALL_PART = 0.5
+# From this number of pages on, one title on most of them is a sign that the server answers all with one page.
+_SAME_TITLES_MIN = 3
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class PageState:
+    """What the server answers for a listed page. `indexable` is yes, no or `not checked`; `kind` is that of PageVerdict."""
+
+    url: str
+    sitemap: str
+    status: int | None
+    indexable: str
+    reason: str
+    kind: str = field(repr=False)
+
+
+@dataclass
+class ListedPages:
+    """The listed pages of a host. `titles` has the titles of the requested pages."""
+
+    served: Served
+    titles: dict[str, str] = field(default_factory=dict)
+    _sitemaps: dict[str, str] = field(default_factory=dict)
+    _statuses: dict[str, int | None] = field(default_factory=dict)
+    _failures: int = 0
+
+    @cached_property
+    def dates(self) -> dict[str, datetime | None]:
+        """The pages, those of the news sitemaps first, with their dates of publication."""
+        pages: dict[str, datetime | None] = {}
+        for answer, most in self._sitemap_answers():
+            for entry in _spread(self._entries_of(answer), most):
+                if entry.url and host_of(entry.url) == self.served.host:
+                    pages.setdefault(entry.url, entry.published_at)
+                    self._sitemaps.setdefault(entry.url, urlsplit(answer.url).path.lstrip("/"))
+        return pages
+
+    @cached_property
+    def states(self) -> list[PageState]:
+        """The states of all pages, in their order."""
+        end = time.monotonic() + PAGES_SECONDS_MAX
+        deadline = Deadline(lambda: (end - time.monotonic()) * 1_000)
+        verdicts = check_pages(self.dates, deadline, self._request)
+        return [self._state(url, verdicts[url]) for url in self.dates]
+
+    def differences(self) -> Iterator[str]:
+        """Compare what the readers get, as sentences: robots.txt, the files, the home page and some pages. Raises FetchError if nothing answers."""
+        files = [self.served.url(name) for name in ("robots.txt", *self.served.named)]
+        pages = list(self.dates)
+        half = COMPARED_PAGES_MAX // 2
+        sample = pages if len(pages) <= COMPARED_PAGES_MAX else [*pages[: COMPARED_PAGES_MAX - half], *pages[-half:]]
+        errors = []
+        for url in (*files, self.served.url(""), *sample):
+            answers = {reader: self._answer(url, reader) for reader in READERS}
+            errors += [answer for answer in answers.values() if isinstance(answer, FetchError)]
+            if text := self._difference(url, answers, is_file=url in files):
+                yield text
+        if len(errors) == len(READERS) * (len(files) + len(sample) + 1):
+            raise errors[0]
+
+    def redirects_of(self, url: str) -> str:
+        """Follow the redirects of a page. Return the end of a sentence that begins with its URL."""
+        number, target = 0, url
+        with suppress(FetchError, ValueError):
+            while number < client.REDIRECTS_MAX and (location := self.served.get(target).headers.get("location")):
+                number, target = number + 1, urljoin(target, location)
+        return f"redirects {number} times, at last to {target[:200]}" if number > 1 else f"redirects to {target[:200]}"
+
+    def same_titles(self) -> Iterator[str]:
+        """Describe titles that show that the server answers for many pages, or for missing ones, with one page."""
+        probe = self.served.get(self.served.url(f"stoppress-doctor-{time.time_ns()}"), keep=False)
+        missing = title_of(probe) if probe.status == 200 else ""
+        if probe.status < 400:
+            yield f"a page that does not exist answers {probe.status}, not 404 (soft 404)"
+        for title, number in Counter(self.titles.values()).items():
+            if title and title == missing:
+                yield f"{number:,} of {len(self.titles):,} pages have the title {title[:100]!r} of a page that does not exist"
+            elif title and number >= _SAME_TITLES_MIN and number > len(self.titles) / 2:
+                yield f"{number:,} of {len(self.titles):,} pages have the title {title[:100]!r}: a question for consent, or a challenge"
+
+    def _sitemap_answers(self) -> Iterator[tuple[client.Response, int]]:
+        """The answers for sitemaps, and how many pages of each are looked at; 0 for all."""
+        files, children = self.served.files, self._children()
+        news = [self.served.url(name) for name in self.served.named if name != INDEX_FILE and name in files]
+        news = list(dict.fromkeys([*news, *(url for url in children if is_news(url.rpartition("/")[2]))]))
+        others = [url for url in children if url not in news]
+        for url in (*news, *_spread(others, SHARDS_MAX)):
+            with suppress(FetchError):
+                answer = self.served.get(url)
+                if answer.status == 200:
+                    yield answer, 0 if url in news else SHARD_PAGES_MAX
+
+    def _children(self) -> list[str]:
+        if INDEX_FILE not in self.served.files:
+            return []
+        index = self.served.files[INDEX_FILE]
+        with suppress(FeedError):
+            document = feed_documents.read_document(index.body, index.headers)
+            urls = old_sitemaps.children_of(document, index.url, self._site, INDEX_ENTRIES_MAX)
+            return [url for url in urls if host_of(url) == self.served.host]
+        return []
+
+    def _entries_of(self, answer: client.Response) -> list[Entry]:
+        with suppress(FeedError, FetchError):
+            body = client.read_body([answer.body], bytes_max=BYTES_MAX)  # the file itself may be gzip
+            document = feed_documents.read_document(body, answer.headers)
+            return list(old_sitemaps.read(document, answer.url, self._site).entries)
+        return []
+
+    @property
+    def _site(self) -> Site:
+        known = self.served.known
+        return known.site if known else Site(host=self.served.host, publication=self.served.host)
+
+    def _request(self, url: str, _headers: Mapping[str, str], *, seconds_max: float, **_: object) -> client.Response:
+        """Request a page for `check_pages`. Raises FetchError."""
+        if url not in self.dates:
+            return self.served.get(url)  # robots.txt
+        if self._failures >= FAILURES_MAX or seconds_max <= 0:
+            raise FetchError("it was not requested")
+        self._statuses[url] = None
+        try:
+            answer = self.served.get(url, keep=False, seconds_max=seconds_max)
+        except FetchError:
+            self._failures += 1
+            raise
+        self._failures = self._failures + 1 if answer.status == 429 else 0
+        self._statuses[url] = answer.status
+        if answer.status == 200:
+            self.titles[url] = title_of(answer)
+        return answer
+
+    def _state(self, url: str, verdict: PageVerdict) -> PageState:
+        status = self._statuses.get(url)
+        if url not in self._statuses or status == 429:
+            indexable = "not checked"
+        else:
+            indexable = "yes" if verdict.ready or verdict.kind in ("date", "title") else "no"
+        return PageState(url, self._sitemaps[url], status, indexable, verdict.reason, verdict.kind)
+
+    def _answer(self, url: str, reader: str, *, again: bool = False) -> client.Response | FetchError:
+        try:
+            return self.served.get(url, reader, again=again)
+        except FetchError as error:
+            return error
+
+    def _difference(self, url: str, answers: dict[str, client.Response | FetchError], *, is_file: bool) -> str:
+        """Describe how the answers of the crawlers differ from the browser's; empty if they do not."""
+        browser = answers.pop(BROWSER)
+        if is_file:  # it may have changed between two requests
+            answers = {
+                reader: answer if _is_same(answer, browser, is_file=True) else self._answer(url, reader, again=True)
+                for reader, answer in answers.items()
+            }
+        differing = {r: answer for r, answer in answers.items() if not _is_same(answer, browser, is_file=is_file)}
+        crawlers = ", ".join(f"{reader} gets {_described(answer)}" for reader, answer in differing.items())
+        return f"{url}: {crawlers}, and {BROWSER} gets {_described(browser)}" if crawlers else ""
+
+
+def _is_same(one: client.Response | FetchError, other: client.Response | FetchError, *, is_file: bool) -> bool:
+    if isinstance(one, FetchError) or isinstance(other, FetchError):
+        return isinstance(one, FetchError) and isinstance(other, FetchError)
+    if (one.status, one.headers.get("location")) != (other.status, other.headers.get("location")):
+        return False
+    if one.status != 200:
+        return True
+    if is_file:
+        return one.body == other.body
+    small, large = sorted((len(one.body), len(other.body)))
+    return small >= large * _SMALL_PART and title_of(one) == title_of(other)
+
+
+def _described(answer: client.Response | FetchError) -> str:
+    if isinstance(answer, FetchError):
+        return f"no answer ({answer})"
+    where = f" to {location[:200]}" if (location := answer.headers.get("location")) else ""
+    return f"{answer.status}{where} with {len(answer.body):,} bytes"
+
+
+def _spread(items: list[_T], most: int) -> list[_T]:
+    """Return `most` items, the first, the last and evenly some between; all of them if `most` is 0."""
+    if not most or len(items) <= most:
+        return items
+    return [items[number * (len(items) - 1) // (most - 1)] for number in range(most)]

@@ -141,11 +141,11 @@ def test_warnings_can_be_left_out(tmp_path: Path) -> None:
         ("https://example.com/", False),
     ],
 )
-def test_the_base_url_says_host_protocol_and_directory(base_url: str, clean: bool) -> None:
+def test_the_base_url_sets_host_protocol_and_directory(base_url: str, clean: bool) -> None:
     assert run(GOLDEN / "shard.xml", "--base-url", base_url).exit_code == (0 if clean else 1)
 
 
-def test_where_no_base_is_given_the_one_taken_is_said() -> None:
+def test_the_base_that_is_taken_without_base_url_is_printed() -> None:
     result = run(GOLDEN / "shard.xml")
 
     assert result.exit_code == 0
@@ -163,7 +163,7 @@ def test_where_no_base_is_given_the_one_taken_is_said() -> None:
         (["{}", "--now", "today"], "--now 'today' is no ISO 8601 instant"),
     ],
 )
-def test_what_cannot_be_checked_exits_with_2_and_says_why(arguments: list[str], words: str, tmp_path: Path) -> None:
+def test_what_cannot_be_checked_exits_with_2_and_the_reason(arguments: list[str], words: str, tmp_path: Path) -> None:
     (tmp_path / "notes.html").write_text("<p>no sitemap</p>")
     result = run(*(argument.format(tmp_path) for argument in arguments))
 
@@ -171,7 +171,7 @@ def test_what_cannot_be_checked_exits_with_2_and_says_why(arguments: list[str], 
     assert words in result.stderr
 
 
-def test_files_that_are_no_sitemaps_are_left_alone(tmp_path: Path) -> None:
+def test_files_that_are_no_sitemaps_are_ignored(tmp_path: Path) -> None:
     root = save(good(), tmp_path) / HOST
     (root / "readme.txt").write_text("Words, and no URL.\n")
     (root / "data.json").write_text("{}")

@@ -92,10 +92,12 @@ def test_a_sitemap_that_is_not_there_is_a_finding_in_its_index() -> None:
         assert findings(origin + INDEX, BASE) == [("not-served", INDEX, 3)]
 
 
-def test_a_redirect_on_the_same_host_is_followed_and_told_of() -> None:
+@pytest.mark.parametrize("hops", [1, 3])
+def test_a_redirect_on_the_same_host_is_followed_and_reported(hops: int) -> None:
     with serving_good_site() as (origin, _, answers):
-        answers["/moved.xml"] = answers[f"/{SHARD}"]
-        answers[f"/{SHARD}"] = (301, {"Location": "/moved.xml"}, b"")
+        answers[f"/moved{hops}.xml"] = answers[f"/{SHARD}"]
+        answers[f"/{SHARD}"] = (301, {"Location": "/moved1.xml"}, b"")
+        answers |= {f"/moved{hop}.xml": (301, {"Location": f"/moved{hop + 1}.xml"}, b"") for hop in range(1, hops)}
 
         assert findings(origin + INDEX) == [("redirected", SHARD, None)]
 
@@ -169,7 +171,7 @@ def test_by_the_base_url_the_urls_in_a_file_are_judged() -> None:
         assert findings(f"{origin}{SHARD}", f"{BASE}{SHARD}") == []
 
 
-def test_what_is_not_fetched_because_it_is_elsewhere_is_told_with_what_to_give() -> None:
+def test_sitemaps_elsewhere_are_noted_with_the_option_that_checks_them() -> None:
     notes: list[str] = []
     with serving(at_another_address()) as (origin, paths):
         findings(origin + INDEX, notes=notes)

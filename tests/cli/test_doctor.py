@@ -77,12 +77,13 @@ def test_a_good_host_is_clean(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("fault", BROKEN)
 def test_each_broken_server_is_reported(fault: str, tmp_path: Path) -> None:
-    plant, expected = BROKEN[fault]
+    plant, expected, words = BROKEN[fault]
     host = good()
     plant(host)
     checks = examined(host, tmp_path)
 
     assert outcomes(checks) == expected, checks
+    assert any(words in check.text for check in checks if check.outcome != "ok"), checks
 
 
 def test_each_file_is_requested_once_by_each_reader(tmp_path: Path) -> None:
@@ -99,7 +100,7 @@ def test_each_file_is_requested_once_by_each_reader(tmp_path: Path) -> None:
 def test_a_difference_is_reported_with_what_each_reader_got(tmp_path: Path) -> None:
     host = good()
     check_host.refuse_crawlers(host)
-    faults = [check for check in examined(host, tmp_path) if check.check == "user agents"]
+    faults = [check for check in examined(host, tmp_path) if (check.check, check.outcome) == ("user agents", "fault")]
 
     assert faults[0].text.startswith(
         f"{url('robots.txt')}: Googlebot gets 403 with 9 bytes, Bingbot gets 403 with 9 bytes"
@@ -218,6 +219,14 @@ class TestCommand:
 
         assert {row["check"]: row["outcome"] for row in json.loads(as_json.stdout)}["pages"] == "fault"
         assert run(HOST, "--connect", server, "--format", "json").stdout == as_json.stdout
+
+    def test_a_hostile_title_cannot_move_the_cursor(self, tmp_path: Path) -> None:
+        host = good()
+        host.special = lambda path, _: (200, {}, b"<title>\x1b[2J\xe2\x80\xae</title>") if path[1:] in STORIES else None
+        with host.served(tmp_path) as (place, port):
+            printed = run(HOST, "--connect", f"{place}:{port}").stdout
+
+        assert printed.replace("\n", "").isprintable()
 
     def test_csv_has_a_row_for_each_page_with_status_and_indexability(self, server: str) -> None:
         rows = list(csv.DictReader(io.StringIO(run(HOST, "--connect", server, "--format", "csv").stdout)))

@@ -184,25 +184,23 @@ def expire(host: Host) -> None:
     host.end = datetime(2020, 3, 1, tzinfo=UTC)
 
 
-# By fault: how it is planted, and what the doctor reports. A fault of the connection ends the checks.
-BROKEN: dict[str, tuple[Callable[[Host], object], Outcomes]] = {
-    "crawlers refused": (refuse_crawlers, {("user agents", "fault"), ("crawlers", "not checked")}),
-    "crawlers challenged": (challenge_crawlers, {("user agents", "fault"), ("crawlers", "not checked")}),
-    "consent": (ask_for_consent, {("pages", "fault")}),
-    "double gzip": (compress_twice, {("headers", "fault"), ("compression", "fault"), ("name", "hint")}),
-    "wrong type": (lambda host: host.headers(NEWS, Content_Type="text/html"), {("headers", "fault")}),
-    "stale cache": (lambda host: host.headers(NEWS, Age="7200"), {("freshness", "fault")}),
-    "redirect chain": (redirect_three_times, {("pages", "fault")}),
+# By fault: how it is planted, what the doctor reports, and words of it. A fault of the connection ends the checks.
+BROKEN: dict[str, tuple[Callable[[Host], object], Outcomes, str]] = {
+    "crawlers refused": (refuse_crawlers, {("user agents", "fault"), ("user agents", "not checked"), ("crawlers", "not checked")}, "gets 403"),
+    "crawlers challenged": (challenge_crawlers, {("user agents", "fault"), ("user agents", "not checked"), ("crawlers", "not checked")}, "Just a moment..."),
+    "consent": (ask_for_consent, {("pages", "fault")}, "Before you continue"),
+    "double gzip": (compress_twice, {("headers", "fault"), ("compression", "fault"), ("name", "hint")}, "compressed twice"),
+    "wrong type": (lambda host: host.headers(NEWS, Content_Type="text/html"), {("headers", "fault")}, "'text/html'"),
+    "stale cache": (lambda host: host.headers(NEWS, Age="7200"), {("freshness", "fault")}, "7,200 seconds"),
+    "redirect chain": (redirect_three_times, {("pages", "fault")}, "redirects 3 times"),
     "robots by user agent": (
-        forbid_in_the_robots_txt_of_crawlers, {("user agents", "fault"), ("crawlers", "fault"), ("crawlers", "hint"), ("pages", "not checked")},
-    ),
-    "X-Robots-Tag": (lambda host: host.headers("/ferry", X_Robots_Tag="noindex"), {("pages", "fault")}),
+        forbid_in_the_robots_txt_of_crawlers, {("user agents", "fault"), ("crawlers", "fault"), ("crawlers", "hint"), ("pages", "not checked")}, "keeps Googlebot from"),
+    "X-Robots-Tag": (lambda host: host.headers("/ferry", X_Robots_Tag="noindex"), {("pages", "fault")}, "X-Robots-Tag"),
     "foreign canonical": (
-        lambda host: host.change("/ferry", f'href="{url("ferry")}', 'href="https://www.example.org/ferry'), {("pages", "fault")},
-    ),
-    "soft 404": (find_everything, {("pages", "fault")}),
-    "IPv6 only": (lambda host: setattr(host, "address", "::1"), {("address", "fault")}),
-    "expired certificate": (expire, {("certificate", "fault"), ("others", "not checked")}),
-    "HTTP/1.0": (lambda host: setattr(host, "protocol", "HTTP/1.0"), {("HTTP/2", "hint")}),
-    "slow": (lambda host: setattr(host, "delay", 4.0), {("speed", "fault")}),
+        lambda host: host.change("/ferry", f'href="{url("ferry")}', 'href="https://www.example.org/ferry'), {("pages", "fault")}, "www.example.org/ferry"),
+    "soft 404": (find_everything, {("pages", "fault")}, "soft 404"),
+    "IPv6 only": (lambda host: setattr(host, "address", "::1"), {("address", "fault")}, "IPv6"),
+    "expired certificate": (expire, {("certificate", "fault"), ("others", "not checked")}, "expired"),
+    "HTTP/1.0": (lambda host: setattr(host, "protocol", "HTTP/1.0"), {("HTTP/2", "hint")}, "HTTP/1.0"),
+    "slow": (lambda host: setattr(host, "delay", 4.0), {("speed", "fault")}, "4.0 seconds"),
 }  # fmt: skip

@@ -58,13 +58,13 @@ def check(
     """Checks every rule on every source, and on all sources together.
 
     `is_all`: the sources are all the files that are published. `follow` is called after each file and
-    returns further sources, such as the files that an index names. Raises OSError where a source cannot be opened.
+    returns further sources, such as the files that an index lists. Raises OSError where a source cannot be opened.
     """
     checked = Checked()
     files = checked.files
     first = sorted(sources, key=lambda source: not source.name.endswith("robots.txt"))
     waiting = deque([iter(first)])  # a source is fetched when its turn comes
-    guests: dict[str, set[str]] = {}  # by a sitemap's URL, the hosts whose robots.txt names it
+    guests: dict[str, set[str]] = {}  # by a sitemap's URL, the hosts whose robots.txt lists it
     with closing(Occurrences()) as urls:
         while waiting:
             source = next(waiting[0], None)
@@ -90,7 +90,7 @@ def check(
 
 
 def named_in(facts: Facts) -> list[tuple[str, int]]:
-    """The URLs of the sitemaps that an index or a robots.txt names, each with its line."""
+    """The URLs of the sitemaps that an index or a robots.txt lists, each with its line."""
     named = [(loc, line) for loc, (line, _) in facts.children.items()] + [(url, line) for line, url in facts.named]
     return [(url, line) for url, line in named if place_of(url) is not None]
 

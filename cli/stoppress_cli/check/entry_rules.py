@@ -24,9 +24,7 @@ def check_url_entry(node: Node, at: Pass) -> None:
     for child in node.children:
         if child.namespace == SITEMAP and child.name == "changefreq":
             if child.text.strip() not in CHANGEFREQ:
-                message = (
-                    f"changefreq {shown(child.text)} is no word of the protocol: write {', '.join(sorted(CHANGEFREQ))}"
-                )
+                message = f"changefreq {shown(child.text)} does not exist: write {', '.join(sorted(CHANGEFREQ))}"
                 at.tell("changefreq-value", child.line, message)
         elif child.namespace == SITEMAP and child.name == "priority":
             _check_priority(child, at)
@@ -82,11 +80,7 @@ def _check_entry(node: Node, at: Pass, allowed: tuple[str, ...]) -> tuple[Place 
             continue
         counts[child.name] = counts.get(child.name, 0) + 1
         if child.name not in allowed:
-            at.tell(
-                "unknown-child",
-                child.line,
-                f"{child.tag} is in {node.tag}, which takes only {', '.join(allowed)}: take it out",
-            )
+            at.tell("unknown-child", child.line, f"{child.tag} is in {node.tag}: leave only {', '.join(allowed)}")
         elif child.children:
             message = f"{child.children[0].tag} is in {child.tag}, which takes only text: take it out"
             at.tell("unknown-child", child.children[0].line, message)

@@ -164,17 +164,11 @@ def _check_address(rule: str, node: Node, at: Pass) -> None:
     """Checks the URL of a file: absolute, and escaped once."""
     url = node.text.strip()
     if place_of(url) is None:
-        at.tell(
-            rule,
-            node.line,
-            f"{node.tag} {shown(url)} is no absolute http or https URL: write it with protocol and host",
-        )
+        at.tell(rule, node.line, f"{node.tag} {shown(url)} is no URL: write it with http or https and host")
     elif is_escaped_twice(url):
         at.tell("escaped-twice", node.line, f"{node.tag} {shown(url)} was escaped twice: escape once")
     elif not url.isascii() or re.search(r"\s", url):
-        at.tell(
-            "loc-characters", node.line, f"{node.tag} {shown(url)} has characters that no URL has: percent-encode them"
-        )
+        at.tell("loc-characters", node.line, f"{node.tag} {shown(url)} has other characters: percent-encode them")
 
 
 def check_alternates(links: list[Node], loc: str, line: int, at: Pass) -> None:
@@ -220,11 +214,8 @@ def _check_link(link: Node, at: Pass) -> tuple[str, str]:
     if fault := hreflang_fault(code):
         at.tell("hreflang", link.line, f"hreflang {shown(code)} {fault}: write a code such as en or en-GB")
     if place_of(href) is None:
-        at.tell(
-            "alternate-attributes",
-            link.line,
-            f"href {shown(href)} is no absolute http or https URL: write it with protocol and host",
-        )
+        message = f"href {shown(href)} is no URL: write it with http or https and host"
+        at.tell("alternate-attributes", link.line, message)
         return "", ""
     return code, href
 

@@ -119,8 +119,5 @@ def _check_title(node: Node, name: str, at: Pass) -> None:
     if is_spaced(title):
         at.tell("title-white-space", node.line, f"the title {shown(title)} has too much white space: take it out")
     if name and re.search(rf"\s[-|\u2013\u2014]\s{re.escape(name)}$", title.strip()):
-        at.tell(
-            "title-with-name",
-            node.line,
-            f"the title {shown(title.strip())} ends with the publication's name: leave it out",
-        )
+        message = f"the title {shown(title.strip())} ends with the publication's name: leave it out"
+        at.tell("title-with-name", node.line, message)

@@ -179,6 +179,4 @@ class Pass:
         else:
             return
         if rule != "other-host" or place.host not in self.guests:
-            self.tell(
-                rule, line, f"{shown(url)} {where} this {what} is: list it in a sitemap beside it, or take it out"
-            )
+            self.tell(rule, line, f"{shown(url)} {where} this {what} is: list it in a sitemap there")

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from html import escape
-from typing import NamedTuple
 
 from rich.text import Text
 
@@ -43,6 +42,10 @@ th, td {{ border-bottom: 1px solid #8888; padding: .25rem .5rem; text-align: lef
 """
 
 
+# The last line of a report, its JSON, and rows with the same keys: the lines of CSV and of the table in HTML.
+Ending = tuple[str, object, Sequence[Mapping[str, object]]]
+
+
 class Format(StrEnum):
     """How a report is printed. HTML is one file without references to others."""
 
@@ -73,23 +76,6 @@ class Group:
         return [*self.examples, *([f"and {more:,} more"] if more else [])]
 
 
-class Ending(NamedTuple):
-    """The end of a report: its last line, its JSON, and rows with the same keys, which are the lines of CSV and of the table in HTML."""
-
-    summary: str
-    value: object
-    rows: Sequence[Mapping[str, object]]
-
-
-@dataclass(frozen=True)
-class Report:
-    """What a command finds. The groups may still be searched for while the first are printed; `end` is called after the last."""
-
-    title: str
-    groups: Iterable[Group]
-    end: Callable[[], Ending]
-
-
 def group_findings(findings: Findings) -> list[Group]:
     """Return a group for each rule that was broken: errors first, then the most frequent."""
     by_rule: defaultdict[str, list[Finding]] = defaultdict(list)
@@ -105,24 +91,24 @@ def group_findings(findings: Findings) -> list[Group]:
     return groups
 
 
-def print_report(report: Report, form: Format) -> None:
-    """Print a report; in the form `text` as JSON if the command was called with --json."""
+def print_report(title: str, groups: Iterable[Group], end: Callable[[], Ending], form: Format) -> None:
+    """Print a report, as text group by group as they come; `end` is called after the last. The option --json turns text into JSON."""
     if form is Format.TEXT and not is_json():
         are_groups = False
-        for group in report.groups:
+        for group in groups:
             are_groups = True
             print_answer(None, lines_of(group))
-        print_answer(None, [*([""] if are_groups else []), report.end().summary])
+        print_answer(None, [*([""] if are_groups else []), end()[0]])
         return
-    groups = list(report.groups)
-    ending = report.end()
+    groups = list(groups)
+    summary, value, rows = end()
     if form is Format.CSV:
-        text_console().print(_csv(ending.rows), end="")
+        text_console().print(_csv(rows), end="")
     elif form is Format.HTML:
-        text_console().print(_html(report.title, groups, ending), end="")
+        text_console().print(_html(title, groups, summary, rows), end="")
     else:
         with printing_json(as_json=True):
-            print_answer(ending.value, ())
+            print_answer(value, ())
 
 
 def lines_of(group: Group) -> Iterator[Text]:
@@ -130,8 +116,9 @@ def lines_of(group: Group) -> Iterator[Text]:
     width, indent = text_console().width, " " * _STATE_WIDTH
     fix = [f"fix: {group.fix}"] if group.fix else []
     for number, line in enumerate([group.heading, *group.shown, *fix]):
+        printable = "".join(sign if sign.isprintable() else "?" for sign in line)
         pieces = textwrap.wrap(
-            line, width - _STATE_WIDTH - 2, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+            printable, width - _STATE_WIDTH - 2, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
         )
         for part, piece in enumerate(pieces):
             is_first = not number and not part
@@ -150,16 +137,16 @@ def _csv(rows: Sequence[Mapping[str, object]]) -> str:
     return encodable(text.getvalue())
 
 
-def _html(title: str, groups: Iterable[Group], ending: Ending) -> str:
+def _html(title: str, groups: Iterable[Group], summary: str, rows: Sequence[Mapping[str, object]]) -> str:
     sections = "\n".join(
         f'<section class="{group.state.replace(" ", "-")}"><h2>{group.state}: {escape(group.heading)}</h2>'
         f"<ul>{_elements('li', group.shown)}</ul><p>{escape(group.fix and f'Fix: {group.fix}')}</p></section>"
         for group in groups
     )
-    cells = "\n".join(f"<tr>{_elements('td', row.values())}</tr>" for row in ending.rows)
-    heads = _elements("th", ending.rows[0]) if ending.rows else ""
+    cells = "\n".join(f"<tr>{_elements('td', row.values())}</tr>" for row in rows)
+    heads = _elements("th", rows[0]) if rows else ""
     table = f"<table><thead><tr>{heads}</tr></thead><tbody>\n{cells}</tbody></table>" if heads else ""
-    title, summary = escape(title), escape(ending.summary)
+    title, summary = escape(title), escape(summary)
     return encodable(_PAGE.format(title=title, summary=summary, sections=sections, table=table))
 
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stoppress_cli.check.report import Ending, Format, Group, Report, group_findings, print_report
+from stoppress_cli.check.report import Format, Group, group_findings, print_report
 from stoppress_cli.options import READS_URLS, Commands
 from stoppress_cli.output import ATTENTION, OK, counted, errors, fail
 
@@ -61,8 +61,7 @@ def check(
     further = {"omitted": dict(findings.omitted), "unchecked": checked.unchecked}
     value = {"findings": rows, **{name: numbers for name, numbers in further.items() if numbers}}
     groups = [*group_findings(findings), *(Group("not checked", text) for text in checked.unchecked_texts)]
-    ending = Ending(_summary(findings, checked), value, rows)
-    print_report(Report(f"stoppress check {target}", groups, lambda: ending), form)
+    print_report(f"stoppress check {target}", groups, lambda: (_summary(findings, checked), value, rows), form)
     raise typer.Exit(ATTENTION if findings else OK)
 
 

@@ -17,7 +17,7 @@ import typer
 
 from stoppress.model.site import HOST
 from stoppress.show.stack_status import Access
-from stoppress_cli.check.report import EXAMPLES_MAX, Ending, Format, Group, Report, print_report
+from stoppress_cli.check.report import EXAMPLES_MAX, Ending, Format, Group, print_report
 from stoppress_cli.inputs.host_checks import Doctor
 from stoppress_cli.inputs.served import Served, Server, known
 from stoppress_cli.options import READS, Commands
@@ -55,7 +55,7 @@ def doctor(
     facts = known(host) if access else None
     webhook = webhook or (facts.webhook if facts else None)
     doctor, checks = Doctor(Served(host, datetime.now(UTC), facts, server), webhook), list[Check]()
-    print_report(Report(f"stoppress doctor {host}", _group_checks(doctor, checks), partial(_end, doctor, checks)), form)
+    print_report(f"stoppress doctor {host}", _group_checks(doctor, checks), partial(_end, doctor, checks), form)
     raise typer.Exit(ATTENTION if {"fault", "not checked"} & {check.outcome for check in checks} else OK)
 
 
@@ -85,6 +85,5 @@ def _end(doctor: Doctor, checks: list[Check]) -> Ending:
     kinds = [counted(totals[outcome], outcome) for outcome in ("fault", "hint") if totals[outcome]]
     left = [f"{totals['not checked']:,} not checked"] if totals["not checked"] else []
     states = doctor.pages.states if "states" in vars(doctor.pages) else []
-    rows = [{name: value for name, value in asdict(state).items() if name != "kind"} for state in states]
     summary = f"{', '.join(kinds + left) or 'no faults'} in {counted(len(states), 'page')} and {counted(len(doctor.served.files), 'file')}"
-    return Ending(summary, checks, rows)
+    return summary, checks, [asdict(state) for state in states]

@@ -30,7 +30,7 @@ _SHOWN_AS = {"ContentType": "content-type", "ContentEncoding": "content-encoding
 
 
 class Unreadable(Exception):
-    """There is nothing to check; the text says why and what to do."""
+    """There is nothing to check; the text is the reason and what to do."""
 
 
 @dataclass
@@ -62,7 +62,7 @@ def collect(path: Path, base_url: str | None) -> Collected:
             place = _guess_place(folder / prefix, inside, host)
             shown = f"{place.scheme}://{place.host}{place.directory}" if place else "the host of the first URL"
             label = host or path.resolve().name
-            collected.notes.append(f"taking {shown} as the place of {label}; --base-url says otherwise")
+            collected.notes.append(f"taking {shown} as the place of {label}; --base-url sets another")
         for name in inside:
             saved = headers.get(prefix + name, headers.get(f"{folder.resolve().name}/{name}"))
             url = under(place, name) if place else None

@@ -23,7 +23,7 @@ from stoppress.notify.page_readiness import site_name
 from stoppress.primitives.instants import iso, parse
 from stoppress_cli.check.rulebook import FRESH_AGE_SECONDS_MAX
 from stoppress_cli.inputs.listed_pages import ListedPages
-from stoppress_cli.inputs.served import PAUSE_SECONDS, READERS, Served, Server, is_page
+from stoppress_cli.inputs.served import BROWSER, PAUSE_SECONDS, READERS, Served, Server, is_page
 from stoppress_cli.output import Check, counted, errors
 
 _OUTCOMES = ("fault", "not checked", "hint")
@@ -53,7 +53,7 @@ _PAGE_FIXES = {
     "noindex": "take noindex out, or take the page out of the sitemap",
     "canonical": "list the canonical URL, or correct the canonical link",
     "date": "send the page's datePublished as the article's date of publication",
-    "title": "give the page a title element",
+    "title": "add a title element to the page",
     "unreachable": "make the server answer within 10 seconds",
 }
 
@@ -189,6 +189,8 @@ class Doctor:
     def _user_agents(self) -> str:
         for text in self.pages.differences():
             self._fault(text, _FIREWALL)
+        if self.served.reader == BROWSER:
+            self._leave_out("what crawlers get: the checks below use the answers for a browser")
         return f"{', '.join(READERS)} get the same answers"
 
     def _robots(self) -> str:
@@ -204,8 +206,8 @@ class Doctor:
                     INDEX_FILE in self.served.files and f"<loc>{url}<".encode() in self.served.files[INDEX_FILE].body
                 )
                 report = self._hint if is_in_index and self.served.url(INDEX_FILE) in urls else self._fault
-                report(f"robots.txt does not name {url}", f"add the line Sitemap: {url}")
-        return f"names {', '.join(self.served.named)}"
+                report(f"robots.txt does not list {url}", f"add the line Sitemap: {url}")
+        return f"lists {', '.join(self.served.named)}"
 
     def _crawlers(self) -> str:
         urls = [self.served.url(""), *self.pages.dates]
@@ -227,7 +229,7 @@ class Doctor:
         return "robots.txt keeps out no search engine"
 
     def _answers(self) -> str:
-        return f"{', '.join(self.served.files)} and the files that they name answer 200 without a redirect"
+        return f"{', '.join(self.served.files)} and the files that they list answer 200 without a redirect"
 
     def _rules(self) -> str:
         text = self._if_files("the files keep all other rules of stoppress check")
@@ -285,8 +287,9 @@ class Doctor:
             if state.indexable == "not checked":
                 self._leave_out(f"{state.url} {state.reason}")
             elif state.reason:
-                reason = self.pages.redirects_of(state.url) if state.kind == "redirect" else state.reason
-                self._fault(f"{state.url} {reason}", _PAGE_FIXES[state.kind])
+                self._fault(f"{state.url} {state.reason}", _PAGE_FIXES[state.kind])
+        for text in self.pages.chains():
+            self._fault(text, _PAGE_FIXES["redirect"])
         for text in self.pages.same_titles():
             self._fault(text, "answer each URL with its own page, also without cookies, and a missing page with 404")
         return f"{counted(len(self.pages.dates), 'listed page')} can be indexed"
@@ -294,9 +297,8 @@ class Doctor:
     def _speed(self) -> str:
         typical = median(self.served.seconds)
         if typical > SLOW_SECONDS:
-            self._fault(
-                f"half of the answers take longer than {typical:.1f} seconds", "cache the answers, or find what is slow"
-            )
+            text = f"half of the answers take longer than {typical:.1f} seconds"
+            self._fault(text, "cache the answers, or find what is slow")
         return f"half of the answers are complete within {counted(max(1, ceil(typical)), 'second')}"
 
     def _name(self) -> str:

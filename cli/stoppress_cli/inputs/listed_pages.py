@@ -20,7 +20,7 @@ from stoppress.notify.fetch_page import check_pages
 from stoppress.notify.page_readiness import PageVerdict, title_of
 from stoppress.primitives.instants import Deadline
 from stoppress.primitives.urls import host_of
-from stoppress_cli.inputs.served import BROWSER, READERS, Served
+from stoppress_cli.inputs.served import BROWSER, READERS, Answer, Served, is_page
 
 # The sample: of the sitemaps beside the news sitemaps the newest, the oldest and the one between, and of each so many pages.
 SHARDS_MAX = 3
@@ -46,7 +46,7 @@ class PageState:
     status: int | None
     indexable: str
     reason: str
-    kind: str = field(repr=False)
+    kind: str
 
 
 @dataclass
@@ -93,13 +93,15 @@ class ListedPages:
         if len(errors) == len(READERS) * (len(files) + len(sample) + 1):
             raise errors[0]
 
-    def redirects_of(self, url: str) -> str:
-        """Follow the redirects of a page. Return the end of a sentence that begins with its URL."""
-        number, target = 0, url
-        with suppress(FetchError, ValueError):
-            while number < client.REDIRECTS_MAX and (location := self.served.get(target).headers.get("location")):
-                number, target = number + 1, urljoin(target, location)
-        return f"redirects {number} times, at last to {target[:200]}" if number > 1 else f"redirects to {target[:200]}"
+    def chains(self) -> Iterator[str]:
+        """Follow the redirects of some pages. Describe each chain."""
+        for url in [state.url for state in self.states if state.kind == "redirect"][:COMPARED_PAGES_MAX]:
+            hops = [url]
+            with suppress(FetchError, ValueError):
+                while len(hops) <= client.REDIRECTS_MAX and (to := self.served.get(hops[-1]).headers.get("location")):
+                    hops.append(urljoin(hops[-1], to))
+            if len(hops) > 2:
+                yield f"{url} redirects {len(hops) - 1} times, at last to {hops[-1][:200]}"
 
     def same_titles(self) -> Iterator[str]:
         """Describe titles that show that the server answers for many pages, or for missing ones, with one page."""
@@ -154,11 +156,10 @@ class ListedPages:
         if self._failures >= FAILURES_MAX or seconds_max <= 0:
             raise FetchError("it was not requested")
         self._statuses[url] = None
-        try:
-            answer = self.served.get(url, keep=False, seconds_max=seconds_max)
-        except FetchError:
+        answer = self.served.request(url, self.served.reader, seconds_max)
+        if isinstance(answer, FetchError):
             self._failures += 1
-            raise
+            raise answer
         self._failures = self._failures + 1 if answer.status == 429 else 0
         self._statuses[url] = answer.status
         if answer.status == 200:
@@ -173,18 +174,18 @@ class ListedPages:
             indexable = "yes" if verdict.ready or verdict.kind in ("date", "title") else "no"
         return PageState(url, self._sitemaps[url], status, indexable, verdict.reason, verdict.kind)
 
-    def _answer(self, url: str, reader: str, *, again: bool = False) -> client.Response | FetchError:
+    def _answer(self, url: str, reader: str) -> Answer:
         try:
-            return self.served.get(url, reader, again=again)
+            return self.served.get(url, reader)
         except FetchError as error:
             return error
 
-    def _difference(self, url: str, answers: dict[str, client.Response | FetchError], *, is_file: bool) -> str:
+    def _difference(self, url: str, answers: dict[str, Answer], *, is_file: bool) -> str:
         """Describe how the answers of the crawlers differ from the browser's; empty if they do not."""
         browser = answers.pop(BROWSER)
         if is_file:  # it may have changed between two requests
             answers = {
-                reader: answer if _is_same(answer, browser, is_file=True) else self._answer(url, reader, again=True)
+                reader: answer if _is_same(answer, browser, is_file=True) else self.served.request(url, reader)
                 for reader, answer in answers.items()
             }
         differing = {r: answer for r, answer in answers.items() if not _is_same(answer, browser, is_file=is_file)}
@@ -192,7 +193,7 @@ class ListedPages:
         return f"{url}: {crawlers}, and {BROWSER} gets {_described(browser)}" if crawlers else ""
 
 
-def _is_same(one: client.Response | FetchError, other: client.Response | FetchError, *, is_file: bool) -> bool:
+def _is_same(one: Answer, other: Answer, *, is_file: bool) -> bool:
     if isinstance(one, FetchError) or isinstance(other, FetchError):
         return isinstance(one, FetchError) and isinstance(other, FetchError)
     if (one.status, one.headers.get("location")) != (other.status, other.headers.get("location")):
@@ -205,11 +206,12 @@ def _is_same(one: client.Response | FetchError, other: client.Response | FetchEr
     return small >= large * _SMALL_PART and title_of(one) == title_of(other)
 
 
-def _described(answer: client.Response | FetchError) -> str:
+def _described(answer: Answer) -> str:
     if isinstance(answer, FetchError):
         return f"no answer ({answer})"
     where = f" to {location[:200]}" if (location := answer.headers.get("location")) else ""
-    return f"{answer.status}{where} with {len(answer.body):,} bytes"
+    title = f" and the title {title_of(answer)[:100]!r}" if is_page(answer) else ""
+    return f"{answer.status}{where} with {len(answer.body):,} bytes{title}"
 
 
 def _spread(items: list[_T], most: int) -> list[_T]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from threading import Lock
+from typing import Any
 
 from stoppress.aws import bucket, sites
 from stoppress.http import client
@@ -25,6 +26,7 @@ from stoppress_cli.inputs.folder import Unreadable
 from stoppress_cli.inputs.website import Fetcher
 
 Server = tuple[str, int]
+Answer = client.Response | FetchError
 
 # The user agents that the crawlers document. Googlebot-News is a token of robots.txt only: Googlebot requests for it.
 BROWSER = "a browser"
@@ -89,7 +91,7 @@ class Served:
     left_out: list[str] = field(default_factory=list)
     not_checked: list[str] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
-    _answers: dict[tuple[str, str], client.Response | FetchError] = field(default_factory=dict)
+    _answers: dict[tuple[str, str], Answer] = field(default_factory=dict)
     _pacing: Lock = field(default_factory=Lock)
     _next_at: float = 0.0
 
@@ -100,36 +102,23 @@ class Served:
     def url(self, file: str) -> str:
         return f"{self.origin}/{file}"
 
-    def get(
-        self, url: str, reader: str | None = None, *, keep: bool = True, again: bool = False, seconds_max: float = 20.0
-    ) -> client.Response:
-        """Request a URL as a reader of READERS, without following redirects. Raises FetchError.
-
-        The answer is kept for the next call with `keep`; `again` requests what was kept. Gzip of a Content-Encoding is unpacked once.
-        """
-        reader = reader or self.reader
-        answer = None if again else self._answers.get((reader, url))
-        if answer is None:
-            answer = self._request(url, READERS[reader], seconds_max)
-            if keep:
-                self._answers[reader, url] = answer
+    def get(self, url: str, reader: str | None = None, *, keep: bool = True) -> client.Response:
+        """Return a reader's answer for a URL, which is requested once and kept, unless without `keep`. Raises FetchError."""
+        key = reader or self.reader, url
+        answer = self._answers.get(key) or self.request(url, key[0])
+        if keep:
+            self._answers[key] = answer
         if isinstance(answer, FetchError):
             raise answer
         return answer
 
-    def _request(self, url: str, user_agent: str, seconds_max: float) -> client.Response | FetchError:
+    def request(self, url: str, reader: str, seconds_max: float = client.FETCH_SECONDS_MAX) -> Answer:
+        """Request a URL as a reader of READERS, without following redirects. Gzip of a Content-Encoding is unpacked once."""
         self._wait()
-        headers, begin = {"User-Agent": user_agent, "Accept-Encoding": "gzip"}, self.clock()
+        headers, begin = {"User-Agent": READERS[reader], "Accept-Encoding": "gzip"}, self.clock()
+        limits: dict[str, Any] = {"bytes_max": BYTES_MAX, "seconds_max": seconds_max, "server": self.server}
         try:
-            answer = client.fetch(
-                url,
-                headers,
-                bytes_max=BYTES_MAX,
-                seconds_max=seconds_max,
-                redirects=False,
-                server=self.server,
-                unpack=False,
-            )
+            answer = client.fetch(url, headers, redirects=False, unpack=False, **limits)
             if answer.headers.get("content-encoding"):
                 body = client.read_body([answer.body], answer.headers["content-encoding"].strip().lower(), BYTES_MAX)
                 answer = replace(answer, body=body)

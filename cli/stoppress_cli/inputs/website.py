@@ -1,4 +1,4 @@
-"""The sitemaps of a URL: one file, or all files on its host that an index or a robots.txt at this URL names.
+"""The sitemaps of a URL: one file, or all files on its host that an index or a robots.txt at this URL lists.
 
 With --base-url the files are checked as if they were served below the base URL.
 """
@@ -68,7 +68,7 @@ class Fetcher:
             raise Unreadable(f"{url} {error}") from None
 
     def follow(self, facts: Facts) -> Iterator[Source]:
-        """Fetch the files on the same host that an index or a robots.txt names, each when it is asked for."""
+        """Fetch the files on the same host that an index or a robots.txt lists, each when it is asked for."""
         for url, line in named_in(facts):
             if url in self._seen or (address := self._address(url)) is None:
                 continue
@@ -116,7 +116,7 @@ class Fetcher:
         name = urlsplit(stated).path.lstrip("/") or "(home page)"
         if redirects:
             times = f"{redirects} times, at last " if redirects > 1 else ""
-            message = f"it redirects {times}to {shown(answer.url)}: name that URL instead"
+            message = f"it redirects {times}to {shown(answer.url)}: list that URL instead"
             self._findings.add(name, "redirected", None, message)
         headers = {key: value for key, value in answer.headers.items() if key in _KEPT_HEADERS}
         return Source(name, stated, answer.body, headers)

@@ -20,7 +20,7 @@ from stoppress.model.http_request import Request
 from stoppress.notify import fetch_page
 from stoppress_cli.app import app
 from stoppress_cli.commands import doctor as command
-from stoppress_cli.inputs import listed_pages, served
+from stoppress_cli.inputs import page_answers, served
 from stoppress_cli.inputs.host_checks import Doctor
 from stoppress_cli.inputs.served import Known, Served, known
 from stoppress_cli.local.stack import Stack
@@ -181,7 +181,7 @@ def test_all_pages_of_the_news_sitemap_and_a_sample_of_the_shards_are_read(
     paths = {path for path, _ in host.requests}
 
     assert {f"/{name}" for name in check_host.STORIES} <= paths
-    assert len([path for path in paths if path.startswith("/old/")]) == listed_pages.SHARD_PAGES_MAX - 1
+    assert len([path for path in paths if path.startswith("/old/")]) == page_answers.SHARD_PAGES_MAX - 1
 
 
 @pytest.mark.parametrize(("status", "expected"), [(429, "not checked"), (503, "fault")])

@@ -54,7 +54,7 @@ _PRACTICE = "engineering"
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A named check. A file with an error breaks the protocol, a schema or an engine's documentation; a warning is advice."""
+    """A named check. A file with an error breaks the protocol, a schema or an engine's documentation. A warning is advice, or breaks what no reader minds."""
 
     name: str
     id: str

@@ -22,7 +22,7 @@ from stoppress.notify.indexnow import key_file
 from stoppress.notify.page_readiness import site_name
 from stoppress.primitives.instants import iso, parse
 from stoppress_cli.check.rulebook import FRESH_AGE_SECONDS_MAX
-from stoppress_cli.inputs.listed_pages import ListedPages
+from stoppress_cli.inputs.page_answers import ListedPages
 from stoppress_cli.inputs.served import BROWSER, PAUSE_SECONDS, READERS, Served, Server, is_page
 from stoppress_cli.output import Check, counted, errors
 

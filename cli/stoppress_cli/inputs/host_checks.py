@@ -281,8 +281,8 @@ class Doctor:
         if not self.pages.dates:
             raise _NotChecked("no listed page could be read")
         if len(self.pages.dates) > _PAGES_QUICK:
-            minutes = len(self.pages.dates) * PAUSE_SECONDS / 60
-            errors.print(f"stoppress: {len(self.pages.dates):,} pages are requested in {minutes:.0f} minutes or more")
+            rate = f"at most {1 / PAUSE_SECONDS:g} a second"
+            errors.print(f"stoppress: {len(self.pages.dates):,} pages are requested, {rate}")
         for state in self.pages.states:
             if state.indexable == "not checked":
                 self._leave_out(f"{state.url} {state.reason}")

@@ -1,16 +1,14 @@
 """The rule of order: which of two events of an article is the newer one, and which event is a repeat."""
 
-from datetime import datetime, timedelta
-from itertools import permutations
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from stoppress.model.event import ArticleEvent
 from stoppress.model.order import DELIVERIES_KEPT, Order, Removal, is_claimed_before, is_repeat, known_by, remembered
 from stoppress.primitives.instants import exact
 from stoppress.primitives.urls import identity
-from tests.support.article_events import MORNING, DecidedTable, publish, remove
+from tests.support.article_events import MORNING
 
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 
@@ -121,76 +119,6 @@ def test_an_article_remembers_its_last_deliveries_and_no_more() -> None:
         kept = remembered(kept, (f"by id {number}", f"by content {number}"), removal="")
     assert len(kept) == 2 * DELIVERIES_KEPT
     assert kept[0] == "by id 99"
-
-
-# ── whole histories ──
-
-
-def at(minutes: int) -> datetime:
-    return MORNING + minutes * MINUTE
-
-
-HISTORIES: dict[str, list[ArticleEvent]] = {
-    "edited, unpublished, published again": [
-        publish(timestamp=at(0)),
-        publish(timestamp=at(10), title="Corrected", verb="updated", updated_at=at(9)),
-        remove(timestamp=at(20)),
-        publish(timestamp=at(30), title="Corrected"),
-    ],
-    "re-dated at each edit": [
-        publish(timestamp=at(0)),
-        publish(timestamp=at(10), title="Two", published_at=at(10)),
-        publish(timestamp=at(20), title="Three", published_at=at(20)),
-    ],
-    "protected at first, then public with a new date": [
-        publish(timestamp=at(0), access="protected"),
-        publish(timestamp=at(10), published_at=at(10)),
-        publish(timestamp=at(20), published_at=at(20), title="Two"),
-    ],
-    "undated at first, dated by version, moved": [
-        publish(timestamp=at(0), version=1, published_at=None),
-        publish(timestamp=at(10), version=2),
-        publish(timestamp=at(20), version=3, path="moved"),
-    ],
-    "a mistyped year, corrected": [
-        publish(timestamp=at(0), published_at=MORNING - timedelta(days=365)),
-        publish(timestamp=at(10)),
-        publish(timestamp=at(20), title="Two"),
-    ],
-    "two stories swap their slugs": [
-        publish("a", "x", title="A", timestamp=at(0)),
-        publish("b", "y", title="B", timestamp=at(1)),
-        publish("a", "y", title="A", timestamp=at(10)),
-        publish("b", "x", title="B", timestamp=at(11)),
-    ],
-}
-
-
-@pytest.mark.parametrize("history", HISTORIES)
-def test_a_history_ends_in_the_same_files_in_whatever_order_it_is_received(history: str) -> None:
-    late = MORNING + 6 * HOUR
-    ends = set()
-    for events in permutations(HISTORIES[history]):
-        ledger = DecidedTable()
-        for number, event in enumerate(events):
-            ledger.hear(event, late + number * timedelta(seconds=30))
-        news = sorted((url, one.title, one.published, one.lastmod) for url, one in ledger.news_at(late).items())
-        ends.add((tuple(sorted(ledger.pages)), tuple(news)))
-
-    assert len(ends) == 1, ends
-    assert ends != {((), ())}
-
-
-@pytest.mark.parametrize("history", HISTORIES)
-def test_every_delivery_may_be_repeated_at_the_end_and_changes_nothing(history: str) -> None:
-    ledger = DecidedTable()
-    for event in HISTORIES[history]:
-        ledger.hear(event)
-    pages, news = dict(ledger.general), dict(ledger.news)
-    for event in HISTORIES[history]:
-        assert ledger.hear(event, MORNING + 6 * HOUR).outcome in ("duplicate", "late")
-
-    assert (ledger.general, ledger.news) == (pages, news)
 
 
 # ── the identity of a page ──

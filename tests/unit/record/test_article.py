@@ -250,7 +250,7 @@ def test_a_call_that_fails_makes_only_its_messages_come_again_and_nothing_is_los
     )  # a place too many, until the nightly look counts again
 
 
-@pytest.mark.parametrize(("receives", "delay_s"), [(1, 10), (5, 160), (8, 900)])
+@pytest.mark.parametrize(("receives", "delay_s"), [(1, 10), (5, 160), (8, 300)])
 def test_only_the_message_that_could_not_be_recorded_comes_again_later_each_time(
     behind: MotoAws, monkeypatch: pytest.MonkeyPatch, receives: int, delay_s: int
 ) -> None:

@@ -5,7 +5,6 @@ Webhooks and their signatures are tried so in tests/unit/receive and tests/unit/
 
 import json
 from collections.abc import Callable, Iterator
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +15,9 @@ from stoppress.aws.items import file_of
 from stoppress.aws.queues import read_rewrite
 from stoppress.feeds.events import to_events
 from stoppress.feeds.feed_documents import FeedError, read_document
-from stoppress.feeds.feed_schedule import FeedState, after_failure, pace_of
 from stoppress.feeds.parse import read
-from stoppress.http.client import retry_after
 from stoppress.model.event import from_message, to_message
 from stoppress.model.site import BadConfiguration, Site, read_site
-from stoppress.model.site_parts import Feed
 from stoppress_cli.scenario import file
 from stoppress_cli.scenario.file import ScenarioError
 from tests.support import moto_aws
@@ -87,16 +83,6 @@ def test_a_feed_is_read_or_is_a_feed_error_and_what_is_read_can_be_sent(body: by
 
     assert all(skipped)
     assert [from_message(to_message(event)) for event in events] == events
-
-
-@given(st.integers(200, 599), ANY_TEXT)
-def test_whatever_a_server_asks_for_its_feed_is_asked_again_within_a_day(status: int, header: str) -> None:
-    pace = pace_of(Feed(url=f"https://{HOST}/rss.xml"), SITE)
-    pause = retry_after({"retry-after": header}, MORNING)
-    after = after_failure(FeedState(), MORNING, pace, str(status), pause=pause)
-
-    assert after.next_poll_at
-    assert after.next_poll_at <= MORNING + timedelta(days=1)
 
 
 # ── scenarios and configuration ──

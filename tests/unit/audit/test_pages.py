@@ -400,7 +400,10 @@ def test_pages_that_go_round_in_a_circle_end(serve: Any, lead: int, length: int)
     assert len(api.requests) < 5 * (lead + length + 2)
 
 
-@pytest.mark.parametrize("target", ["https://evil.example.net/b", "//evil.example.net/b", f"http://{HOST}/b"])
+@pytest.mark.parametrize(
+    "target",
+    ["https://evil.example.net/b", "//evil.example.net/b", f"http://{HOST}/b", f"https://{HOST}:8443/b", f"https://{HOST}@evil.example.net/"],
+)  # fmt: skip
 def test_the_key_never_goes_to_another_server_and_the_page_that_names_it_is_taken(serve: Any, target: str) -> None:
     api = serve(Linked({"/a": target}))
 

@@ -111,19 +111,6 @@ def test_an_incomplete_one_is_answered_200_and_kept_in_quarantine_with_what_was_
     assert "ferry" in json.loads(json.loads(kept["event"])["item"])["post"]["current"]["slug"]
 
 
-def test_an_article_of_another_host_of_the_stack_is_queued_for_that_site(behind: MotoAws) -> None:
-    source = {"adapter": "ghost", "secret": "shared/cms"}
-    behind.secret("webhooks/shared/cms", SECRET)
-    behind.site(sources={"ghost": source})
-    behind.site("blog.example.com", sources={"ghost": source})
-    _, reply = ghost(behind, CURRENT | {"url": "https://blog.example.com/ferry/"})
-    assert (reply["status"], reply["site"]) == ("queued", "blog.example.com")
-
-    behind.site("blog.example.com", sources={"ghost": source | {"secret": "theirs"}})
-    _, reply = ghost(behind, CURRENT | {"url": "https://blog.example.com/ferry/"})
-    assert reply["status"] == "incomplete"
-
-
 def test_another_sites_configuration_that_cannot_be_read_is_our_fault_and_comes_again(behind: MotoAws) -> None:
     ghost(behind, CURRENT)  # so that the own site is known
     behind.taken("articles")

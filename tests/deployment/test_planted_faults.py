@@ -1,20 +1,17 @@
 """Faults of the wiring that a deployment would not notice, planted one by one: each is found before it is deployed.
 
-Those of packaging are planted in tests/deployment/artifact.
+Those of packaging are planted in tests/deployment/artifact, those of grants in test_grants.
 """
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from stoppress_cli.local import template
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.template import TemplateError
-from tests.deployment import test_house, test_template
 from tests.support import playing
-from tests.support.planting import ROOT, Edit, planted
+from tests.support.planting import Edit, planted
 
 pytestmark = pytest.mark.deployed
 
@@ -88,23 +85,11 @@ REFUSED: dict[str, tuple[Edit, str]] = {
         without_statement("ArticlesQueuePolicy", "TheRuleSendsArticleEvents"),
         "ArticleEventsRule: no policy of the resource lets it sqs:SendMessage on .*ArticlesQueue",
     ),
-    "a function may not write to the queue of its failures": (
-        without_statement("RollWindowRole", "ReportFailures"),
-        "RollWindowEventInvokeConfig: RollWindowRole does not allow sqs:SendMessage",
-    ),
-    "a queue may not be read": (
-        without_statement("RecordArticleRole", "TakeArticles"),
-        "RecordArticleArticles: RecordArticleRole does not allow sqs:ReceiveMessage",
-    ),
     "a function's role is another service's": (
         lambda resources: properties(resources, "RecordArticleRole", "AssumeRolePolicyDocument", "Statement")[0].update(
             Principal={"Service": "ec2.amazonaws.com"}
         ),
         "RecordArticle: its role is no role",
-    ),
-    "a function may not write its log": (
-        without_statement("PollFeedsRole", "WriteItsLog"),
-        "PollFeeds: PollFeedsRole does not allow logs:CreateLogStream",
     ),
     "the code of a function is elsewhere": (
         changed("RecordArticle", CodeUri="functions/record_articles/"),
@@ -147,7 +132,6 @@ BREAKING: dict[str, tuple[str, Edit]] = {
         "publish",
         changed("RecordArticle", Handler="app.handler"),
     ),
-    "a permission is missing": ("publish", without_statement("RecordArticleRole", "RecordArticles")),
     "a variable has another value": (
         "publish",
         changed("RewriteSitemaps", "Environment", "Variables", TABLE_NAME="articles"),
@@ -174,77 +158,3 @@ def test_a_scenario_notices(fault: str, tmp_path: Path) -> None:
 
     assert sound.failures == []
     assert one.failures or one.waiting != sound.waiting
-
-
-# ── found by the tests of the template and of the house ──
-
-
-def variables_of_record_article() -> None:
-    handler = ROOT / "functions/record_article/app.py"
-    test_house.test_the_template_gives_a_function_exactly_the_variables_that_its_code_reads(handler)
-
-
-NOTICED: dict[str, tuple[Edit, Callable[[], object]]] = {
-    "a variable that nobody reads": (
-        changed("RecordArticle", "Environment", "Variables", BUS_NAME="articles"),
-        variables_of_record_article,
-    ),
-    "a variable that is not given": (
-        changed("RecordArticle", "Environment", "Variables", TABLE_NAME=None),
-        variables_of_record_article,
-    ),
-    "the filter matches too much": (
-        filtered_to('{"dynamodb": {"Keys": {"pk": {"S": [{"exists": true}]}}}}'),
-        test_template.test_the_stream_is_read_from_its_beginning_and_gives_nothing_up,
-    ),
-    "the stream gives batches up": (
-        stream_setting("MaximumRetryAttempts", 20),
-        test_template.test_the_stream_is_read_from_its_beginning_and_gives_nothing_up,
-    ),
-    "the stream's failures of single records are not reported": (
-        stream_setting("FunctionResponseTypes", None),
-        test_template.test_an_event_source_reports_the_records_that_failed_and_only_those_return,
-    ),
-    "a role reaches every partition of the table": (
-        lambda resources: properties(resources, "RecordArticleRole")["Policies"][0]["PolicyDocument"]["Statement"][
-            -1
-        ].pop("Condition"),
-        test_template.test_every_statement_on_the_tables_items_is_held_to_some_partitions,
-    ),
-    "a role reads every secret of the account": (
-        lambda resources: properties(resources, "ReceiveWebhookRole")["Policies"][0]["PolicyDocument"]["Statement"][
-            2
-        ].update(
-            Resource={"Fn::Sub": "arn:${AWS::Partition}:secretsmanager:${AWS::Region}:${AWS::AccountId}:secret:*"}
-        ),
-        test_template.test_a_statement_reaches_what_is_the_stacks_and_nothing_of_its_neighbours,
-    ),
-    "the alarm on late files looks at another function": (
-        lambda resources: properties(resources, "FilesLateAlarm")["Metrics"][1]["MetricStat"]["Metric"].update(
-            Dimensions=[{"Name": "FunctionName", "Value": {"Ref": "RollWindow"}}]
-        ),
-        test_template.test_what_is_late_is_the_function_that_follows_the_stream,
-    ),
-    "a queue hides a message for hardly longer than its function may take": (
-        changed("RewritesQueue", VisibilityTimeout=60),
-        test_template.test_a_queue_hides_a_message_for_six_times_as_long_as_its_function_may_take,
-    ),
-    "a schedule has nowhere to report to": (
-        changed("PollFeeds", *EVERY_MINUTE, DeadLetterConfig=None),
-        test_template.test_whatever_is_invoked_asynchronously_has_a_place_for_its_failures,
-    ),
-}
-
-
-@pytest.mark.parametrize("fault", NOTICED)
-def test_the_tests_of_the_template_notice(fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    edit, notices = NOTICED[fault]
-    notices()  # silent while nothing is planted
-
-    stack = template.load(planted(tmp_path, edit))
-    for module in (test_house, test_template):
-        monkeypatch.setattr(module, "STACK", stack)
-    monkeypatch.setattr(test_template, "RESOURCES", stack.resources)
-
-    with pytest.raises(AssertionError):
-        notices()

@@ -18,7 +18,7 @@ from stoppress.aws.items import (
     news_item,
     quarantine_item,
 )
-from stoppress.aws.table import Conflict, Delete, Put, Throttled
+from stoppress.aws.table import Conflict, Put, Throttled
 from stoppress.model.article import EntryKey
 from stoppress.model.entries import NewsEntry
 from stoppress.model.file_names import Place
@@ -37,48 +37,6 @@ def behind() -> Iterator[MotoAws]:
 
 def item(name: str = "a", **attributes: Any) -> Item:
     return {"pk": f"places#{name}", "sk": "-"} | attributes
-
-
-def test_an_item_is_there_as_it_was_written_and_counts_its_writes() -> None:
-    table.put(item(text="ü🌊", number=7, files=[[1, 2]], flag=True), None)
-    assert table.get("places#a") == item(text="ü🌊", number=7, files=[[1, 2]], flag=True, rev=1)
-    table.put(item(text="b"), 1)
-    assert table.get("places#a") == item(text="b", rev=2)
-
-
-def test_who_read_an_older_item_is_too_late() -> None:
-    with pytest.raises(Conflict):
-        table.put(item(), 1)
-    table.put(item(text="a"), None)
-    table.put(item(text="b"), 1)
-    for stale in (None, 1, 7):
-        with pytest.raises(Conflict):
-            table.put(item(text="c"), stale)
-    assert table.get("places#a") == item(text="b", rev=2)
-
-
-def test_a_transaction_is_all_or_nothing() -> None:
-    table.put(item("a", text="a"), None)
-    with pytest.raises(Conflict):
-        table.transact([Put(item("b")), Put(item("a", text="late")), Delete("places#c", "-")])
-    assert table.get("places#b") is None
-    assert table.get("places#a") == item("a", text="a", rev=1)
-
-    table.transact([Put(item("b")), Put(item("a", text="on time"), 1), Delete("places#c", "-")])
-    assert table.get("places#b") == item("b", rev=1)
-    assert table.get("places#a") == item("a", text="on time", rev=2)
-
-
-def test_an_unguarded_put_replaces_whatever_is_there() -> None:
-    table.put(item("a", text="a"), None)
-    table.transact([Put(item("a", text="b"), guarded=False), Put(item("b"))])
-    assert table.get("places#a") == item("a", text="b")
-
-
-def test_a_delete_that_must_find_something_holds_the_transaction() -> None:
-    with pytest.raises(Conflict):
-        table.transact([Put(item("b")), Delete("places#gone", "-", must_exist=True)])
-    assert table.get("places#b") is None
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ from tests.support.stories import SENDERS, STEPS, Told, story
 
 START = datetime(2026, 11, 20, 8, tzinfo=UTC)
 END = START + timedelta(minutes=10)
-# What a signature is made with, where any text will not do.
 SHUFFLES = 5
 by_sender = pytest.mark.parametrize("sender", SENDERS)
 
@@ -46,17 +45,6 @@ def left_by(sender: str, received: Sequence[ArticleEvent]) -> Any:
 
 
 @by_sender
-def test_each_step_is_what_the_newsroom_did(sender: str) -> None:
-    deliveries = story(sender, HOST, "a1", START)
-    received = events(sender, deliveries)
-
-    assert [event.action for event in received] == ["publish", "publish", "publish", "remove", "publish", "remove"]
-    assert {event.id for event in received} == {"a1"}
-    assert {event.published_at for event in received if event.action == "publish"} == {START}
-    assert all(event.url is None and not event.title for event in received if event.action == "remove")
-
-
-@by_sender
 @pytest.mark.parametrize("length", range(1, len(STEPS) + 1), ids=lambda length: f"until-{STEPS[length - 1]}")
 def test_every_order_of_a_story_ends_in_the_same_entries(sender: str, length: int) -> None:
     received = events(sender, story(sender, HOST, "a1", START)[:length])
@@ -79,6 +67,3 @@ def test_the_story_stands_where_it_should_after_each_step(sender: str) -> None:
         urls = {url.rstrip("/") for url in pages}
         assert urls == ({f"https://{HOST}/{slug}"} if slug else set()), STEPS[length - 1]
         assert {url.rstrip("/") for url in news} == urls
-
-
-# Two ways of one system are enough once on the whole stack.

@@ -68,22 +68,6 @@ def test_an_idle_minute_publishes_nothing(tmp_path: Path) -> None:
     assert [name for namespace, name, _ in newsroom.metrics.values if namespace.startswith("Stoppress")] == []
 
 
-def test_no_metric_of_ours_is_ever_published_as_zero(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    counts = ("EventsListed", "FilesWritten", "WebhooksQueued")
-    monkeypatch.setattr(reported, "WATCHED", (*reported.WATCHED, *counts))
-    with breakages.newsroom(BREAKAGES[0], tmp_path) as newsroom:
-        values = [
-            (name, value)
-            for (namespace, name, _), by_minute in newsroom.metrics.values.items()
-            if namespace.startswith("Stoppress") and not name.endswith("Seconds")
-            for minute in by_minute.values()
-            for value in minute
-        ]
-
-    assert {name for name, _ in values} >= set(counts)
-    assert [name for name, value in values if not value] == []
-
-
 # ── the alarms are evaluated as CloudWatch does ──
 
 # AWS, Configuring how CloudWatch alarms treat missing data: three of three, X breaches, oldest first.

@@ -18,15 +18,12 @@ from stoppress.feeds.feed_documents import FeedError, read_document
 from stoppress.feeds.parse import read
 from stoppress.model.event import from_message, to_message
 from stoppress.model.site import BadConfiguration, Site, read_site
-from stoppress_cli.scenario import file
-from stoppress_cli.scenario.file import ScenarioError
 from tests.support import moto_aws
 from tests.support.article_events import HOST, MORNING, SITE, publish
 from tests.support.moto_aws import MotoAws, failed_ones, queue_batch
 
 HERE = Path(__file__).parents[1]
 FEEDS = [path.read_bytes() for path in sorted((HERE / "fixtures/feeds").glob("*.xml"))]
-SCENARIOS = [path.read_text(encoding="utf-8").split("\n") for path in sorted((HERE / "scenarios").glob("*.jsonl"))]
 TAKEN = ("images", "videos", "language", "keywords", "alternates")
 SOME = settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
@@ -85,24 +82,7 @@ def test_a_feed_is_read_or_is_a_feed_error_and_what_is_read_can_be_sent(body: by
     assert [from_message(to_message(event)) for event in events] == events
 
 
-# ── scenarios and configuration ──
-
-
-@st.composite
-def scenario_lines(draw: st.DrawFn) -> list[str]:
-    """Lines of a scenario, one of them damaged, replaced, or with another value in it."""
-    lines = list(draw(st.sampled_from(SCENARIOS)))
-    number = draw(st.integers(0, len(lines) - 1))
-    match draw(st.sampled_from(["damaged", "any", "value"])):
-        case "damaged":
-            lines[number] = draw(damaged([lines[number].encode()])).decode("utf-8", "surrogateescape")
-        case "any":
-            lines[number] = draw(ANY_TEXT | ANY_JSON.map(json.dumps))
-        case _:
-            step: dict[str, Any] = json.loads(lines[number] or "{}")
-            key = draw(st.sampled_from([*step, "at", "tick", "fault", "expect", "nonsense"]))
-            lines[number] = json.dumps(step | {key: draw(ANY_JSON)})
-    return lines
+# ── configuration and messages ──
 
 
 def refusal_of(read: Callable[[Any], object], given: Any, error: type[Exception]) -> str | None:
@@ -113,16 +93,6 @@ def refusal_of(read: Callable[[Any], object], given: Any, error: type[Exception]
         assert str(refused)  # noqa: PT017 - see above
         return str(refused)
     return None
-
-
-@SOME
-@given(scenario_lines())
-def test_a_scenario_is_read_or_is_a_scenario_error_that_names_its_line(lines: list[str]) -> None:
-    path = HERE / "scenarios" / "any.jsonl"
-
-    assert (refusal_of(lambda lines: file.parse(lines, path), lines, ScenarioError) or f"{path}:").startswith(
-        f"{path}:"
-    )
 
 
 @given(

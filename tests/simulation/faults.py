@@ -66,7 +66,9 @@ FAULTS: dict[str, Swap] = {
     "keys that DynamoDB left unread are forgotten": Swap(
         "aws.table:_table", lambda table: lambda: _With(table(), batch_get_item=_all_read(table())), 95
     ),
-    "places are handed out and not counted": Swap("aws.inventory:_keep_series", lambda _: lambda host, series: True, 2),
+    "places are handed out and not counted": Swap(
+        "aws.table:update", lambda _: lambda key, change: change(table.get(*key)), 2
+    ),
     "messages that failed are not reported": Swap(
         "record.article:record",
         lambda record: (

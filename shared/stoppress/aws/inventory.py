@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING
 from botocore.exceptions import BotoCoreError, ClientError
 
 from stoppress.aws import items, table
-from stoppress.aws.items import file_pk, places_pk, read_news, read_series, series_files, series_item
-from stoppress.aws.table import Conflict, Put, Throttled
+from stoppress.aws.items import Item, file_pk, places_pk, read_news, read_series, series_files, series_item
+from stoppress.aws.table import UPDATE_ATTEMPTS_MAX, Conflict, Put, Throttled
 from stoppress.model.entries import NewsEntry
 from stoppress.model.file_names import (
     INDEX_FILE,
     NEWS_SERIES,
     ROBOTS_FILE,
     Place,
-    Series,
     Want,
     entries_max_of,
     permanent_files,
@@ -24,10 +23,6 @@ from stoppress.model.site import Site
 
 if TYPE_CHECKING:
     from stoppress.model.article import Article, Claim
-
-# Each conflict is another writer's success, so a few attempts suffice. After them the queue delivers the messages
-# again.
-ATTEMPTS_MAX = 10
 
 
 def all_files(site: Site, *, robots: bool = False) -> list[str]:
@@ -63,12 +58,14 @@ def read_articles(host: str, names: Iterable[str], *, consistent: bool = True) -
 
 def reserve(host: str, name: str, wants: Sequence[Want], shard_size: int) -> list[Place]:
     """Return a place in the series for each of `wants`, in their order. Raises Conflict."""
-    for attempt in range(ATTEMPTS_MAX):
-        series, places = _series(host, name).reserve(wants, entries_max_of(name, shard_size))
-        if _keep_series(host, series):
-            return places
-        table.back_off(attempt + 1)
-    raise Conflict(f"other writers changed the places of {host} {name} in each of {ATTEMPTS_MAX} attempts")
+    places: list[Place] = []
+
+    def reserve_places(item: Item | None) -> Item:
+        series, places[:] = read_series(name, item).reserve(wants, entries_max_of(name, shard_size))
+        return series_item(host, series)
+
+    table.update((places_pk(host), name), reserve_places)
+    return places
 
 
 def give_back(host: str, places: Sequence[Place]) -> None:
@@ -79,22 +76,10 @@ def give_back(host: str, places: Sequence[Place]) -> None:
     for name in sorted({place.series for place in places}):
         returned = [place for place in places if place.series == name]
         with suppress(ClientError, BotoCoreError, Throttled):
-            for _ in range(ATTEMPTS_MAX):
-                series = _series(host, name).give_back(returned)
+            for _ in range(UPDATE_ATTEMPTS_MAX):
+                series = read_series(name, table.get(places_pk(host), name)).give_back(returned)
                 # A transaction has a token that makes botocore's retries idempotent. A put whose answer is lost is sent again and
                 # conflicts with itself; the places would then be returned twice.
                 with suppress(Conflict):
                     table.transact([Put(series_item(host, series), series.rev)])
                     break
-
-
-def _series(host: str, name: str) -> Series:
-    return read_series(name, table.get(places_pk(host), name))
-
-
-def _keep_series(host: str, series: Series) -> bool:
-    try:
-        table.put(series_item(host, series), series.rev)
-    except Conflict:
-        return False
-    return True

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias
 
 from stoppress.aws import table
 from stoppress.aws.codec import from_item, to_item
-from stoppress.aws.items import is_kept
+from stoppress.aws.items import Item, is_kept
 from stoppress.model.event import ArticleEvent
 from stoppress.primitives.instants import epoch_seconds, exact, parse
 
@@ -29,8 +29,6 @@ SLOTS = 50
 BYTES_MAX = {"id": 512, "url": 2_000, "title": 150, "reason": 500, "delivery": 200}
 # The field by which record_article recognises a report.
 FIELD = "refusals"
-# Another execution environment may count the same day at the same time.
-_ATTEMPTS_MAX = 5
 
 Outcome: TypeAlias = Literal["refused", "ignored", "removed", "held", "excluded"]
 # The outcomes of recorded events that list no page.
@@ -175,22 +173,21 @@ def _keep_day(site: str, source: str, day: str, reports: Sequence[Report]) -> No
 
 def _count_more(key: tuple[str, str], refused: int, unverified: Sequence[Report], ttl: int) -> int:
     """Add to the counts of a day. Returns how many refusals the day had before. Raises Conflict."""
-    for attempt in range(1, _ATTEMPTS_MAX + 1):
-        item = table.get(*key) or {}
-        before = from_item(Count, item, day="", source="")
+    before = Count(day="", source="")
+
+    def count_more(item: Item | None) -> Item:
+        nonlocal before
+        before = from_item(Count, item or {}, day="", source="")
         count = replace(
             before,
             refused=before.refused + refused,
             unverified=before.unverified + sum(report.unverified for report in unverified),
             unverified_at=max((report.at for report in unverified), default=before.unverified_at),
         )
-        try:
-            table.put(to_item(count, key, without=("day", "source"), ttl=ttl), item.get("rev"))
-        except table.Conflict:
-            table.back_off(attempt)
-        else:
-            return before.refused
-    raise table.Conflict(f"other writers changed the counts {key} in each of {_ATTEMPTS_MAX} attempts")
+        return to_item(count, key, without=("day", "source"), ttl=ttl)
+
+    table.update(key, count_more)
+    return before.refused
 
 
 def _cut(refusal: Refusal) -> Refusal:

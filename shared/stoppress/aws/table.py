@@ -31,6 +31,8 @@ _BUSY = {"ConditionalCheckFailed", "TransactionConflict"}
 # Cancellation reasons of a throttled transaction. botocore retries a throttled call, but not a cancelled transaction.
 _THROTTLED = {"ThrottlingError", "ProvisionedThroughputExceeded"}
 _THROTTLED_ATTEMPTS_MAX = 4
+# Each conflict is another writer's success, so a few attempts suffice. After them the caller's message or run comes again.
+UPDATE_ATTEMPTS_MAX = 10
 
 
 class Conflict(Exception):
@@ -144,6 +146,24 @@ def query(
 def put(item: "Item", expected_rev: int | None) -> None:
     """Write an item while its `rev` is `expected_rev` (None: no item). Raises Conflict."""
     put_if(_count_write(item, expected_rev), *_as_read(expected_rev))
+
+
+def update(key: tuple[str, str], change: "Callable[[Item | None], Item | None]") -> "Item | None":
+    """Write what `change` makes of the present item, however many others write it, and return it; None is not written.
+
+    Raises Conflict after UPDATE_ATTEMPTS_MAX.
+    """
+    for attempt in range(1, UPDATE_ATTEMPTS_MAX + 1):
+        item = get(*key)
+        if (new := change(item)) is None:
+            return None
+        try:
+            put(new, int(item["rev"]) if item else None)
+        except Conflict:
+            back_off(attempt)
+        else:
+            return new
+    raise Conflict(f"{' '.join(key)}: other writers were faster in all {UPDATE_ATTEMPTS_MAX} attempts")
 
 
 def put_many(items: "Sequence[Item]") -> None:

@@ -258,7 +258,7 @@ class Fields:
         """Read one expression of a field. True if the field's other expressions are not needed."""
         given, fault = search(expression, self._root)
         if not fault and is_absent(name, given):
-            self.readings.append(Reading(name, expression, given))
+            self.readings.append(Reading(name, expression))
             return False
         value: Any = None
         final = False
@@ -272,7 +272,7 @@ class Fields:
                 fault = str(error)
             except (TypeError, OverflowError, RecursionError) as error:  # a value that no reader foresees
                 fault = f"{shown(given)} cannot be read: {type(error).__name__}"
-        self.readings.append(Reading(name, expression, given, value, fault))
+        self.readings.append(Reading(name, expression, value, fault))
         if fault:
             self.faults.setdefault(name, clean(fault, 300))
             if isinstance(given, str | int | float):

@@ -33,11 +33,10 @@ HELD = "hold_until"
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One attempt to read a field: the expression, its result, and the value read from that, or the fault."""
+    """One attempt to read a field: the expression, and the value read from its result, or the fault."""
 
     field: str
     expression: str
-    given: Any
     value: Any = None
     fault: str = ""
 

@@ -168,28 +168,13 @@ def write_page(host: str, state: PageState) -> PageState | None:
 
 
 def update_page(host: str, url: str, change: Callable[[PageState | None], PageState | None]) -> None:
-    """Change a page's state, however many others write it. None: the state stays. Raises Conflict after ATTEMPTS_MAX."""
+    """Change a page's state, however many others write it. None: the state stays. Raises Conflict."""
 
     def change_item(item: Item | None) -> Item | None:
         new = change(read_page(item) if item else None)
         return page_item(host, new) if new else None
 
-    _update(page_key(host, url), change_item)
-
-
-def _update(key: tuple[str, str], change: Callable[[Item | None], Item | None]) -> bool:
-    """Change an item, however many others write it. Return False if `change` returns None. Raises Conflict after ATTEMPTS_MAX."""
-    for attempt in range(ATTEMPTS_MAX):
-        item = table.get(*key)
-        if (new := change(item)) is None:
-            return False
-        try:
-            table.put(new, int(item["rev"]) if item else None)
-        except table.Conflict:
-            table.back_off(attempt + 1)
-        else:
-            return True
-    raise table.Conflict(f"{key[1]}: other runs were faster in all {ATTEMPTS_MAX} attempts")
+    table.update(page_key(host, url), change_item)
 
 
 def paused_seconds(engine: Mapping[str, str], now: datetime) -> int:
@@ -224,7 +209,7 @@ def count_inspection(property_: str, now: datetime) -> bool:
         ttl = epoch_seconds(now + QUOTA_KEPT)
         return {"pk": pk, "sk": sk, "ttl": ttl, "day": day} if day <= INSPECTIONS_A_DAY else None
 
-    return _update((pk, sk), count)
+    return table.update((pk, sk), count) is not None
 
 
 def read_inspections(property_: str, now: datetime) -> int:

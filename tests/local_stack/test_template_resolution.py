@@ -31,7 +31,6 @@ def named(value: Any, **more: Any) -> dict[str, Any]:
         ({"Ref": "Who"}, "cms"),
         ({"Fn::Sub": "${AWS::StackName}-${Who}"}, "toy-cms"),
         ({"Fn::Sub": ["${Who}/${What}", {"What": {"Ref": "AWS::Region"}}]}, "cms/eu-west-1"),
-        ({"Fn::Sub": "${!Literal}"}, "${Literal}"),
         ({"Fn::Join": ["-", ["a", {"Ref": "Who"}]]}, "a-cms"),
         ({"Fn::Join": ["+", {"Ref": "List"}]}, "cms+bus"),
         ({"Fn::If": ["IsCms", "yes", "no"]}, "yes"),

@@ -216,10 +216,8 @@ def _holds(conditions: Mapping[str, Any], context: Context) -> bool:
 
 def _one_holds(written: str, wanted: Any, values: tuple[str, ...]) -> bool:
     quantifier, _, operator = written.rpartition(":")
-    if operator not in _TESTS or quantifier not in {"", "ForAllValues", "ForAnyValue"}:
+    if operator not in _TESTS or quantifier not in {"", "ForAllValues"}:
         raise TemplateError(f"the local stack does not know the condition {written}; add it to permissions.py")
     passed = [any(_TESTS[operator](pattern, value) for pattern in _list(wanted)) for value in values]
-    if quantifier == "ForAnyValue":
-        return any(passed)
     # Without any value, ForAllValues holds and a plain condition does not.
     return all(passed) and bool(passed or quantifier)

@@ -187,10 +187,6 @@ class Resolver:
                 return bool(self.resolve(argument[0]) == self.resolve(argument[1]))
             case "Fn::Not":
                 return not self.holds(argument[0])
-            case "Fn::And":
-                return all(self.holds(part) for part in argument)
-            case "Fn::Or":
-                return any(self.holds(part) for part in argument)
             case "Condition":
                 return self.holds(argument)
         raise TemplateError(f"the local stack does not know the condition function {name}; add it to Resolver")
@@ -219,8 +215,6 @@ class Resolver:
 
         def replaced(match: re.Match[str]) -> str:
             name = match[1]
-            if name.startswith("!"):
-                return "${" + name[1:] + "}"
             if name in local:
                 return str(local[name])
             return self._attribute(name) if "." in name else str(self._ref(name))

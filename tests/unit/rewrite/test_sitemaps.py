@@ -166,20 +166,6 @@ def test_a_burst_in_a_partition_is_one_rewrite(behind: MotoAws) -> None:
     assert behind.metrics["FilesWritten"] == 1
 
 
-def test_a_stream_batch_that_comes_again_changes_nothing(behind: MotoAws) -> None:
-    put_page()
-    put_news()
-    batch = stream(behind)
-    behind.call("rewrite_sitemaps", batch)
-    written_by_stream(behind)
-    before = items_without_rev(behind), [behind.file(name) for name in (SHARD, NEWS, INDEX)], behind.announced.copy()
-
-    assert failed_ones(behind.call("rewrite_sitemaps", batch)) == []
-    assert items_without_rev(behind) == before[0]
-    assert [behind.file(name) for name in (SHARD, NEWS, INDEX)] == before[1]
-    assert behind.announced == before[2]
-
-
 @pytest.mark.parametrize("stands", [None, b"<sitemapindex/>"])
 def test_the_index_of_a_new_site_waits_for_the_first_file_and_no_failure_is_told(
     behind: MotoAws, stands: bytes | None
@@ -221,20 +207,6 @@ def test_files_named_in_the_queue_are_written_and_bad_messages_are_counted(behin
     assert (behind.metrics["FilesUnreadable"], behind.metrics["WorkFailed"]) == (2, 2)
     assert behind.file(SHARD).body
     assert behind.file(NEWS).body
-
-
-@pytest.mark.parametrize(("receives", "delay_s"), [(1, 10), (5, 160), (1_000, 300)])
-def test_a_named_file_that_fails_comes_back_later_each_time(
-    behind: MotoAws, monkeypatch: pytest.MonkeyPatch, receives: int, delay_s: int
-) -> None:
-    changes: list[dict[str, Any]] = []
-    monkeypatch.setattr(client("sqs"), "change_message_visibility", lambda **change: changes.append(change))
-    batch = queue_batch([RewriteRequest(HOST, NEWS).message()], sent_at=NOON, queue="rewrites")
-    batch["Records"][0]["attributes"]["ApproximateReceiveCount"] = str(receives)
-
-    with failing("s3", "PutObject"):
-        assert failed_ones(behind.call("rewrite_sitemaps", batch)) == ["m0"]
-    assert [(change["ReceiptHandle"], change["VisibilityTimeout"]) for change in changes] == [("handle-0", delay_s)]
 
 
 def test_a_visibility_that_cannot_be_changed_reports_its_record_all_the_same(behind: MotoAws) -> None:

@@ -32,7 +32,7 @@ PRICES = {
     "edit_fresh": Price("GetItem 7, BatchGetItem 4, PutItem 2, TransactWriteItems 1, BatchWriteItem 1, GetObject 3, PutObject 3, PutEvents 3, SendMessageBatch 1, GetSecretValue 1", 11, {1_000: 10.5}),
     "edit_old": Price("GetItem 6, BatchGetItem 3, PutItem 1, TransactWriteItems 1, BatchWriteItem 1, GetObject 2, PutObject 2, PutEvents 2, SendMessageBatch 1, GetSecretValue 1", 8, {1_000: 8.5, 1_000_000: 8.5}),
     "slug_change": Price("GetItem 8, BatchGetItem 5, PutItem 3, TransactWriteItems 1, BatchWriteItem 1, GetObject 3, PutObject 3, PutEvents 3, SendMessageBatch 1, GetSecretValue 1", 19, {1_000: 14.5}),
-    "removal": Price("GetItem 8, BatchGetItem 5, PutItem 2, TransactWriteItems 2, BatchWriteItem 1, GetObject 3, PutObject 3, PutEvents 3, SendMessageBatch 1, GetSecretValue 1", 13, {1_000: 11.5, 1_000_000: 12.5}),
+    "removal": Price("GetItem 8, BatchGetItem 5, PutItem 2, TransactWriteItems 2, BatchWriteItem 1, GetObject 3, PutObject 3, PutEvents 3, SendMessageBatch 1, GetSecretValue 1, Query 1", 14, {1_000: 12, 1_000_000: 13}),
     "expiry": Price("GetItem 5, BatchGetItem 2, Query 2, PutItem 2, DeleteItem 2, TransactWriteItems 1, GetObject 2, PutObject 2, PutEvents 2", 6, {1_000: 8.5}, invocations=1),
 }  # fmt: skip
 

@@ -25,6 +25,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """The options of this project's tests. pytest reads options from this conftest only, not from those of subdirectories."""
     parser.addoption("--quick", action="store_true", help=f"leave out the tests marked {', '.join(SLOW)}")
     parser.addoption("--screenshots", action="store_true", help="write the screenshots of the documentation again")
+    parser.addoption("--terminal", action="store_true", help="write tests/fixtures/terminal again")
     group = parser.getgroup("simulation")
     group.addoption("--seeds", type=int, default=SEEDS_OF_EVERY_RUN, help="how many seeds to simulate")
     group.addoption("--first-seed", type=int, default=1, help="the first of them")

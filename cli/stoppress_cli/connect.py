@@ -50,17 +50,17 @@ CLOCK_DIFFERENCE_MIN = timedelta(minutes=1)
 _CREDENTIALS = {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local"}
 
 # What to do about error codes of AWS, and about the errors that botocore raises before AWS answers, by the names of their classes. In
-# braces: for a code the {call}, the {code} and the {message} of AWS, for a class the error's fields.
+# braces: for a code the {call}, the {code} and the {message} of AWS, for a class the error's fields; {used} is what the command used.
 _ADVICE = {
     ("ExpiredToken", "ExpiredTokenException", "RequestExpired"): "the AWS credentials have expired: sign in again",
     ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation"): (
         "these AWS credentials may not call {call}: use others, or get the permission. {message}"
     ),
     ("UnrecognizedClientException", "InvalidClientTokenId", "InvalidAccessKeyId", "SignatureDoesNotMatch"): (
-        "AWS does not know these credentials: give others with --profile or AWS_PROFILE"
+        "AWS does not know these credentials: give others with --profile or AWS_PROFILE{used}"
     ),
     ("ResourceNotFoundException", "NoSuchBucket", "QueueDoesNotExist", "AWS.SimpleQueueService.NonExistentQueue"): (
-        "{call} names something that is not there: check the stack and the region, and deploy what was deleted. {message}"
+        "{call} names something that is not there: check the stack and the region, and deploy what was deleted{used}. {message}"
     ),
     ("ThrottlingException", "Throttling", "ProvisionedThroughputExceededException", "RequestLimitExceeded"): (
         "AWS had too many requests: run the command again in a minute"
@@ -83,13 +83,13 @@ _ADVICE = {
         "ConfigParseError",
     ): "the AWS configuration {path} cannot be read: correct it, or name another with AWS_CONFIG_FILE",
     ("EndpointConnectionError", "ConnectTimeoutError"): (
-        "nobody answers at {endpoint_url}: check the region (--region) and the network"
+        "nobody answers at {endpoint_url}: check the region (--region) and the network{used}"
     ),
 }
 
 
-def in_words(error: ClientError | BotoCoreError) -> str:
-    """Return an AWS error in words for an operator, with what to do about it."""
+def in_words(error: ClientError | BotoCoreError, used: str = "") -> str:
+    """Return an AWS error in words for an operator, with what to do about it. `used` is what `_used` returns."""
     if isinstance(error, ClientError):
         code, message = error.response["Error"].get("Code", ""), error.response["Error"].get("Message", "")
         names = [code]
@@ -99,7 +99,7 @@ def in_words(error: ClientError | BotoCoreError) -> str:
         names, fields = [kind.__name__ for kind in type(error).__mro__], error.kwargs
         unknown = " ".join(str(error).split())
     advice = next((advice for codes, advice in _ADVICE.items() if not set(codes).isdisjoint(names)), None)
-    return (advice.format(**fields) if advice else unknown).strip()
+    return (advice.format(**fields, used=used) if advice else unknown).strip()
 
 
 class BadRequest(ValueError):
@@ -137,7 +137,17 @@ def exit_on_error(stack: str | None, endpoint: str) -> Iterator[None]:
     except (ClientError, BotoCoreError) as error:
         is_local = stack is None and isinstance(error, EndpointConnectionError)
         advice = f"nobody answers at {endpoint}; start `stoppress up`, or name a deployed stack with --stack"
-        fail(advice if is_local else in_words(error))
+        fail(advice if is_local else in_words(error, _used(stack, endpoint)))
+
+
+def _used(stack: str | None, endpoint: str) -> str:
+    """Return the region and the endpoint that a command used: an error may come from the wrong one. Empty if no region is set."""
+    try:
+        meta = clients.client("cloudformation").meta if stack else None
+    except BotoCoreError:
+        return ""
+    used = f"region {meta.region_name}, endpoint {meta.endpoint_url}" if meta else f"endpoint {endpoint}"
+    return f" (used: {used})"
 
 
 @contextmanager
@@ -206,9 +216,8 @@ def deployed(stack: str) -> Iterator[None]:
     """Connect to a stack of this version, with the credentials in the environment. Raises BadRequest."""
     description = describe(stack)
     if description is None:
-        region = clients.client("cloudformation").meta.region_name
         advice = "give another name, region (--region) or profile (--profile)"
-        raise BadRequest(f"there is no stack {stack!r} in {region}: {advice}")
+        raise BadRequest(f"there is no stack {stack!r}: {advice}{_used(stack, '')}")
     outputs = {output["OutputKey"]: output["OutputValue"] for output in description.get("Outputs", [])}
     if missing := sorted({"TableName", "BucketName", "SecretsPath", "Version"} - outputs.keys()):
         raise BadRequest(f"{stack} is no stack of Stoppress: it has no output {missing[0]}")

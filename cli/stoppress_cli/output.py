@@ -1,20 +1,24 @@
-"""How the commands print and end: text as it is, as wide as the terminal or COLUMNS says, and three exit codes."""
+"""How the commands print and end: lines and tables as wide as the terminal or COLUMNS, colours for states, and three exit codes."""
 
 import json
 import os
+import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
-from typing import Any, Literal, NoReturn
+from itertools import zip_longest
+from typing import Any, Literal, NoReturn, TypeAlias
+from zoneinfo import ZoneInfo
 
 import typer
+from rich.cells import cell_len
 from rich.console import Console, RenderableType
-from rich.table import Table
+from rich.text import Text
 
-from stoppress.primitives.instants import iso
+from stoppress.primitives.instants import iso, local_time
 from stoppress.primitives.text import encodable
 
 # Exit codes. Each command's help says what OK and ATTENTION mean there.
@@ -23,8 +27,17 @@ OK = 0
 ATTENTION = 1
 # The command could not do its work.
 FAILED = 2
-# Width of tables where neither a terminal nor COLUMNS gives one.
-WIDTH_PIPED_COLUMNS = 200
+# No line is broken where neither a terminal nor COLUMNS sets a width.
+WIDTH_PIPED_COLUMNS = 100_000
+# A line is broken between words. An instant is one word.
+_WORD = re.compile(r"(\S*\d{4}-\d\d-\d\d \d\d:\d\d:\d\d )?\S+\s*")
+GAP_COLUMNS = 2
+# The colours of states. Nothing else has a colour.
+COLOURS = {
+    "green": {"healthy", "applied", "there", "listed", "yes"},
+    "yellow": {"held", "hidden", "ignored", "late", "not polled yet", "not yet applied", "unknown"},
+    "red": {"attention", "failing", "gone", "missing", "no", "quarantined", "refused", "unreadable"},
+}
 
 
 def text_console(*, stderr: bool = False) -> Console:
@@ -57,11 +70,12 @@ def is_json() -> bool:
     return _as_json.get()
 
 
-def print_answer(value: object, lines: Iterable[RenderableType]) -> None:
+def print_answer(value: object, lines: Iterable["Part"]) -> None:
     """Print the answer of a command: with --json the value, else lines and tables."""
     as_wide_as_now = text_console()
-    for line in [json_of(value)] if _as_json.get() else lines:
-        as_wide_as_now.print(line, soft_wrap=not isinstance(line, Table))
+    parts = [verbatim(json_of(value))] if _as_json.get() else lines
+    for line in lay_out(parts, as_wide_as_now.width):
+        as_wide_as_now.print(line, soft_wrap=True)
 
 
 def json_of(value: object) -> str:
@@ -76,15 +90,17 @@ def json_form(value: Any) -> Any:
     return {part.name: getattr(value, part.name) for part in fields(value)}
 
 
-def end(value: object, lines: Iterable[RenderableType] = (), *, is_ok: bool) -> NoReturn:
+def end(value: object, lines: Iterable["Part"] = (), *, is_ok: bool) -> NoReturn:
     """End a command: print its answer, and exit with OK or ATTENTION."""
     print_answer(value, lines)
     raise typer.Exit(OK if is_ok else ATTENTION)
 
 
-def show(line: str) -> None:
-    """Print a line of text on the way to an answer; with --json to standard error."""
-    (errors if _as_json.get() else console).print(line)
+def show(line: "str | Table") -> None:
+    """Print a line or a table on the way to an answer; with --json to standard error."""
+    out = errors if _as_json.get() else console
+    for part in line.lay_out(out.width) if isinstance(line, Table) else [line]:
+        out.print(part)
 
 
 def agrees(question: str, *, yes: bool, dry_run: bool = False) -> bool:
@@ -92,15 +108,120 @@ def agrees(question: str, *, yes: bool, dry_run: bool = False) -> bool:
     return not dry_run and (yes or typer.confirm(question, err=_as_json.get()))
 
 
-def table_of(headings: Iterable[str], rows: Iterable[Iterable[object]]) -> Table:
-    """Return a table for `print_answer`, as wide as the terminal. None is an empty cell."""
-    names = tuple(headings)
-    table = Table(box=None, padding=(0, 2, 0, 0), show_header=any(names))
-    for name in names:
-        table.add_column(name, overflow="fold")
-    for row in rows:
-        table.add_row(*("" if cell is None else str(cell) for cell in row))
-    return table
+# A table's cell; None is empty. A row of cells, or a line of text below the row before.
+Cell: TypeAlias = str | Text | int | None
+Row: TypeAlias = Sequence[Cell] | Text
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of cells in columns. Columns of numbers are aligned on the right. Without headings, all of them are empty."""
+
+    headings: Sequence[str]
+    rows: Sequence[Row]
+    indent: int = 0
+
+    def lay_out(self, width: int) -> Iterator[Text]:
+        """Yield the lines of the table. The widest columns become narrower, as far as their words permit, until it fits."""
+        rows = [row if isinstance(row, Text) else [_cell(cell) for cell in row] for row in self.rows]
+        heads = [[Text(name, "bold") for name in self.headings]] if any(self.headings) else []
+        of_cells = [row for row in self.rows if not isinstance(row, Text)]
+        is_number = [
+            all(cell is None or isinstance(cell, int) for cell in cells) for cells in zip(*of_cells, strict=True)
+        ]
+        columns = list(zip(*heads, *(row for row in rows if isinstance(row, list)), strict=True))
+        widths = _fit(columns, width - self.indent - GAP_COLUMNS * (len(columns) - 1))
+        for row in [*heads, *rows]:
+            if isinstance(row, Text):
+                yield from _flow(Text(" " * (self.indent + GAP_COLUMNS)) + row, width)
+                continue
+            wrapped = [_wrap(cell, size) for cell, size in zip(row, widths, strict=True)]
+            for parts in zip_longest(*wrapped, fillvalue=Text()):
+                line = Text(" " * self.indent)
+                for part, size, is_right in zip(parts, widths, is_number or [False] * len(widths), strict=True):
+                    blank = " " * (size - part.cell_len)
+                    line += Text.assemble(blank if is_right else "", part, "" if is_right else blank, " " * GAP_COLUMNS)
+                line.rstrip()
+                yield line
+
+
+# A part of an answer. A line that begins with blanks keeps them when it is broken.
+Part: TypeAlias = RenderableType | Table
+
+
+def table_of(headings: Iterable[str], rows: Iterable[Row], *, indent: int = 0) -> Table:
+    """Return a table for `print_answer`."""
+    return Table(tuple(headings), tuple(rows), indent)
+
+
+def fields_of(rows: Mapping[str, Cell], *, indent: int = 2) -> Table:
+    """Return names and values below each other, without those whose value is None or empty."""
+    return Table(("", ""), [(name, value) for name, value in rows.items() if value or value == 0], indent)
+
+
+def state(word: str) -> Text:
+    """Return the word of a state in the state's colour."""
+    return Text(word, next((colour for colour, words in COLOURS.items() if word in words), ""))
+
+
+def verbatim(text: str) -> Text:
+    """Return text whose lines are not broken, because it is there to be copied or read by a program."""
+    return Text(text, no_wrap=True)
+
+
+def lay_out(parts: Iterable[Part], width: int) -> Iterator[RenderableType]:
+    """Yield the lines of an answer, broken between words. Only a word that is too long makes a line wider than `width`."""
+    for part in parts:
+        if isinstance(part, Table):
+            yield from part.lay_out(width)
+        elif isinstance(part, str | Text):
+            yield from _flow(_cell(part), width)
+        else:
+            yield part
+
+
+def _cell(cell: Cell) -> Text:
+    return (
+        cell if isinstance(cell, Text) else Text("" if cell is None else f"{cell:,}" if isinstance(cell, int) else cell)
+    )
+
+
+def _flow(text: Text, width: int) -> Iterator[Text]:
+    """Yield a text in lines. Each line begins with the blanks of the text."""
+    if text.no_wrap:
+        yield text
+        return
+    indent = len(text.plain) - len(text.plain.lstrip(" "))
+    for line in _wrap(text[indent:], width - indent):
+        line.pad_left(indent if line else 0)
+        yield line
+
+
+def _wrap(text: Text, width: int) -> list[Text]:
+    """Return the lines of a text, broken between words. Rich would break or cut a word that is too long."""
+    lines: list[Text] = []
+    for paragraph in text.split("\n", allow_blank=True):
+        breaks, used = [], 0
+        for word in _WORD.finditer(paragraph.plain):
+            if used and used + cell_len(word[0].rstrip()) > width:
+                breaks.append(word.start())
+                used = 0
+            used += cell_len(word[0])
+        lines += paragraph.divide(breaks)
+    for line in lines:
+        line.rstrip()
+    return lines
+
+
+def _fit(columns: Sequence[Sequence[Text]], width: int) -> list[int]:
+    """Return the widths of columns whose sum is at most `width`, if their longest words permit."""
+    widths = [max(cell.cell_len for cell in cells) for cells in columns]
+    words = [[cell_len(word[0].rstrip()) for cell in cells for word in _WORD.finditer(cell.plain)] for cells in columns]
+    least = [max(sizes, default=0) for sizes in words]
+    while sum(widths) > width and widths != least:
+        widest = max(range(len(widths)), key=lambda column: widths[column] - least[column])
+        widths[widest] -= 1
+    return widths
 
 
 def fail(reason: object) -> NoReturn:
@@ -142,14 +263,9 @@ def iso_or_none(instant: datetime | None) -> str | None:
     return iso(instant) if instant else None
 
 
-def at(instant: datetime | None) -> str:
-    """Return an instant for people, in UTC; `at once` for None."""
-    return f"{instant:%Y-%m-%d %H:%M:%S} UTC" if instant else "at once"
-
-
-def ago(instant: datetime | None, now: datetime) -> str:
+def ago(instant: datetime | None, now: datetime, zone: ZoneInfo) -> str:
     """Return an instant for people, and how long ago it was; `never` for None."""
-    return f"{at(instant)} ({age(instant, now)} ago)" if instant else "never"
+    return f"{local_time(instant, zone)} ({age(instant, now)} ago)" if instant else "never"
 
 
 def age(instant: datetime, now: datetime) -> str:

@@ -125,6 +125,7 @@ sso_role_name = editor
 sso_start_url = https://example.com/start
 sso_region = eu-west-1
 """
+USED = " (used: region eu-west-1, endpoint https://cloudformation.eu-west-1.amazonaws.com)"
 # By case: options, variables of the environment (None: not set), the text of the AWS configuration, and the sentence.
 UNUSABLE: dict[str, tuple[list[str], dict[str, str | None], str, str]] = {
     "a profile that does not exist": (
@@ -147,7 +148,7 @@ UNUSABLE: dict[str, tuple[list[str], dict[str, str | None], str, str]] = {
     ),
     "a region where nobody answers": (
         [], {"AWS_ENDPOINT_URL": "http://127.0.0.1:9"}, "",
-        "nobody answers at http://127.0.0.1:9/: check the region (--region) and the network",
+        "nobody answers at http://127.0.0.1:9/: check the region (--region) and the network (used: region eu-west-1, endpoint http://127.0.0.1:9)",
     ),
     "no name of a stack": (
         ["--stack", "no such name"], {}, "",
@@ -175,16 +176,16 @@ def test_settings_that_cannot_work_are_one_sentence(case: str, tmp_path: Path, m
     [
         ("ExpiredToken", "No.", "the AWS credentials have expired: sign in again"),
         ("AccessDenied", "No.", "these AWS credentials may not call DescribeStacks: use others, or get the permission. No."),
-        ("InvalidClientTokenId", "No.", "AWS does not know these credentials: give others with --profile or AWS_PROFILE"),
+        ("InvalidClientTokenId", "No.", f"AWS does not know these credentials: give others with --profile or AWS_PROFILE{USED}"),
         ("ThrottlingException", "No.", "AWS had too many requests: run the command again in a minute"),
         (
             "ResourceNotFoundException", "No.",
-            "DescribeStacks names something that is not there: check the stack and the region, and deploy what was deleted. No.",
+            f"DescribeStacks names something that is not there: check the stack and the region, and deploy what was deleted{USED}. No.",
         ),
         ("InternalServerError", "No.", "AWS could not do DescribeStacks (InternalServerError): No."),
         (
             "ValidationError", "Stack with id news does not exist",
-            "there is no stack 'news' in eu-west-1: give another name, region (--region) or profile (--profile)",
+            f"there is no stack 'news': give another name, region (--region) or profile (--profile){USED}",
         ),
     ],
 )  # fmt: skip

@@ -16,7 +16,7 @@ from stoppress_cli.commands.explain import as_lines
 from tests.cli.test_explain import NOON, SITE, answer, event, on_the_bus
 from tests.support.operated import HOST, url
 from tests.support.playing import Step
-from tests.support.printed import as_json
+from tests.support.printed import as_json, as_text
 
 pytestmark = pytest.mark.moto
 
@@ -71,7 +71,7 @@ MENDED: dict[Kind, tuple[list[Step], str, list[Step]]] = {
     ),
 }
 # Kinds that no later event may end, and those of a site that is not at rest, or where too much is kept to be searched.
-OTHERS: set[Kind] = {"other host", "forgotten", "not written", "not found"}
+OTHERS: set[Kind] = {"other host", "forgotten", "not written", "not found", "wrong signature"}
 
 
 def test_every_kind_of_reason_is_tried() -> None:
@@ -209,9 +209,10 @@ def test_a_fragment_of_several_paths_lists_them_and_one_that_ends_a_path_is_its_
 
 
 def test_a_search_that_was_cut_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(question, "ENTRIES_SEARCHED_MAX", 1)
+    monkeypatch.setattr(question, "STORIES_SEARCHED_MAX", 1)
 
-    assert "newest 1 entries" in failure([event(1, "1", "flood"), event(2, "2", "vote")], "vote", tmp_path)
+    steps = [event(1, "1", "flood"), event(2, "2", "vote", title="Vote")]
+    assert "newest 1 of www.example.com" in failure(steps, "flood", tmp_path)
 
 
 # By kind of item: the number that is bounded, what was sent, and what the answer says about an item too many.
@@ -243,8 +244,8 @@ def test_where_not_all_was_searched_the_answer_says_so_and_claims_no_more(
 
     assert [text in each for each in story.unsearched] == [True]
     assert [reason.kind for reason in story.news.reasons] == ["not found"]
-    assert "no event has mentioned" not in "\n".join(as_lines(story))
-    assert text in "\n".join(as_lines(story))
+    assert "no event has mentioned" not in as_text(as_lines(story))
+    assert text in as_text(as_lines(story))
 
 
 def test_a_long_story_is_told_from_its_newest_deliveries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

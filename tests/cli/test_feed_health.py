@@ -94,5 +94,10 @@ def test_the_health_of_feeds_is_told_for_people_and_for_programs(tmp_path: Path)
     assert (feeds[BROKEN]["failures"], feeds[BROKEN]["last_error"]) == (1, "the server answered 500")
     assert (feeds[WIRE]["interval_minutes"], feeds[WIRE]["moved_to"]) == (60.0, "https://feeds.example.net/news.xml")
     assert feeds[GONE]["next_poll"] is None
-    for words in ("subscribed at https://hub", "not subscribed at http://hub", "failing since", "polled every 60 min"):
+    for words in (
+        "subscribed at https://hub",
+        "not subscribed at http://hub",
+        "1 time in a row, since 2026-11-20 08:0",
+        "every 60 min",
+    ):
         assert words in printed

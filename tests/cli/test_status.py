@@ -14,6 +14,7 @@ from stoppress.aws import bucket, metrics, table
 from stoppress.aws.items import quarantine_item
 from stoppress.show import read_site
 from stoppress.show.stack_status import ALARM_COMMANDS, ALARM_LOGS, Access, StackStatus, stack_status
+from stoppress.show.story import story_of
 from stoppress_cli.app import app
 from stoppress_cli.commands import status
 from stoppress_cli.local.template import load
@@ -115,6 +116,41 @@ def test_files_that_are_not_in_the_bucket_are_named(tmp_path: Path) -> None:
         (HOST, f"not in the bucket: {file}", f"stoppress rebuild {file} --site {HOST} {ON_STACK}")
         for file in ("sitemap-news.xml", "sitemap.xml")
     ]
+
+
+def signed_wrongly(minutes_ago: int) -> dict[str, Any]:
+    """Headers with a signature that matches nothing, and a timestamp that is some minutes old."""
+    return {"sign": False, "headers": {"webhook-id": "a", "webhook-signature": "v1,AAAA", "age_min": minutes_ago}}
+
+
+# By what a source sends: how often, how it is posted, what status and explain report, and the command that helps.
+SENT: dict[str, tuple[int, dict[str, Any], str, str]] = {
+    "wrong signatures": (1, signed_wrongly(0), "at least 1 delivery of cms had a wrong signature today, the last at", f"secrets rotate {HOST} cms"),
+    "stale timestamps": (1, signed_wrongly(60), "today, the last at 2026-11-20 08:08:00 +00:00 (webhook-timestamp is 3600 s away from now", f"secrets rotate {HOST} cms"),
+    "refused articles": (3, {"body": {"type": "article.published", "data": {"title": "Flood"}}}, "at least 3 deliveries of cms got the answer 400 today", "sam logs "),
+    "a refused article": (1, {"body": {"type": "article.published", "data": {"title": "Flood"}}}, "", ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("sent", SENT)
+def test_status_and_explain_blame_a_source_whose_deliveries_fail(sent: str, tmp_path: Path) -> None:
+    times, how, what, mend = SENT[sent]
+    with breakages.newsroom(BREAKAGES[0], tmp_path) as newsroom:
+        now = newsroom.stack.clock.now()
+        for _ in range(times):
+            step = {"post": f"/webhooks/{HOST}/cms", "body": "{}", "sign": True} | how
+            if headers := dict(how.get("headers", {})):
+                stamp = int(now.timestamp()) - 60 * headers.pop("age_min")
+                step["headers"] = headers | {"webhook-timestamp": str(stamp)}
+            newsroom.do(step)
+        newsroom.stack.rest()
+        status_of_stack = answer(newsroom)
+        with doors(newsroom.stack):
+            story = story_of(f"https://{HOST}/never-sent", None, newsroom.stack.clock.now())
+
+    found = [problem for problem in status_of_stack.problems if what in problem.what]
+    assert [mend in problem.mend for problem in found] == ([True] if what else [])
+    assert what in "; ".join(reason.text for reason in story.news.reasons)
 
 
 def test_the_answer_has_the_window_and_the_files(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from stoppress_cli.commands.explain import as_lines
 from tests.cli.test_explain import answer, event
 from tests.docs.pages import DOCS
 from tests.support.operated import HOST
+from tests.support.printed import as_text
 
 PAGE = DOCS / "how-to/why-is-a-story-missing.md"
 MADE = [
@@ -30,7 +31,7 @@ def shown() -> list[tuple[list[str], str]]:
 def test_each_command_prints_what_the_page_shows(tmp_path: Path) -> None:
     for (asked, *options), output in shown():
         assert options in ([], ["--site", HOST])
-        assert "\n".join(as_lines(answer(MADE, asked, tmp_path))) + "\n" == output
+        assert as_text(as_lines(answer(MADE, asked, tmp_path))) == output
 
 
 def test_every_kind_of_reason_has_a_row() -> None:

@@ -8,7 +8,6 @@ from textwrap import shorten
 from typing import Annotated
 
 import typer
-from rich.console import RenderableType
 from rich.text import Text
 
 from stoppress.cms.mapping import load
@@ -26,7 +25,7 @@ from stoppress_cli.inputs.delivery import (
     recorded_in,
 )
 from stoppress_cli.options import HERE, Commands, Json, Settings, SiteConfig
-from stoppress_cli.output import end, errors, fail, print_answer, printing_json, table_of
+from stoppress_cli.output import Part, end, errors, fail, print_answer, printing_json, table_of
 
 # The mapping file has the rest of a longer expression.
 EXPRESSION_CHARACTERS_MAX = 60
@@ -84,9 +83,7 @@ def try_delivery(
     print_answer(report, verdict_lines(verdicts, instant, reader.site))
 
 
-def verdict_lines(
-    verdicts: Sequence[Verdict], now: datetime, site: Site | None, indent: str = ""
-) -> Iterator[RenderableType]:
+def verdict_lines(verdicts: Sequence[Verdict], now: datetime, site: Site | None, indent: str = "") -> Iterator[Part]:
     """Yield for people what an adapter makes of each item of a delivery."""
     for number, verdict in enumerate(verdicts, 1):
         shown = verdict.shown(now, site)

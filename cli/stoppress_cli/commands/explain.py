@@ -1,21 +1,42 @@
 """`stoppress explain`: the answer about a page, as lines of text."""
 
+import re
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from math import ceil
 from typing import Annotated
 from zoneinfo import ZoneInfo
 
 import typer
+from rich.text import Text
 
 from stoppress.model.entries import names_rule
-from stoppress.primitives.instants import iso
-from stoppress.show.read_story import Received, local_time
+from stoppress.primitives.instants import local_time, parse
+from stoppress.show.read_story import Received
 from stoppress.show.story import Answer, ArticleState, Story, story_of
 from stoppress.show.timeline import Stop
 from stoppress_cli.options import READS, Commands
-from stoppress_cli.output import ATTENTION, OK, print_answer
+from stoppress_cli.output import (
+    ATTENTION,
+    OK,
+    Part,
+    Row,
+    Table,
+    counted,
+    fields_of,
+    print_answer,
+    state,
+    table_of,
+    verbatim,
+)
 
 app = Commands()
+
+# Signs of the bar, one for each hour of the window.
+HOURS = 48
+# A sender's timestamp is shown if it is so far from the delivery.
+SENT_APART_MAX = timedelta(minutes=1)
+_RELEASE = re.compile(r"(?<=^to be published at )[0-9T:.-]+Z$")
 
 
 @app.command(effect=READS, example="stoppress explain https://www.example.com/news/flood --stack stoppress")
@@ -36,65 +57,85 @@ def explain(
     raise typer.Exit(OK if (story.news.listed if news else story.is_listed) else ATTENTION)
 
 
-def as_lines(story: Story) -> Iterator[str]:
-    """Yield the answer in lines: the two sitemaps, the articles, and the deliveries of 90 days."""
+def as_lines(story: Story) -> Iterator[Part]:
+    """Yield the answer in lines: the two sitemaps, the 48 hours, the articles, and the deliveries of 90 days."""
     zone = ZoneInfo(story.timezone)
-    yield f"In the news sitemap: {_answer(story.news, zone)}"
-    yield f"In the general sitemap: {_answer(story.general, zone)}"
-    yield story.url or f"{story.asked}: its URL is not known"
+    yield from _answer("In the news sitemap: ", story.news, zone)
+    if story.news.reasons[1:] and story.news.reasons == story.general.reasons and not story.is_listed:
+        yield Text.assemble("In the general sitemap: ", state("no"), ", for the same reasons")
+    else:
+        yield from _answer("In the general sitemap: ", story.general, zone)
+    yield verbatim(story.url or f"{story.asked}: its URL is not known")
+    if story.news.until:
+        yield f"  {draw_window(story.news.until, story.at)}"
     for article in story.articles:
-        yield from _article(article, story.url, zone)
+        yield Text.assemble(f"  article {article.name}: ", state(article.state))
+        yield _article(article, story.url, zone)
     if story.way:
-        yield "  its way to the search engines:"
-        yield from (f"    {_stop(stop, zone)}" for stop in story.way)
-    if story.not_notified:
-        yield f"    not notified yet: {story.not_notified}"
-    if story.google:
-        yield f"    Google says: {story.google}"
+        yield "  way to the search engines"
+        stops = {stop.what: _stop(stop, zone) for stop in story.way}
+        yield fields_of(stops | {"not notified yet": story.not_notified, "Google reports": story.google}, indent=4)
     if story.received:
-        yield "  received in 90 days:"
+        yield "  received in 90 days"
         if story.received_earlier:
-            yield f"    … {story.received_earlier} earlier"
-        yield from (f"    {_received(received)}" for received in story.received)
+            yield f"    … {story.received_earlier:,} earlier"
+        rows = [row for received in story.received for row in _received(received, zone)]
+        yield table_of(("", "", "", ""), rows, indent=4)
     yield from (f"  not everything was searched: {text}" for text in story.unsearched)
     if story.did_you_mean:
         yield "Did you mean?"
         yield from (f"  {url}" for url in story.did_you_mean)
 
 
-def _answer(answer: Answer, zone: ZoneInfo) -> str:
-    reasons = "; also, ".join(reason.text for reason in answer.reasons)
-    if not answer.listed:
-        return f"no, because {reasons}"
+def draw_window(until: datetime, now: datetime) -> str:
+    """Return the 48 hours of a story as a bar with a sign for each hour, and the hours that are left."""
+    left = max(0, min(HOURS, ceil((until - now) / timedelta(hours=1))))
+    return f"{'█' * (HOURS - left)}{'░' * left}  {counted(left, 'hour')} left"
+
+
+def _answer(question: str, answer: Answer, zone: ZoneInfo) -> Iterator[Text]:
+    first, *others = ["; ".join(reason.text.splitlines()) for reason in answer.reasons] or [""]
     until = f", until {local_time(answer.until, zone)}" if answer.until else ""
-    if answer.reasons:
-        until = f", until its file is written again, because {reasons}"
-    return f"yes{until} ({answer.file}{f', last changed {local_time(answer.changed, zone)}' if answer.changed else ''})"
+    if answer.listed and first:
+        until = f", until its file is written again, because {first}"
+    changed = f", last changed {local_time(answer.changed, zone)}" if answer.changed else ""
+    file = f"{until} ({answer.file}{changed})"
+    yield Text.assemble(
+        question, state("yes" if answer.listed else "no"), file if answer.listed else f", because {first}"
+    )
+    yield from (Text(f"  also, {reason}") for reason in others)
 
 
-def _article(article: ArticleState, url: str, zone: ZoneInfo) -> Iterator[str]:
-    yield f"  article {article.name}: {article.state}, first seen {local_time(article.first_received, zone)}"
-    if article.url and article.url != url:
-        yield f"    its page is {article.url}"
-    if article.reason:
-        yield f"    {article.reason}"
-    if article.first_published:
-        yield f"    first published {local_time(article.first_published, zone)}"
-    if article.last_changed:
-        yield f"    last changed {local_time(article.last_changed, zone)}"
-    for part in article.dropped:
-        yield f"    left out of its entry: {part}"
+def _article(article: ArticleState, url: str, zone: ZoneInfo) -> Table:
+    published, changed = article.first_published, article.last_changed
+    rows = {
+        "page": article.url if article.url != url else None,
+        "reason": _in_zone(article.reason, zone),
+        "first seen": local_time(article.first_received, zone),
+        "first published": local_time(published, zone) if published else None,
+        "last changed": local_time(changed, zone) if changed else None,
+        "left out": "; ".join(article.dropped),
+    }
+    return fields_of(rows, indent=4)
 
 
 def _stop(stop: Stop, zone: ZoneInfo) -> str:
     after = f", {stop.after_seconds:,} s later" if stop.after_seconds is not None else ""
-    return f"{stop.what} {local_time(stop.at, zone)}{after}"
+    return f"{local_time(stop.at, zone)}{after}"
 
 
-def _received(received: Received) -> str:
-    of_then = "by the rules of that time, " if names_rule(received.reason) else ""
-    why = f": {of_then}{received.reason}" if received.reason else ""
-    by = f" by {received.by}" if received.by else ""
-    url = f" at {received.url}" if received.url else ""
-    when = f" of {iso(received.sent_at)}" if received.sent_at else ""
-    return f"{iso(received.at)}  {received.action or 'delivery'}{by}{url}{when}  {received.outcome}{why}"
+def _received(received: Received, zone: ZoneInfo) -> Iterator[Row]:
+    """Yield a delivery, and below it what is unusual about it: its URL, the sender's own timestamp, the reason for its outcome."""
+    yield local_time(received.at, zone), received.action or "delivery", received.by, state(received.outcome)
+    sent_at, of_then = received.sent_at, "by the rules of that time, " if names_rule(received.reason) else ""
+    if received.url:
+        yield Text(f"for {received.url}")
+    if sent_at and (received.outcome == "late" or abs(received.at - sent_at) > SENT_APART_MAX):
+        yield Text(f"with the sender's timestamp {local_time(sent_at, zone)}")
+    if received.reason:
+        yield Text(f"{of_then}{_in_zone(received.reason, zone)}")
+
+
+def _in_zone(reason: str, zone: ZoneInfo) -> str:
+    """Return a stored reason with the instant of a held article in the site's zone."""
+    return _RELEASE.sub(lambda match: local_time(parse(match[0]), zone), reason)

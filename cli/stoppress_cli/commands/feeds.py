@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 from pydantic import ValidationError
+from rich.text import Text
 
 from stoppress.feeds.events import Judged, judged, to_events
 from stoppress.feeds.feed_documents import FeedError
@@ -24,12 +25,13 @@ from stoppress.model.site import Site
 from stoppress.model.site_parts import Feed
 from stoppress.model.validation import explain
 from stoppress.poll import fetch_feeds
+from stoppress.primitives.instants import local_time
 from stoppress.show.feed import FeedStatus
 from stoppress.show.read_site import read_feeds
 from stoppress_cli.commands.rebuild import chosen_sites
 from stoppress_cli.inputs.sitemap_pages import is_url
 from stoppress_cli.options import READS, READS_URLS, Commands
-from stoppress_cli.output import ago, at, counted, end, fail, iso_or_none
+from stoppress_cli.output import Part, ago, counted, end, fail, fields_of, iso_or_none, state
 
 app = Commands(help="Feeds: the state of a stack's feeds (show), and which articles a feed would give (try).")
 
@@ -76,34 +78,42 @@ def try_feed(
     end(trial.report(), trial_lines(trial, of_site, now), is_ok=trial.outcome != "reject")
 
 
-def as_lines(feeds: Sequence[FeedStatus], now: datetime) -> Iterator[str]:
+def as_lines(feeds: Sequence[FeedStatus], now: datetime) -> Iterator[Part]:
     """Yield the feeds for people: the URL and condition of each, then the details."""
     if not feeds:
         yield "no feeds are polled: list them in `feeds` of a site's configuration"
     for health in feeds:
-        yield f"{health.feed.url}  {health.condition}"
+        yield Text.assemble(health.feed.url, "  ", state(health.condition))
         if health.state is not None:
-            yield from (f"  {line}" for line in _lines(health, health.state, now))
+            yield fields_of(_fields(health, health.state, now))
 
 
-def _lines(health: FeedStatus, state: FeedState, now: datetime) -> Iterator[str]:
-    pace = pace_of(health.feed, health.site)
-    yield f"last success {ago(state.last_success, now)}, last new story {ago(health.last_new, now)}"
+def _fields(health: FeedStatus, feed: FeedState, now: datetime) -> dict[str, str | None]:
+    pace, zone, hub = pace_of(health.feed, health.site), health.site.zone, health.subscription
+    own = "" if pace.own else ", or as seldom as the feed asks for"
+    every = (
+        f"every {_minutes(interval_of(feed, now, pace, hub))}, between {_minutes(pace.floor)} and {_minutes(pace.cap)}"
+    )
+    next_poll = local_time(feed.next_poll_at, zone) if feed.next_poll_at else "immediately"
     if health.condition == "gone":
-        yield "it answered 410 and is no longer polled; put the site again to have it polled"
-    else:
-        own = "" if pace.own else ", or as seldom as the feed asks for"
-        pace_text = f"every {_minutes(interval_of(state, now, pace, health.subscription))}, between {_minutes(pace.floor)} and {_minutes(pace.cap)}"
-        yield f"polled {pace_text}{own}; next {at(state.next_poll_at)}"
-    if state.failures:
-        yield f"failing since {at(state.failing_since)}, {state.failures} in a row: {state.last_error}"
-    if state.moved_to:
-        yield f"moved to {state.moved_to}: put that URL into the site's configuration"
-    if state.hub and health.subscription and health.is_subscribed(now):
-        trusted = "polled as a backup" if health.subscription.is_trusted(now) else "polled as before"
-        yield f"subscribed at {state.hub} until {at(health.subscription.lease_until)}, last push {ago(health.subscription.last_push, now)}; {trusted}"
-    elif state.hub:
-        yield f"not subscribed at {state.hub}, but polled: {health.not_subscribed(now)}"
+        every, own = "no more, because it answered 410; put the site again to have it polled", ""
+    in_a_row = (
+        f"{counted(feed.failures, 'time')} in a row, since {ago(feed.failing_since, now, zone)}: {feed.last_error}"
+    )
+    pushed = f"not subscribed at {feed.hub}, but polled: {health.not_subscribed(now)}" if feed.hub else None
+    if feed.hub and hub and health.is_subscribed(now):
+        trusted = "polled as a backup" if hub.is_trusted(now) else "polled as before"
+        until = f" until {local_time(hub.lease_until, zone)}" if hub.lease_until else ""
+        pushed = f"subscribed at {feed.hub}{until}, last push {ago(hub.last_push, now, zone)}; {trusted}"
+    return {
+        "last success": ago(feed.last_success, now, zone),
+        "last new story": ago(health.last_new, now, zone),
+        "polled": every + own,
+        "next poll": None if health.condition == "gone" else next_poll,
+        "failed": in_a_row if feed.failures else None,
+        "moved": f"to {feed.moved_to}: put that URL into the site's configuration" if feed.moved_to else None,
+        "hub": pushed,
+    }
 
 
 def _minutes(time: timedelta) -> str:

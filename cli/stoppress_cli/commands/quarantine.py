@@ -1,21 +1,23 @@
 """`stoppress quarantine`: events that could not be applied."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated
+from zoneinfo import ZoneInfo
 
 import typer
+from rich.text import Text
 
 from stoppress.aws import queues, sites, table
 from stoppress.aws.items import Item, quarantine_pk
 from stoppress.model.site import UNKNOWN_SITE, BadConfiguration
-from stoppress.primitives.instants import parse
+from stoppress.primitives.instants import local_time, parse
 from stoppress.record.message import Content, Message, Unusable, read
 from stoppress_cli.connect import BadRequest, queue_url
 from stoppress_cli.options import READS, WRITES, Commands, DryRun, SiteOption, Yes
-from stoppress_cli.output import agrees, end, fail, print_answer, show
+from stoppress_cli.output import Part, Row, Table, agrees, end, fail, print_answer, show, table_of, verbatim
 
 _Reason = Annotated[str, typer.Option("--reason", help="Only events with this text in their reason.")]
 _Ids = Annotated[list[str] | None, typer.Argument(help="Ids as `list` prints them, or their beginnings.")]
@@ -31,10 +33,23 @@ def list_items(site: SiteOption = None, reason: _Reason = "") -> None:
     Exit code 0: quarantine is empty; 1: it is not; 2: the stack cannot be reached, or a site's configuration cannot be read.
     """
     items = find_events(site, reason)
-    lines = [item.line for item in items] or ["nothing is in quarantine"]
     counts = Counter((item.site, item.reason) for item in items).most_common()
-    lines += ["", *(f"{number:>7,}  {host}  {why}" for (host, why), number in counts)] if items else []
-    end([item.report() for item in items], lines, is_ok=not items)
+    reasons = [(number, host, why) for (host, why), number in counts]
+    lines: list[Part] = [*item_lines(items), "", table_of(("events", "site", "reason"), reasons)]
+    end([item.report() for item in items], lines if items else ["quarantine is empty"], is_ok=not items)
+
+
+def item_lines(items: Sequence["Quarantined"]) -> Iterator[Table]:
+    """Return the items for people: id and time of each, and below it its site and reason."""
+    zones = {site.host: site.zone for site in sites.load_all()[0]}
+    rows: list[Row] = []
+    for item in items:
+        rows += [
+            (item.id, local_time(item.at, zones.get(item.site, ZoneInfo("UTC")))),
+            Text(f"{item.site}: {item.reason}"),
+        ]
+    if items:
+        yield table_of(("id", "received"), rows)
 
 
 @app.command("show", effect=READS, example="stoppress quarantine show 01J9 --stack stoppress", is_over_sites=True)
@@ -45,11 +60,10 @@ def show_items(ids: _Ids = None, site: SiteOption = None) -> None:
     read.
     """
     items = [(item, find_hindrance(item)) for item in _choose(ids, site)]
-    lines = (
-        line
-        for item, why in items
-        for line in (item.line, f"  {why or 'it can be applied now: stoppress quarantine retry'}", item.event)
-    )
+    lines: list[Part] = []
+    for item, why in items:
+        what = why or "it can be applied now: stoppress quarantine retry"
+        lines += [*item_lines([item]), f"  {what}", verbatim(item.event)]
     print_answer([item.report() | {"event": item.event, "hindrance": why} for item, why in items], lines)
 
 
@@ -82,8 +96,8 @@ def drop(
     configuration cannot be read.
     """
     items = _choose(ids, site, reason, every=every)
-    for item in items:
-        show(item.line)
+    for line in item_lines(items):
+        show(line)
     is_agreed = bool(items) and agrees(f"Drop these {len(items)} for good?", yes=yes, dry_run=dry_run)
     if is_agreed:
         delete(items)
@@ -116,11 +130,6 @@ class Quarantined:
     event: str
     characters: int
     stored: Item
-
-    @property
-    def line(self) -> str:
-        """The item for people."""
-        return f"{self.id}  {self.at:%Y-%m-%d %H:%M:%S}  {self.site}  {self.reason}"
 
     def report(self) -> dict[str, object]:
         """Return the item for programs."""

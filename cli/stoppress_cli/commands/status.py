@@ -3,26 +3,47 @@
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from math import ceil
 from operator import itemgetter
 from typing import Annotated, Any
+from zoneinfo import ZoneInfo
 
 import typer
+from rich.text import Text
 
+from stoppress.primitives.instants import local_time
 from stoppress.show.read_site import read_stack
 from stoppress.show.stack_status import Access, StackStatus, stack_status
 from stoppress.show.timeline import Delays
 from stoppress_cli.connect import DEPLOYED_COMMIT, exit_on_error, print_unreadable
 from stoppress_cli.options import LOCAL, READS, Commands
-from stoppress_cli.output import ATTENTION, FAILED, OK, age, ago, at, console, counted, print_answer
+from stoppress_cli.output import (
+    ATTENTION,
+    FAILED,
+    OK,
+    Part,
+    Row,
+    age,
+    ago,
+    console,
+    counted,
+    fields_of,
+    print_answer,
+    state,
+    table_of,
+    verbatim,
+)
 
 app = Commands()
 
 WATCH_S = 10
 # How many files of a site are shown.
 FILES_SHOWN = 10
+# The signs of a sparkline, from zero to the greatest number.
+SPARKS = "▁▂▃▄▅▆▇█"
 
 
 @app.command(effect=READS, example="stoppress status --stack stoppress")
@@ -61,94 +82,123 @@ def _look(host: str | None, access: Access) -> int:
     return {"healthy": OK, "attention": ATTENTION, "unknown": FAILED}[answer.verdict]
 
 
-def as_lines(answer: StackStatus, *, in_detail: bool) -> Iterator[str]:
+def as_lines(answer: StackStatus, *, in_detail: bool) -> Iterator[Part]:
     """Yield the answer for people: the verdict, the problems with their commands, the sites, the stack."""
     now = answer.at
-    problems = counted(len(answer.problems), "problem")
-    unknown_text = "no problem is known, but not everything could be read"
-    yield {"healthy": "healthy", "attention": problems, "unknown": unknown_text}[answer.verdict]
+    zones = {site["host"]: ZoneInfo(site["timezone"]) for site in answer.sites}
+    # Times of the whole stack are in the zone of its sites, if they have one.
+    of_stack = next(iter(zones.values())) if len(set(zones.values())) == 1 else ZoneInfo("UTC")
+    problems = Text(counted(len(answer.problems), "problem"), "red")
+    unknown_text = Text("no problem is known, but not everything could be read", "yellow")
+    yield {"healthy": state("healthy"), "attention": problems, "unknown": unknown_text}[answer.verdict]
     for problem in answer.problems:
         yield ""
         yield f"{problem.site}: {problem.what}" if problem.site else problem.what
         if problem.since:
-            yield f"  since {ago(problem.since, now)}"
-        yield f"  {problem.mend}"
+            yield f"  since {ago(problem.since, now, zones.get(problem.site or '', of_stack))}"
+        yield verbatim(f"  {problem.mend}")
     for unknown in answer.unknown:
         yield ""
         yield f"unknown: {unknown.what}: {unknown.reason}"
     yield ""
-    for site in answer.sites:
-        yield f"{site['host']}  {_summary(site, now)}"
-        if site["delays"] and site["delays"].pages:
-            yield f"  {_delays(site['delays'])}"
-        if in_detail:
-            yield from (f"  {line}" for line in _details(site, now))
+    yield from _overview(answer)
+    if in_detail:
+        yield from (part for site in answer.sites for part in _details(site, now, zones[site["host"]]))
     yield ""
-    yield from _stack(answer)
+    yield from _stack(answer, of_stack)
 
 
-def _summary(site: Mapping[str, Any], now: datetime) -> str:
-    window, feeds, quarantine = site["window"], site["feeds"], site["quarantine"]
-    parts = [f"{window['stories']:,} in the news"]
-    if window["leaves_at"]:
-        parts.append(f"next leaves {at(window['leaves_at'])}")
-    parts.append(f"newest file {age(site['newest_file'], now)} old" if site["newest_file"] else "no file yet")
-    if site["last_event"]:
-        parts.append(f"last event {age(site['last_event'], now)} ago")
-    if feeds:
-        well = sum(feed["condition"] == "healthy" for feed in feeds)
-        parts.append(f"{well} of {counted(len(feeds), 'feed')} well")
-    more = " or more" if quarantine.more else ""
-    return ", ".join([*parts, f"{quarantine.events}{more} in quarantine"])
+def _overview(answer: StackStatus) -> Iterator[Part]:
+    headings = ("site", "news", "last 24 hours", "newest file", "healthy feeds")
+    yield table_of(headings, [_overview_row(site, answer.at) for site in answer.sites])
+    if medians := [
+        _delays(site["host"], site["delays"]) for site in answer.sites if site["delays"] and site["delays"].pages
+    ]:
+        yield ""
+        yield table_of(("medians of 24 hours", "pages", "received", "listed", "page ready", "notified"), medians)
 
 
-def _delays(delays: Delays) -> str:
-    stops = (
-        ("received", delays.received_s, "publication"),
-        ("listed", delays.listed_s, "that"),
-        ("page ready", delays.page_ready_s, "that"),
-        ("engines notified", delays.notified_s, "that"),
-    )
-    parts = [f"{stop} {_period(seconds)} after {before}" for stop, seconds, before in stops if seconds is not None]
-    return f"medians of {counted(delays.pages, 'page')} in 24 h: {', '.join(parts) or 'unknown'}"
+def _overview_row(site: Mapping[str, Any], now: datetime) -> Row:
+    window, feeds, newest = site["window"], site["feeds"], site["newest_file"]
+    healthy = sum(feed["condition"] == "healthy" for feed in feeds)
+    file = f"{age(newest, now)} ago" if newest else "no file yet"
+    of_feeds = f"{healthy} of {len(feeds):,}" if feeds else ""
+    return site["host"], window["stories"], draw_numbers(window["published_by_hour"]), file, of_feeds
+
+
+def draw_numbers(by_hour: Sequence[int]) -> str:
+    """Return numbers as a sparkline with a sign for each two hours. Zero, and no other number, is the lowest sign."""
+    numbers = [sum(pair) for pair in zip(by_hour[::2], by_hour[1::2], strict=True)]
+    return "".join(SPARKS[ceil(number * (len(SPARKS) - 1) / max(*numbers, 1))] for number in numbers)
+
+
+def _delays(host: str, delays: Delays) -> Row:
+    stops = (delays.received_s, delays.listed_s, delays.page_ready_s, delays.notified_s)
+    return host, delays.pages, *("unknown" if seconds is None else _period(seconds) for seconds in stops)
 
 
 def _period(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
-def _details(site: Mapping[str, Any], now: datetime) -> Iterator[str]:
-    if (window := site["window"])["stories"]:
-        dates = f"{at(window['oldest'])} to {at(window['newest'])}"
-        yield f"news of {dates}; the next to leave is {window['next_to_leave']}"
-    for source in site["sources"]:
-        today = f"{source['refused_today']:,} refused or ignored, {source['unverified_today']:,} wrong signatures"
-        line = f"source {source['name']} ({source['adapter']}), secret {source['secret']}; today {today}"
-        if source["audited"]:
-            articles = counted(source["listed"], "article")
-            line += f"; audited {ago(source['audited'], now)}: {articles} listed, {source['missed']:,} webhooks missed in 24 h"
-        yield line
+def _details(site: Mapping[str, Any], now: datetime, zone: ZoneInfo) -> Iterator[Part]:
+    window, quarantine, last = site["window"], site["quarantine"], site["last_event"]
+    fields: dict[str, str] = {}
+    if window["stories"]:
+        fields["news of"] = f"{local_time(window['oldest'], zone)} to {local_time(window['newest'], zone)}"
+        fields["next to leave"] = f"{window['next_to_leave']} at {local_time(window['leaves_at'], zone)}"
+    fields["last event"] = ago(last, now, zone) if last else ""
+    fields["quarantine"] = counted(quarantine.events, "event") + (" or more" if quarantine.more else "")
+    yield ""
+    yield fields_of(fields, indent=0)
+    sources = [row for source in site["sources"] for row in _source(source, now, zone)]
+    feeds: list[Row] = []
     for feed in site["feeds"]:
-        yield f"feed {feed['url']}  {feed['condition']}, last success {ago(feed['last_success'], now)}"
-    for sitemap in site["sitemaps"]:
-        counts = ", ".join(counted(sitemap[f"{noun.lower()}s"], noun) for noun in ("URL", "error", "warning"))
-        submitted = f"submitted {ago(sitemap['submitted'], now)}, not read yet"
-        read = f"read by Google {ago(sitemap['read'], now)}: {counts}" if sitemap["read"] else submitted
-        yield f"{sitemap['name']} in Search Console  {read}"
+        feeds += [(feed["url"], state(feed["condition"])), Text(f"last success {ago(feed['last_success'], now, zone)}")]
     newest = sorted(site["files"], key=itemgetter("changed"), reverse=True)
-    for file in newest[:FILES_SHOWN]:
-        size = f"{counted(file['entries'], 'entry', 'entries')}, {counted(file['size_bytes'], 'byte')}"
-        yield f"{file['name']}  {size}, changed {ago(file['changed'], now)}"
+    files = [
+        (file["name"], file["entries"], file["size_bytes"], local_time(file["changed"], zone))
+        for file in newest[:FILES_SHOWN]
+    ]
+    sitemaps = [row for sitemap in site["sitemaps"] for row in _sitemap(sitemap, zone)]
+    for headings, rows in (
+        (("source", "adapter", "secret", "refused or ignored today", "wrong signatures"), sources),
+        (("feed", "condition"), feeds),
+        (("in Search Console", "read by Google", "URLs", "errors", "warnings"), sitemaps),
+        (("file", "entries", "bytes", "changed"), files),
+    ):
+        if rows:
+            yield ""
+            yield table_of(headings, rows)
     if len(newest) > FILES_SHOWN:
         yield f"and {counted(len(newest) - FILES_SHOWN, 'older file')}"
 
 
-def _stack(answer: StackStatus) -> Iterator[str]:
-    for name, dead in (("queues", False), ("dead letters", True)):
-        numbers = [f"{queue.messages:,} in {queue.name}" for queue in answer.queues if queue.dead == dead]
-        yield f"{name}: {', '.join(numbers) or 'unknown'}"
-    yield f"roll_window ran: {ago(answer.rolled_at, answer.at)}"
-    if answer.reconciled_at:
-        yield f"reconcile_sites ran: {at(answer.reconciled_at)}"
-    if answer.commit:
-        yield f"deployed commit: {answer.commit}"
+def _source(source: Mapping[str, Any], now: datetime, zone: ZoneInfo) -> Iterator[Row]:
+    unverified = f"at least {source['unverified_today']:,}" if source["unverified_today"] else "0"
+    yield source["name"], source["adapter"], state(source["secret"]), source["refused_today"], unverified
+    if source["audited"]:
+        listed, missed = counted(source["listed"], "article"), counted(source["missed"], "webhook")
+        yield Text(f"audited {ago(source['audited'], now, zone)}: {listed} listed, {missed} missed in 24 hours")
+
+
+def _sitemap(sitemap: Mapping[str, Any], zone: ZoneInfo) -> Iterator[Row]:
+    read = local_time(sitemap["read"], zone) if sitemap["read"] else "not yet"
+    yield sitemap["name"], read, *(sitemap[name] for name in ("urls", "errors", "warnings"))
+    if not sitemap["read"]:
+        yield Text(f"submitted {local_time(sitemap['submitted'], zone)}")
+
+
+def _stack(answer: StackStatus, zone: ZoneInfo) -> Iterator[Part]:
+    messages = {(queue.name, queue.dead): queue.messages for queue in answer.queues}
+    names = dict.fromkeys(queue.name for queue in answer.queues)
+    rows = [(name, messages.get((name, False)), messages.get((name, True))) for name in names]
+    yield table_of(("queue", "messages", "dead letters"), rows)
+    yield ""
+    reconciled = answer.reconciled_at
+    fields = {
+        "roll_window ran": ago(answer.rolled_at, answer.at, zone),
+        "reconcile_sites ran": ago(reconciled, answer.at, zone) if reconciled else "",
+        "deployed commit": answer.commit,
+    }
+    yield fields_of(fields, indent=0)

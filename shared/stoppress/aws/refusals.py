@@ -59,7 +59,7 @@ class Count:
 
     `refused` counts refused articles and ignored events. `unverified` counts requests with a wrong signature. This number
     is a lower bound: each execution environment reports once a minute, and Lambda may stop an environment before its report.
-    `unverified_at` is the time of the last report.
+    `unverified_at` is the time of the last report, and `unverified_because` says what was wrong with its last request.
     """
 
     day: str
@@ -67,13 +67,14 @@ class Count:
     refused: int = 0
     unverified: int = 0
     unverified_at: datetime | None = None
+    unverified_because: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """A message of the articles queue: refusals of one source at the instant `at`.
 
-    `unverified` is the number of requests with a wrong signature before that instant.
+    `unverified` is the number of requests with a wrong signature before that instant, `because` what was wrong with the last one.
     """
 
     site: str
@@ -81,13 +82,15 @@ class Report:
     at: datetime
     refusals: tuple[Refusal, ...] = ()
     unverified: int = 0
+    because: str = ""
 
     def message(self) -> str:
         """Return the message for the articles queue: JSON in ASCII, with long texts cut."""
         refusals = [asdict(_cut(refusal)) for refusal in self.refusals]
         texts = [{name: fields[name] for name in ("outcome", *BYTES_MAX) if fields[name]} for fields in refusals]
         fields: dict[str, Any] = {"site": self.site, "source": self.source, "at": exact(self.at), FIELD: texts}
-        return json.dumps(fields | ({"unverified": self.unverified} if self.unverified else {}))
+        because = _cut_text(self.because, BYTES_MAX["reason"])
+        return json.dumps(fields | ({"unverified": self.unverified, "because": because} if self.unverified else {}))
 
 
 def read_report(document: Mapping[str, Any]) -> Report:
@@ -101,6 +104,7 @@ def read_report(document: Mapping[str, Any]) -> Report:
             at=at,
             refusals=refusals,
             unverified=int(document.get("unverified", 0)),
+            because=str(document.get("because", "")),
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"the message is no report of refusals: {error!r}") from None
@@ -155,6 +159,14 @@ def counts_of_day(site: str, day: date, sources: Iterable[str]) -> list[Count]:
     return [from_item(Count, item, day=str(day), source=sk.split("#")[1]) for (_, sk), item in items.items()]
 
 
+def refused_of_day(site: str, count: Count) -> list[Refusal]:
+    """Return the kept refusals with the answer 400 of a source's day, newest first, without ignored events. Takes one or two reads."""
+    keys = [(refused_pk(site), f"{count.day}#{count.source}#{slot:02}") for slot in range(min(count.refused, SLOTS))]
+    day = [from_item(Refusal, item, source=count.source) for item in table.get_many(keys, consistent=False).values()]
+    refused = (refusal for refusal in day if refusal.outcome == "refused")
+    return sorted(refused, key=lambda refusal: refusal.at, reverse=True)
+
+
 def refused_pk(site: str) -> str:
     """Return the partition of a site's refusals."""
     return f"refused#{site}"
@@ -174,6 +186,7 @@ def _keep_day(site: str, source: str, day: str, reports: Sequence[Report]) -> No
 def _count_more(key: tuple[str, str], refused: int, unverified: Sequence[Report], ttl: int) -> int:
     """Add to the counts of a day. Returns how many refusals the day had before. Raises Conflict."""
     before = Count(day="", source="")
+    last = max(unverified, key=lambda report: report.at, default=None)
 
     def count_more(item: Item | None) -> Item:
         nonlocal before
@@ -182,7 +195,8 @@ def _count_more(key: tuple[str, str], refused: int, unverified: Sequence[Report]
             before,
             refused=before.refused + refused,
             unverified=before.unverified + sum(report.unverified for report in unverified),
-            unverified_at=max((report.at for report in unverified), default=before.unverified_at),
+            unverified_at=last.at if last else before.unverified_at,
+            unverified_because=last.because if last else before.unverified_because,
         )
         return to_item(count, key, without=("day", "source"), ttl=ttl)
 
@@ -192,5 +206,9 @@ def _count_more(key: tuple[str, str], refused: int, unverified: Sequence[Report]
 
 def _cut(refusal: Refusal) -> Refusal:
     """Cut the texts of a refusal. DynamoDB refuses lone surrogates, which become question marks."""
-    texts = {name: getattr(refusal, name).encode(errors="replace")[:size] for name, size in BYTES_MAX.items()}
-    return replace(refusal, **{name: text.decode(errors="ignore") for name, text in texts.items()})
+    texts: dict[str, Any] = {name: _cut_text(getattr(refusal, name), size) for name, size in BYTES_MAX.items()}
+    return replace(refusal, **texts)
+
+
+def _cut_text(text: str, size: int) -> str:
+    return text.encode(errors="replace")[:size].decode(errors="ignore")

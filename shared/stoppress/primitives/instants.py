@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 _BEFORE = datetime(1, 1, 2, tzinfo=UTC)
 _AFTER = datetime(9999, 12, 30, tzinfo=UTC)
@@ -53,6 +54,12 @@ def iso(instant: datetime) -> str:
         f"{two[year // 100]}{two[year % 100]}-{two[instant.month]}-{two[instant.day]}"
         f"T{two[instant.hour]}:{two[instant.minute]}:{two[instant.second]}Z"
     )
+
+
+def local_time(instant: datetime, zone: ZoneInfo) -> str:
+    """Return an instant in a time zone, as every surface shows it to people: `2026-11-20 12:00:00 +01:00`."""
+    text = instant.astimezone(zone).isoformat(" ", "seconds")
+    return f"{text[:-6]} {text[-6:]}"
 
 
 def exact(instant: datetime) -> str:

@@ -113,8 +113,8 @@ def send_report(report: "Report | None") -> None:
         queues.send_articles([report] if report else [])
 
 
-def count_unverified(site: str, source: str, now: datetime) -> None:
-    """Count a request to a known source with a wrong signature. The first one is reported at once.
+def count_unverified(site: str, source: str, now: datetime, because: str) -> None:
+    """Count a request to a known source with a wrong signature. The first one is reported immediately.
 
     Lambda may stop an execution environment before its next report. So the stored count is a lower bound.
     """
@@ -122,7 +122,7 @@ def count_unverified(site: str, source: str, now: datetime) -> None:
     if reported_at is None or not timedelta() <= now - reported_at < UNVERIFIED_EVERY:
         from stoppress.aws.refusals import Report
 
-        send_report(Report(site=site, source=source, at=now, unverified=number + 1))
+        send_report(Report(site=site, source=source, at=now, unverified=number + 1, because=because))
         _unverified[site, source] = (0, now)
     else:
         _unverified[site, source] = (number + 1, reported_at)

@@ -119,7 +119,7 @@ def _verify(request: Request, site: Site, name: str, now: datetime) -> None:
     except BadSignature as error:
         is_wrongly_signed = not isinstance(error, NotSigned)
         if is_wrongly_signed:
-            refused.count_unverified(site.host, name, now)
+            refused.count_unverified(site.host, name, now, str(error).partition(": ")[0])  # without the advice
         raise Refused(401, str(error), is_wrongly_signed=is_wrongly_signed) from None
     except (BadScheme, BadSecret, secrets.NoSecret) as error:
         raise Refused(

@@ -14,9 +14,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from stoppress.model.news_window import NEWS_WINDOW, select_news, window_end
-from stoppress.primitives.instants import iso, utc
+from stoppress.primitives.instants import iso, local_time, utc
 from stoppress.show.read_page import SitePage
-from stoppress.show.read_story import Received, local_time
+from stoppress.show.read_story import Received
 
 # How many stories and deliveries the page shows unfolded, and how many files it shows.
 UNFOLDED_MAX = 25

@@ -144,16 +144,16 @@ def _listing_of(hosts: Collection[str]) -> str:
 
 def _find_one(text: str, asked: str, site: Site, refused: Sequence[Refusal]) -> Question:
     """Return the only story that has the words, or whose path ends with the text. Raises Unclear for none, and Several."""
-    words = _normal(text).split()
+    words = _normal(text).strip("/").split()
     if not words:
         raise Unclear("give words of the headline, a URL or a part of it, or an article as source#id")
     stories: dict[str, Match] = {}
     searched = 0
     for searched, match in enumerate(_all_stories(site, refused), 1):
-        if all(word in match.text for word in words):
-            stories.setdefault(identity(match.target) if "://" in match.target else match.target, match)
         if searched > STORIES_SEARCHED_MAX:
             break
+        if all(word in match.text for word in words):
+            stories.setdefault(identity(match.target) if "://" in match.target else match.target, match)
     scope = (
         f"of the newest {STORIES_SEARCHED_MAX:,} of {site.host}"
         if searched > STORIES_SEARCHED_MAX

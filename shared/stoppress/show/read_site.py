@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice
@@ -14,6 +14,7 @@ from stoppress.audit.audit_state import AuditState, audit_pk
 from stoppress.aws import bucket, items, metrics, queues, refusals, secrets, sites, table
 from stoppress.aws.codec import from_item
 from stoppress.aws.inventory import news_entries, read_articles, read_claims
+from stoppress.aws.refusals import Count, Refusal
 from stoppress.aws.sites import BadSite
 from stoppress.feeds.feed_schedule import FeedState
 from stoppress.feeds.subscription import Subscription
@@ -37,6 +38,8 @@ from stoppress.primitives.instants import parse
 from stoppress.show.feed import FeedStatus
 from stoppress.show.timeline import DAY, Delays, median_delays
 
+# So many refused deliveries of a source in a day are a problem.
+REFUSED_MIN = 3
 # An event in quarantine has up to 50 KB, and a page of a query 1 MB. So this many events take at most six calls.
 QUARANTINED_COUNTED_MAX = 100
 # By the environment variable with a queue's URL: the queue's name, and whether it holds dead letters. Not every stack has all.
@@ -73,8 +76,8 @@ class SiteFacts:
     """What the stack holds of a site.
 
     `secrets`: whether each source's secret is there, by the source's name; None if that could not be read. `stored`: the names in the
-    bucket; None if they could not be read. `last_event` is known only for sites with `silent_after_hours`. `counts`: for each source the numbers of today's refused articles and
-    ignored events, and of its wrong signatures. `audits` are the states of the sources that are audited. `refusing` says
+    bucket; None if they could not be read. `last_event` is known only for sites with `silent_after_hours`. `counts` are today's, by
+    source. `refused` are today's refusals of sources with REFUSED_MIN or more, newest first. `audits` are the states of the sources that are audited. `refusing` says
     by engine why it refuses notifications, `not_ready` are listed pages that engines cannot index. `submitted` are the sitemaps in
     Search Console. `delays` are those of the last day; None: the site has no engines, or they were not read.
     """
@@ -87,7 +90,8 @@ class SiteFacts:
     stored: frozenset[str] | None
     quarantine: Quarantine
     last_event: datetime | None = None
-    counts: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    counts: Mapping[str, Count] = field(default_factory=dict)
+    refused: Mapping[str, Sequence[Refusal]] = field(default_factory=dict)
     audits: Mapping[str, AuditState] = field(default_factory=dict)
     refusing: Mapping[str, str] = field(default_factory=dict)
     not_ready: tuple[PageState, ...] = ()
@@ -181,10 +185,16 @@ def read_last_runs() -> tuple[datetime | None, datetime | None]:
 def read_site(site: Site, now: datetime, unknown: list[Unknown]) -> SiteFacts:
     """The facts of a site. What S3 or Secrets Manager refuses is added to `unknown`. Raises the table's errors.
 
-    Calls of the table: one for 50 feeds, one for the refusals of 100 sources, one for the commit marks, one for the audits. One
+    Calls of the table: one for 50 feeds, one for the counts of 100 sources, one or two for a source that had many refusals, one for the commit marks, one for the audits. One
     for the names of the news sitemaps, one for each of them, and up to six for quarantine. Other calls: one for each secret,
     and one of S3 for 1,000 files.
     """
+    counts = {count.source: count for count in refusals.counts_of_day(site.host, now.date(), site.sources)}
+    refused = {
+        name: refusals.refused_of_day(site.host, count)
+        for name, count in counts.items()
+        if count.refused >= REFUSED_MIN
+    }
     marks = (item for item in table.query(items.file_pk(site.host, INDEX_FILE), consistent=False) if "digest" in item)
     return SiteFacts(
         site=site,
@@ -201,10 +211,8 @@ def read_site(site: Site, now: datetime, unknown: list[Unknown]) -> SiteFacts:
         ),
         quarantine=_quarantine(site.host, now),
         last_event=parse(last["at"]) if (last := table.get(*items.last_event_key(site.host))) else None,
-        counts={
-            count.source: (count.refused, count.unverified)
-            for count in refusals.counts_of_day(site.host, now.date(), site.sources)
-        },
+        counts=counts,
+        refused={name: of_source for name, of_source in refused.items() if len(of_source) >= REFUSED_MIN},
         audits={item["sk"]: from_item(AuditState, item) for item in table.query(audit_pk(site.host), consistent=False)},
         **_engines(site),
     )

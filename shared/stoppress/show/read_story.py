@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice, takewhile
 from typing import Any, TypeVar
-from zoneinfo import ZoneInfo
 
 from stoppress.aws import bucket, items, refusals, table
 from stoppress.aws.inventory import read_articles, read_claims
@@ -19,7 +18,7 @@ from stoppress.model.event import ArticleEvent, article_name
 from stoppress.model.file_names import PAGES_FILE, Place, is_news, news_series
 from stoppress.model.site import UNKNOWN_SITE, Site
 from stoppress.notify.page_state import PageState, page_key, read_page
-from stoppress.primitives.instants import parse
+from stoppress.primitives.instants import local_time, parse
 from stoppress.primitives.text import escaped
 from stoppress.primitives.urls import host_of, identity
 from stoppress.show.question import (
@@ -41,12 +40,6 @@ RECEIVED_SEARCHED_MAX = 5_000
 _URL_OR_ID = re.compile(r'"(url|id)"\s*:\s*("(?:[^"\\]|\\.)*"|\d{1,20}\b)')
 
 _Each = TypeVar("_Each")
-
-
-def local_time(instant: datetime, zone: ZoneInfo) -> str:
-    """Return an instant in a time zone, as every surface shows it: `2026-11-20 12:00:00 +01:00`."""
-    text = instant.astimezone(zone).isoformat(" ", "seconds")
-    return f"{text[:-6]} {text[-6:]}"
 
 
 @dataclass(frozen=True)
@@ -85,7 +78,8 @@ class Facts:
     their entries in shards by name, `news` is the owner's entry in a news sitemap. `held` has the events of held
     articles by name. `received` is oldest first. `others` are known pages whose URLs are like this one. `unsearched` says what
     was not searched for the page, because there is too much of it. `page_state` is what engines were notified of. `unverified` are
-    today's counts of the sources whose requests had a wrong signature, if no event of the page was received.
+    today's counts of the sources whose requests had a wrong signature, and `unidentified` today's refused deliveries without id and URL,
+    if no event of the page was received.
     """
 
     asked: str
@@ -103,6 +97,7 @@ class Facts:
     unsearched: tuple[str, ...] = ()
     page_state: PageState | None = None
     unverified: tuple[Count, ...] = ()
+    unidentified: tuple[Refusal, ...] = ()
 
     @property
     def page(self) -> str:
@@ -184,12 +179,18 @@ def read_facts(question: Question, now: datetime) -> Facts:
         others=others,
         page_state=read_page(state) if state else None,
         unverified=() if received else tuple(_unverified(site, now)),
+        unidentified=() if received else tuple(_unidentified(refused, now)),
     )
 
 
 def _unverified(site: Site, now: datetime) -> Iterator[Count]:
     counts = refusals.counts_of_day(site.host, now.date(), site.sources)
     return (count for count in counts if count.unverified)
+
+
+def _unidentified(refused: Iterable[Refusal], now: datetime) -> Iterator[Refusal]:
+    is_of_today = takewhile(lambda refusal: refusal.at.date() == now.date(), refused)
+    return (refusal for refusal in is_of_today if refusal.outcome == "refused" and not (refusal.id or refusal.url))
 
 
 def kept_items(pk: str, now: datetime, *, consistent: bool = False) -> Iterator[Item]:

@@ -1,11 +1,12 @@
 """Why a sitemap does not list a page. The table and the site's configuration give the reasons; several may hold. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from operator import itemgetter
 from typing import Literal, TypeAlias, cast
 
+from stoppress.aws.refusals import Count, Refusal
 from stoppress.model.article import FORGOTTEN, Article, Claim
 from stoppress.model.entries import Traits, excluding_rule, names_rule
 from stoppress.model.exclusion_reasons import (
@@ -19,7 +20,7 @@ from stoppress.model.exclusion_reasons import (
 )
 from stoppress.model.news_window import is_current, window_end
 from stoppress.model.site import Site
-from stoppress.primitives.instants import parse
+from stoppress.primitives.instants import local_time, parse
 from stoppress.primitives.urls import host_of
 from stoppress.show.read_story import Facts, Received
 
@@ -143,18 +144,36 @@ def _absence_reasons(facts: Facts) -> Iterator[Reason]:
         yield Reason("not found", f"no event that was searched mentions {what}")
     else:
         yield Reason("never received", f"no event has mentioned {what}")
-        yield from _wrong_signatures(facts)
+        yield from _unrecognized(facts)
 
 
-def _wrong_signatures(facts: Facts) -> Iterator[Reason]:
-    """Yield the sources whose deliveries of today nobody could verify: the story may be one of them."""
+def _unrecognized(facts: Facts) -> Iterator[Reason]:
+    """Yield the sources with deliveries of today that nobody could verify, or that contain no article: the story may be one of them."""
     for count in facts.unverified:
-        last = f", the last at {facts.at(count.unverified_at)}" if count.unverified_at else ""
-        text = (
-            f"at least {count.unverified:,} deliveries of {count.source} had a wrong signature today{last}: this story may be one of"
-            " them. Compare the secret in the CMS, or rotate it"
-        )
+        text = f"{describe_unverified(count, facts.site)}: this story may be one of them. Compare the secret in the CMS, or rotate it"
         yield Reason("wrong signature", text, count.unverified_at)
+    for source in facts.site.sources:
+        if refused := [refusal for refusal in facts.unidentified if refusal.source == source]:
+            text = f"{describe_refused(refused, facts.site)}. They have no id and no URL: this story may be one of them"
+            yield Reason("refused", text, refused[0].at)
+
+
+def describe_unverified(count: Count, site: Site) -> str:
+    """Return how many deliveries of a source had a wrong signature today, and what was wrong with the last one."""
+    last = f", the last at {local_time(count.unverified_at, site.zone)}" if count.unverified_at else ""
+    because = f" ({count.unverified_because})" if count.unverified_because else ""
+    return f"at least {_deliveries(count.unverified)} of {count.source} had a wrong signature today{last}{because}"
+
+
+def describe_refused(refused: Sequence[Refusal], site: Site) -> str:
+    """Return how many deliveries of a source were refused today, and why the last one was. `refused`: newest first, at least one."""
+    last = refused[0]
+    what = f"at least {_deliveries(len(refused))} of {last.source} got the answer 400 today"
+    return f"{what}, the last at {local_time(last.at, site.zone)}: {last.reason}"
+
+
+def _deliveries(number: int) -> str:
+    return f"{number:,} {'delivery' if number == 1 else 'deliveries'}"
 
 
 def _own_reasons(facts: Facts) -> Iterator[Reason]:

@@ -3,12 +3,14 @@
 Pure.
 """
 
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypeAlias
 
 from stoppress.audit.audit_state import AuditState
+from stoppress.aws.refusals import Count
 from stoppress.aws.sites import BadSite
 from stoppress.model.file_names import INDEX_FILE, permanent_files
 from stoppress.model.news_window import is_current, select_news, window_end
@@ -16,6 +18,7 @@ from stoppress.model.site import UNKNOWN_SITE
 from stoppress.notify.page_state import SEARCH_CONSOLE_NAME
 from stoppress.show.feed import FeedStatus
 from stoppress.show.read_site import Alarm, Quarantine, Queue, SiteFacts, StackFacts, Unknown
+from stoppress.show.reasons import describe_refused, describe_unverified
 
 # roll_window confirms every five minutes that its runs finish.
 ROLLED_AGE_MAX = timedelta(minutes=10)
@@ -125,6 +128,7 @@ def report_site(facts: SiteFacts, now: datetime) -> dict[str, Any]:
     """Return the status of one site, without its problems, under the keys of `stoppress status --json`."""
     return {
         "host": facts.site.host,
+        "timezone": facts.site.timezone,
         "sources": [_report_source(facts, name) for name in facts.site.sources],
         "feeds": [feed.report(now) for feed in facts.feeds],
         "files": [
@@ -152,15 +156,15 @@ def report_site(facts: SiteFacts, now: datetime) -> dict[str, Any]:
 
 def _report_source(facts: SiteFacts, name: str) -> dict[str, Any]:
     source = facts.site.sources[name]
-    refused, unverified = facts.counts.get(name, (0, 0))
+    count = facts.counts.get(name, Count(day="", source=name))
     audit = facts.audits.get(name, AuditState())
     secret = {True: "there", False: "missing", None: "unknown"}[facts.secrets.get(name)]
     return {
         "name": name,
         "adapter": source.adapter,
         "secret": secret if source.secret else "not needed",
-        "refused_today": refused,
-        "unverified_today": unverified,
+        "refused_today": count.refused,
+        "unverified_today": count.unverified,
         "audited": audit.until,
         "listed": audit.listed,
         "missed": audit.missed_in_a_day,
@@ -170,12 +174,14 @@ def _report_source(facts: SiteFacts, name: str) -> dict[str, Any]:
 def _report_window(facts: SiteFacts, now: datetime) -> dict[str, Any]:
     news = select_news(facts.news, facts.site, now)
     oldest, newest = (news[-1], news[0]) if news else (None, None)
+    ages = [(now - entry.published) // timedelta(hours=1) for entry in news]
     return {
         "stories": len(news),
         "oldest": oldest and oldest.published,
         "newest": newest and newest.published,
         "next_to_leave": oldest and oldest.loc,
         "leaves_at": oldest and window_end(oldest.published),
+        "published_by_hour": [ages.count(hour) for hour in reversed(range(24))],
     }
 
 
@@ -196,6 +202,7 @@ def _site_problems(facts: SiteFacts, now: datetime, access: Access) -> Iterator[
         if is_there is False:
             what = f"the secret of the source {name!r} is missing: its webhooks are answered 503"
             yield what, access.command(f"secrets put {host} {name}"), None
+    yield from _sender_problems(facts, access)
     for name, audit in facts.audits.items():
         if name in facts.site.sources:
             yield from _audit_problems(name, audit, now, access)
@@ -210,6 +217,17 @@ def _site_problems(facts: SiteFacts, now: datetime, access: Access) -> Iterator[
     if hours and facts.last_event and now - facts.last_event > timedelta(hours=hours):
         what = f"no event for longer than silent_after_hours ({hours})"
         yield what, access.log("ReceiveWebhook"), facts.last_event
+
+
+def _sender_problems(facts: SiteFacts, access: Access) -> Iterator[_Row]:
+    host = facts.site.host
+    for name, count in facts.counts.items():
+        if count.unverified:
+            yield describe_unverified(count, facts.site), access.command(f"secrets rotate {host} {name}"), None
+    for name, refused in facts.refused.items():
+        page = refused[0].url or (refused[0].id and f"{name}#{refused[0].id}")
+        mend = access.command(f"explain {shlex.quote(page)} --site {host}") if page else access.log("ReceiveWebhook")
+        yield describe_refused(refused, facts.site), mend, None
 
 
 def _feed_problems(feed: FeedStatus, now: datetime, access: Access) -> Iterator[_Row]:

@@ -39,6 +39,8 @@ class Emulator:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
         self.endpoint = f"http://127.0.0.1:{self.port}"
+        # What a program needs to take the emulator for AWS.
+        self.aws_settings = {"AWS_ENDPOINT_URL": self.endpoint, "AWS_DEFAULT_REGION": REGION}
         self.log = folder / f"ministack-{self.port}.log"
         self._program = program
         self._settings = {"GATEWAY_PORT": str(self.port), "TMPDIR": str(folder)}
@@ -106,7 +108,7 @@ class Stack:
 
     def _typed(self, *words: str) -> Ended:
         """Runs a program that believes the emulator to be AWS, and keeps what it printed for `until` to show."""
-        settings = {"AWS_ENDPOINT_URL": self._emulator.endpoint, "AWS_DEFAULT_REGION": REGION}
+        settings = self._emulator.aws_settings
         # SAM's default is to look at the stack every five seconds.
         ended = run(words, settings | {"SAM_CLI_TELEMETRY": "0", "SAM_CLI_POLL_DELAY": "0.5"})
         self._printed.write_text(f"{' '.join(words)}\n{ended.stdout}{ended.stderr}", encoding="utf-8")

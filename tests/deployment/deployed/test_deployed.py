@@ -20,6 +20,8 @@ from tests.deployment.deployed.stack import Emulator, Ended, Resources, Stack
 
 pytestmark = pytest.mark.deployed
 
+# The emulator accepts any keys.
+KEYS = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing"}
 KEEP = bool(os.environ.get("KEEP"))
 HOST, SPORT = "www.example.com", "sport.example.com"
 CMS = f"/webhooks/{HOST}/cms"
@@ -46,6 +48,8 @@ def stack(capsys: pytest.CaptureFixture[str]) -> Iterator[Stack]:
             f"log       {emulator.log}",
             f"stop it   {emulator.stop_command} && rm -r {folder}",
             f"webhook   {emulator.endpoint}{made.api}{CMS}",
+            "for commands with `--stack stoppress`:",
+            *(f"export {name}={value}" for name, value in (emulator.aws_settings | KEYS).items()),
         ]
         with capsys.disabled():
             print("", *kept, sep="\n")  # noqa: T201 - KEEP=1 asks for it

@@ -19,6 +19,7 @@ from stoppress.show.stack_status import Access, StackStatus, stack_status
 from stoppress.show.timeline import Delays
 from stoppress_cli.commands.status import as_lines
 from tests.docs.test_pages import parse
+from tests.support.printed import as_text
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -168,5 +169,5 @@ def test_a_sitemap_in_which_google_finds_errors_is_a_problem_and_search_console_
             NOW - HOUR / 2,
         ),
     ]
-    line = "  sitemap-news.xml in Search Console  read by Google 2026-11-20 11:30:00 UTC (30 minutes ago): 3 URLs, 3 errors, 0 warnings"
-    assert line in list(as_lines(answer, in_detail=True))
+    numbers = "2026-11-20 11:30:00 +00:00     3       3         0\n"
+    assert numbers in as_text(as_lines(answer, in_detail=True))

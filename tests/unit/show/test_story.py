@@ -13,6 +13,7 @@ from stoppress.primitives.instants import exact
 from stoppress.show.read_story import Facts, FileRead
 from stoppress.show.story import answer_story
 from stoppress_cli.commands.explain import as_lines
+from tests.support.printed import as_text
 
 HOST, URL = "www.example.com", "https://www.example.com/flood"
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -63,7 +64,7 @@ def test_a_reason_has_its_times_in_the_time_zone_of_the_newsroom() -> None:
     assert "recorded at 2026-11-20 13:00:00 +01:00" in story.news.reasons[0].text
     ended = answer_story(replace(FACTS, site=paris), NOON + timedelta(hours=48))
     assert "the window ended at 2026-11-22 13:00:00 +01:00" in ended.news.reasons[0].text
-    assert "last changed 2026-11-20 13:00:00 +01:00" in next(as_lines(ended))
+    assert "last changed 2026-11-20 13:00:00 +01:00" in as_text(as_lines(ended))
 
 
 def test_a_page_that_a_file_still_lists_is_listed_and_says_why_it_leaves() -> None:
@@ -102,7 +103,7 @@ def test_what_google_says_of_a_page_is_shown_as_it_said_it() -> None:
         " (asked 2026-11-20 13:16:00 +01:00)"
     )
     assert story.google == said
-    assert f"    Google says: {said}" in list(as_lines(story))
+    assert f"    Google reports    {said}\n" in as_text(as_lines(story))
     plain = replace(page, coverage="", google_canonical=URL, robots_state="ALLOWED")
     assert (
         answer_story(replace(FACTS, site=notifying, page_state=plain), NOW).google

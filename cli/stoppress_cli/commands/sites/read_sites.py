@@ -5,19 +5,21 @@ import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any
+from zoneinfo import ZoneInfo
 
 import typer
 
 from stoppress.aws import due, secrets, site_versions, sites
 from stoppress.aws.site_versions import Version, check_document
 from stoppress.model.site import HOST, BadConfiguration, read_site, schema as site_schema
+from stoppress.primitives.instants import local_time
 from stoppress.show.read_page import PAGE_SECRET, page_token
 from stoppress.show.stack_status import Access
 from stoppress.sitemaps.robots import named_in_robots, robots_lines
 from stoppress_cli.commands.secrets import missing_secrets
 from stoppress_cli.connect import BadRequest
 from stoppress_cli.options import HERE, READS, Commands
-from stoppress_cli.output import console, counted, end, fail, json_of, print_answer, table_of
+from stoppress_cli.output import console, counted, end, fail, json_of, print_answer, state, table_of, verbatim
 
 app = Commands()
 
@@ -44,7 +46,7 @@ def list_sites() -> None:
         rows[site.host] = {**row, "sources": sorted(site.sources), "feeds": len(site.feeds)}
     listed = [rows[host] for host in sorted(rows)]
     cells = [
-        (*(row[name] for name in ("host", "state", "version", "feeds")), ", ".join(row["sources"] or ()))
+        (row["host"], state(row["state"]), row["version"], row["feeds"], ", ".join(row["sources"] or ()))
         for row in listed
     ]
     table = table_of(("host", "state", "version", "feeds", "sources"), cells)
@@ -65,9 +67,10 @@ def show(host: Host) -> None:
         console.print(version.document)
         raise
     document = json.loads(str(version.document))
-    state = WAITING if host in _waiting() else APPLIED
-    report = {"host": host, "state": state, "version": version.number, "at": version.at.isoformat()}
-    print_answer(report | {"author": version.author, "configuration": document}, [json_of(document)])
+    applied = WAITING if host in _waiting() else APPLIED
+    report = {"host": host, "state": applied, "version": version.number, "at": version.at.isoformat()}
+    answer = report | {"author": version.author, "configuration": document}
+    print_answer(answer, [verbatim(json_of(document))])
 
 
 @app.command("history", effect=READS, example="stoppress sites history www.example.com --stack stoppress")
@@ -76,6 +79,7 @@ def history(host: Host) -> None:
 
     Exit code 0: listed; 1: the site has no version; 2: the stack cannot be reached.
     """
+    versions = list(site_versions.history(host))
     rows = [
         {
             "version": version.number,
@@ -83,9 +87,13 @@ def history(host: Host) -> None:
             "author": version.author,
             "is_removal": version.document is None,
         }
-        for version in site_versions.history(host)
+        for version in versions
     ]
-    cells = [(row["version"], row["at"], row["author"], "removed" if row["is_removal"] else "") for row in rows]
+    zone = next((site.zone for site in sites.load_all()[0] if site.host == host), ZoneInfo("UTC"))
+    cells = [
+        (version.number, local_time(version.at, zone), version.author, "" if version.document else "removed")
+        for version in versions
+    ]
     end(rows, [table_of(("version", "at", "author", ""), cells)], is_ok=bool(rows))
 
 

@@ -125,11 +125,8 @@ class Table:
         """Yield the lines of the table. The widest columns become narrower, as far as their words permit, until it fits."""
         rows = [row if isinstance(row, Text) else [_cell(cell) for cell in row] for row in self.rows]
         heads = [[Text(name, "bold") for name in self.headings]] if any(self.headings) else []
-        of_cells = [row for row in self.rows if not isinstance(row, Text)]
-        is_number = [
-            all(cell is None or isinstance(cell, int) for cell in cells) for cells in zip(*of_cells, strict=True)
-        ]
         columns = list(zip(*heads, *(row for row in rows if isinstance(row, list)), strict=True))
+        is_number = [any(cell.justify for cell in cells) for cells in columns]
         widths = _fit(columns, width - self.indent - GAP_COLUMNS * (len(columns) - 1))
         for row in [*heads, *rows]:
             if isinstance(row, Text):
@@ -138,7 +135,7 @@ class Table:
             wrapped = [_wrap(cell, size) for cell, size in zip(row, widths, strict=True)]
             for parts in zip_longest(*wrapped, fillvalue=Text()):
                 line = Text(" " * self.indent)
-                for part, size, is_right in zip(parts, widths, is_number or [False] * len(widths), strict=True):
+                for part, size, is_right in zip(parts, widths, is_number, strict=True):
                     blank = " " * (size - part.cell_len)
                     line += Text.assemble(blank if is_right else "", part, "" if is_right else blank, " " * GAP_COLUMNS)
                 line.rstrip()
@@ -181,9 +178,10 @@ def lay_out(parts: Iterable[Part], width: int) -> Iterator[RenderableType]:
 
 
 def _cell(cell: Cell) -> Text:
-    return (
-        cell if isinstance(cell, Text) else Text("" if cell is None else f"{cell:,}" if isinstance(cell, int) else cell)
-    )
+    """Return a cell as text. A number is on the right."""
+    if isinstance(cell, int):
+        return Text(f"{cell:,}", justify="right")
+    return cell if isinstance(cell, Text) else Text(cell or "")
 
 
 def _flow(text: Text, width: int) -> Iterator[Text]:

@@ -160,7 +160,14 @@ def _details(site: Mapping[str, Any], now: datetime, zone: ZoneInfo) -> Iterator
         (file["name"], file["entries"], file["size_bytes"], local_time(file["changed"], zone))
         for file in newest[:FILES_SHOWN]
     ]
-    sitemaps = [row for sitemap in site["sitemaps"] for row in _sitemap(sitemap, zone)]
+    sitemaps = [
+        (
+            sitemap["name"],
+            local_time(sitemap["read"], zone) if sitemap["read"] else "not yet",
+            *(sitemap[name] for name in ("urls", "errors", "warnings")),
+        )
+        for sitemap in site["sitemaps"]
+    ]
     for headings, rows in (
         (("source", "adapter", "secret", "refused or ignored today", "wrong signatures"), sources),
         (("feed", "condition"), feeds),
@@ -180,13 +187,6 @@ def _source(source: Mapping[str, Any], now: datetime, zone: ZoneInfo) -> Iterato
     if source["audited"]:
         listed, missed = counted(source["listed"], "article"), counted(source["missed"], "webhook")
         yield Text(f"audited {ago(source['audited'], now, zone)}: {listed} listed, {missed} missed in 24 hours")
-
-
-def _sitemap(sitemap: Mapping[str, Any], zone: ZoneInfo) -> Iterator[Row]:
-    read = local_time(sitemap["read"], zone) if sitemap["read"] else "not yet"
-    yield sitemap["name"], read, *(sitemap[name] for name in ("urls", "errors", "warnings"))
-    if not sitemap["read"]:
-        yield Text(f"submitted {local_time(sitemap['submitted'], zone)}")
 
 
 def _stack(answer: StackStatus, zone: ZoneInfo) -> Iterator[Part]:

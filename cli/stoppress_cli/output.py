@@ -4,7 +4,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields
@@ -101,6 +101,26 @@ def show(line: "str | Table") -> None:
     out = errors if _as_json.get() else console
     for part in line.lay_out(out.width) if isinstance(line, Table) else [line]:
         out.print(part)
+
+
+@contextmanager
+def progress(noun: str) -> Iterator[Callable[[int, int | None], None]]:
+    """Show a bar with rate and remaining time while the block runs, on standard error and only on a terminal.
+
+    Yield a function that sets how many of `noun` are done, and how many there are; None: unknown.
+    """
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn  # most commands need none
+
+    texts = TextColumn("{task.completed:,.0f} {task.description}"), TextColumn("{task.fields[rate]}")
+    with Progress(
+        *texts, BarColumn(), TimeRemainingColumn(), console=errors, disable=not errors.is_terminal, transient=True
+    ) as bar:
+        task = bar.add_task(noun, total=None, rate="")
+
+        def set_progress(completed: int, total: int | None) -> None:
+            bar.update(task, completed=completed, total=total, rate=f"{bar.tasks[0].speed or 0:,.0f}/s")
+
+        yield set_progress
 
 
 def agrees(question: str, *, yes: bool, dry_run: bool = False) -> bool:

@@ -274,6 +274,22 @@ def test_broken_rows_are_problems_with_their_line_and_the_rest_is_taken(tmp_path
     assert "more than 131,072 characters" in problems[7]
 
 
+def test_a_row_of_several_lines_with_a_wrong_number_of_values_is_one_problem(tmp_path: Path) -> None:
+    text = f'id,url,title\n1,{ROOT}/1,"Three\nshort\nlines",more\n2,{ROOT}/2,B\n'
+    paths, [problem] = read(rows(tmp_path, text).pages())
+    assert (paths, problem.partition(":")[0]) == (["2"], "line 2")
+
+
+@pytest.mark.parametrize(("column", "meant"), [("publish_date", "published_at"), ("Titel", "title"), ("colour", None)])
+def test_an_unknown_column_is_noted_once_with_the_one_that_was_meant(
+    tmp_path: Path, column: str, meant: str | None
+) -> None:
+    text = f"id,url,title,{column}\n" + "".join(f"{n},{ROOT}/{n},A,x\n" for n in range(250))
+    [note] = [note for page in rows(tmp_path, text).pages() for note in page.notes]
+    assert note.place == "line 2"
+    assert f"did you mean {meant}?" in note.reason if meant else "did you mean" not in note.reason
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [

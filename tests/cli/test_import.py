@@ -10,7 +10,7 @@ from unittest.mock import Mock
 import pytest
 from typer.testing import CliRunner
 
-from stoppress.aws import queues, sites
+from stoppress.aws import queues, sites, table
 from stoppress.http import client as http
 from stoppress.model.event import ListingError, StaleCheckpoint
 from stoppress.model.site import Site
@@ -60,6 +60,7 @@ class Queue:
 def queue(monkeypatch: pytest.MonkeyPatch) -> Queue:
     made = Queue()
     monkeypatch.setattr(queues, "client", lambda _service: made)
+    monkeypatch.setattr(table, "get_many", lambda _keys: {})
     monkeypatch.setenv("IMPORTS_QUEUE_URL", "https://sqs/imports")
     return made
 

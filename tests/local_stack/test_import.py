@@ -1,5 +1,6 @@
 """An archive from its source to the files, on the local stack."""
 
+import csv
 import json
 import random
 import re
@@ -36,9 +37,15 @@ def stack(tmp_path: Path) -> Iterator[Stack]:
         yield running
 
 
-def import_all(source: Path | str, name: str | None, folder: Path) -> None:
+def import_all(source: Path | str, name: str | None, folder: Path, *, allow_changes: bool = False) -> None:
     site = sites.load(HOST)
-    run(listing_of(str(source), site, name), site, Checkpoint(folder / "at.json"), rate=FAST)
+    run(
+        listing_of(str(source), site, name),
+        site,
+        Checkpoint(folder / "at.json"),
+        rate=FAST,
+        allow_changes=allow_changes,
+    )
 
 
 def listed(stack: Stack, news: bool = False) -> list[str]:
@@ -50,6 +57,10 @@ def listed(stack: Stack, news: bool = False) -> list[str]:
 def jsonl(path: Path, rows: list[dict[str, Any]]) -> Path:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
+
+
+def row(id_: object, **values: Any) -> dict[str, Any]:
+    return {"id": id_, "url": f"{ROOT}/{id_}", "title": "Flood", "published_at": "2019-03-07T08:00:00Z"} | values
 
 
 def test_the_pages_of_an_old_sitemap_imported_with_four_kills_are_in_the_files_exactly(
@@ -86,6 +97,55 @@ def test_breaking_news_does_not_wait_behind_an_import(stack: Stack, tmp_path: Pa
     operated.later(stack, 1)
     assert listed(stack, news=True) == [f"{ROOT}/breaking"]
     assert len(listed(stack)) == 61
+
+
+@pytest.mark.parametrize("is_allowed", [False, True])
+def test_a_row_with_the_id_of_a_live_story_changes_it_only_if_that_is_allowed(
+    stack: Stack, tmp_path: Path, *, is_allowed: bool
+) -> None:
+    publish(stack, "2", "flood")
+    operated.later(stack, 1)
+    path = tmp_path / "archive.csv"
+    path.write_text(f"id,url,title,published_at\n2,{ROOT}/2019/ball,Row 2 of 2019,2019-03-07T08:00:00Z\n")
+    import_all(path, "cms", tmp_path, allow_changes=is_allowed)
+    operated.later(stack, 1)
+    assert listed(stack) == [f"{ROOT}/2019/ball" if is_allowed else f"{ROOT}/flood"]
+    assert listed(stack, news=True) == [f"{ROOT}/" if is_allowed else f"{ROOT}/flood"]
+
+
+@pytest.mark.parametrize("is_allowed", [False, True])
+def test_a_dry_run_counts_each_row_once_by_what_it_would_change(
+    stack: Stack, tmp_path: Path, *, is_allowed: bool
+) -> None:
+    publish(stack, "live", "flood")
+    first = [row(n) for n in range(4)]
+    import_all(jsonl(tmp_path / "first.jsonl", first), "cms", tmp_path)
+    operated.later(stack, 1)
+    before = objects(stack)
+    second = [
+        row(0),
+        row(1, title="Ball at the castle"),
+        row(2, published_at="2018-03-07T08:00:00Z"),
+        row(3, url=f"{ROOT}/moved"),
+        row(3, url=f"{ROOT}/moved/again", published_at="2018-03-07T08:00:00Z"),
+        row(4),
+        row("live", url=f"{ROOT}/flood"),
+        row(5, noindex=True),
+        row(6, url="https://www.example.org/a"),
+        row(7, title=""),
+    ]
+    path, refused = jsonl(tmp_path / "second.jsonl", second), tmp_path / "refused.csv"
+    site = sites.load(HOST)
+    listing = listing_of(str(path), site, "cms")
+    tally = run(listing, site, None, rate=FAST, allow_changes=is_allowed, refused=refused)
+    effects = {"unchanged": 1, "changed": 1, "changes_date": 1, "new": 1, "leaves_news": 1}
+    assert tally.effects == effects | ({"moves": 2} if is_allowed else {})
+    assert (tally.listed, tally.ignored, tally.refused) == ((7, 1, 2) if is_allowed else (5, 1, 4))
+    with refused.open(newline="") as file:
+        places = [place.partition(":")[0] for place, _ in csv.reader(file)]
+    assert set(places) == {"place", "line 9", "line 10"} | (set() if is_allowed else {"line 4", "line 5"})
+    operated.later(stack, 1)
+    assert objects(stack) == before
 
 
 @pytest.mark.parametrize(("name", "is_csv"), [("cms", True), (None, False)])

@@ -4,18 +4,19 @@ A checkpoint records which part of the list was sent. After a kill, the import s
 recognises these repeats by their delivery ids.
 """
 
+import csv
 import json
 import os
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from stoppress.aws import queues, sites
 from stoppress.model.event import ArticleEvent, ListingError, Page, Problem, StaleCheckpoint
@@ -23,10 +24,14 @@ from stoppress.model.exclusion_reasons import FOREIGN_HOST, excluded_because
 from stoppress.model.site import Site
 from stoppress_cli.connect import BadRequest, queue_url
 from stoppress_cli.inputs.archive import Listing, listing_of
+from stoppress_cli.inputs.row_effects import KINDS, Effect, predict_effects
+from stoppress_cli.inputs.rows import Rows
 from stoppress_cli.options import WRITES, Commands, DryRun
-from stoppress_cli.output import counted, end, errors, fail
+from stoppress_cli.output import counted, end, errors, fail, progress
 
 app = Commands()
+
+Predict = Callable[[Sequence[ArticleEvent], Site, datetime], Sequence[Effect]]
 
 EXAMPLES_KEPT = 3
 # Further reasons are counted together.
@@ -56,35 +61,45 @@ def import_(
         ),
     ] = None,
     rate: Annotated[float, typer.Option("--rate", help="Upper limit of articles sent a second.", min=0.1)] = 50,
+    allow_changes: Annotated[
+        bool,
+        typer.Option("--allow-changes", help="Let rows of a file move live stories of the same id to another URL."),
+    ] = False,
     dry_run: DryRun = False,
 ) -> None:
     """Import the archive of a site. After an interruption, run the same command again: it continues from its checkpoint.
+
+    A dry run compares each article with the table, and reports what would change. Refused articles are listed in a file.
 
     Exit code 0: every article was sent; 1: some were refused, the report has the reasons; 2: the stack or the source cannot be
     read, or Ctrl-C ended the command, and the checkpoint stays.
     """
     target = sites.load(site.lower())
     listing = listing_of(source, target, belongs_to)
-    checkpoint = None if dry_run else checkpoint_of(target.host, source, belongs_to)
+    file = checkpoint_of(target.host, source, belongs_to)
+    checkpoint = None if dry_run else file
+    refused = file.path.with_suffix(".refused.csv")
     if checkpoint and checkpoint.path.exists():
         errors.print(f"stoppress: continuing from the checkpoint {checkpoint.path}")
-    columns = (TextColumn("{task.completed:,.0f} items"), BarColumn(), TimeRemainingColumn())
     try:
-        with Progress(*columns, console=errors, disable=not errors.is_terminal) as progress:
-            items = progress.add_task("", total=None)
+        with progress("items") as show:
             tally = run(
                 listing,
                 target,
                 checkpoint,
                 rate=rate,
-                show=lambda tally, total: progress.update(items, completed=tally.handled, total=total),
+                allow_changes=allow_changes,
+                refused=refused,
+                show=lambda tally, total: show(tally.handled, total),
             )
     except (ListingError, KeyboardInterrupt) as error:
         continues = checkpoint and checkpoint.path.exists() and not isinstance(error, StaleCheckpoint)
         advice = f"; run the command again to continue from {checkpoint.path}" if checkpoint and continues else ""
         fail(f"{str(error) or 'interrupted'}{advice}")
-    report = tally.report()
-    end({"dry_run": dry_run, **report}, _lines(report, dry_run=dry_run), is_ok=not tally.refused)
+    report = {"dry_run": dry_run, **tally.report(), "refused_file": str(refused) if tally.refused else None}
+    if dry_run:
+        report["effects"] = {kind: tally.effects.get(kind, 0) for kind in KINDS}
+    end(report, _lines(report, dry_run=dry_run), is_ok=not tally.refused)
 
 
 def _lines(report: dict[str, Any], *, dry_run: bool) -> Iterator[str]:
@@ -93,37 +108,70 @@ def _lines(report: dict[str, Any], *, dry_run: bool) -> Iterator[str]:
         yield from (f"    {example}" for example in row["examples"])
     listed = "would be listed" if dry_run else "sent to the imports queue"
     yield f"{report['listed']:,} {listed}, {report['refused']:,} refused, {report['ignored']:,} ignored"
+    if dry_run:
+        numbers = report["effects"]
+        yield (
+            "; ".join(f"{numbers[kind]:,} {name}" for kind, name in KINDS.items() if numbers[kind]) or "none is listed"
+        )
+    if report["refused"]:
+        yield f"every refused article and its reason: {report['refused_file']}"
 
 
 @dataclass
 class Tally:
     """How many items an import has handled. `listed`: sent; `refused`: not usable; `ignored`: no sitemap should list them.
 
-    `reasons` has a number and the first examples for each reason of `refused` and `ignored`, and for each note.
+    `reasons` has a number and the first examples for each reason of `refused` and `ignored`, and for each note. `effects` has the
+    number of `listed` by what they change, after a dry run.
     """
 
     listed: int = 0
     refused: int = 0
     ignored: int = 0
     reasons: dict[str, dict[str, Any]] = field(default_factory=dict)
+    effects: dict[str, int] = field(default_factory=dict)
 
-    def add_page(self, page: Page, site: Site) -> list[ArticleEvent]:
-        """Count the items of a page, and return the events to send. An ignored page is sent too: then no other source lists it."""
-        events = []
-        for item in page.items:
-            excluded = excluded_because(item.event, site)
-            is_foreign = excluded.startswith(FOREIGN_HOST)
-            if not excluded:
-                self.listed += 1
+    def add_page(
+        self, page: Page, site: Site, predict: Predict | None = None, *, allow_changes: bool = False
+    ) -> tuple[list[ArticleEvent], list[Problem]]:
+        """Count the items of a page. Return the events to send, and what was refused.
+
+        An ignored page is sent too: then no other source lists it. Without `allow_changes`, an event that moves a live story to
+        another URL is refused, if `predict` finds that.
+        """
+        events, refused = [], list(page.problems)
+        reasons = [excluded_because(item.event, site) for item in page.items]
+        own = [
+            item.event for item, reason in zip(page.items, reasons, strict=True) if not reason.startswith(FOREIGN_HOST)
+        ]
+        effects = iter(predict(own, site, datetime.now(UTC)) if predict else [None] * len(own))
+        for item, reason in zip(page.items, reasons, strict=True):
+            place = f"{item.place}: {item.event.url}"
+            effect = None if reason.startswith(FOREIGN_HOST) else next(effects)
+            if reason.startswith(FOREIGN_HOST):
+                refused.append(Problem(place, reason))
+            elif effect and effect.live_url and not allow_changes:
+                refused.append(
+                    Problem(place, f"{item.event.name!r} is live at {effect.live_url}: --allow-changes moves it")
+                )
             else:
-                problem = Problem(f"{item.place}: {item.event.url}", excluded)
-                self.add("refused" if is_foreign else "ignored", problem)
-            if not is_foreign:
                 events.append(item.event)
-        for kind, problems in (("refused", page.problems), ("ignored", page.ignored), ("note", page.notes)):
+                self._add_event(Problem(place, reason), effect)
+        for kind, problems in (("refused", refused), ("ignored", page.ignored), ("note", page.notes)):
             for problem in problems:
                 self.add(kind, problem)
-        return events
+        return events, refused
+
+    def _add_event(self, problem: Problem, effect: Effect | None) -> None:
+        """Count an event to send, with a note if it moves a story, changes its date or takes it out of the news."""
+        if problem.reason:
+            self.add("ignored", problem)
+        else:
+            self.listed += 1
+        if effect and not problem.reason:
+            self.effects[effect.kind] = self.effects.get(effect.kind, 0) + 1
+        if effect and effect.kind in ("changes_date", "moves", "leaves_news"):
+            self.add("note", Problem(problem.place, KINDS[effect.kind]))
 
     def add(self, kind: str, problem: Problem) -> None:
         """Count an item as `refused` or `ignored`. A `note` is about an item that is counted elsewhere."""
@@ -187,19 +235,29 @@ def run(
     checkpoint: Checkpoint | None,
     *,
     rate: float,
+    allow_changes: bool = False,
+    refused: Path | None = None,
     show: Callable[[Tally, int | None], None] = lambda _tally, _total: None,
 ) -> Tally:
     """Send what a source lists, from the checkpoint on. Without a checkpoint nothing is sent: a dry run.
 
-    `rate` is in articles a second. `show` is called after each page; its second argument is the listing's length, or None.
+    `rate` is in articles a second. `allow_changes`: as in `Tally.add_page`, for the rows of a file. `refused`: a file for what is
+    refused. `show` is called after each page; its second argument is the listing's length, or None.
     Raises ListingError, SendError, and BadRequest if the stack has no queue for imports.
     """
     cursor, tally = checkpoint.read() if checkpoint else (None, Tally())
     if checkpoint:
         queue_url("IMPORTS_QUEUE_URL")  # raises BadRequest before the source is read
+    # The ids of an API are the source's own; those of a file may be the numbers of its rows.
+    allow_changes = allow_changes or not isinstance(listing, Rows)
+    predict = None if checkpoint and allow_changes else predict_effects
+    if refused and cursor is None:
+        refused.unlink(missing_ok=True)
     next_at = 0.0  # so that on average at most `rate` articles a second are sent
     for page in listing.pages(cursor):
-        events = tally.add_page(page, site)
+        events, problems = tally.add_page(page, site, predict, allow_changes=allow_changes)
+        if refused and problems:
+            _append(refused, problems)
         if checkpoint:
             while batch := events[: queues.BATCH_MESSAGES_MAX]:
                 del events[: queues.BATCH_MESSAGES_MAX]
@@ -212,6 +270,14 @@ def run(
     if checkpoint:
         checkpoint.path.unlink(missing_ok=True)
     return tally
+
+
+def _append(file: Path, problems: Sequence[Problem]) -> None:
+    with file.open("a", newline="", encoding="utf-8", errors="replace") as opened:
+        rows = csv.writer(opened)
+        if not opened.tell():
+            rows.writerow(("place", "reason"))
+        rows.writerows((problem.place, problem.reason) for problem in problems)
 
 
 def _group(reason: str) -> str:

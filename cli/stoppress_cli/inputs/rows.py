@@ -19,12 +19,13 @@ from pydantic import TypeAdapter, ValidationError
 
 from stoppress.cms.contract import BadArticle, read_article
 from stoppress.cms.listing import marked
+from stoppress.cms.mapping import OF_ARTICLES
 from stoppress.feeds.events import id_within_limit
 from stoppress.model.event import Listed, ListingError, Page, Problem, StaleCheckpoint
 from stoppress.model.news_window import is_current
 from stoppress.model.site import SITEMAP_SOURCE, Site
 from stoppress.model.validation import explain
-from stoppress.primitives.text import clean
+from stoppress.primitives.text import clean, did_you_mean
 from stoppress_cli.check.input import GZIP
 from stoppress_cli.inputs.sitemap_pages import BY_IMPORT, PAGE_ITEMS
 
@@ -158,7 +159,8 @@ class Rows:
         except BadArticle as error:
             return Problem(place, "; ".join(str(error).splitlines()))
         for name in unknown[: UNKNOWN_NAMES_MAX - len(self._unknown)]:
-            self._unknown.setdefault(name, Problem(place, f"the field {name!r} is not known and is left out"))
+            reason = f"the field {name!r} is not known and is left out{did_you_mean(name, OF_ARTICLES)}"
+            self._unknown.setdefault(name, Problem(place, reason))
         if self.source is None:
             now, date = datetime.now(UTC), event.published_at
             # Within the window, the date could bring an article of the CMS that takes the page over into the news.
@@ -219,8 +221,8 @@ def _csv_values(lines: Iterator[_Line], columns: list[str], delimiter: str) -> I
             hint = f"put a value with {delimiter!r} in it between quotation marks"
             amount, hint = ("many", hint) if len(row) > len(columns) else ("few", "leave empty ones empty")
             fault = f"has too {amount} values, {len(row)} for {len(columns)} columns: {hint}"
-        # After a fault, the next line is tried as the beginning of a row.
-        used = used if row and not fault else 1
+        # Where no row can be read, the next line is tried as the beginning of a row.
+        used = used if row else 1
         (first, _), (last, _), ahead = ahead[0], ahead[used - 1], ahead[used:]
         values = {name: _read_cell(value) for name, value in zip(columns, row, strict=False) if value.strip()}
         yield last, Problem(f"line {first}", fault) if fault else values if row else None

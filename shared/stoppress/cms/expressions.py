@@ -1,7 +1,6 @@
 """JMESPath expressions of mapping files: evaluates them, lists the names they read, and finds mistakes in them."""
 
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from functools import cache
 from typing import Any
 
@@ -9,7 +8,7 @@ import jmespath
 from jmespath.exceptions import JMESPathError
 
 from stoppress.cms.functions import OPTIONS, Functions
-from stoppress.primitives.text import clean
+from stoppress.primitives.text import clean, did_you_mean
 
 
 def search(expression: str, root: Mapping[str, Any]) -> tuple[Any, str]:
@@ -75,9 +74,11 @@ def _call_fault(name: str, arguments: list[Any]) -> str:
     """Return the mistake in a call of a function, whatever the delivery has; empty if there may be none."""
     functions = Functions()
     if name not in functions.FUNCTION_TABLE:
-        meant = get_close_matches(name, functions.FUNCTION_TABLE, n=1)
-        advice = f"did you mean {meant[0]}?" if meant else f"give one of {', '.join(sorted(functions.FUNCTION_TABLE))}"
-        return f"there is no function {name}: {advice}"
+        meant = (
+            did_you_mean(name, functions.FUNCTION_TABLE)
+            or f": give one of {', '.join(sorted(functions.FUNCTION_TABLE))}"
+        )
+        return f"there is no function {name}{meant}"
     signature = functions.FUNCTION_TABLE[name]["signature"]
     try:
         functions._validate_arguments(arguments, [{**parameter, "types": []} for parameter in signature], name)  # noqa: SLF001

@@ -30,6 +30,7 @@ from stoppress.cms.expressions import function_faults, members, root_names
 from stoppress.model import adapters
 from stoppress.model.signature_schemes import Signature
 from stoppress.model.validation import Part, explain_each
+from stoppress.primitives.text import did_you_mean
 
 Action: TypeAlias = Literal["publish", "update", "unpublish", "delete"]
 REMOVALS: tuple[Action, ...] = ("unpublish", "delete")
@@ -193,7 +194,7 @@ def read_file(path: Path) -> MappingFile:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BadMapping(f"{path.name}: is no TOML: {error}") from None
     except ValidationError as error:
-        raise _bad(path, text, explain_each(error)) from None
+        raise _bad(path, text, explain_each(error, MappingFile)) from None
     if mapping.name != path.stem:
         raise BadMapping(f"{path.name}: name: is {mapping.name}; a file is called by its mapping's name")
     if faults := [*_unknown_keys(mapping), *_unknown_names(mapping)]:
@@ -236,7 +237,8 @@ def _unknown_keys(mapping: MappingFile) -> Iterator[_Fault]:
         for name in given:
             if name not in names:
                 value = given[name] if isinstance(given, dict) else name
-                yield (part, name), value, f"is not known here: give one of {', '.join(names)}"
+                meant = did_you_mean(name, names)
+                yield (part, name), value, f"is not known here: give one of {', '.join(names)}{meant}"
 
 
 def _unknown_names(mapping: MappingFile) -> Iterator[_Fault]:

@@ -13,6 +13,7 @@ from pydantic import AfterValidator, Field, ValidationError
 
 from stoppress.model.signature_schemes import SignatureSettings
 from stoppress.model.validation import Language, WebUrl, Zone, explain_each
+from stoppress.primitives.text import did_you_mean
 from stoppress.primitives.urls import canonical
 
 MAPPINGS = Path(__file__).parents[1] / "cms" / "mappings"
@@ -68,14 +69,15 @@ def names() -> list[str]:
 def check_name(name: str) -> None:
     """Raise ValueError, with the names that exist, if no mapping file has this name."""
     if name not in names():
-        raise ValueError(f"{name[:80]!r} is no adapter: give one of {', '.join(names())}")
+        meant = did_you_mean(name, names())
+        raise ValueError(f"{name[:80]!r} is no adapter: give one of {', '.join(names())}{meant}")
 
 
 def check_settings(name: str, settings: Mapping[str, Any]) -> None:
     """Raise ValueError, with a line for each setting that cannot be used or that the adapter does not have."""
     known = (*_document(MAPPINGS / f"{name}.toml").get("settings", ()), *OF_SIGNATURES)
     unknown = "is not known here: correct its name, or take it out; there are " + ", ".join(known)
-    faults = {setting: unknown for setting in settings if setting not in known}
+    faults = {setting: unknown + did_you_mean(setting, known) for setting in settings if setting not in known}
     try:
         _Settings.model_validate({setting: value for setting, value in settings.items() if setting in known})
     except ValidationError as error:

@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias, get_args
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from stoppress.model.validation import explain, matching
+from stoppress.primitives.text import did_you_mean
 
 # The name of a scheme, or a table with the fields of `Hmac`.
 Scheme: TypeAlias = str | Mapping[str, Any]
@@ -169,7 +170,8 @@ def read_scheme(scheme: object) -> str | Hmac:
     if not isinstance(scheme, str):
         raise BadScheme("give the name of a scheme, or a table that describes one")
     if scheme not in names():
-        raise BadScheme(f"the signature {scheme[:80]!r} is not known: give one of {', '.join(names())}")
+        meant = did_you_mean(scheme, names())
+        raise BadScheme(f"the signature {scheme[:80]!r} is not known: give one of {', '.join(names())}{meant}")
     return scheme if scheme in NAMED or scheme == NONE else PRESETS[scheme]
 
 

@@ -284,7 +284,7 @@ def read_site(text: str, version: int) -> Site:
     try:
         return Site.model_validate({**given, "version": version})
     except ValidationError as error:
-        raise BadConfiguration(explain(error)) from None
+        raise BadConfiguration(explain(error, Site)) from None
 
 
 SCHEMA_DIALECT = "https://json-schema.org/draft/2020-12/schema"

@@ -1,13 +1,14 @@
 """What all validated configuration shares: the base of its parts, common types, and errors that say what to change."""
 
 import re
-from typing import Annotated, Literal, TypeAlias
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
-from stoppress.primitives.text import language_code, publication_name
+from stoppress.primitives.text import did_you_mean, language_code, publication_name
 from stoppress.primitives.urls import canonical
 
 
@@ -101,21 +102,49 @@ _FINDINGS = {
 }
 
 
-def explain(error: ValidationError) -> str:
-    """Return pydantic's errors, a line for each: the place, and what to change."""
+def explain(error: ValidationError, model: type[BaseModel] | None = None) -> str:
+    """Return pydantic's errors, a line for each: the place, and what to change. `model`: as in `explain_each`."""
     return "\n".join(
-        f"{'.'.join(map(str, place)) or 'the document'}: {reason}" for place, _, reason in explain_each(error)
+        f"{'.'.join(map(str, place)) or 'the document'}: {reason}" for place, _, reason in explain_each(error, model)
     )
 
 
-def explain_each(error: ValidationError) -> list[tuple[tuple[int | str, ...], object, str]]:
-    """Return pydantic's errors: the place, the value there (None where it is missing), and what to change."""
+def explain_each(
+    error: ValidationError, model: type[BaseModel] | None = None
+) -> list[tuple[tuple[int | str, ...], object, str]]:
+    """Return pydantic's errors: the place, the value there (None where it is missing), and what to change.
+
+    `model` is what was validated. With it, an unknown key gets a suggestion.
+    """
     return [
-        (finding["loc"], None if finding["type"] == "missing" else finding["input"], _advice(finding))
+        (finding["loc"], None if finding["type"] == "missing" else finding["input"], _advice(finding, model))
         for finding in error.errors(include_url=False)
     ]
 
 
-def _advice(finding: ErrorDetails) -> str:
+def _advice(finding: ErrorDetails, model: type[BaseModel] | None) -> str:
     advice = _FINDINGS.get(finding["type"])
+    if model and finding["type"] == "extra_forbidden":
+        return f"{advice}{did_you_mean(str(finding['loc'][-1]), _keys_at(model, finding['loc'][:-1]))}"
     return advice.format(**finding.get("ctx", {})) if advice else finding["msg"].removeprefix("Value error, ")
+
+
+def _keys_at(model: type[BaseModel], place: tuple[int | str, ...]) -> list[str]:
+    """Return the keys that an object at a place of a model may have. Items of lists and dictionaries have the keys of their type."""
+    models = [model]
+    for step in place:
+        inner = [part for outer in models for part in _models_in(_keys(outer).get(str(step)))]
+        models = inner or models
+    return [key for part in models for key in _keys(part)]
+
+
+def _keys(model: type[BaseModel]) -> dict[str, Any]:
+    """Return the type of each key of a model."""
+    return {field.alias or name: field.annotation for name, field in model.model_fields.items()}
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for argument in get_args(annotation):
+        yield from _models_in(argument)

@@ -7,6 +7,7 @@ of countries for hreflang and video:restriction (R4.2).
 import html
 import re
 import unicodedata
+from collections.abc import Iterable
 
 # No rule limits news:title (Google may shorten it, R2.12). The limit keeps an entry far below DynamoDB's 400 KB for an item.
 TITLE_CHARACTERS_MAX = 1_000
@@ -47,6 +48,14 @@ def utf8(body: bytes) -> str:
         if body.startswith(_GZIP):
             raise ValueError("the body is compressed with gzip: send and sign it uncompressed") from None
         raise ValueError(f"the body is not UTF-8: {error.reason} at byte {error.start}") from None
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return `; did you mean title?` for a word that is like a known one; empty if there is none."""
+    from difflib import get_close_matches  # imported here: only a misspelt word needs it
+
+    meant = get_close_matches(word.lower()[:SHOWN_CHARACTERS_MAX], list(known), n=1)
+    return f"; did you mean {meant[0]}?" if meant else ""
 
 
 def encodable(text: str) -> str:

@@ -108,8 +108,8 @@ WHEN = "if = \"story.kind == 'advert'\""
 @pytest.mark.parametrize(
     ("written", "words"),
     [
-        ("!(isin(story.kind, types))", "there is no function isin: did you mean is_in?"),
-        ("settings.language && isin(story.kind, types)", "there is no function isin: did you mean is_in?"),
+        ("!(isin(story.kind, types))", "there is no function isin; did you mean is_in?"),
+        ("settings.language && isin(story.kind, types)", "there is no function isin; did you mean is_in?"),
         ("story.parts[?begins(@, 'ad')]", "there is no function begins: give one of abs, "),
         ("is_in(story.kind)", "Expected 2 arguments for function is_in(), received 1"),
         ("contains(story.kind, 'a', 'b')", "Expected 2 arguments for function contains(), received 3"),

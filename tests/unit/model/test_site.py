@@ -136,6 +136,29 @@ def test_each_wrong_key_is_reported_with_what_to_do(changes: dict[str, Any], wor
     assert refusal(**changes).startswith(words)
 
 
+@pytest.mark.parametrize(
+    ("changes", "meant"),
+    [
+        ({"langauge": "fr"}, "language"),
+        ({"sources": {"feeds": {"adaptor": "ghost"}}}, "adapter"),
+        ({"sources": {"cms": {"adapter": "wordpres"}}}, "wordpress"),
+        ({"sources": {"cms": {"adapter": "ghost", "settings": {"langauge": "fr"}}}}, "language"),
+        ({"sources": {"cms": {"settings": {"signature": "gohst"}}}}, "ghost"),
+        ({"sources": {"cms": {"list": {"ulr": "https://www.example.com"}}}}, "url"),
+        ({"robots": {"serach": True}}, "search"),
+        ({"pages": [{"prority": 1, "url": "/a"}]}, "priority"),
+        ({"robots": {"ptefix": "/a"}}, None),
+        ({"colour": "red"}, None),
+    ],
+)
+def test_a_misspelt_key_or_adapter_gets_a_suggestion_that_is_possible_there(
+    changes: dict[str, Any], meant: str | None
+) -> None:
+    reasons = refusal(**changes)
+    assert ("did you mean" in reasons) == (meant is not None)
+    assert meant is None or f"did you mean {meant}?" in reasons
+
+
 NESTED = ("/", "/fr", "/fr/sport/")
 
 

@@ -3,18 +3,21 @@
 import json
 import re
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from stoppress.aws import refusals, table
 from stoppress.aws.refusals import Refusal, Report
+from stoppress_cli.app import app
 from stoppress_cli.commands import forget as erasure
 from stoppress_cli.commands.forget import gather
 from stoppress_cli.local import local_queues
 from stoppress_cli.local.stack import Stack
 from tests.support.event_files import items, objects, on_queue
-from tests.support.operated import HOST, arn, event, everything, later, on_the_bus, operated, url
+from tests.support.operated import HOST, arn, event, everything, later, on_the_bus, operated, pretend_deployed, url
 from tests.support.playing import Step
 
 pytestmark = pytest.mark.moto
@@ -73,6 +76,23 @@ def test_what_is_forgotten_stands_nowhere_and_the_rest_stays(tmp_path: Path) -> 
         assert url("flood").encode() in objects(stack)[f"{HOST}/sitemap-news.xml"]
         assert len(on_queue(stack, "ArticlesDeadLetters")) == 1
         assert [refusal.url for _, refusal in refusals.stored(HOST)] == [url("flood")]
+
+
+def test_the_command_reports_in_the_past_tense_what_it_erased(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend_deployed(monkeypatch)
+    with operated(STEPS, tmp_path, versioned=True) as stack:
+        erase = partial(erasure.erase, pause=lambda _: later(stack, 1))
+        monkeypatch.setattr(erasure, "erase", erase)
+        done = CliRunner().invoke(app, ["forget", "cms#1042", "--yes", "--json", "--stack", stack.name])
+        assert done.exit_code == 0, done.output
+        erased = json.loads(done.stdout)["erased"]
+    assert erased[:3] == [
+        "article cms#1042 was removed, as its source would",
+        "sitemap-news.xml was written again without",
+        "sitemap-2026-11.xml was written again without",
+    ]
+    assert f"erased the claim on {url('named-person')}: a tombstone stays, known by a hash of the URL" in erased
+    assert {"erased 1 item of quarantine", f"erased 2 older versions of {HOST}/sitemap-2026-11.xml"} <= {*erased}
 
 
 def test_other_pages_no_longer_mention_what_was_forgotten(tmp_path: Path) -> None:

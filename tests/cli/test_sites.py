@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -347,8 +348,10 @@ def test_both_secrets_are_valid_until_the_rotation_ends(run: Operator) -> None:
     assert f"stoppress secrets rotate {HOST} cms --finish --stack {run.stack.name}\n" in done.stdout
     assert run("secrets", "rotate", HOST, "cms", "--finish", typed="n\n").exit_code == 1
     assert valid(run, f"webhooks/{HOST}/newsroom") == [new, *old]
-    done = run("secrets", "rotate", HOST, "cms", "--finish", "--yes")
-    assert "1 old value taken out" in done.stdout
+    done = run("secrets", "rotate", HOST, "cms", "--finish", "--yes", "--json")
+    assert "1 old value taken out" in done.stderr
+    ends_at = datetime.fromisoformat(json.loads(done.stdout)["old_valid_until"])
+    assert timedelta(minutes=4) < ends_at - datetime.now(UTC) <= timedelta(minutes=5)
     assert valid(run, f"webhooks/{HOST}/newsroom") == [new]
 
 

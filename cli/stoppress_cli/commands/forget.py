@@ -39,7 +39,7 @@ from stoppress_cli.commands import redrive
 from stoppress_cli.commands.restore import scan
 from stoppress_cli.connect import BadRequest
 from stoppress_cli.options import WRITES, Commands, DryRun, SiteOption, Yes
-from stoppress_cli.output import agrees, counted, end, show
+from stoppress_cli.output import agrees, counted, end, progress, show
 
 app = Commands()
 
@@ -74,13 +74,20 @@ def forget(
     for line in lines or ["the stack has nothing about it"]:
         show(line)
     is_agreed = bool(lines) and not dry_run and agrees(f"Forget {', '.join(left.urls) or target} for good?", yes=yes)
+    erased: list[str] = []
     if is_agreed:
-        lines = list(erase(left, datetime.now(UTC)).lines())
-        for line in ["not erased yet, run the command again:", *lines] if lines else []:
+        removed = list(left.page_lines(done=True))
+        with progress("seconds") as show_seconds:
+            rest = erase(left, datetime.now(UTC), show=show_seconds)
+        lines = list(rest.lines())
+        if not (rest.listed or rest.files):
+            left.mentions = [item for item in left.mentions if item not in rest.mentions]
+            erased = [*removed, *left.stored_lines(done=True)]
+        for line in [*erased, *(["not erased yet, run the command again:", *lines] if lines else [])]:
             show(line)
     if is_agreed or (dry_run and lines):
         show(OUT_OF_REACH)
-    end({"urls": list(left.urls), "left": lines, "done": is_agreed}, is_ok=not lines)
+    end({"urls": list(left.urls), "left": lines, "erased": erased, "done": is_agreed}, is_ok=not lines)
 
 
 def _as_event(names: Mapping[str, Any]) -> str:
@@ -130,20 +137,31 @@ class Traces:
 
     def lines(self) -> Iterator[str]:
         """Yield a line for each thing to erase."""
+        return chain(self.page_lines(), self.stored_lines())
+
+    def page_lines(self, *, done: bool = False) -> Iterator[str]:
+        """Yield a line for each article to remove and each file to write again; in the past tense if it is `done`."""
         for article in self.listed:
-            yield f"article {article.name} is {article.state}: it is removed first, as its source would"
-        yield from (f"{file} lists it: it is written again without" for file in self.files)
-        for article in self.removed:
-            yield f"article {article.name}: all but its id and its order is erased; a tombstone stays"
+            is_removed = "was removed" if done else f"is {article.state}: it is removed first"
+            yield f"article {article.name} {is_removed}, as its source would"
         yield from (
-            f"the claim on {claim['url']}: a tombstone stays, known by a hash of the URL" for claim in self.claims
+            f"{file} {'was written again' if done else 'lists it: it is written again'} without" for file in self.files
         )
-        yield from (f"{counted(len(some), 'item')} of {kind}" for kind, some in self.items.items())
+
+    def stored_lines(self, *, done: bool = False) -> Iterator[str]:
+        """Yield a line for each thing to erase in table, queues and bucket; in the past tense if it is `done`."""
+        erased = "erased " if done else ""
+        for article in self.removed:
+            yield f"article {article.name}: all but its id and its order {'was' if done else 'is'} erased; a tombstone stays"
+        for claim in self.claims:
+            yield f"{erased}the claim on {claim['url']}: a tombstone stays, known by a hash of the URL"
+        yield from (f"{erased}{counted(len(some), 'item')} of {kind}" for kind, some in self.items.items())
         for item in self.mentions:
-            yield f"{item['pk']} {item.get('loc', item['sk'])} mentions it, for example as an alternate"
-        yield from (f"{counted(number, 'dead letter')} of {queue}" for queue, number in self.letters.items())
+            mention = "no longer mentions it" if done else "mentions it, for example as an alternate"
+            yield f"{item['pk']} {item.get('loc', item['sk'])} {mention}"
+        yield from (f"{erased}{counted(number, 'dead letter')} of {queue}" for queue, number in self.letters.items())
         for key, number in Counter(version["Key"] for version in self.versions).items():
-            yield f"{counted(number, 'older version')} of {key}"
+            yield f"{erased}{counted(number, 'older version')} of {key}"
 
     def add(self, item: Item) -> None:
         """Add an item of the table, if it is about the page or mentions it."""
@@ -216,7 +234,9 @@ def gather(target: str, host: str | None) -> Traces:
     for item in scan(os.environ["TABLE_NAME"]):
         traces.add(item)
     traces.find_files()
-    traces.letters = {queue: number for queue in redrive.NAMES if (number := count_letters(traces, queue, erase=False))}
+    traces.letters = {
+        queue: number for queue in redrive.NAMES if (number := redrive.count_letters(queue, traces.are_in))
+    }
     # Where only tombstones are left, the versions were erased before.
     if any((traces.listed, traces.removed, traces.claims, traces.items, traces.mentions)):
         traces.find_versions()
@@ -252,38 +272,34 @@ def read_articles(site: Site, names: Iterable[str]) -> list[Article]:
     return list(map(items.read_article, table.get_many(items.article_key(site.host, name) for name in names).values()))
 
 
-def count_letters(traces: Traces, queue: redrive.Name, *, erase: bool) -> int:
-    """Return the number of dead letters about the page; `erase` deletes them. The articles queue is not searched: it empties within seconds."""
-    number = 0
-    for message in redrive.messages(queue):
-        if traces.are_in(message["Body"]):
-            number += 1
-            if erase:
-                redrive.delete(queue, message["ReceiptHandle"])
-    return number
-
-
 def tombstone(article: Article) -> Article:
     """Return the article without its content. Its shard stays, because the article keeps its place there."""
     kept: dict[str, Any] = {name: getattr(article, name) for name in _KEPT}
     return Article(**kept, digest="", reason=FORGOTTEN)
 
 
-def erase(traces: Traces, now: datetime, *, pause: Callable[[float], None] = time.sleep) -> Traces:
+def erase(
+    traces: Traces,
+    now: datetime,
+    *,
+    pause: Callable[[float], None] = time.sleep,
+    show: Callable[[int, int | None], None] = lambda _done, _total: None,
+) -> Traces:
     """Remove the page, wait until no file lists it, and erase it. Return what is left.
 
-    Raises Conflict and the errors of `gather`. The articles and claims come last: a run that stops before finds the page again.
+    `show` is called with the seconds of waiting so far, and at most. Raises Conflict and the errors of `gather`. The articles and claims come last: a run that stops before finds the page again.
     """
     stay = [item for item in traces.mentions if not _erase_mention(item, traces.pattern)]
     queues.send_articles([_removal(traces.site, article, now) for article in traces.listed])
-    for _ in range(_LOOKS_MAX):
+    for look in range(_LOOKS_MAX):
         if not (traces.listed or traces.files):
             break
+        show(look * _LOOKS_EVERY_S, _LOOKS_MAX * _LOOKS_EVERY_S)
         pause(_LOOKS_EVERY_S)
         traces.articles = read_articles(traces.site, [article.name for article in traces.articles])
         traces.find_files()
     for queue in traces.letters:
-        count_letters(traces, queue, erase=True)
+        redrive.count_letters(queue, traces.are_in, erase=True)
     if traces.listed or traces.files:
         return traces
     traces.find_versions()
@@ -294,9 +310,10 @@ def erase(traces: Traces, now: datetime, *, pause: Callable[[float], None] = tim
 
 def _erase_items(traces: Traces) -> None:
     host = traces.site.host
-    # The removal has added lines to the page's story.
+    # The removal has added lines to the page's story, and itself to the refusals.
     stories = [line for url in traces.urls for line in table.query(items.story_pk(host, url))]
-    for item in chain(*traces.items.values(), stories):
+    refused = [item for item in table.query(refused_pk(host)) if traces.are_in(_as_event(item))]
+    for item in chain(*traces.items.values(), stories, refused):
         table.delete(item["pk"], item["sk"])
     claims = table.get_many(items.claim_key(host, url) for url in traces.urls)
     for article in traces.removed:

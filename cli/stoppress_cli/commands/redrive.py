@@ -4,7 +4,7 @@ SQS's own redrive (StartMessageMoveTask) shows nothing, and also moves messages 
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -18,7 +18,7 @@ from stoppress.aws.refusals import Report
 from stoppress.poll import shares
 from stoppress.record.message import Message, Unusable, read
 from stoppress_cli.connect import queue_url
-from stoppress_cli.options import WRITES, Commands, DryRun
+from stoppress_cli.options import WRITES, Commands, DryRun, Yes
 from stoppress_cli.output import end, show
 
 Name = Literal["articles", "failures"]
@@ -42,8 +42,11 @@ app = Commands()
 def redrive(
     queue: Annotated[Name | None, typer.Argument(help="One queue: articles or failures; default: both.")] = None,
     dry_run: DryRun = False,
+    yes: Yes = False,
 ) -> None:
     """Show the dead letters with their reasons, and send back those that would not fail again.
+
+    The command never asks, because sending again does no harm; --yes is accepted as by other commands.
 
     Exit code 0: no dead letter is left; 1: some stay (with --dry-run: there are some); 2: the stack cannot be reached, or a site's
     configuration cannot be read.
@@ -106,6 +109,14 @@ def messages(queue: Name) -> Iterator[dict[str, Any]]:
 def delete(queue: Name, receipt: str) -> None:
     """Delete a dead letter."""
     client("sqs").delete_message(QueueUrl=queue_url(_URLS[queue]), ReceiptHandle=receipt)
+
+
+def count_letters(queue: Name, is_meant: Callable[[str], bool], *, erase: bool = False) -> int:
+    """Return the number of dead letters whose text is meant; `erase` deletes them."""
+    meant = [message for message in messages(queue) if is_meant(message["Body"])]
+    for message in meant if erase else ():
+        delete(queue, message["ReceiptHandle"])
+    return len(meant)
 
 
 def send_back(queue: Name, *, dry_run: bool) -> Iterator[Dead]:

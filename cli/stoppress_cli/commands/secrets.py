@@ -9,7 +9,7 @@ import os
 import secrets as chance
 import sys
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 import typer
@@ -20,6 +20,7 @@ from stoppress.model.signature_schemes import NONE, PRESETS, Hmac, Scheme
 from stoppress.model.site import Site
 from stoppress.model.site_parts import secret_path
 from stoppress.receive.webhook import scheme_of
+from stoppress.show.read_story import local_time
 from stoppress.show.stack_status import Access
 from stoppress.signatures.verify import BadSecret, keys
 from stoppress_cli.connect import BadRequest
@@ -73,7 +74,7 @@ def rotate(
     ] = False,
     yes: Yes = False,
 ) -> None:
-    """Give a source a new secret beside the old one. Both are valid until --finish takes the old one out.
+    """Give a source a new secret beside the old one. Both are valid until --finish; the old one five minutes longer.
 
     Exit code 0: done; 1: you said no; 2: there is no such secret, site or source, or the stack cannot be reached.
     """
@@ -81,19 +82,28 @@ def rotate(
     if finish:
         is_agreed = agrees(f"Does {source} of {site} sign with the new secret?", yes=yes)
         older: list[str] = []
+        report: dict[str, object] = {"secret": secret.name}
         if is_agreed:
             (newest, *older), version = _stored(secret)
             if older:
                 _put(secret, [newest], version)
+            ends_at = datetime.now(UTC) + stored_secrets.SIGNED_AGE_MAX
+            report["old_valid_until"] = ends_at
             show(f"{counted(len(older), 'old value')} taken out of {secret.name}; one value is valid")
-        end({"secret": secret.name, "removed": len(older), "done": is_agreed}, is_ok=is_agreed)
+            show(f"The webhook accepts the old value until {local_time(ends_at, sites.load(site).zone)} at the latest.")
+        end(report | {"removed": len(older), "done": is_agreed}, is_ok=is_agreed)
     value = _value(secret, stdin=stdin)
     secret.check(value)
     values, version = _stored(secret)
     _put(secret, [value, *values], version)  # all of them verify webhooks
-    later = f"When the CMS uses the new value: {access.command(f'secrets rotate {site} {source} --finish')}"
+    later = f"The old value ends with this command; run it when the CMS uses the new one: {finish_command(access, site, source)}"
     done = f"{secret.name} has a new value; the old one stays valid"
     _print_settings(secret, None if stdin else value, done, later)
+
+
+def finish_command(access: Access, site: str, source: str) -> str:
+    """Return the command that ends a rotation."""
+    return access.command(f"secrets rotate {site} {source} --finish")
 
 
 def _value(secret: "SourceSecret", *, stdin: bool) -> str:

@@ -28,6 +28,7 @@ from stoppress.primitives.instants import exact
 from stoppress.receive.webhook import scheme_of
 from stoppress.show.read_story import read_files
 from stoppress.show.stack_status import Access
+from stoppress_cli.commands.secrets import finish_command
 from stoppress_cli.connect import BadRequest
 from stoppress_cli.options import WRITES, Commands
 from stoppress_cli.output import console, counted, end, errors, show
@@ -93,6 +94,10 @@ def send(
             show(f"not reached  {error}")
 
     show(f"{sample.url}\n")
+    values = sample.load_secret()
+    if len(values) > 1:
+        end_command = finish_command(access, sample.site.host, sample.source)
+        show(f"the secret is being rotated, {len(values)} values are valid: the old one ends with `{end_command}`\n")
     try:
         follow(sample.arrive)
     finally:  # after Ctrl-C too
@@ -232,11 +237,9 @@ class Sample:
         body = json.dumps({"type": kind, "timestamp": exact(now), "data": data}).encode()
         request = Request({"content-type": "application/json"}, body)
         source = self.site.sources[self.source]
+        secret = self.load_secret()[0]
         try:
-            secret = secrets.load(secret_path("webhooks", self.site.host, str(source.secret)))[0]
             signed = signing.signed(request, scheme_of("standard", source.settings), secret, delivery, now)
-        except secrets.NoSecret as error:
-            raise BadRequest(str(error)) from None
         except ValueError as error:
             raise BadRequest(f"the source {self.source}: {error}") from None
         url = self.webhook + (f"?{signed.query}" if signed.query else "")
@@ -253,6 +256,13 @@ class Sample:
         if 400 <= answer.status < 500:
             self.may_be_taken = was_taken
         return answer.status, answer.data.decode(errors="replace").strip()[:500]
+
+    def load_secret(self) -> list[str]:
+        """Return the valid values of the source's secret, the newest first. Raises BadRequest."""
+        try:
+            return secrets.load(secret_path("webhooks", self.site.host, str(self.site.sources[self.source].secret)))
+        except secrets.NoSecret as error:
+            raise BadRequest(str(error)) from None
 
     def _wait_for(self, stages: Mapping[str, Callable[[], bool]]) -> None:
         """Wait until the condition of each stage holds. Raises NotReached."""

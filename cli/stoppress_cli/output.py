@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from itertools import zip_longest
-from typing import Any, Literal, NoReturn, TypeAlias
+from typing import Any, Literal, NoReturn, TypeAlias, TypeVar
 from zoneinfo import ZoneInfo
 
 import typer
@@ -38,6 +38,8 @@ COLOURS = {
     "yellow": {"held", "hidden", "ignored", "late", "not polled yet", "not yet applied", "unknown"},
     "red": {"attention", "failing", "gone", "missing", "no", "quarantined", "refused", "unreadable"},
 }
+
+_Item = TypeVar("_Item")
 
 
 def text_console(*, stderr: bool = False) -> Console:
@@ -76,6 +78,15 @@ def print_answer(value: object, lines: Iterable["Part"]) -> None:
     parts = [verbatim(json_of(value))] if _as_json.get() else lines
     for line in lay_out(parts, as_wide_as_now.width):
         as_wide_as_now.print(line, soft_wrap=True)
+
+
+def print_line(value: object, line: RenderableType) -> None:
+    """Print a line of an answer that does not end: with --json the value in one line. A terminal breaks it between words."""
+    now = text_console()
+    if _as_json.get():
+        now.print(encodable(json.dumps(value, ensure_ascii=False, default=json_form)))
+    else:
+        now.print(line, soft_wrap=not now.is_terminal, overflow="ignore", crop=False)
 
 
 def json_of(value: object) -> str:
@@ -121,6 +132,14 @@ def progress(noun: str) -> Iterator[Callable[[int, int | None], None]]:
             bar.update(task, completed=completed, total=total, rate=f"{bar.tasks[0].speed or 0:,.0f}/s")
 
         yield set_progress
+
+
+def track(items: Sequence[_Item], noun: str) -> Iterator[_Item]:
+    """Yield the items, and show with `progress` how many are done."""
+    with progress(noun) as show_progress:
+        for number, item in enumerate(items):
+            show_progress(number, len(items))
+            yield item
 
 
 def agrees(question: str, *, yes: bool, dry_run: bool = False) -> bool:

@@ -38,6 +38,7 @@ READING = {
     "compare": (["old.xml", "--site", HOST], 0),
     "doctor": ([HOST, "--connect", "127.0.0.1:1"], 1),
     "explain": ([url("flood")], 0),
+    "tail": (["--seconds", "0"], 0),
     "sites robots": ([HOST], 0),
     "feeds show": ([], 0),
     "quarantine list": ([], 1),

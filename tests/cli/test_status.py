@@ -1,24 +1,19 @@
 """`stoppress status`: things break in the local stack, and the answer names each problem with the command that helps."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from botocore.exceptions import ClientError
-from typer.testing import CliRunner
 
 from stoppress.aws import bucket, metrics, table
 from stoppress.aws.items import quarantine_item
 from stoppress.show import read_site
 from stoppress.show.stack_status import ALARM_COMMANDS, ALARM_LOGS, Access, StackStatus, stack_status
 from stoppress.show.story import story_of
-from stoppress_cli.app import app
-from stoppress_cli.commands import status
 from stoppress_cli.local.template import load
-from stoppress_cli.output import ATTENTION, FAILED, OK
 from tests.support import breakages
 from tests.support.breakages import BREAKAGES, FEED, HOST, Newsroom
 from tests.support.operated import doors
@@ -217,23 +212,6 @@ def test_a_full_quarantine_is_counted_up_to_a_bound(tmp_path: Path, monkeypatch:
         True,
         "reason 2",
     )
-
-
-def test_a_watch_outlives_a_stack_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    looks: Iterator[int | BaseException] = iter([OK, typer.Exit(FAILED), ATTENTION, KeyboardInterrupt()])
-
-    def look(*_: Any, **__: Any) -> int:
-        result = next(looks)
-        if isinstance(result, BaseException):
-            raise result
-        return result
-
-    monkeypatch.setattr(status, "_look", look)
-    monkeypatch.setattr(status, "WATCH_S", 0)
-    done = CliRunner().invoke(app, ["status", "--watch"])
-
-    assert done.exit_code == ATTENTION
-    assert next(looks, None) is None
 
 
 def test_every_alarm_of_the_template_has_a_command() -> None:

@@ -169,8 +169,8 @@ TIMED_OUT, DEFECT = OutOfTime(service="s3", seconds=2.0), ValueError("a defect")
     ("module", "part", "missing", "failure"),
     [
         (read_page, "refusals", "refused deliveries: cannot be read now", DENIED),
-        (read_page, "_recorded", "deliveries of the newest stories: cannot be read now", TIMED_OUT),
-        (read_page, "_quarantined", "events in quarantine: cannot be read now", DEFECT),
+        (read_page, "read_recorded", "deliveries of the newest stories: cannot be read now", TIMED_OUT),
+        (read_page, "read_quarantined", "events in quarantine: cannot be read now", DEFECT),
         (read_page, "story_of", "The answer cannot be read now", DENIED),
         (read_page, "story_of", "The answer cannot be read now", TIMED_OUT),
         (read_page, "story_of", "The answer cannot be read now", DEFECT),

@@ -1,7 +1,7 @@
 """`stoppress compare`: which pages only an old sitemap lists, or only a site's files, and why."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from html import unescape
@@ -19,7 +19,7 @@ from stoppress.show.question import Unclear, read_refused
 from stoppress.show.story import Story, story_of
 from stoppress_cli.inputs.sitemap_pages import Sitemaps
 from stoppress_cli.options import READS, Commands
-from stoppress_cli.output import counted, end
+from stoppress_cli.output import counted, end, progress, track
 
 app = Commands()
 
@@ -82,11 +82,13 @@ class Comparison:
 def compare_pages(old: Sitemaps, site: Site, now: datetime) -> Comparison:
     """Compare all pages. Raises ListingError, and the errors of table and bucket."""
     result = Comparison()
-    then, here = set(_old(old, site, result)), set(_here(site))
+    with progress("pages of the old sitemap") as show:
+        then = set(_old(old, result, show))
+    here = set(_here(site))
     only_old, only_here = sorted(then - here), sorted(here - then)
     result.both, result.only_old, result.only_here = len(then & here), len(only_old), len(only_here)
     refused = read_refused(site.host, now)
-    for url in (only_old + only_here)[:REASONS_MAX]:
+    for url in track((only_old + only_here)[:REASONS_MAX], "differences"):
         try:
             reason = _reason(story_of(url, site.host, now, refused), is_here=url in here)
         except Unclear as error:
@@ -95,15 +97,18 @@ def compare_pages(old: Sitemaps, site: Site, now: datetime) -> Comparison:
     return result
 
 
-def _old(old: Sitemaps, site: Site, result: Comparison) -> Iterator[str]:
+def _old(old: Sitemaps, result: Comparison, show: Callable[[int, int | None], None]) -> Iterator[str]:
+    number = 0
     for page in old.pages():
+        number += len(page.items)
+        show(number, page.total)
         result.problems += page.problems[: PROBLEMS_KEPT - len(result.problems)]
         yield from (identity(item.event.url) for item in page.items if item.event.url)
 
 
 def _here(site: Site) -> Iterator[str]:
     """The pages in the site's files. Leaves out the home page in a news sitemap: it only keeps the file from being empty."""
-    for file in all_files(site):
+    for file in track(all_files(site), "files of the site"):
         if not (is_shard(file) or is_news(file) or is_pages(file)) or not file.endswith(".xml"):
             continue
         stored = bucket.read(site.host, file)

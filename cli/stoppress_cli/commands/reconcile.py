@@ -13,7 +13,7 @@ from stoppress.reconcile.look import Look
 from stoppress.reconcile.sites import LOOKS_APART, reconcile as compare
 from stoppress_cli.commands.rebuild import chosen_sites
 from stoppress_cli.options import WRITES, Commands, DryRun, SiteOption
-from stoppress_cli.output import FAILED, end, print_answer
+from stoppress_cli.output import FAILED, end, print_answer, track
 
 app = Commands()
 
@@ -39,7 +39,8 @@ def reconcile(
     chosen = chosen_sites(site)
     reports = _compare(chosen, "units", dry_run=dry_run)
     if wait and not dry_run and any(report.suspected for _, report in reports):
-        time.sleep(LOOKS_APART.total_seconds() + 1)
+        for _ in track(range(int(LOOKS_APART.total_seconds()) + 1), "seconds of two minutes between the comparisons"):
+            time.sleep(1)
         # The second look repairs what the first one suspected, or no longer sees it.
         repaired = [(host, replace(report, suspected=[])) for host, report in reports if report.repaired]
         reports = repaired + _compare(chosen, "suspects")
@@ -63,7 +64,10 @@ def _compare(
     sites: Sequence[Site], units: Literal["units", "suspects"], *, dry_run: bool = False
 ) -> list[tuple[str, Report]]:
     looks = ((site.host, Look(site)) for site in sites)
-    return [(host, compare(look, sorted(getattr(look, units)), dry_run=dry_run)) for host, look in looks]
+    return [
+        (host, compare(look, track(sorted(getattr(look, units)), f"files of {host}"), dry_run=dry_run))
+        for host, look in looks
+    ]
 
 
 def _lines(reports: Sequence[tuple[str, Report]], *, dry_run: bool) -> Iterator[str]:

@@ -1,8 +1,6 @@
 """`stoppress status`: reports the health of a stack, as text."""
 
 import os
-import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -18,8 +16,8 @@ from stoppress.primitives.instants import local_time
 from stoppress.show.read_site import read_stack
 from stoppress.show.stack_status import Access, StackStatus, stack_status
 from stoppress.show.timeline import Delays
-from stoppress_cli.connect import DEPLOYED_COMMIT, exit_on_error, print_unreadable
-from stoppress_cli.options import LOCAL, READS, Commands
+from stoppress_cli.connect import DEPLOYED_COMMIT, print_unreadable
+from stoppress_cli.options import READS, Commands
 from stoppress_cli.output import (
     ATTENTION,
     FAILED,
@@ -28,7 +26,6 @@ from stoppress_cli.output import (
     Row,
     age,
     ago,
-    console,
     counted,
     fields_of,
     print_answer,
@@ -39,7 +36,6 @@ from stoppress_cli.output import (
 
 app = Commands()
 
-WATCH_S = 10
 # How many files of a site are shown.
 FILES_SHOWN = 10
 # The signs of a sparkline, from zero to the greatest number.
@@ -50,36 +46,17 @@ SPARKS = "▁▂▃▄▅▆▇█"
 def status(
     access: Access,
     host: Annotated[str | None, typer.Argument(help="Host of a site; default: all sites.")] = None,
-    watch: Annotated[bool, typer.Option("--watch", help=f"Look again every {WATCH_S} seconds, until Ctrl-C.")] = False,
 ) -> None:
     """Report the stack's health: sites, feeds, files, queues and alarms, and for each problem the command that helps.
 
     Exit code 0: healthy; 1: there are problems; 2: the stack cannot be reached, or a part of it cannot be read.
     """
-    code = _look(host, access)
-    try:
-        while watch:
-            time.sleep(WATCH_S)
-            if sys.stdout.isatty():
-                console.clear()
-            try:
-                with exit_on_error(access.stack, access.endpoint or LOCAL):
-                    code = _look(host, access)
-            except typer.Exit as failed:  # AWS may answer the next time
-                code = failed.exit_code
-    except KeyboardInterrupt:
-        console.print()
-    raise typer.Exit(code)
-
-
-def _look(host: str | None, access: Access) -> int:
-    """Read and print the status once. Return the exit code."""
     now = datetime.now(UTC)
     facts = read_stack(host, now, access.stack)
     print_unreadable([(site.host, site.reason) for site in facts.unreadable])
     answer = replace(stack_status(facts, now, access), commit=os.environ.get(DEPLOYED_COMMIT))
     print_answer(answer, as_lines(answer, in_detail=host is not None))
-    return {"healthy": OK, "attention": ATTENTION, "unknown": FAILED}[answer.verdict]
+    raise typer.Exit({"healthy": OK, "attention": ATTENTION, "unknown": FAILED}[answer.verdict])
 
 
 def as_lines(answer: StackStatus, *, in_detail: bool) -> Iterator[Part]:

@@ -28,7 +28,7 @@ QUARANTINE_KEPT = timedelta(days=30)
 # DynamoDB's TTL removes a news entry this long after it expired, in case roll_window missed the entry.
 EXPIRED_KEPT = timedelta(days=1)
 # Who sent an event, if it was no source.
-_ORIGINS = {"audit": "the webhook never came; the audit found it", "import": "imported"}
+ORIGINS = {"audit": "the webhook never came; the audit found it", "import": "imported"}
 # How long `stoppress explain` can show what happened to a page.
 STORY_KEPT = timedelta(days=90)
 # A line of a story fits into one write unit with it.
@@ -227,7 +227,7 @@ def is_kept(item: Item, now: datetime) -> bool:
 def story_item(event: "ArticleEvent", url: str, outcome: str, reason: str, now: datetime) -> Item:
     """Return a line of a page's story: an event and its outcome. A repeated message writes the same line again."""
     received_at = exact(event.received_at or now)
-    origin = _ORIGINS.get((event.delivery or "").partition(":")[0], "")
+    origin = ORIGINS.get((event.delivery or "").partition(":")[0], "")
     item = {
         "pk": story_pk(event.site, url),
         "sk": f"{received_at}#{event.name}#{outcome}",

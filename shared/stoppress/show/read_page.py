@@ -108,11 +108,11 @@ def read_page(host: str, question: str, now: datetime) -> SitePage:
     # Enough refusals for the list on the page and, with a question, to search for its answer.
     number = REFUSED_SEARCHED_MAX + 1 if question else DELIVERIES_MAX
     refused = _attempt("refused deliveries", unknown, lambda: refusals.read(host, number, now))
-    recorded = _attempt("deliveries of the newest stories", unknown, lambda: list(_recorded(site, news)))
-    quarantined = _attempt("events in quarantine", unknown, lambda: list(_quarantined(site, now)))
+    recorded = _attempt("deliveries of the newest stories", unknown, lambda: list(read_recorded(site, news)))
+    quarantined = _attempt("events in quarantine", unknown, lambda: list(read_quarantined(site, now)))
     coming = _attempt("held stories", unknown, lambda: list(islice(held_events(host), COMING_MAX)))
     deliveries = {
-        (delivery.at, delivery.outcome, delivery.url): delivery for delivery in [*_of_refusals(refused), *recorded]
+        (delivery.at, delivery.outcome, delivery.url): delivery for delivery in [*list_refused(refused), *recorded]
     }
     bad = (sites.BadSite(host, site.fault),) if site.fault else ()
     waiting = tuple(_attempt("queues", unknown, _waiting))
@@ -161,19 +161,22 @@ def _waiting() -> list[Queue]:
     return [Queue(name, dead=False, messages=queues.messages_in(url)) for name, url in urls.items()]
 
 
-def _recorded(site: Site, news: tuple[NewsEntry, ...]) -> Iterator[Received]:
+def read_recorded(site: Site, news: Sequence[NewsEntry]) -> Iterator[Received]:
+    """Yield the newest deliveries about the first of these stories."""
     for entry in news[:STORIES_QUERIED_MAX]:
         lines = table.query(items.story_pk(site.host, entry.loc), consistent=False, newest_first=True)
         for line in islice(lines, DELIVERIES_OF_A_STORY_MAX):
             yield replace(read_line(line, entry.loc), url=entry.loc, title=entry.title)
 
 
-def _of_refusals(refused: Iterable[Refusal]) -> Iterator[Received]:
+def list_refused(refused: Iterable[Refusal]) -> Iterator[Received]:
+    """Yield refusals as deliveries."""
     for refusal in islice(refused, DELIVERIES_MAX):
         about = refusal.url or (article_name(refusal.source, refusal.id) if refusal.id else "")
         yield Received(refusal.at, "", refusal.source, refusal.outcome, refusal.reason, url=about, title=refusal.title)
 
 
-def _quarantined(site: Site, now: datetime) -> Iterator[Received]:
+def read_quarantined(site: Site, now: datetime) -> Iterator[Received]:
+    """Yield the newest events in quarantine as deliveries."""
     for item in islice(kept_items(items.quarantine_pk(site.host), now), QUARANTINED_MAX):
         yield Received(parse(item["sk"].partition("#")[0]), "", "", "quarantined", item["reason"])

@@ -24,7 +24,7 @@ from stoppress_cli.commands.secrets import full_name
 from stoppress_cli.commands.sites.read_sites import File, Host, newest as require_site, newest_or_none, read_text
 from stoppress_cli.connect import BadRequest
 from stoppress_cli.options import WRITES, Commands, DryRun, Yes
-from stoppress_cli.output import agrees, counted, end, show
+from stoppress_cli.output import agrees, counted, end, show, track
 
 app = Commands()
 
@@ -131,7 +131,9 @@ def remove(
         show("the removal is recorded")
         if delete_files:
             # A function that still uses the configuration deletes what it writes.
-            bucket.delete_objects({"Key": f"{host}/{file.file}"} for file in bucket.listed(host))
+            objects = [{"Key": f"{host}/{file.file}"} for file in bucket.listed(host)]
+            for start in track(range(0, len(objects), bucket.DELETED_OBJECTS_MAX), "batches of 1,000 files"):
+                bucket.delete_objects(objects[start : start + bucket.DELETED_OBJECTS_MAX])
         show(f"{host} is removed; `stoppress sites rollback {host}` adds it again")
         if files and not delete_files:
             show(f"Delete its files when nobody fetches them: aws s3 rm --recursive {folder}")

@@ -1,0 +1,149 @@
+"""`stoppress tail`: prints deliveries as they are recorded or refused."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from stoppress.aws import items, refusals, sites
+from stoppress.aws.inventory import news_entries
+from stoppress.model.entries import NewsEntry
+from stoppress.model.signature_schemes import NONE
+from stoppress.model.site import Site
+from stoppress.receive.webhook import scheme_of
+from stoppress.show.read_page import DELIVERIES_MAX, list_refused, read_quarantined, read_recorded
+from stoppress.show.read_story import Received, local_time
+from stoppress.show.stack_status import Access
+from stoppress_cli.connect import exit_on_error
+from stoppress_cli.options import LOCAL, READS, Commands
+from stoppress_cli.output import FAILED, OK, counted, errors, print_line
+
+app = Commands()
+
+LOOKS_EVERY_S = 3
+# How many deliveries are printed at the beginning.
+FIRST_SHOWN = 10
+# A delivery is shown if it is at most so much older than the beginning: another one may have hidden it until now.
+LATE_MAX = timedelta(minutes=5)
+WRONG = "wrong signature"
+_STYLES = {"listed": "green", "refused": "red", "quarantined": "red", WRONG: "red"}
+
+
+@app.command(effect=READS, example="stoppress tail www.example.com --stack stoppress")
+def tail(
+    access: Access,
+    host: Annotated[str | None, typer.Argument(help="Host of a site; default: all sites.")] = None,
+    seconds: Annotated[float | None, typer.Option(help="End after so many seconds; default: at Ctrl-C.", min=0)] = None,
+) -> None:
+    """Print each delivery as it is recorded or refused: time, source, signature, outcome, headline and reason.
+
+    The last ten deliveries come first. With --json each line is a JSON object. Exit code 0: it ended; 2: the stack cannot be read.
+    """
+    ends_at = None if seconds is None else time.monotonic() + seconds
+    watch, code = Watch(host), OK
+    try:
+        _print_new(watch)
+        while ends_at is None or time.monotonic() < ends_at:
+            time.sleep(LOOKS_EVERY_S)
+            try:
+                with exit_on_error(access.stack, access.endpoint or LOCAL):
+                    _print_new(watch)
+                code = OK
+            except typer.Exit:  # AWS may answer the next time
+                code = FAILED
+    except KeyboardInterrupt:
+        errors.print()
+    raise typer.Exit(code)
+
+
+def _print_new(watch: "Watch") -> None:
+    for delivery in watch.read_new(datetime.now(UTC)):
+        print_line(delivery.fields(), delivery.line())
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """A delivery to a site, or a number of requests with a wrong signature."""
+
+    site: Site
+    received: Received
+
+    @property
+    def source(self) -> str:
+        return self.received.by.partition("#")[0]
+
+    @property
+    def signature(self) -> str:
+        """`valid`, `wrong`, or `none` where nothing is signed: feeds, the bus, imports, audits."""
+        source = self.site.sources.get(self.source)
+        if self.received.outcome == WRONG:
+            return "wrong"
+        is_signed = source and source.secret and scheme_of(source.adapter, source.settings) != NONE
+        return "valid" if is_signed and not self.received.reason.startswith(tuple(items.ORIGINS.values())) else "none"
+
+    def fields(self) -> dict[str, Any]:
+        """Return the delivery for programs."""
+        names = ("at", "outcome", "reason", "action", "url", "title")
+        values = {name: getattr(self.received, name) for name in names}
+        return {"site": self.site.host, "source": self.source, "signature": self.signature} | values
+
+    def line(self) -> Text:
+        """Return the delivery for people."""
+        received = self.received
+        about = "  ".join(filter(None, (received.title, received.url, received.reason)))
+        return Text.assemble(
+            f"{local_time(received.at, self.site.zone)}  {self.source or '-':<8}  {self.signature:<5}  ",
+            (f"{received.outcome:<9}", _STYLES.get(received.outcome, "")),
+            f"  {received.action:<7}  {about}",
+        )
+
+
+@dataclass
+class Watch:
+    """The deliveries to one site, or to all (None), that were not returned yet."""
+
+    host: str | None
+    began: datetime | None = None
+    seen: set[tuple[str, datetime, str, str | None]] = field(default_factory=set)
+    wrong: dict[tuple[str, str, str], int] = field(default_factory=dict)
+
+    def read_new(self, now: datetime) -> list[Delivery]:
+        """Return what is new since the last call, the oldest first; the first time the newest FIRST_SHOWN.
+
+        Calls for each site: two for the news, one for each of the newest stories, one for quarantine, two for refusals. Raises
+        UnknownSite, BadConfiguration, and the errors of the table.
+        """
+        chosen = [sites.load(self.host.lower())] if self.host else sites.load_all()[0]
+        new = []
+        for site in chosen:
+            for received in _read_all(site, now):
+                key = site.host, received.at, received.outcome, received.url
+                if key not in self.seen and (self.began is None or received.at > self.began - LATE_MAX):
+                    new.append(Delivery(site, received))
+                self.seen.add(key)
+            new += self._read_wrong(site, now)
+        new.sort(key=lambda delivery: delivery.received.at)
+        new, self.began = new[-FIRST_SHOWN:] if self.began is None else new, self.began or now
+        return new
+
+    def _read_wrong(self, site: Site, now: datetime) -> Iterator[Delivery]:
+        """Yield for each source the number of wrong signatures since the last call, if it has grown."""
+        for count in refusals.counts_of_day(site.host, now.date(), site.sources):
+            key = site.host, count.source, count.day
+            more, self.wrong[key] = count.unverified - self.wrong.get(key, 0), count.unverified
+            if more > 0:
+                requests = f"at least {counted(more, 'request')}, {count.unverified:,} today"
+                yield Delivery(site, Received(count.unverified_at or now, "", count.source, WRONG, requests))
+
+
+def _read_all(site: Site, now: datetime) -> Iterator[Received]:
+    def changed_at(entry: NewsEntry) -> datetime:
+        return max(entry.published, entry.lastmod or entry.published)
+
+    yield from read_recorded(site, sorted(news_entries(site.host), key=changed_at, reverse=True))
+    yield from list_refused(refusals.read(site.host, DELIVERIES_MAX, now))
+    yield from read_quarantined(site, now)

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
-from itertools import zip_longest
+from itertools import accumulate, zip_longest
+from textwrap import wrap
 from typing import Any, Literal, NoReturn, TypeAlias, TypeVar
 from zoneinfo import ZoneInfo
 
@@ -80,13 +81,16 @@ def print_answer(value: object, lines: Iterable["Part"]) -> None:
         as_wide_as_now.print(line, soft_wrap=True)
 
 
-def print_line(value: object, line: RenderableType) -> None:
-    """Print a line of an answer that does not end: with --json the value in one line. A terminal breaks it between words."""
+def print_line(value: object, line: Text) -> None:
+    """Print a line of an answer that does not end: with --json the value in one line. On a terminal, breaks are between words."""
     now = text_console()
     if _as_json.get():
-        now.print(encodable(json.dumps(value, ensure_ascii=False, default=json_form)))
-    else:
-        now.print(line, soft_wrap=not now.is_terminal, overflow="ignore", crop=False)
+        line = Text(encodable(json.dumps(value, ensure_ascii=False, default=json_form)))
+    elif now.is_terminal:
+        rows = wrap(line.plain, now.width - 4, break_long_words=False, break_on_hyphens=False, drop_whitespace=False)
+        parts = line.divide(accumulate(map(len, rows[:-1])))
+        line = Text("\n    ").join(parts)
+    now.print(line)
 
 
 def json_of(value: object) -> str:

@@ -171,7 +171,7 @@ CASES: dict[str, tuple[list[str], int, str]] = {
     "preflight": (["--profile", "nobody"], 2, "unknown  credentials: there is no AWS profile 'nobody'"),
     "status": (LOCAL, 1, "stoppress quarantine list --site"),
     "doctor": ([HOST, "--connect", "127.0.0.1:1", *LOCAL], 1, "fault       certificate: the server cannot be reached"),
-    "tail": ([HOST, "--seconds", "0", *LOCAL], 0, "  listed     publish  Flood  "),
+    "tail": ([HOST, "--seconds", "0", *LOCAL], 0, "  listed       publish  Flood  "),
     "explain": ([PAGE, *LOCAL], 0, "sitemap-news.xml"),
     "sites page": ([HOST, *LOCAL], 0, f"/sites/{HOST}/"),
     "send": ([HOST, "cms", *LOCAL], 0, "gone from sitemap-news.xml"),

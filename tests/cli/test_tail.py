@@ -76,7 +76,7 @@ def test_wrong_signatures_are_counted_from_what_was_seen(tmp_path: Path) -> None
             refusals.keep([Report(site=HOST, source="cms", at=stack.clock.now(), unverified=number)])
             [wrong] = watch.read_new(stack.clock.now())
             assert (wrong.source, wrong.signature) == ("cms", "wrong")
-            assert wrong.received.reason.startswith(f"at least {number} requests, ")
+            assert wrong.received.reason.startswith(f"at least {number} requests ")
         assert wrong.received.reason.endswith(" 7 today")
         assert watch.read_new(stack.clock.now()) == []
 
@@ -102,7 +102,7 @@ def test_the_command_prints_a_line_for_each_delivery(
         assert json.loads(second)["at"] == "2026-11-20T12:02:00Z"
     else:
         assert first.startswith(
-            "2026-11-20 12:01:00 +00:00  cms       valid  listed     publish  Flood closes the harbour"
+            "2026-11-20 12:01:00 +00:00  cms       valid  listed       publish  Flood closes the harbour"
         )
         assert "excluded" in second
 

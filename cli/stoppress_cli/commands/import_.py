@@ -249,7 +249,7 @@ def run(
     if checkpoint:
         queue_url("IMPORTS_QUEUE_URL")  # raises BadRequest before the source is read
     # The ids of an API are the source's own; those of a file may be the numbers of its rows.
-    allow_changes = allow_changes or not isinstance(listing, Rows)
+    allow_changes = allow_changes or not (isinstance(listing, Rows) and listing.source)
     predict = None if checkpoint and allow_changes else predict_effects
     if refused and cursor is None:
         refused.unlink(missing_ok=True)

@@ -19,8 +19,8 @@ from stoppress.aws.clients import client
 from stoppress.model.signature_schemes import NONE, PRESETS, Hmac, Scheme
 from stoppress.model.site import Site
 from stoppress.model.site_parts import secret_path
+from stoppress.primitives.instants import local_time
 from stoppress.receive.webhook import scheme_of
-from stoppress.show.read_story import local_time
 from stoppress.show.stack_status import Access
 from stoppress.signatures.verify import BadSecret, keys
 from stoppress_cli.connect import BadRequest

@@ -14,9 +14,10 @@ from stoppress.aws.inventory import news_entries
 from stoppress.model.entries import NewsEntry
 from stoppress.model.signature_schemes import NONE
 from stoppress.model.site import Site
+from stoppress.primitives.instants import local_time
 from stoppress.receive.webhook import scheme_of
 from stoppress.show.read_page import DELIVERIES_MAX, list_refused, read_quarantined, read_recorded
-from stoppress.show.read_story import Received, local_time
+from stoppress.show.read_story import Received
 from stoppress.show.stack_status import Access
 from stoppress_cli.connect import exit_on_error
 from stoppress_cli.options import LOCAL, READS, Commands
@@ -29,8 +30,7 @@ LOOKS_EVERY_S = 3
 FIRST_SHOWN = 10
 # A delivery is shown if it is at most so much older than the beginning: another one may have hidden it until now.
 LATE_MAX = timedelta(minutes=5)
-WRONG = "wrong signature"
-_STYLES = {"listed": "green", "refused": "red", "quarantined": "red", WRONG: "red"}
+_STYLES = {"listed": "green", "refused": "red", "quarantined": "red"}
 
 
 @app.command(effect=READS, example="stoppress tail www.example.com --stack stoppress")
@@ -67,10 +67,11 @@ def _print_new(watch: "Watch") -> None:
 
 @dataclass(frozen=True)
 class Delivery:
-    """A delivery to a site, or a number of requests with a wrong signature."""
+    """A delivery to a site, or a number of requests with a wrong signature (`is_wrong`)."""
 
     site: Site
     received: Received
+    is_wrong: bool = False
 
     @property
     def source(self) -> str:
@@ -80,7 +81,7 @@ class Delivery:
     def signature(self) -> str:
         """`valid`, `wrong`, or `none` where nothing is signed: feeds, the bus, imports, audits."""
         source = self.site.sources.get(self.source)
-        if self.received.outcome == WRONG:
+        if self.is_wrong:
             return "wrong"
         is_signed = source and source.secret and scheme_of(source.adapter, source.settings) != NONE
         return "valid" if is_signed and not self.received.reason.startswith(tuple(items.ORIGINS.values())) else "none"
@@ -97,7 +98,7 @@ class Delivery:
         about = "  ".join(filter(None, (received.title, received.url, received.reason)))
         return Text.assemble(
             f"{local_time(received.at, self.site.zone)}  {self.source or '-':<8}  {self.signature:<5}  ",
-            (f"{received.outcome:<9}", _STYLES.get(received.outcome, "")),
+            (f"{received.outcome:<11}", _STYLES.get(received.outcome, "")),
             f"  {received.action:<7}  {about}",
         )
 
@@ -136,8 +137,9 @@ class Watch:
             key = site.host, count.source, count.day
             more, self.wrong[key] = count.unverified - self.wrong.get(key, 0), count.unverified
             if more > 0:
-                requests = f"at least {counted(more, 'request')}, {count.unverified:,} today"
-                yield Delivery(site, Received(count.unverified_at or now, "", count.source, WRONG, requests))
+                requests = f"at least {counted(more, 'request')} with a wrong signature, {count.unverified:,} today"
+                received = Received(count.unverified_at or now, "", count.source, "refused", requests)
+                yield Delivery(site, received, is_wrong=True)
 
 
 def _read_all(site: Site, now: datetime) -> Iterator[Received]:

@@ -75,7 +75,6 @@ def try_delivery(
     except UNUSABLE as error:
         fail(error)
     mapping = reader.mapping
-    assert mapping
     if unknown := [setting for setting in reader.settings if setting not in mapping.settings]:
         allowed = ", ".join(mapping.settings)
         errors.print(f"{mapping.name} has no setting {', '.join(unknown)}: its settings are {allowed}")
@@ -83,12 +82,12 @@ def try_delivery(
     print_answer(report, verdict_lines(verdicts, instant, reader.site))
 
 
-def verdict_lines(verdicts: Sequence[Verdict], now: datetime, site: Site | None, indent: str = "") -> Iterator[Part]:
+def verdict_lines(verdicts: Sequence[Verdict], now: datetime, site: Site | None) -> Iterator[Part]:
     """Yield for people what an adapter makes of each item of a delivery."""
     for number, verdict in enumerate(verdicts, 1):
         shown = verdict.shown(now, site)
         title = " ".join(filter(None, (verdict.disposition, verdict.action)))
-        yield Text(f"{indent}{number}. {title}" if len(verdicts) > 1 else f"{indent}{title}", "bold")
+        yield Text(f"{number}. {title}" if len(verdicts) > 1 else title, "bold")
         if verdict.reason:
             yield f"   {verdict.reason}"
         origins = (

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,10 +12,9 @@ import typer
 
 from stoppress.aws.secrets import split
 from stoppress.model.http_request import Request
-from stoppress_cli.commands.adapters import verdict_lines
-from stoppress_cli.inputs.delivery import UNUSABLE, Reader, reader_of, record_of, without_secrets
-from stoppress_cli.options import HERE, Commands, Port, Settings, SiteConfig
-from stoppress_cli.output import console, fail, print_answer
+from stoppress_cli.inputs.delivery import record_of, without_secrets
+from stoppress_cli.options import HERE, Commands, Port
+from stoppress_cli.output import console, fail
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse
@@ -30,42 +29,35 @@ _OF_TRANSPORT = {
 _ANSWER = b'{"status": "printed"}'
 
 
-@app.command(effect=HERE, example="stoppress listen --adapter ghost --out deliveries", has_json=False)
+@app.command(effect=HERE, example="stoppress listen --out deliveries", has_json=False)
 def listen(
     port: Port = 8001,
     out: Annotated[Path | None, typer.Option(help="Folder to save each delivery in, as a file.")] = None,
-    adapter: Annotated[
-        str | None, typer.Option(help="Adapter, or mapping file of your own, to read deliveries with.")
-    ] = None,
-    settings: Settings = None,
-    site_config: SiteConfig = None,
     secret_env: Annotated[
-        str | None, typer.Option(help="Environment variable with the secret, to check signatures.")
+        str | None, typer.Option(help="Environment variable with the secret, to replace it wherever it is.")
     ] = None,
 ) -> None:
     """Print webhook deliveries as they arrive on this machine, and save them for `stoppress adapters try`, until Ctrl-C.
 
-    Every path is answered with 200. Secrets in a request are replaced before it is printed and saved. Exit code 2: port, file,
-    adapter or variable cannot be used.
+    Every path is answered with 200. Secrets in a request are replaced before it is printed and saved. `stoppress tail` shows what
+    a stack makes of deliveries. Exit code 2: port, folder or variable cannot be used.
     """
     from werkzeug.serving import make_server  # `stoppress --help` does without a server
 
     from stoppress_cli.serving import QuietHandler, listener_on, until_interrupted
 
-    if secret_env and not (adapter or site_config):
-        fail("--secret-env needs --adapter or --site-config, which show how deliveries are signed")
     if secret_env and not os.environ.get(secret_env):
         fail(f"the environment variable {secret_env} is not set: put the source's secret into it")
     try:
-        reader = reader_of(adapter, settings, site_config, secrets=split(os.environ[secret_env]) if secret_env else ())
+        secrets = split(os.environ[secret_env]) if secret_env else []
         if out is not None:
             out.mkdir(parents=True, exist_ok=True)
         listener, url = listener_on("127.0.0.1", port)
-    except UNUSABLE as error:
+    except (OSError, ValueError) as error:
         fail(error)
 
     # One delivery at a time, so that what is printed of two does not mix.
-    server = make_server("127.0.0.1", listener.getsockname()[1], _application(reader, out), request_handler=QuietHandler,
+    server = make_server("127.0.0.1", listener.getsockname()[1], _application(secrets, out), request_handler=QuietHandler,
                          fd=listener.fileno())  # fmt: skip
     console.print(f"listening on {url} (any path); Ctrl-C ends it")
     try:
@@ -76,12 +68,12 @@ def listen(
         listener.close()
 
 
-def _application(reader: Reader, out: Path | None) -> WSGIApplication:
+def _application(secrets: Sequence[str], out: Path | None) -> WSGIApplication:
     from stoppress_cli.serving import request_of
 
     def application(environ: WSGIEnvironment, start_response: "StartResponse") -> Iterable[bytes]:
         request, now = request_of(environ), datetime.now(UTC)
-        _show(request, reader, now, out)
+        _show(without_secrets(request, secrets), now, out)
         headers = [("content-type", "application/json"), ("content-length", str(len(_ANSWER)))]
         start_response("200 OK", headers)
         return [] if request.method == "HEAD" else [_ANSWER]
@@ -89,25 +81,16 @@ def _application(reader: Reader, out: Path | None) -> WSGIApplication:
     return application
 
 
-def _show(request: Request, reader: Reader, now: datetime, out: Path | None) -> None:
-    """Print a delivery without its secrets, and what its source makes of it. Save it in the folder, if it has a body."""
-    clean, source = without_secrets(request, reader.secrets), reader.for_source(request)
-    query = f"?{clean.query}" if clean.query else ""
-    console.print(f"{now:%Y-%m-%d %H:%M:%S}  {clean.method} {clean.path}{query}  {len(request.body):,} bytes")
-    for name, value in clean.headers.items():
+def _show(request: Request, now: datetime, out: Path | None) -> None:
+    """Print a delivery. Save it in the folder, if it has a body."""
+    query = f"?{request.query}" if request.query else ""
+    console.print(f"{now:%Y-%m-%d %H:%M:%S}  {request.method} {request.path}{query}  {len(request.body):,} bytes")
+    for name, value in request.headers.items():
         if name not in _OF_TRANSPORT:
             console.print(f"  {name}: {value}")
-    if source:
-        if source.secrets:
-            console.print(f"  signature {source.signature(request, now)}")
-        print_answer(None, verdict_lines(source.verdicts(clean, now), now, source.site, "  "))
-    elif reader.site:
-        names = ", ".join(reader.site.sources)
-        console.print(f"  {reader.site.host} has no source {clean.path.rpartition('/')[2]!r}; it has {names}")
     if out is None or not request.body:
         return
     path = out / f"{now:%Y-%m-%dT%H-%M-%S.%fZ}.json"
-    text = json.dumps(record_of(clean, source.settings if source else {}, now), indent=1, ensure_ascii=False)
+    text = json.dumps(record_of(request, now), indent=1, ensure_ascii=False)
     path.write_text(f"{text}\n", encoding="utf-8", errors="backslashreplace")
-    adapter = source.mapping.name if source and source.mapping else "<adapter>"
-    console.print(f"  saved: stoppress adapters try {adapter} {path}")
+    console.print(f"  saved: stoppress adapters try <adapter> {path}")

@@ -4,11 +4,10 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from types import MappingProxyType
 from typing import Annotated, Any
 from urllib.parse import quote, quote_plus, unquote_plus, urlencode
 
@@ -18,7 +17,7 @@ from stoppress.cms.engine import read_delivery
 from stoppress.cms.mapping import BadMapping, MappingFile, load, read_file
 from stoppress.cms.verdicts import Verdict
 from stoppress.model.http_request import BadDelivery, Request
-from stoppress.model.signature_schemes import BadScheme, check_settings
+from stoppress.model.signature_schemes import BadScheme
 from stoppress.model.site import BadConfiguration, Site, read_site
 from stoppress.model.validation import explain
 from stoppress.primitives.instants import exact, parse
@@ -44,52 +43,21 @@ class Recorded:
 
 @dataclass(frozen=True)
 class Reader:
-    """How deliveries are read: by one mapping, or by the mapping of the site's source that the end of the path names.
+    """How deliveries are read: by a mapping, with the settings of a source."""
 
-    `settings` override the source's. Without `secrets` no signature is checked.
-    """
-
-    mapping: MappingFile | None = None
+    mapping: MappingFile
     site: Site | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
-    secrets: Sequence[str] = ()
-
-    def for_source(self, request: Request) -> "Reader | None":
-        """Return the reader with the mapping and settings of a delivery's source. None if neither it nor the path names a mapping."""
-        source = self.site.sources.get(request.path.rpartition("/")[2]) if self.site else None
-        mapping = self.mapping or (load(source.adapter) if source else None)
-        settings = {**(source.settings if source else {}), **self.settings}
-        return replace(self, mapping=mapping, settings=settings) if mapping else None
-
-    def signature(self, request: Request, now: datetime) -> str:
-        """Return `valid`, or `invalid` and why."""
-        assert self.mapping
-        settings = self.settings
-        signed = replace(request, path=settings.get("signed_path", request.path))
-        try:
-            check_settings(settings)
-            tolerance = timedelta(seconds=settings["tolerance_s"]) if "tolerance_s" in settings else TOLERANCE
-            verify(settings.get("signature", self.mapping.signature), signed, self.secrets, now, tolerance)
-        except (BadSignature, BadSecret, BadScheme) as error:
-            return f"invalid: {error}"
-        return "valid"
 
     def verdicts(self, request: Request, now: datetime) -> list[Verdict]:
         """Return a verdict for each item of a delivery; an incomplete one for a body to which the webhook answers 400."""
-        assert self.mapping
         try:
             return read_delivery(self.mapping, request, self.settings, self.site, now)
         except BadDelivery as error:
             return [Verdict(disposition="incomplete", missing=("body",), reason=str(error))]
 
 
-def reader_of(
-    adapter: str | None,
-    settings: str | None,
-    site: Path | None,
-    recorded: Mapping[str, Any] = MappingProxyType({}),
-    secrets: Sequence[str] = (),
-) -> Reader:
+def reader_of(adapter: str, settings: str | None, site: Path | None, recorded: Mapping[str, Any]) -> Reader:
     """Return the reader that options describe: an adapter's name or a .toml file, settings as JSON, and a site's document.
 
     The given settings override the `recorded` ones. Raises UNUSABLE.
@@ -97,10 +65,8 @@ def reader_of(
     given = json.loads(settings) if settings else {}
     if not isinstance(given, dict):
         raise ValueError("--settings: give a JSON object")
-    mapping = read_file(Path(adapter)) if adapter and adapter.endswith(".toml") else load(adapter) if adapter else None
-    return Reader(
-        mapping, read_site(site.read_text(encoding="utf-8"), 0) if site else None, {**recorded, **given}, secrets
-    )
+    mapping = read_file(Path(adapter)) if adapter.endswith(".toml") else load(adapter)
+    return Reader(mapping, read_site(site.read_text(encoding="utf-8"), 0) if site else None, {**recorded, **given})
 
 
 def json_or_bytes(raw: bytes) -> Any:
@@ -175,14 +141,14 @@ def request_in(record: Any) -> Request:
     return Request(recorded.headers, body, recorded.method, path, "&".join(filter(None, (query, more))))
 
 
-def record_of(request: Request, settings: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+def record_of(request: Request, now: datetime) -> dict[str, Any]:
     """Return the document of a delivery that arrived at `now`; `recorded_in` reads it."""
     try:
         body = {"body": request.body.decode()}
     except UnicodeDecodeError:
         body = {"body_base64": base64.b64encode(request.body).decode()}
     sent = {"method": request.method, "path": request.path, "query": request.query, "headers": dict(request.headers)}
-    return {"request": sent | body, "config": dict(settings), "now": exact(now)}
+    return {"request": sent | body, "now": exact(now)}
 
 
 def without_secrets(request: Request, secrets: Iterable[str] = ()) -> Request:

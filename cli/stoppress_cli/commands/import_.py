@@ -78,7 +78,7 @@ def import_(
     listing = listing_of(source, target, belongs_to)
     file = checkpoint_of(target.host, source, belongs_to)
     checkpoint = None if dry_run else file
-    refused = file.path.with_suffix(".refused.csv")
+    refused = file.path.with_suffix(".dry-run.csv" if dry_run else ".refused.csv")
     if checkpoint and checkpoint.path.exists():
         errors.print(f"stoppress: continuing from the checkpoint {checkpoint.path}")
     try:
@@ -139,23 +139,18 @@ class Tally:
         An ignored page is sent too: then no other source lists it. Without `allow_changes`, an event that moves a live story to
         another URL is refused, if `predict` finds that.
         """
-        events, refused = [], list(page.problems)
-        reasons = [excluded_because(item.event, site) for item in page.items]
-        own = [
-            item.event for item, reason in zip(page.items, reasons, strict=True) if not reason.startswith(FOREIGN_HOST)
+        judged = [
+            (item.event, f"{item.place}: {item.event.url}", excluded_because(item.event, site)) for item in page.items
         ]
-        effects = iter(predict(own, site, datetime.now(UTC)) if predict else [None] * len(own))
-        for item, reason in zip(page.items, reasons, strict=True):
-            place = f"{item.place}: {item.event.url}"
-            effect = None if reason.startswith(FOREIGN_HOST) else next(effects)
-            if reason.startswith(FOREIGN_HOST):
-                refused.append(Problem(place, reason))
-            elif effect and effect.live_url and not allow_changes:
-                refused.append(
-                    Problem(place, f"{item.event.name!r} is live at {effect.live_url}: --allow-changes moves it")
-                )
+        foreign = [Problem(place, reason) for _, place, reason in judged if reason.startswith(FOREIGN_HOST)]
+        own = [each for each in judged if not each[2].startswith(FOREIGN_HOST)]
+        effects = predict([event for event, _, _ in own], site, datetime.now(UTC)) if predict else [None] * len(own)
+        events, refused = [], [*page.problems, *foreign]
+        for (event, place, reason), effect in zip(own, effects, strict=True):
+            if effect and effect.live_url and not allow_changes:
+                refused.append(Problem(place, f"{event.name!r} is live at {effect.live_url}: --allow-changes moves it"))
             else:
-                events.append(item.event)
+                events.append(event)
                 self._add_event(Problem(place, reason), effect)
         for kind, problems in (("refused", refused), ("ignored", page.ignored), ("note", page.notes)):
             for problem in problems:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from urllib.parse import urlsplit
 
+from stoppress.feeds.feed_hints import STALE_MAX, Freshness, Hints
 from stoppress.feeds.subscription import Subscription, backoff
-from stoppress.feeds.timing import STALE_MAX, Freshness, Hints
 from stoppress.model.site import Site
 from stoppress.model.site_parts import Feed
 

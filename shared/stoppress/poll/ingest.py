@@ -17,9 +17,10 @@ from http import HTTPStatus
 
 from stoppress.aws import queues, table
 from stoppress.aws.codec import from_item
-from stoppress.feeds import subscription, timing
+from stoppress.feeds import feed_hints, subscription
 from stoppress.feeds.events import shared_guids, to_events
 from stoppress.feeds.feed_documents import ENTRIES_MAX, FeedError
+from stoppress.feeds.feed_hints import Freshness
 from stoppress.feeds.feed_schedule import (
     FeedState,
     Seen,
@@ -30,7 +31,6 @@ from stoppress.feeds.feed_schedule import (
     turned_over,
 )
 from stoppress.feeds.subscription import Subscription
-from stoppress.feeds.timing import Freshness
 from stoppress.feeds.websub import hub_and_topic
 from stoppress.http import client, errors
 from stoppress.model.event import ArticleEvent, digest_of
@@ -135,7 +135,7 @@ class _Ingestion:
         state = _without_validators(self._answered(answer))
         if not fetched.is_index:  # an index's validators do not cover its sitemaps
             state = _validated(state, answer)
-        newest = timing.merge_freshness(feed.state.newest, self._freshness(fetched))
+        newest = feed_hints.merge_freshness(feed.state.newest, self._freshness(fetched))
         state = replace(state, body_digest=fetched.body_digest, config_version=feed.site.version, newest=newest)
         if fetched.body_digest == feed.state.body_digest and feed.has_this_configuration:
             self._note_poll(state)
@@ -162,7 +162,7 @@ class _Ingestion:
     def _answered(self, answer: client.Response) -> FeedState:
         """Return the state after any good answer: where the feed is now, and how long its headers ask us to wait."""
         feed = self.feed
-        hints = timing.add_answer_hints(feed.state.hints, answer.headers, feed.now)
+        hints = feed_hints.add_answer_hints(feed.state.hints, answer.headers, feed.now)
         state = replace(feed.state, hints=hints, stale_since=None)
         return moved(state, feed.url, answer.permanent_url, feed.feed.url, feed.now)
 
@@ -170,15 +170,15 @@ class _Ingestion:
         if fetched.is_index:  # the age of an index is not the age of its sitemaps
             return Freshness()
         feed = self.feed
-        return timing.read_freshness(fetched.answer.headers, feed.now + feed.waited, head, feed.site.zone)
+        return feed_hints.read_freshness(fetched.answer.headers, feed.now + feed.waited, head, feed.site.zone)
 
     def _read_body(self, fetched: fetch_feeds.Fetched, state: FeedState) -> tuple[PollOutcome, FeedState]:
         """Send the entries that neither the last poll nor a push brought; under a new configuration, all. Raises FeedError."""
         feed, answer = self.feed, fetched.answer
         document, reading = fetch_feeds.read(fetched, feed.site, feed.feed.take)
-        head = timing.without_entries(document.text)
+        head = feed_hints.without_entries(document.text)
         freshness = self._freshness(fetched, head)
-        stale = timing.find_staleness(freshness, feed.state.newest)
+        stale = feed_hints.find_staleness(freshness, feed.state.newest)
         if stale and feed.state.skips_stale(feed.now):
             # Nothing of a stale copy is kept, not even its validators.
             self._note_poll(feed.state)
@@ -186,7 +186,7 @@ class _Ingestion:
         hub, topic = hub_and_topic(head, answer.headers, answer.url)
         state = replace(
             state,
-            newest=freshness if stale else timing.merge_freshness(feed.state.newest, freshness),
+            newest=freshness if stale else feed_hints.merge_freshness(feed.state.newest, freshness),
             hub=hub,
             topic=(topic or feed.url) if hub else None,
         )
@@ -220,7 +220,7 @@ class _Ingestion:
         hubs = self.subscription
         current = tuple(digest for event, digest in entries if not (hubs and hubs.has_overtaken(event)))
         self._remember(Seen(current if digests else before.digests, shared), before)
-        document_hints = replace(timing.read_hints(document.text), answer_s=state.hints.answer_s)
+        document_hints = replace(feed_hints.read_hints(document.text), answer_s=state.hints.answer_s)
         state = replace(state, last_new=last_new, hints=document_hints)
         if feed.has_this_configuration:
             state = turned_over(state, len(digests), sum(digest not in received for digest in digests), feed.now)

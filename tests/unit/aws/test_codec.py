@@ -13,9 +13,9 @@ from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 from stoppress.audit.audit_state import AuditState, state_item
 from stoppress.aws import items, table
 from stoppress.aws.codec import from_attribute, from_item, to_attribute
+from stoppress.feeds.feed_hints import Freshness, Hints
 from stoppress.feeds.feed_schedule import FeedState, Seen
 from stoppress.feeds.subscription import EntryDigest, Subscription
-from stoppress.feeds.timing import Freshness, Hints
 from stoppress.model.alternates import Alternate
 from stoppress.model.article import Article, Claim
 from stoppress.model.entries import GeneralEntry, Mark, NewsEntry, Traits

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from stoppress.feeds.feed_hints import Freshness, Hints
 from stoppress.feeds.feed_schedule import (
     MOVE_TRUSTED,
     FeedState,
@@ -17,7 +18,6 @@ from stoppress.feeds.feed_schedule import (
     pace_of,
     turned_over,
 )
-from stoppress.feeds.timing import Freshness, Hints
 from stoppress.model.site import Site
 from stoppress.model.site_parts import Feed
 

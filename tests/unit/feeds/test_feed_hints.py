@@ -7,8 +7,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from boto3.dynamodb.types import TypeSerializer
 
-from stoppress.feeds.feed_schedule import FeedState
-from stoppress.feeds.timing import (
+from stoppress.feeds.feed_hints import (
     WISH_MAX_S,
     Freshness,
     Hints,
@@ -18,6 +17,7 @@ from stoppress.feeds.timing import (
     read_freshness,
     read_hints,
 )
+from stoppress.feeds.feed_schedule import FeedState
 from stoppress.poll.feed_items import feed_item
 from stoppress_cli.local.meter import item_bytes, write_units
 

@@ -12,7 +12,7 @@ from stoppress_cli.check.input import Source
 from stoppress_cli.check.one_pass import Facts, Occurrences, Pass
 from stoppress_cli.check.rulebook import FRESH_AGE_SECONDS_MAX
 from stoppress_cli.check.sets import check_alternates, check_duplicates, check_indexes
-from stoppress_cli.check.value_rules import place_of
+from stoppress_cli.check.value_rules import Tell, place_of
 from stoppress_cli.check.xml_documents import check_file
 
 Follow = Callable[[Facts], Iterable[Source]]
@@ -25,7 +25,7 @@ _TYPES = {
     "robots": {"text/plain"},
 }
 _COMPRESSED_TYPES = {"application/gzip", "application/x-gzip"}
-_AGE = re.compile(r"\b(s-maxage|max-age)\s*=\s*\"?(\d{1,12})", re.IGNORECASE)
+_AGE = re.compile(r"\b(?:s-maxage|max-age)\s*=\s*\"?(\d{1,12})", re.IGNORECASE)
 _CHARSET = re.compile(r"charset\s*=\s*\"?([\w-]+)", re.IGNORECASE)
 _KEPT_BY_NOBODY = re.compile(r"\bno-(?:store|cache)\b", re.IGNORECASE)
 
@@ -48,8 +48,8 @@ class Checked:
     @property
     def unchecked_texts(self) -> list[str]:
         """How much of each file was not checked, in words."""
-        totals = {facts.name: facts.urls + facts.unchecked for facts in self.files.values()}
-        return [f"{file}: {number:,} of {totals[file]:,} entries" for file, number in self.unchecked.items()]
+        cut = [facts for facts in self.files.values() if facts.unchecked]
+        return [f"{facts.name}: {facts.unchecked:,} of {facts.urls + facts.unchecked:,} entries" for facts in cut]
 
 
 def check(
@@ -77,7 +77,7 @@ def check(
             check_file(source, at)
             _check_headers(source, at)
             if base is not None:
-                for _, url in facts.named:
+                for url in facts.children if facts.kind == "robots" else ():
                     guests.setdefault(url, set()).add(base.host)
             if follow is not None:
                 waiting.append(iter(follow(facts)))
@@ -89,49 +89,35 @@ def check(
     return checked
 
 
-def named_in(facts: Facts) -> list[tuple[str, int]]:
-    """The URLs of the sitemaps that an index or a robots.txt lists, each with its line."""
-    named = [(loc, line) for loc, (line, _) in facts.children.items()] + [(url, line) for line, url in facts.named]
-    return [(url, line) for url, line in named if place_of(url) is not None]
-
-
 def _check_headers(source: Source, at: Pass) -> None:
     """Check Content-Type, Content-Encoding and Cache-Control, if the headers are known."""
     if source.headers is None:
         return
+    tell = at.on(None)
     is_compressed = source.name.lower().endswith((".gz", ".gzip"))
     given = source.headers.get("content-type", "")
     kind, _, parameters = given.partition(";")
     wanted = _COMPRESSED_TYPES if is_compressed else _TYPES.get(at.facts.kind)
+    charset = _CHARSET.search(parameters)
     if wanted and kind.strip().lower() not in wanted:
         served = f"as {shown(given)}" if given else "without Content-Type"
-        at.tell("content-type", None, f"it is served {served}: serve it as {min(wanted)}")
-    elif wanted and not is_compressed and (charset := _CHARSET.search(parameters)):
-        if charset[1].lower() != "utf-8":
-            at.tell("content-type", None, f"it is served as {shown(given)}: serve it as UTF-8")
-    elif kind.strip().lower() == "text/xml" and wanted:
-        message = "it is served as text/xml without charset, which some readers take for ASCII: add charset=utf-8"
-        at.tell("content-type", None, message)
+        tell("content-type", f"it is served {served}: serve it as {min(wanted)}")
+    elif wanted and charset and not is_compressed and charset[1].lower() != "utf-8":
+        tell("content-type", f"it is served as {shown(given)}: serve it as UTF-8")
+    elif wanted and not charset and kind.strip().lower() == "text/xml":
+        tell("content-type", "it is served as text/xml, which some readers take for ASCII: add charset=utf-8")
     if encoding := source.headers.get("content-encoding", "").strip():
-        whoever = "so clients unpack it" if is_compressed else "whatever the client accepts"
-        at.tell(
-            "content-encoding",
-            None,
-            f"it has Content-Encoding {shown(encoding)}, {whoever}: store it without Content-Encoding",
-        )
+        reader = "so clients unpack it" if is_compressed else "whatever the client accepts"
+        tell("content-encoding", f"it has Content-Encoding {shown(encoding)}, {reader}: store it without")
     is_empty_news = at.facts.only_home and "news" in source.name
     if at.facts.is_news or is_empty_news or at.facts.kind == "sitemapindex":
-        _check_cache(source.headers.get("cache-control", ""), at)
+        _check_cache(source.headers.get("cache-control", ""), tell)
 
 
-def _check_cache(control: str, at: Pass) -> None:
+def _check_cache(control: str, tell: Tell) -> None:
+    ages = [int(age) for age in _AGE.findall(control)]
     if not control:
-        message = "it has no Cache-Control, so caches may keep it for a day: set public, max-age=60"
-        at.tell("cache-control", None, message)
-        return
-    if _KEPT_BY_NOBODY.search(control):
-        return
-    ages = {name.lower(): int(age) for name, age in _AGE.findall(control)}
-    if not ages or max(ages.values()) > FRESH_AGE_SECONDS_MAX:
+        tell("cache-control", "it has no Cache-Control, so caches may keep it for a day: set public, max-age=60")
+    elif not _KEPT_BY_NOBODY.search(control) and (not ages or max(ages) > FRESH_AGE_SECONDS_MAX):
         message = f"Cache-Control {shown(control)} lets caches keep it longer than {FRESH_AGE_SECONDS_MAX} s: set public, max-age=60"
-        at.tell("cache-control", None, message)
+        tell("cache-control", message)

@@ -8,7 +8,7 @@ from stoppress_cli.check.findings import shown
 from stoppress_cli.check.namespaces import ATTRIBUTES, EXTENSIONS
 from stoppress_cli.check.one_pass import Pass
 from stoppress_cli.check.rulebook import IMAGE, NEWS, SITEMAP, VIDEO, XHTML
-from stoppress_cli.check.value_rules import CONTROLS, Moment, Place, check_lastmod, check_url
+from stoppress_cli.check.value_rules import CONTROLS, Moment, Place, check_date, check_url
 
 CHANGEFREQ = {"always", "hourly", "daily", "weekly", "monthly", "yearly", "never"}
 _PRIORITY = re.compile(r"\s*[+-]?(?:\d+(?:\.\d*)?|\.\d+)\s*")
@@ -90,7 +90,7 @@ def _check_entry(node: Node, at: Pass, allowed: tuple[str, ...]) -> tuple[Place 
         elif child.name == "loc":
             place = _check_loc(child, at)
         elif child.name == "lastmod":
-            lastmod = check_lastmod(child.text, at.now, at.on(child.line))
+            lastmod = check_date(child.text, at.now, at.on(child.line))
             at.newest(lastmod)
     if "loc" not in counts:
         at.tell("child-count", node.line, f"{node.tag} has no loc: add one, or leave the entry out")
@@ -102,8 +102,7 @@ def _check_loc(loc: Node, at: Pass) -> Place | None:
     if loc.raw:
         at.tell("unescaped", loc.line, f"{shown(loc.text.strip())} has \", ' or > in it: write &quot;, &apos;, &gt;")
     text = loc.text
-    if loc.size > len(text):
-        text += "x" * (loc.size - len(text)) if loc.size < 2 * len(text) else "x" * len(text)
+    text += "x" * min(loc.size - len(text), len(text))
     return check_url(text, at.on(loc.line))
 
 

@@ -7,7 +7,7 @@ from stoppress.primitives.xml import Node
 from stoppress_cli.check.findings import shown
 from stoppress_cli.check.one_pass import Pass
 from stoppress_cli.check.rulebook import ATOM
-from stoppress_cli.check.value_rules import Moment, check_lastmod, check_url
+from stoppress_cli.check.value_rules import Moment, check_date, check_url
 
 _ENTRIES = {"rss": "item", "RDF": "item", "feed": "entry"}
 
@@ -15,9 +15,7 @@ _ENTRIES = {"rss": "item", "RDF": "item", "feed": "entry"}
 def check_root(root: Node, at: Pass) -> None:
     """Checks the version of a feed."""
     if root.name == "feed" and root.namespace != ATOM:
-        at.tell(
-            "feed-version", root.line, f"the namespace is {shown(root.namespace or '')}: write that of Atom 1.0, {ATOM}"
-        )
+        at.tell("feed-version", root.line, f"the namespace is {shown(root.namespace or '')}: for Atom 1.0 write {ATOM}")
     elif root.name == "rss" and root.attributes.get("version") != "2.0":
         at.tell("feed-version", root.line, f"RSS {shown(root.attributes.get('version', ''))}: engines read RSS 2.0")
     elif root.name == "RDF":
@@ -35,7 +33,7 @@ def check_entry(root: Node, entry: Node, at: Pass) -> None:
     at.count_url(url.strip(), check_url(url, at.on(line)), line, is_news=False)
     for child in entry.children:
         if child.name in {"updated", "published"} and child.namespace == ATOM:
-            at.newest(check_lastmod(child.text, at.now, at.on(child.line)))
+            at.newest(check_date(child.text, at.now, at.on(child.line)))
         elif child.name == "pubDate":
             _check_mail_date(child, at)
 
@@ -53,11 +51,8 @@ def _check_mail_date(node: Node, at: Pass) -> None:
         date = parsedate_to_datetime(node.text.strip())
         instant = utc(date if date.tzinfo else date.astimezone())
     except (ValueError, TypeError, IndexError, OverflowError):
-        at.tell(
-            "date-form",
-            node.line,
-            f"{shown(node.text)} is no date in the form of RSS: write it as Fri, 20 Nov 2026 08:00:00 GMT",
-        )
+        message = f"{shown(node.text)} is no date in the form of RSS: write it as Fri, 20 Nov 2026 08:00:00 GMT"
+        at.tell("date-form", node.line, message)
         return
     at.newest(Moment(instant))
     if instant > at.now:

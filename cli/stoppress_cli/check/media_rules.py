@@ -9,7 +9,7 @@ from stoppress.primitives.xml import Node
 from stoppress_cli.check import rulebook
 from stoppress_cli.check.findings import shown
 from stoppress_cli.check.one_pass import Pass
-from stoppress_cli.check.rulebook import IMAGE, IMAGES_MAX, VIDEO
+from stoppress_cli.check.rulebook import IMAGES_MAX, VIDEO
 from stoppress_cli.check.value_rules import hreflang_fault, is_escaped_twice, place_of, read_date
 
 _IMAGE_DEAD = {"caption", "geo_location", "title", "license"}
@@ -40,27 +40,16 @@ _PATTERNS = {
 def check_images(images: list[Node], loc: str, at: Pass) -> None:
     """Checks the image:image of the `<url>` with the given loc."""
     if len(images) > IMAGES_MAX:
-        line = images[IMAGES_MAX].line
-        at.tell(
-            "too-many-images",
-            line,
-            f"the page has {len(images):,} images, and the limit is {IMAGES_MAX:,}: leave some out",
-        )
+        message = f"the page has {len(images):,} images, and the limit is {IMAGES_MAX:,}: leave some out"
+        at.tell("too-many-images", images[IMAGES_MAX].line, message)
     for image in images:
-        locs = image.all(IMAGE, "loc")
+        locs = list(at.known_children(image, "image", ("loc",), _IMAGE_DEAD))
         if len(locs) != 1:
             at.tell("image-loc", image.line, f"{image.tag} has {len(locs)} loc: it takes exactly one")
         for address in locs:
             _check_address("image-loc", address, at)
             if address.text.strip() == loc:
-                at.tell(
-                    "image-loc", address.line, f"{address.tag} is the URL of the page itself: give that of the image"
-                )
-        for child in image.children:
-            if child.namespace == IMAGE and child.name in _IMAGE_DEAD:
-                at.tell_once("image-dead-tag", child.line, f"{child.tag} was retired in 2022: leave it out")
-            elif child.namespace != IMAGE or child.name != "loc":
-                at.tell("image-unknown-tag", child.line, f"{child.tag} does not exist in {image.tag}: leave it out")
+                at.tell("image-loc", address.line, f"{address.tag} is the URL of the page: give that of the image")
 
 
 def check_video(video: Node, loc: str, at: Pass) -> None:
@@ -74,13 +63,8 @@ def check_video(video: Node, loc: str, at: Pass) -> None:
         if counts[name] > (most := rulebook.VIDEO_TAGS_MAX if name == "tag" else 1):
             message = f"{video.tag} has {counts[name]} {name}, and the limit is {most}: leave some out"
             at.tell("video-child-count", video.line, message)
-    for child in video.children:
-        if child.namespace == VIDEO and child.name in _VIDEO_DEAD:
-            at.tell_once("video-dead-tag", child.line, f"{child.tag} was retired in 2022: leave it out")
-        elif child.namespace != VIDEO or child.name not in _VIDEO_KNOWN:
-            at.tell("video-unknown-tag", child.line, f"{child.tag} does not exist in {video.tag}: leave it out")
-        else:
-            _check_video_tag(child, loc, at)
+    for child in at.known_children(video, "video", _VIDEO_KNOWN, _VIDEO_DEAD):
+        _check_video_tag(child, loc, at)
 
 
 def _check_video_tag(child: Node, loc: str, at: Pass) -> None:
@@ -104,11 +88,8 @@ def _check_video_text(child: Node, text: str, at: Pass) -> None:
         message = f"the description has {child.size:,} characters, and the limit is {rulebook.VIDEO_DESCRIPTION_MAX:,}: shorten it"
         at.tell("video-description", child.line, message)
     if child.name == "title" and child.size > rulebook.VIDEO_TITLE_MAX:
-        at.tell(
-            "video-title",
-            child.line,
-            f"the title has {child.size} characters, and the schema takes {rulebook.VIDEO_TITLE_MAX}: shorten it",
-        )
+        message = f"the title has {child.size} characters, and the schema takes {rulebook.VIDEO_TITLE_MAX}: shorten it"
+        at.tell("video-title", child.line, message)
     if is_escaped_twice(text):
         at.tell("escaped-twice", child.line, f"{child.tag} {shown(text)} was escaped twice: escape once")
 
@@ -181,16 +162,12 @@ def check_alternates(links: list[Node], loc: str, line: int, at: Pass) -> None:
             continue
         codes[code.lower()] += 1
         if codes[code.lower()] == 2:
-            at.tell(
-                "alternate-twice", link.line, f"hreflang {shown(code)} is there twice: give one page for each hreflang"
-            )
+            at.tell("alternate-twice", link.line, f"hreflang {shown(code)} is there twice: give one page for each")
         hrefs.setdefault(href, link.line)
     if not hrefs or not loc:
         return
     if loc not in hrefs:
-        at.tell(
-            "alternate-without-self", line, f"the alternates of {shown(loc)} do not include the page itself: add it"
-        )
+        at.tell("alternate-without-self", line, f"the alternates of {shown(loc)} do not include the page: add it")
     page = place_of(loc)
     for href, where in hrefs.items():
         if href != loc:

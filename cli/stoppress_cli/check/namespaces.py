@@ -94,7 +94,6 @@ class Namespaces:
         if name in _ROOTS or namespace == "" or "sitemaps.org" in namespace or "/schemas/sitemap/" in namespace:
             self._tell("namespace", line, f'{what if namespace else "no namespace"}: write xmlns="{SITEMAP}"')
             return SITEMAP
-        self._tell(
-            "unknown-extension", line, f"{what} of {shown(name)} is unknown to search engines: leave the element out"
-        )
+        message = f"{what} of {shown(name)} is unknown to search engines: leave the element out"
+        self._tell("unknown-extension", line, message)
         return namespace

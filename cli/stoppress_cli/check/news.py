@@ -9,11 +9,11 @@ from stoppress_cli.check.one_pass import Pass
 from stoppress_cli.check.rulebook import NEWS, NEWS_HOURS, NEWS_WINDOW
 from stoppress_cli.check.value_rules import (
     Place,
+    check_date,
     check_plain_text,
     is_escaped_twice,
     is_spaced,
     news_language_fault,
-    read_date,
 )
 
 _CHILDREN = ("publication", "publication_date", "title")
@@ -27,9 +27,7 @@ def check(articles: list[Node], loc: str, place: Place | None, at: Pass) -> None
     for further in articles[1:]:
         at.tell("news-twice", further.line, "a URL has one news:news: take the others out")
     if place is not None and place.is_home:
-        at.tell(
-            "news-home", articles[0].line, f"{shown(loc)} is the home page and not an article: take its news tags out"
-        )
+        at.tell("news-home", articles[0].line, f"{shown(loc)} is the home page, no article: take its news tags out")
     for article in articles:
         _check_article(article, at)
 
@@ -53,13 +51,8 @@ def _check_children(node: Node, wanted: tuple[str, ...], at: Pass) -> dict[str, 
     """Checks that a node has each of `wanted` once, in order, and nothing else (R2.2, R2.3, R2.13). Returns the first of each."""
     children: dict[str, Node] = {}
     counts = Counter(child.name for child in node.children if child.namespace == NEWS)
-    for child in node.children:
-        if child.namespace == NEWS and child.name in wanted:
-            children.setdefault(child.name, child)
-        elif child.namespace == NEWS and child.name in _DEAD:
-            at.tell_once("news-dead-tag", child.line, f"{child.tag} is no longer documented: leave it out")
-        else:
-            at.tell("news-unknown-tag", child.line, f"{child.tag} does not exist in {node.tag}: leave it out")
+    for child in at.known_children(node, "news", wanted, _DEAD):
+        children.setdefault(child.name, child)
     for name in wanted:
         if counts[name] != 1:
             what = "no" if not counts[name] else f"{counts[name]}"
@@ -89,21 +82,11 @@ def _check_language(node: Node, at: Pass) -> None:
 
 
 def _check_date(node: Node, at: Pass) -> None:
-    text = node.text.strip()
-    if text != node.text:
-        at.tell("date-white-space", node.line, f"the date {shown(node.text)} has white space around it: take it out")
-    moment, fault, message = read_date(text)
-    if fault == "form" or (fault and moment is None):
-        at.tell("published-form", node.line, message)
-    elif fault:
-        at.tell("published-precision", node.line, message)
-    if moment is None:
-        return
+    moment = check_date(node.text, at.now, at.on(node.line), "published", "list the article when it is published")
     at.newest(moment)
-    if moment.earliest > at.now:
-        at.tell("published-future", node.line, f"{shown(text)} is in the future: list the article when it is published")
-    elif moment.end_in_utc < at.now - NEWS_WINDOW:
-        message = f"published at {shown(text)}, more than {NEWS_HOURS} hours ago: take the URL out, or its news:news"
+    if moment and moment.end_in_utc < at.now - NEWS_WINDOW:
+        date = shown(node.text.strip())
+        message = f"published at {date}, more than {NEWS_HOURS} hours ago: take the URL out, or its news:news"
         at.tell("out-of-window", node.line, message)
 
 

@@ -1,12 +1,13 @@
 """The state of the pass over one file, and the facts about it that later checks need."""
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import groupby
 from typing import NamedTuple
 
+from stoppress.primitives.xml import Node
 from stoppress_cli.check.findings import Findings, shown
 from stoppress_cli.check.rulebook import URLS_MAX
 from stoppress_cli.check.value_rules import Moment, Place, is_storage
@@ -30,8 +31,8 @@ class Facts:
     newest: Moment | None = None
     checksum: int = 0  # of its uncompressed bytes
     listed: int = 0  # a sum over its URLs that does not depend on their order
-    children: dict[str, tuple[int, Moment | None]] = field(default_factory=dict)  # of an index: loc -> line, lastmod
-    named: list[tuple[int, str]] = field(default_factory=list)  # in a robots.txt: line, URL
+    # The sitemaps that an index or a robots.txt lists, by URL: line, lastmod.
+    children: dict[str, tuple[int, Moment | None]] = field(default_factory=dict)
     forbids: Callable[[str], bool] | None = None  # whether robots.txt forbids a path
 
     @property
@@ -60,12 +61,8 @@ class Occurrences:
 
     def __init__(self) -> None:
         self._rows = sqlite3.connect("")
-        self._rows.execute(
-            "CREATE TABLE urls (url INTEGER, is_news INTEGER, file INTEGER, line INTEGER, number INTEGER)"
-        )
-        self._rows.execute(
-            "CREATE TABLE alternates (page INTEGER, other INTEGER, file INTEGER, line INTEGER, near INTEGER)"
-        )
+        self._rows.execute("CREATE TABLE urls (url, is_news, file, line, number)")
+        self._rows.execute("CREATE TABLE alternates (page, other, file, line, near)")
 
     def close(self) -> None:
         """Delete the temporary file."""
@@ -77,9 +74,8 @@ class Occurrences:
 
     def add_alternate(self, loc: str, href: str, file: int, line: int, *, is_near: bool) -> None:
         """Add an alternate of a page other than the page itself. `is_near`: both are on one host."""
-        self._rows.execute(
-            "INSERT INTO alternates VALUES (?, ?, ?, ?, ?)", (hash(loc), hash(href), file, line, is_near)
-        )
+        row = hash(loc), hash(href), file, line, is_near
+        self._rows.execute("INSERT INTO alternates VALUES (?, ?, ?, ?, ?)", row)
 
     def by_url(self) -> Iterator[list[Occurrence]]:
         """Yield the occurrences of each URL, in the order in which they were added."""
@@ -124,7 +120,18 @@ class Pass:
             self._once.add(message)
             self.tell(name, line, message)
 
-    def on(self, line: int) -> Callable[[str, str], None]:
+    def known_children(self, node: Node, kind: str, known: Collection[str], dead: Collection[str]) -> Iterator[Node]:
+        """Yield the children with known tags. Report others by `<kind>-unknown-tag`, and once by `<kind>-dead-tag` the dead ones."""
+        for child in node.children:
+            if child.namespace == node.namespace and child.name in known:
+                yield child
+            elif child.namespace == node.namespace and child.name in dead:
+                self.tell_once(f"{kind}-dead-tag", child.line, f"{child.tag} was retired: leave it out")
+            else:
+                message = f"{child.tag} does not exist in {node.tag}: leave it out"
+                self.tell(f"{kind}-unknown-tag", child.line, message)
+
+    def on(self, line: int | None) -> Callable[[str, str], None]:
         """`tell` for one line."""
         return lambda name, message: self.findings.add(self.facts.name, name, line, message)
 

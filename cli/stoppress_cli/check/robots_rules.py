@@ -84,16 +84,12 @@ def check_robots(text: Text, at: Pass) -> None:
 
 
 def _check_sitemap(url: str, number: int, at: Pass) -> None:
-    faults: list[str] = []
-    place = check_url(url, lambda _name, message: faults.append(message))
+    place = check_url(url, lambda _name, message: at.tell("robots-value", number, message))
     if place is None:
-        at.tell("robots-value", number, f"Sitemap: {shown(url)} is no absolute URL: write it with protocol and host")
         return
-    for message in faults:
-        at.tell("robots-value", number, message)
-    at.facts.named.append((number, url))
+    at.facts.children[url] = number, None
     same_host = at.base is None or place.host == at.base.host
-    if same_host and len(at.facts.named) <= SITEMAPS_MAX and at.facts.forbids and at.facts.forbids(place.path):
+    if same_host and len(at.facts.children) <= SITEMAPS_MAX and at.facts.forbids and at.facts.forbids(place.path):
         at.tell("robots-disallowed", number, f"a Disallow of this file forbids {shown(place.path)}: allow it")
 
 

@@ -60,7 +60,7 @@ def check_alternates(urls: Occurrences, files: Files, say: Say, *, whole: bool) 
 
 
 def check_indexes(files: Files, say: Say, *, all_here: bool) -> tuple[set[int], bool]:
-    """Checks the indexes against the files (R6.3 to R6.5).
+    """Checks the indexes and robots.txt against the files (R6.3 to R6.5).
 
     Returns the files that an index lists, and whether all of them are here. `all_here`: these are all the files that
     are published.
@@ -70,28 +70,34 @@ def check_indexes(files: Files, say: Say, *, all_here: bool) -> tuple[set[int], 
     by_path = {facts.name.rpartition("/")[2]: facts for facts in files.values() if not facts.url}
     held: set[int] = set()
     indexes = [facts for facts in files.values() if facts.kind == "sitemapindex"]
-    for index in indexes:
-        children = {loc: by_url.get(loc) or by_path.get(loc.rpartition("/")[2]) for loc in index.children}
-        held |= {child.number for child in children.values() if child}
-        whole = whole and all(child and child.is_whole for child in children.values())
-        _check_children(index, children, say, all_here=all_here)
+    for facts in files.values():
+        children = {loc: by_url.get(loc) or by_path.get(loc.rpartition("/")[2]) for loc in facts.children}
+        any_here = facts.kind == "robots" or any(child not in (None, facts) for child in children.values())
+        if all_here and any_here:
+            _check_missing(facts, children, say)
+        if facts.kind == "sitemapindex":
+            held |= {child.number for child in children.values() if child}
+            whole = whole and all(child and child.is_whole for child in children.values())
+            for loc, child in children.items():
+                if child:
+                    _check_child(facts, child, loc, *facts.children[loc], say)
+    named = {url for facts in files.values() if facts.kind == "robots" for url in facts.children}
+    listed = {_stem(files[number].name) for number in held}
+    lost = [facts for facts in files.values() if facts.url not in named and _stem(facts.name) not in listed]
     if held:
-        _check_unlisted(files, held, indexes, say)
+        _check_unlisted(lost, indexes, say)
         _check_listed_twice(indexes, say)
     _check_forms(files, say)
     if all_here:
-        _check_named(files, by_url.keys() | by_path.keys(), say)
-        _check_entries(files, held, say)
+        _check_entries(lost, named | by_url.keys(), say)
     return held, whole and bool(held)
 
 
-def _check_children(index: Facts, children: Mapping[str, Facts | None], say: Say, *, all_here: bool) -> None:
-    any_here = any(child is not None and child is not index for child in children.values())
-    for loc, (line, lastmod) in index.children.items():
-        if child := children[loc]:
-            _check_child(index, child, loc, line, lastmod, say)
-        elif any_here and all_here and _is_beside(loc, index):
-            say(index.name, "child-missing", line, f"{shown(loc)} is not here: upload it, or take it out")
+def _check_missing(facts: Facts, children: Mapping[str, Facts | None], say: Say) -> None:
+    for loc, child in children.items():
+        if child is None and _is_beside(loc, facts):
+            message = f"{shown(loc)} is not here: upload it, or take it out"
+            say(facts.name, "child-missing", facts.children[loc][0], message)
 
 
 def _check_child(index: Facts, child: Facts, loc: str, line: int, lastmod: Moment | None, say: Say) -> None:
@@ -101,62 +107,28 @@ def _check_child(index: Facts, child: Facts, loc: str, line: int, lastmod: Momen
         say(index.name, "nested-index", line, f"{shown(loc)} is an index too: list its sitemaps here")
     elif lastmod and child.newest and lastmod.latest < child.newest.earliest:
         listed, newest = lastmod.at.isoformat(), child.newest.at.isoformat()
-        say(
-            index.name,
-            "index-outdated",
-            line,
-            f"lastmod {listed} of {child.name} is older than {newest}, its newest date: write that",
-        )
+        message = f"lastmod {listed} of {child.name} is older than {newest}, its newest date: write that"
+        say(index.name, "index-outdated", line, message)
 
 
-def _check_named(files: Files, here: Collection[str | None], say: Say) -> None:
-    """Reports sitemaps that a robots.txt names on its own host and that are not here."""
-    for facts in files.values():
-        for line, url in facts.named:
-            if url not in here and url.rpartition("/")[2] not in here and _is_beside(url, facts):
-                say(facts.name, "child-missing", line, f"{shown(url)} is not here: upload it, or take it out")
-
-
-def _check_entries(files: Files, held: Collection[int], say: Say) -> None:
-    """Reports sitemaps at the root of a host that engines cannot find (R8.2)."""
-    named = {url for facts in files.values() for _, url in facts.named}
-    listed = {_stem(files[number].name) for number in held}
-    urls = {facts.url for facts in files.values()}
-    reported: set[str] = set()
-    for facts in files.values():
-        if facts.url is None or facts.kind not in {"urlset", "sitemapindex"}:
-            continue
-        root, entry = _root(facts.url), _root(facts.url) + _ENTRY
-        can_be_found = entry in urls or entry in named or facts.url in named or _stem(facts.name) in listed
-        if can_be_found or root in reported or facts.url.rpartition("/")[0] + "/" != root:
-            continue
-        reported.add(root)
+def _check_entries(lost: list[Facts], found: Collection[str], say: Say) -> None:
+    """Reports a sitemap at the root of each host that engines cannot find (R8.2). `found` are the URLs that they do find."""
+    by_root: dict[str, Facts] = {}
+    for facts in lost:
+        root, _, name = (facts.url or "").rpartition("/")
+        is_at_root = name and root.count("/") == 2 and facts.kind in {"urlset", "sitemapindex"}
+        if is_at_root and f"{root}/{_ENTRY}" not in found:
+            by_root.setdefault(root, facts)
+    for facts in by_root.values():
         folder, slash, name = facts.name.rpartition("/")
-        message = (
-            f"there is no {_ENTRY}, and no robots.txt here names {name}: add one or the other, so that engines find it"
-        )
+        message = f"there is no {_ENTRY}, and no robots.txt here names {name}: add one of them, so that engines find it"
         say(f"{folder}{slash}{_ENTRY}", "no-entry", None, message)
 
 
-def _root(url: str) -> str:
-    """The home page of a URL's host."""
-    return "/".join(url.split("/")[:3]) + "/"
-
-
-def _check_unlisted(files: Files, held: Collection[int], indexes: list[Facts], say: Say) -> None:
-    named = {url for facts in files.values() for _, url in facts.named}
-    listed = {_stem(files[number].name) for number in held}
-    for number, facts in files.items():
-        if (
-            number in held
-            or _stem(facts.name) in listed
-            or not facts.is_sitemap
-            or facts.only_home
-            or facts.url in named
-            or facts.kind == "feed"
-        ):
-            continue
-        if any(_is_below(facts, index) for index in indexes):
+def _check_unlisted(lost: list[Facts], indexes: list[Facts], say: Say) -> None:
+    for facts in lost:
+        is_sitemap = facts.kind in {"urlset", "text"} and not facts.only_home
+        if is_sitemap and any(_is_below(facts, index) for index in indexes):
             say(facts.name, "not-in-index", None, "no index lists this sitemap: add it, or delete the file")
 
 

@@ -241,16 +241,18 @@ def _day(text: str) -> Moment:
     return Moment(utc(datetime.combine(datetime.fromisoformat(text), time(), UTC)), is_day=True)
 
 
-def check_lastmod(text: str, now: datetime, tell: Tell) -> Moment | None:
-    """Checks a lastmod, or another date that must not be in the future (R1.17)."""
+def check_date(
+    text: str, now: datetime, tell: Tell, kind: str = "date", advice: str = "write when the page last changed"
+) -> Moment | None:
+    """Checks a date that must not be in the future (R1.17, R2.11). Its faults break the rules `<kind>-form` and so on."""
     trimmed = text.strip()
     if trimmed != text:
         tell("date-white-space", f"the date {shown(text)} has white space around it: take it out")
     moment, fault, message = read_date(trimmed)
     if fault:
-        tell(f"date-{fault}", message)
+        tell(f"{kind}-{fault if moment or kind == 'date' else 'form'}", message)
     if moment and moment.earliest > now:
-        tell("date-future", f"{shown(trimmed)} is in the future: write when the page last changed")
+        tell(f"{kind}-future", f"{shown(trimmed)} is in the future: {advice}")
     return moment
 
 

@@ -11,7 +11,6 @@ from urllib.parse import urljoin, urlsplit
 from stoppress.http import address, client
 from stoppress.http.errors import FetchError
 from stoppress.model.file_names import BYTES_MAX
-from stoppress_cli.check.checker import named_in
 from stoppress_cli.check.findings import Findings, shown
 from stoppress_cli.check.input import Source
 from stoppress_cli.check.one_pass import Facts
@@ -69,7 +68,7 @@ class Fetcher:
 
     def follow(self, facts: Facts) -> Iterator[Source]:
         """Fetch the files on the same host that an index or a robots.txt lists, each when it is asked for."""
-        for url, line in named_in(facts):
+        for url, (line, _) in facts.children.items():
             if url in self._seen or (address := self._address(url)) is None:
                 continue
             if len(self._seen) >= FILES_MAX or time.monotonic() > self._deadline:
@@ -103,7 +102,8 @@ class Fetcher:
             return url
         if not place.path.startswith(self._base.directory):
             return None
-        return self._here + _path(url).removeprefix(self._base.directory)
+        path = urlsplit(url)._replace(scheme="", netloc="", fragment="").geturl()
+        return self._here + path.removeprefix(self._base.directory)
 
     def _fetch(self, stated: str, url: str) -> Source:
         """Fetch the file that readers find at the URL `stated`. Raises Unreadable unless the answer is 200."""
@@ -128,18 +128,10 @@ class Fetcher:
             location = answer.headers.get("location")
             if answer.status not in _REDIRECTS or not location:
                 return answer, redirects
-            url = _target(url, location)
+            here, url = place_of(url), urljoin(url, location)
+            place = place_of(url)
+            if place is None or here is None or place.host != here.host:
+                raise ValueError(
+                    f"it redirects to {url[:200]}, on another host: give that URL to check the files there"
+                )
         raise ValueError(f"more than {REDIRECTS_MAX} redirects")
-
-
-def _target(url: str, location: str) -> str:
-    target = urljoin(url, location)
-    place, here = place_of(target), place_of(url)
-    if place is None or here is None or place.host != here.host:
-        raise ValueError(f"it redirects to {target[:200]}, on another host: give that URL to check the files there")
-    return target
-
-
-def _path(url: str) -> str:
-    """Return the path of a URL with its query."""
-    return urlsplit(url)._replace(scheme="", netloc="", fragment="").geturl()

@@ -21,13 +21,6 @@ def check_url_entry(node: Node, at: Pass) -> None:
     """Checks a `<url>` (R1.2 to R1.9, R1.11, R1.13, R1.17) and its extensions."""
     place, _ = _check_entry(node, at, _ORDER)
     _check_order(node, at)
-    for child in node.children:
-        if child.namespace == SITEMAP and child.name == "changefreq":
-            if child.text.strip() not in CHANGEFREQ:
-                message = f"changefreq {shown(child.text)} does not exist: write {', '.join(sorted(CHANGEFREQ))}"
-                at.tell("changefreq-value", child.line, message)
-        elif child.namespace == SITEMAP and child.name == "priority":
-            _check_priority(child, at)
     extensions = [child for child in node.children if child.namespace != SITEMAP]
     loc = _text(node, "loc")
     at.count_url(loc, place, node.line, is_news=any(child.namespace == NEWS for child in extensions))
@@ -92,6 +85,11 @@ def _check_entry(node: Node, at: Pass, allowed: tuple[str, ...]) -> tuple[Place 
         elif child.name == "lastmod":
             lastmod = check_date(child.text, at.now, at.on(child.line))
             at.newest(lastmod)
+        elif child.name == "changefreq" and child.text.strip() not in CHANGEFREQ:
+            message = f"changefreq {shown(child.text)} does not exist: write {', '.join(sorted(CHANGEFREQ))}"
+            at.tell("changefreq-value", child.line, message)
+        elif child.name == "priority":
+            _check_priority(child, at)
     if "loc" not in counts:
         at.tell("child-count", node.line, f"{node.tag} has no loc: add one, or leave the entry out")
         at.tell("loc-empty", node.line, f"{node.tag} has no URL: add one, or leave the entry out")

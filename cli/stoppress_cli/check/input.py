@@ -8,7 +8,8 @@ import codecs
 import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from io import BytesIO
 from itertools import chain
 from pathlib import Path
@@ -23,8 +24,7 @@ HEAD_CHARACTERS = 32_768  # must hold the declaration and the root element
 
 GZIP, ZIP = b"\x1f\x8b", b"PK\x03\x04"
 _GZIP_LAYERS_MAX = 2
-_BYTE_ORDER_MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
-_WIDE_STARTS = {b"<\x00": "utf-16-le", b"\x00<": "utf-16-be"}
+_UTF_16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be", b"<\0": "utf-16-le", b"\0<": "utf-16-be"}
 _DECLARED = re.compile(rb"<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([A-Za-z0-9._:-]{1,40})[\"']")
 # Encodings that real sitemaps declare. Any other is read as ISO-8859-1.
 _ENCODINGS = re.compile(
@@ -60,12 +60,18 @@ class Source:
 
 @dataclass
 class Text:
-    """A file's text: the first piece `head`, the further pieces `rest`, and the line of the first character."""
+    """A file's text: the first piece `head`, the further pieces `rest`, and the line of the first character.
 
-    head: str
-    rest: Iterator[str]
-    size: "Size"
+    `bytes` and `checksum` are those of the uncompressed bytes that have been read.
+    """
+
+    head: str = ""
+    rest: Iterator[str] = field(default_factory=lambda: iter(()))
     line: int = 1
+    bytes: int = 0
+    checksum: int = 0
+    compressed: bool = False
+    cut: bool = False  # the end was not read: the file is too large or damaged
 
     def pieces(self) -> Iterator[str]:
         yield self.head
@@ -76,68 +82,47 @@ class Text:
         return self.head.lstrip().startswith("<")
 
 
-@dataclass
-class Size:
-    """How much of a file has been read, and the checksum of these bytes."""
-
-    bytes: int = 0
-    checksum: int = 0
-    compressed: bool = False
-    cut: bool = False  # the end was not read: the file is too large or damaged
-
-
 def read_text(read: Read, tell: TellLine) -> Text:
     """The text of a file, without the text before the document."""
-    size = Size()
-    chunks = _limited(_plain(read, tell, size), tell, size)
-    texts = _decoded(chunks, tell)
-    head = ""
-    for text in texts:
-        head += text
-        if len(head) >= HEAD_CHARACTERS:
+    text = Text()
+    text.rest = _decoded(_limited(_plain(read, tell, text), tell, text), tell)
+    for piece in text.rest:
+        text.head += piece
+        if len(text.head) >= HEAD_CHARACTERS:
             break
-    return _without_what_leads(Text(head, texts, size), tell)
+    _drop_what_leads(text, tell)
+    return text
 
 
 def peek(read: Read) -> str:
     """The first characters of a file, decompressed, without reports: enough to see what it is."""
-
-    def silent(_name: str, _line: int | None, _message: str) -> None:
-        pass
-
-    return read_text(read, silent).head
+    return read_text(read, lambda *_: None).head
 
 
-def _plain(read: Read, tell: TellLine, size: Size, layer: int = 1) -> Iterator[bytes]:
+def _plain(read: Read, tell: TellLine, text: Text, layer: int = 1) -> Iterator[bytes]:
     """The bytes, decompressed if they are gzip."""
     first = read(CHUNK_BYTES)
     if first.startswith(ZIP):
-        size.cut = True
+        text.cut = True
         tell("zip", None, "this is a zip archive: compress with gzip, or not at all")
         return
     if not first.startswith(GZIP):
         yield first
         yield from iter(lambda: read(CHUNK_BYTES), b"")
         return
-    size.compressed = True
-    inflated = _inflated(first, read, tell, size)
+    text.compressed = True
+    inflated = _inflated(first, read, tell, text)
     start = next(inflated, b"")
-    if start.startswith(GZIP):
-        tell("compressed-name", None, "this is compressed twice: compress once")
-        if layer < _GZIP_LAYERS_MAX:
-            yield from _plain(_reading(start, inflated), tell, size, layer + 1)
+    pieces = chain([start], inflated)
+    if not start.startswith(GZIP):
+        yield from pieces
         return
-    yield start
-    yield from inflated
+    tell("compressed-name", None, "this is compressed twice: compress once")
+    if layer < _GZIP_LAYERS_MAX:
+        yield from _plain(lambda _size: next(pieces, b""), tell, text, layer + 1)
 
 
-def _reading(first: bytes, rest: Iterator[bytes]) -> Read:
-    """A `read` that returns the first piece, then the rest, one piece a call, whatever size the caller asks for."""
-    pieces = chain([first], rest)
-    return lambda _size: next(pieces, b"")
-
-
-def _inflated(first: bytes, read: Read, tell: TellLine, size: Size) -> Iterator[bytes]:
+def _inflated(first: bytes, read: Read, tell: TellLine, text: Text) -> Iterator[bytes]:
     """The content of a gzip file's members, in pieces of at most CHUNK_BYTES."""
     data = first
     while data.startswith(GZIP):
@@ -146,7 +131,7 @@ def _inflated(first: bytes, read: Read, tell: TellLine, size: Size) -> Iterator[
             try:
                 piece = inflate.decompress(data, CHUNK_BYTES)
             except zlib.error as error:
-                size.cut = True
+                text.cut = True
                 tell("gzip-damaged", None, f"the gzip stream is damaged ({error}): compress the file again")
                 return
             if piece:
@@ -155,7 +140,7 @@ def _inflated(first: bytes, read: Read, tell: TellLine, size: Size) -> Iterator[
                 break
             data = inflate.unconsumed_tail or read(CHUNK_BYTES)
             if not data:
-                size.cut = True
+                text.cut = True
                 tell("gzip-damaged", None, "the gzip stream is cut off: upload the whole file")
                 return
         data = inflate.unused_data or read(CHUNK_BYTES)
@@ -163,14 +148,15 @@ def _inflated(first: bytes, read: Read, tell: TellLine, size: Size) -> Iterator[
         tell("gzip-trailing", None, f"{shown(data[:40].decode('latin-1'))} follows the gzip stream: take it out")
 
 
-def _limited(chunks: Iterator[bytes], tell: TellLine, size: Size) -> Iterator[bytes]:
+def _limited(chunks: Iterator[bytes], tell: TellLine, text: Text) -> Iterator[bytes]:
     for chunk in chunks:
-        size.bytes += len(chunk)
-        size.checksum = zlib.crc32(chunk, size.checksum)
-        if size.bytes > BYTES_MAX:
-            size.cut = True
-            message = f"it has more than {BYTES_MAX:,} bytes uncompressed: split it; the rest was not read"
-            tell("too-large", None, message)
+        text.bytes += len(chunk)
+        text.checksum = zlib.crc32(chunk, text.checksum)
+        if text.bytes > BYTES_MAX:
+            text.cut = True
+            tell(
+                "too-large", None, f"it has more than {BYTES_MAX:,} bytes uncompressed: split it; the rest was not read"
+            )
             return
         yield chunk
 
@@ -209,28 +195,24 @@ def _decoded(chunks: Iterator[bytes], tell: TellLine) -> Iterator[str]:
 
 def _encoding_of(first: bytes, tell: TellLine) -> tuple[str, bytes]:
     """The encoding by byte order mark, zero bytes or declaration; and the bytes without the mark."""
-    for mark, encoding in _BYTE_ORDER_MARKS.items():
-        if first.startswith(mark):
-            if encoding == "utf-8":
-                tell("byte-order-mark", 1, "it starts with a byte order mark: save it without")
-            else:
-                tell("not-utf-8", 1, "it is UTF-16: write it in UTF-8")
-            return encoding, first[len(mark) :]
-    if wide := _WIDE_STARTS.get(first[:2]):
+    if first.startswith(codecs.BOM_UTF8):
+        tell("byte-order-mark", 1, "it starts with a byte order mark: save it without")
+        return "utf-8", first.removeprefix(codecs.BOM_UTF8)
+    if encoding := _UTF_16.get(first[:2]):
         tell("not-utf-8", 1, "it is UTF-16: write it in UTF-8")
-        return wide, first
+        return encoding, first if b"<" in first[:2] else first[2:]
     declared = _DECLARED.search(first[:CHUNK_BYTES])
     name = declared[1].decode("ascii") if declared else "utf-8"
     if name.lower() in UTF_8:
         return "utf-8", first
     line = first[: declared.start() if declared else 0].count(b"\n") + 1
     tell("declared-encoding", line, f"it declares {shown(name)}: write it in UTF-8 and declare that")
-    if not _ENCODINGS.fullmatch(name) or name.lower().startswith("utf-16"):
-        return ("utf-8" if name.lower().startswith("utf-16") else "iso-8859-1"), first
-    try:
-        return codecs.lookup(name).name, first
-    except LookupError:
-        return "iso-8859-1", first
+    if name.lower().startswith("utf-16"):
+        return "utf-8", first
+    with suppress(LookupError):
+        if _ENCODINGS.fullmatch(name):
+            return codecs.lookup(name).name, first
+    return "iso-8859-1", first
 
 
 def _legal(text: str, line: int, tell: TellLine) -> str:
@@ -242,19 +224,16 @@ def _legal(text: str, line: int, tell: TellLine) -> str:
     return text
 
 
-def _without_what_leads(text: Text, tell: TellLine) -> Text:
+def _drop_what_leads(text: Text, tell: TellLine) -> None:
     """Drop and report stray text before the XML declaration or the root element. A file without them stays as it is."""
     start = _XML_START.search(text.head)
     if start is None:
-        return text
+        return
     before = text.head[: start.start()]
     declared = start[0].startswith("<?xml")
     if not declared and before.lstrip().startswith("<") and not _WARNING.match(before):
-        return text  # the parser judges a comment or a document type before the root element
+        return  # the parser judges a comment or a document type before the root element
     if before and (declared or before.strip()):
-        tell(
-            "leading-bytes",
-            1,
-            f"{shown(before[:60])} comes before {'the XML declaration' if declared else 'the root element'}: take it out",
-        )
-    return Text(text.head[start.start() :], text.rest, text.size, 1 + before.count("\n"))
+        what = "the XML declaration" if declared else "the root element"
+        tell("leading-bytes", 1, f"{shown(before[:60])} comes before {what}: take it out")
+    text.head, text.line = text.head[start.start() :], 1 + before.count("\n")

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from stoppress_cli.check.findings import shown
 from stoppress_cli.check.input import Text
@@ -16,7 +16,6 @@ GROUPS_MAX = 500
 SHOWN_MAX = 3  # rules in one message
 SITEMAPS_MAX = 1_000  # checked against the rules
 _FIELD = re.compile(r"\s*(user-agent|sitemap|allow|disallow)\s*:\s*([^#]*)", re.IGNORECASE)
-_SITEMAP = re.compile(r"\s*sitemap\s*:\s*(\S*)", re.IGNORECASE)
 # Fields that some engine reads and that are not checked here.
 _OTHER_FIELDS = {"crawl-delay", "request-rate", "visit-time", "host", "clean-param", "content-signal", "content-usage"}
 _AGENT = re.compile(r"\*|[a-z_-]*")  # a crawler's name, without its version
@@ -40,8 +39,7 @@ _ENGINES = {
 _READERS = {"*", "googlebot", "googlebot-news", "bingbot"}
 
 
-@dataclass(frozen=True, slots=True)
-class _Rule:
+class _Rule(NamedTuple):
     """An Allow or a Disallow."""
 
     pattern: str
@@ -49,8 +47,7 @@ class _Rule:
     line: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Group:
+class _Group(NamedTuple):
     """The rules of the groups that name a crawler, and the line that names it first. `agent` is the name as it is written."""
 
     agent: str
@@ -77,10 +74,11 @@ def check_robots(text: Text, at: Pass) -> None:
     _check_shut_out(groups, at)
     _check_dropped(groups, lambda path, agent: bool(rules.can_fetch(path, agent)), at)
     for number, line in lines:
-        if field := _SITEMAP.match(line):
-            _check_sitemap(field[1], number, at)
-        elif not _FIELD.match(line):
+        field = _FIELD.match(line)
+        if field is None:
             _check_other(line, number, at)
+        elif field[1].lower() == "sitemap":
+            _check_sitemap((field[2].split() or [""])[0], number, at)
 
 
 def _check_sitemap(url: str, number: int, at: Pass) -> None:
@@ -120,20 +118,15 @@ def _check_dropped(groups: Mapping[str, _Group], may_fetch: Callable[[str, str],
     everyone = groups.get("*")
     if everyone is None or _closing(everyone):
         return
+    forbidden = [rule.pattern for rule in everyone.rules if not rule.allows]
     for agent, group in groups.items():
-        if agent == "*" or any(rule.allows for rule in group.rules):
-            continue
-        dropped = [pattern for pattern in _missing_rules(group, everyone) if _is_dropped(pattern, agent, may_fetch)]
-        if dropped:
+        own = {rule.pattern for rule in group.rules}
+        dropped = [pattern for pattern in forbidden if pattern not in own and _is_dropped(pattern, agent, may_fetch)]
+        if dropped and agent != "*" and not any(rule.allows for rule in group.rules):
             more = f" and {len(dropped) - SHOWN_MAX} more" if len(dropped) > SHOWN_MAX else ""
             shown_rules = ", ".join(shown(pattern) for pattern in dropped[:SHOWN_MAX])
             message = f"{group.agent} obeys this group only, so for it these rules of * do not hold: {shown_rules}{more}: repeat them"
             at.tell("group-drops-rules", group.line, message)
-
-
-def _missing_rules(group: _Group, everyone: _Group) -> list[str]:
-    own = {rule.pattern for rule in group.rules}
-    return [rule.pattern for rule in everyone.rules if not rule.allows and rule.pattern not in own]
 
 
 def _is_dropped(pattern: str, agent: str, may_fetch: Callable[[str, str], bool]) -> bool:

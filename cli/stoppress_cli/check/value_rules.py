@@ -147,16 +147,13 @@ def check_url(text: str, tell: Tell) -> Place | None:
     url = text.strip()
     if url != text and url:
         tell("loc-white-space", f"{shown(text)} has white space around it: take it out")
-    if len(url) <= LOC_CHARACTERS_MAX and (plain := _PLAIN_URL.fullmatch(url)) and not _host_fault(plain[2]):
-        return Place(plain[1], plain[2], plain[3])
+    place = place_of(url)
     if not url:
         tell("loc-empty", "there is no URL in it: name the page, or leave the entry out")
-        return None
-    place = place_of(url)
-    if place is None:
+    elif place is None:
         tell("loc-not-absolute", f"{shown(url)} is no absolute http or https URL: write it with protocol and host")
-        return None
-    _check_parts(url, place, tell)
+    elif len(url) > LOC_CHARACTERS_MAX or not _PLAIN_URL.fullmatch(url) or _host_fault(place.host):
+        _check_parts(url, place, tell)
     return place
 
 

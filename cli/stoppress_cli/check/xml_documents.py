@@ -14,8 +14,7 @@ from stoppress_cli.check.rulebook import NEWS_ENTRIES_MAX, SITEMAP
 from stoppress_cli.check.value_rules import check_url
 
 COMMENT_CHARACTERS_MAX = 500  # only this part of a comment is checked
-HALF_TAG_CHARACTERS_MAX = 100
-LINE_CHARACTERS_MAX = 65_536  # only this part of a line in a text sitemap is read; no URL is as long
+LINE_CHARACTERS_MAX = 65_536  # only this part of a line in a text sitemap, or of a tag, is read; no URL is as long
 _ROOT = re.compile(r"<(?:[\w.-]+:)?(urlset|sitemapindex|rss|feed|RDF)[\s>/]")
 _PAGE = re.compile(r"\s*(?:<!doctype\s+html|<html[\s>])", re.IGNORECASE)
 _URL_LINE = re.compile(r"\s*https?://", re.IGNORECASE)
@@ -62,9 +61,9 @@ def check_file(source: Source, at: Pass) -> None:
             at.facts.is_whole = False
             for _ in text.rest:  # reading the rest reports the faults of its bytes
                 pass
-            if not text.size.cut:  # a file that is cut off has a finding already
+            if not text.cut:  # a file that is cut off has a finding already
                 at.tell("not-well-formed", None, "it is empty: a sitemap lists one URL at least")
-    at.facts.checksum = text.size.checksum
+    at.facts.checksum = text.checksum
     _check_name(source, text, at)
     _check_counts(at)
 
@@ -72,12 +71,12 @@ def check_file(source: Source, at: Pass) -> None:
 def _check_name(source: Source, text: Text, at: Pass) -> None:
     if at.facts.kind == "robots" or (source.headers or {}).get("content-encoding"):
         return
-    if text.size.compressed and not source.name.lower().endswith((".gz", ".gzip")):
-        message = "the file is compressed, but its name is that of a plain file: add .gz, or unpack the file"
-        at.tell("compressed-name", None, message)
-    elif source.name.lower().endswith((".gz", ".gzip")) and not text.size.compressed and text.size.bytes:
-        message = "the file is not compressed, but its name is that of a compressed file: compress it, or rename it"
-        at.tell("compressed-name", None, message)
+    if text.compressed and not source.name.lower().endswith((".gz", ".gzip")):
+        at.tell(
+            "compressed-name", None, "it is compressed, and its name is that of a plain file: add .gz, or unpack it"
+        )
+    elif source.name.lower().endswith((".gz", ".gzip")) and not text.compressed and text.bytes:
+        at.tell("compressed-name", None, "it is not compressed, and its name ends in .gz: compress it, or rename it")
 
 
 def _check_counts(at: Pass) -> None:
@@ -91,23 +90,17 @@ def _check_counts(at: Pass) -> None:
             message = f"{plain:,} of {facts.urls:,} URLs have no news tags: keep articles apart from other pages"
             at.tell("news-mixed", at.first_plain_line, message)
         else:
-            message = (
-                f"{facts.articles:,} of {facts.urls:,} URLs have news tags: keep these in a news sitemap of their own"
-            )
+            message = f"{facts.articles:,} of {facts.urls:,} URLs have news tags: move these into a news sitemap"
             at.tell("news-in-general", at.first_article_line, message)
 
 
 def _count_entries(source: Source, kind: str) -> int:
     """Count the entries of a file that may be broken, by their start tags."""
     tags = {"feed": "item|entry", "sitemapindex": "sitemap"}.get(kind, "url")
-    tag, begun, number = re.compile(rf"<(?:[\w.-]+:)?(?:{tags})[\s>]"), "", 0
+    tag = re.compile(rf"(?:[\w.-]+:)?(?:{tags})[\s>]")
     with source.open() as stream:
-        for piece in read_text(stream.read, lambda *_: None).pieces():
-            joined = begun + piece
-            number += len(tag.findall(joined))
-            begun = joined[max(0, joined.rfind("<")) :]  # perhaps the first half of a tag
-            begun = "" if tag.match(begun) or len(begun) > HALF_TAG_CHARACTERS_MAX else begun
-    return number
+        parts = _split(read_text(stream.read, lambda *_: None), "<")
+        return sum(tag.match(part) is not None for _, part in parts)
 
 
 def _check_xml(text: Text, at: Pass) -> bool:
@@ -136,9 +129,9 @@ def _check_xml(text: Text, at: Pass) -> bool:
                 break
     except Broken as error:
         broken = error
-    at.facts.is_whole = broken is None and not text.size.cut
+    at.facts.is_whole = broken is None and not text.cut
     _check_root(document.root, roots[:1], text, doctypes, at)
-    if broken and not (text.size.cut and broken.rule == "not-well-formed"):
+    if broken and not (text.cut and broken.rule == "not-well-formed"):
         at.tell(broken.rule, broken.line, broken.message)
     return broken is None
 
@@ -196,7 +189,7 @@ def _check_child_of_root(root: Node, entry: Node, at: Pass) -> None:
 
 
 def _check_lines(text: Text, at: Pass) -> None:
-    for number, line in _lines(text):
+    for number, line in _split(text, "\n"):
         url = line.rstrip("\r")
         if not url.strip():
             continue
@@ -207,11 +200,11 @@ def _check_lines(text: Text, at: Pass) -> None:
         at.count_url(url.strip(), check_url(url, at.on(number)), number, is_news=False)
 
 
-def _lines(text: Text) -> Iterator[tuple[int, str]]:
-    """The number and the text of each line, cut to LINE_CHARACTERS_MAX."""
+def _split(text: Text, separator: str) -> Iterator[tuple[int, str]]:
+    """The number and the text of each line, or of each part up to another separator, cut to LINE_CHARACTERS_MAX."""
     left, number = "", text.line
     for piece in text.pieces():
-        *whole, left = (left + piece).split("\n")
+        *whole, left = (left + piece).split(separator)
         for line in whole:
             yield number, line[:LINE_CHARACTERS_MAX]
             number += 1

@@ -150,12 +150,8 @@ def _served(folder: Path, collected: Collected) -> dict[str, dict[str, str]]:
         try:
             read: Any = json.loads(path.read_text(encoding="utf-8"))
             return {
-                name: {
-                    _SHOWN_AS[key]: str(value)
-                    for key, value in headers.items()
-                    if key in _SHOWN_AS and value is not None
-                }
-                for name, headers in read.items()
+                name: {_SHOWN_AS.get(key, key): str(value or "") for key, value in of.items()}
+                for name, of in read.items()
             }
         except (ValueError, AttributeError):
             collected.notes.append(f"{path} is not what `stoppress play` saves: headers are not checked")

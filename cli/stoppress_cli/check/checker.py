@@ -14,6 +14,7 @@ from stoppress_cli.check.rulebook import FRESH_AGE_SECONDS_MAX
 from stoppress_cli.check.sets import check_alternates, check_duplicates, check_indexes
 from stoppress_cli.check.value_rules import Tell, place_of
 from stoppress_cli.check.xml_documents import check_file
+from stoppress_cli.output import counted
 
 Follow = Callable[[Facts], Iterable[Source]]
 
@@ -37,8 +38,11 @@ class Checked:
     files: dict[int, Facts] = field(default_factory=dict)
 
     @property
-    def urls(self) -> int:
-        return sum(facts.urls for facts in self.files.values() if facts.is_sitemap)
+    def checked_urls(self) -> str:
+        """How many of the sitemaps' URLs were checked, in words."""
+        sitemaps = [facts for facts in self.files.values() if facts.is_sitemap]
+        urls, left = (sum(facts.urls for facts in sitemaps), sum(facts.unchecked for facts in sitemaps))
+        return f"{urls:,} of {urls + left:,} URLs" if left else counted(urls, "URL")
 
     @property
     def unchecked(self) -> dict[str, int]:

@@ -88,8 +88,10 @@ def _check_entry(node: Node, at: Pass, allowed: tuple[str, ...]) -> tuple[Place 
         elif child.name == "changefreq" and child.text.strip() not in CHANGEFREQ:
             message = f"changefreq {shown(child.text)} does not exist: write {', '.join(sorted(CHANGEFREQ))}"
             at.tell("changefreq-value", child.line, message)
-        elif child.name == "priority":
-            _check_priority(child, at)
+        elif child.name == "priority" and not (_PRIORITY.fullmatch(child.text) and 0 <= float(child.text) <= 1):
+            at.tell(
+                "priority-value", child.line, f"priority {shown(child.text)} is no number from 0.0 to 1.0: write one"
+            )
     if "loc" not in counts:
         at.tell("child-count", node.line, f"{node.tag} has no loc: add one, or leave the entry out")
         at.tell("loc-empty", node.line, f"{node.tag} has no URL: add one, or leave the entry out")
@@ -118,11 +120,6 @@ def _check_order(node: Node, at: Pass) -> None:
             at.tell(name, child.line, message)
             return
         before = place
-
-
-def _check_priority(child: Node, at: Pass) -> None:
-    if not _PRIORITY.fullmatch(child.text) or not 0 <= float(child.text) <= 1:
-        at.tell("priority-value", child.line, f"priority {shown(child.text)} is no number: write one from 0.0 to 1.0")
 
 
 def _check_extensions(node: Node, extensions: list[Node], loc: str, place: Place | None, at: Pass) -> None:

@@ -39,8 +39,11 @@ def _check_article(article: Node, at: Pass) -> None:
         children = _check_children(publication, _OF_PUBLICATION, at)
         if "name" in children:
             name = _check_name(children["name"], at)
-        if "language" in children:
-            _check_language(children["language"], at)
+        language = children.get("language")
+        if language and (fault := news_language_fault(language.text)):
+            at.tell(
+                "news-language", language.line, f"the language {shown(language.text)} {fault}: write one such as en"
+            )
     if date := article.first(NEWS, "publication_date"):
         _check_date(date, at)
     if title := article.first(NEWS, "title"):
@@ -74,11 +77,6 @@ def _check_name(node: Node, at: Pass) -> str:
     elif fault := check_plain_text(name):
         at.tell("news-name", node.line, f"the name {shown(name)} has {fault} in it: write plain text, escaped once")
     return name.strip()
-
-
-def _check_language(node: Node, at: Pass) -> None:
-    if fault := news_language_fault(node.text):
-        at.tell("news-language", node.line, f"the language {shown(node.text)} {fault}: write a code such as en")
 
 
 def _check_date(node: Node, at: Pass) -> None:

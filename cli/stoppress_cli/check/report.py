@@ -2,12 +2,12 @@
 
 import csv
 import io
-import textwrap
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from html import escape
+from textwrap import wrap
 
 from rich.text import Text
 
@@ -43,7 +43,7 @@ th, td {{ border-bottom: 1px solid #8888; padding: .25rem .5rem; text-align: lef
 
 
 # The last line of a report, its JSON, and rows with the same keys: the lines of CSV and of the table in HTML.
-Ending = tuple[str, object, Sequence[Mapping[str, object]]]
+Ending = tuple[str, object, Sequence[dict[str, object]]]
 
 
 class Format(StrEnum):
@@ -102,10 +102,11 @@ def print_report(title: str, groups: Iterable[Group], end: Callable[[], Ending],
         return
     groups = list(groups)
     summary, value, rows = end()
+    table = [["" if cell is None else str(cell) for cell in cells] for cells in [*rows[:1], *map(dict.values, rows)]]
     if form is Format.CSV:
-        text_console().print(_csv(rows), end="")
+        text_console().print(_csv(table), end="")
     elif form is Format.HTML:
-        text_console().print(_html(title, groups, summary, rows), end="")
+        text_console().print(_html(title, groups, summary, table), end="")
     else:
         with printing_json(as_json=True):
             print_answer(value, ())
@@ -113,42 +114,35 @@ def print_report(title: str, groups: Iterable[Group], end: Callable[[], Ending],
 
 def lines_of(group: Group) -> Iterator[Text]:
     """Return the lines of a group, as wide as the terminal. Lines break only between words."""
-    width, indent = text_console().width, " " * _STATE_WIDTH
+    width, state = text_console().width - _STATE_WIDTH, Text(group.state.ljust(_STATE_WIDTH), _STYLES[group.state])
     fix = [f"fix: {group.fix}"] if group.fix else []
-    for number, line in enumerate([group.heading, *group.shown, *fix]):
+    for line in [group.heading, *(f"  {line}" for line in [*group.shown, *fix])]:
         printable = "".join(sign if sign.isprintable() else "?" for sign in line)
-        pieces = textwrap.wrap(
-            printable, width - _STATE_WIDTH - 2, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
-        )
-        for part, piece in enumerate(pieces):
-            is_first = not number and not part
-            state = (f"{group.state:<{_STATE_WIDTH}}", _STYLES[group.state]) if is_first else indent
-            yield Text.assemble(state, "  " if number else "", piece)
+        for piece in wrap(printable, width, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False):
+            yield state + piece
+            state = Text(" " * _STATE_WIDTH)
 
 
-def _csv(rows: Sequence[Mapping[str, object]]) -> str:
+def _csv(table: Iterable[Iterable[str]]) -> str:
     """Return rows as CSV. A cell that a spreadsheet would take for a formula begins with an apostrophe."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerows([rows[0].keys()] if rows else [])
-    for row in rows:
-        cells = ("" if value is None else str(value) for value in row.values())
-        writer.writerow(f"'{cell}" if cell[:1] in {"=", "+", "-", "@", "\t", "\r"} else cell for cell in cells)
+    for row in table:
+        writer.writerow(f"'{cell}" if cell[:1] in {"=", "+", "-", "@", "\t", "\r"} else cell for cell in row)
     return encodable(text.getvalue())
 
 
-def _html(title: str, groups: Iterable[Group], summary: str, rows: Sequence[Mapping[str, object]]) -> str:
+def _html(title: str, groups: Iterable[Group], summary: str, table: Sequence[Iterable[str]]) -> str:
     sections = "\n".join(
         f'<section class="{group.state.replace(" ", "-")}"><h2>{group.state}: {escape(group.heading)}</h2>'
         f"<ul>{_elements('li', group.shown)}</ul><p>{escape(group.fix and f'Fix: {group.fix}')}</p></section>"
         for group in groups
     )
-    cells = "\n".join(f"<tr>{_elements('td', row.values())}</tr>" for row in rows)
-    heads = _elements("th", rows[0]) if rows else ""
-    table = f"<table><thead><tr>{heads}</tr></thead><tbody>\n{cells}</tbody></table>" if heads else ""
-    title, summary = escape(title), escape(summary)
-    return encodable(_PAGE.format(title=title, summary=summary, sections=sections, table=table))
+    rows = "\n".join(f"<tr>{_elements('td', row)}</tr>" for row in table[1:])
+    heads = "".join(_elements("th", row) for row in table[:1])
+    shown = f"<table><thead><tr>{heads}</tr></thead><tbody>\n{rows}</tbody></table>" if heads else ""
+    return encodable(_PAGE.format(title=escape(title), summary=escape(summary), sections=sections, table=shown))
 
 
-def _elements(tag: str, values: Iterable[object]) -> str:
-    return "".join(f"<{tag}>{escape('' if value is None else str(value))}</{tag}>" for value in values)
+def _elements(tag: str, values: Iterable[str]) -> str:
+    return "".join(f"<{tag}>{escape(value)}</{tag}>" for value in values)

@@ -72,9 +72,7 @@ def _check_name(source: Source, text: Text, at: Pass) -> None:
     if at.facts.kind == "robots" or (source.headers or {}).get("content-encoding"):
         return
     if text.compressed and not source.name.lower().endswith((".gz", ".gzip")):
-        at.tell(
-            "compressed-name", None, "it is compressed, and its name is that of a plain file: add .gz, or unpack it"
-        )
+        at.tell("compressed-name", None, "it is compressed, and its name does not end in .gz: add .gz, or unpack it")
     elif source.name.lower().endswith((".gz", ".gzip")) and not text.compressed and text.bytes:
         at.tell("compressed-name", None, "it is not compressed, and its name ends in .gz: compress it, or rename it")
 

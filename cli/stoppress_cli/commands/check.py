@@ -1,16 +1,13 @@
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from stoppress_cli.check.findings import Finding, Findings
 from stoppress_cli.check.report import Format, Group, group_findings, print_report
 from stoppress_cli.options import READS_URLS, Commands
 from stoppress_cli.output import ATTENTION, OK, counted, errors, fail
-
-if TYPE_CHECKING:
-    from stoppress_cli.check.checker import Checked
-    from stoppress_cli.check.findings import Finding, Findings
 
 app = Commands()
 
@@ -37,7 +34,6 @@ def check(
     Exit code 0: no findings; 1: findings; 2: there is nothing to check.
     """
     from stoppress_cli.check import checker
-    from stoppress_cli.check.findings import Findings
     from stoppress_cli.inputs.folder import Unreadable, collect
     from stoppress_cli.inputs.website import Fetcher
 
@@ -61,7 +57,8 @@ def check(
     further = {"omitted": dict(findings.omitted), "unchecked": checked.unchecked}
     value = {"findings": rows, **{name: numbers for name, numbers in further.items() if numbers}}
     groups = [*group_findings(findings), *(Group("not checked", text) for text in checked.unchecked_texts)]
-    print_report(f"stoppress check {target}", groups, lambda: (_summary(findings, checked), value, rows), form)
+    summary = f"{_summary(findings)} in {counted(len(checked.files), 'file')}, {checked.checked_urls} checked"
+    print_report(f"stoppress check {target}", groups, lambda: (summary, value, rows), form)
     raise typer.Exit(ATTENTION if findings else OK)
 
 
@@ -77,7 +74,7 @@ def _instant(now: str | None) -> datetime:
     return instant if instant.tzinfo else instant.replace(tzinfo=UTC)
 
 
-def _row(finding: "Finding") -> dict[str, object]:
+def _row(finding: Finding) -> dict[str, object]:
     return {
         "rule": finding.rule.id,
         "name": finding.rule.name,
@@ -89,11 +86,8 @@ def _row(finding: "Finding") -> dict[str, object]:
     }
 
 
-def _summary(findings: "Findings", checked: "Checked") -> str:
+def _summary(findings: Findings) -> str:
     totals = {"error": 0, "warning": 0}
     for rule, count in findings.counts().items():
         totals[rule.severity] += count
-    kinds = [counted(total, severity) for severity, total in totals.items() if total]
-    left = sum(facts.unchecked for facts in checked.files.values() if facts.is_sitemap)
-    urls = f"{checked.urls:,} of {checked.urls + left:,} URLs" if left else counted(checked.urls, "URL")
-    return f"{', '.join(kinds) or 'no findings'} in {counted(len(checked.files), 'file')}, {urls} checked"
+    return ", ".join(counted(total, severity) for severity, total in totals.items() if total) or "no findings"

@@ -35,9 +35,10 @@ _WORD = re.compile(r"(\S*\d{4}-\d\d-\d\d \d\d:\d\d:\d\d )?\S+\s*")
 GAP_COLUMNS = 2
 # The colours of states. Nothing else has a colour.
 COLOURS = {
-    "green": {"healthy", "applied", "there", "listed", "yes"},
-    "yellow": {"held", "hidden", "ignored", "late", "not polled yet", "not yet applied", "unknown"},
-    "red": {"attention", "failing", "gone", "missing", "no", "quarantined", "refused", "unreadable"},
+    "green": {"healthy", "applied", "there", "listed", "yes", "ok"},
+    "yellow": {"held", "hidden", "ignored", "late", "not polled yet", "not yet applied", "unknown"}
+    | {"hint", "not checked", "warning"},
+    "red": {"attention", "error", "failing", "fault", "gone", "missing", "no", "quarantined", "refused", "unreadable"},
 }
 
 _Item = TypeVar("_Item")

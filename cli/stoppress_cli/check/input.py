@@ -94,9 +94,10 @@ def read_text(read: Read, tell: TellLine) -> Text:
     return text
 
 
-def peek(read: Read) -> str:
+def peek(path: Path) -> str:
     """The first characters of a file, decompressed, without reports: enough to see what it is."""
-    return read_text(read, lambda *_: None).head
+    with path.open("rb") as stream:
+        return read_text(stream.read, lambda *_: None).head
 
 
 def _plain(read: Read, tell: TellLine, text: Text, layer: int = 1) -> Iterator[bytes]:

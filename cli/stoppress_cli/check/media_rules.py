@@ -84,12 +84,10 @@ def _check_video_tag(child: Node, loc: str, at: Pass) -> None:
 def _check_video_text(child: Node, text: str, at: Pass) -> None:
     if not text:
         at.tell("video-required", child.line, f"{child.tag} is empty: write it as on the page")
-    if child.name == "description" and child.size > rulebook.VIDEO_DESCRIPTION_MAX:
-        message = f"the description has {child.size:,} characters, and the limit is {rulebook.VIDEO_DESCRIPTION_MAX:,}: shorten it"
-        at.tell("video-description", child.line, message)
-    if child.name == "title" and child.size > rulebook.VIDEO_TITLE_MAX:
-        message = f"the title has {child.size} characters, and the schema takes {rulebook.VIDEO_TITLE_MAX}: shorten it"
-        at.tell("video-title", child.line, message)
+    most = rulebook.VIDEO_TITLE_MAX if child.name == "title" else rulebook.VIDEO_DESCRIPTION_MAX
+    if child.size > most:
+        message = f"the {child.name} has {child.size:,} characters, and the limit is {most:,}: shorten it"
+        at.tell(f"video-{child.name}", child.line, message)
     if is_escaped_twice(text):
         at.tell("escaped-twice", child.line, f"{child.tag} {shown(text)} was escaped twice: escape once")
 

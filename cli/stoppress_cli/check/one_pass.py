@@ -142,48 +142,50 @@ class Pass:
 
     def count_url(self, loc: str, place: Place | None, line: int, *, is_news: bool) -> None:
         """Count a page that the file lists, and check its place (R1.7 to R1.10)."""
-        if place is not None:
-            self._check_scope(loc, place, line, ("other-host", "other-protocol", "out-of-scope"), "sitemap")
-        self.facts.urls += 1
+        self._count(loc, place, line, "sitemap")
         self.facts.only_home = self.facts.urls == 1 and not is_news and place is not None and place.is_home
         if is_news:
             self.facts.articles += 1
             self.first_article_line = self.first_article_line or line
         else:
             self.first_plain_line = self.first_plain_line or line
-        if self.facts.urls == URLS_MAX + 1:
-            message = f"this is URL number {URLS_MAX + 1:,}, and the limit is {URLS_MAX:,}: split the file"
-            self.tell("too-many-urls", line, message)
         if loc:
             self.facts.listed += hash(loc)
             self.urls.add_url(loc, Occurrence(is_news, self.facts.number, line, self.facts.urls))
 
     def count_child(self, loc: str, place: Place | None, line: int, lastmod: Moment | None) -> None:
         """Count a sitemap that the index lists, and check its place (R1.11, R6.1)."""
-        if place is not None:
-            self._check_scope(loc, place, line, ("index-scope", "index-scope", "index-scope"), "index")
-        self.facts.urls += 1
+        self._count(loc, place, line, "index")
         if loc in self.facts.children:
             first = self.facts.children[loc][0]
             self.tell("duplicate", line, f"{shown(loc)} is in the index twice, first on line {first}: list it once")
         elif loc and len(self.facts.children) <= URLS_MAX:
             self.facts.children[loc] = (line, lastmod)
-        if self.facts.urls == URLS_MAX + 1:
-            message = f"this is sitemap number {URLS_MAX + 1:,}, and the limit is {URLS_MAX:,}: make a second index"
-            self.tell("too-many-sitemaps", line, message)
 
-    def _check_scope(self, url: str, place: Place, line: int, rules: tuple[str, str, str], what: str) -> None:
-        """Check that a URL has the file's host and protocol, and is in its directory. `rules` are broken by another one."""
+    def _count(self, url: str, place: Place | None, line: int, what: str) -> None:
+        """Count an entry, and check that the file has not too many."""
+        if place is not None:
+            self._check_scope(url, place, line, what)
+        self.facts.urls += 1
+        if self.facts.urls == URLS_MAX + 1:
+            rule = "too-many-urls" if what == "sitemap" else "too-many-sitemaps"
+            self.tell(
+                rule, line, f"this is entry number {URLS_MAX + 1:,}, and the limit is {URLS_MAX:,}: split the file"
+            )
+
+    def _check_scope(self, url: str, place: Place, line: int, what: str) -> None:
+        """Check that a URL has the file's host and protocol, and is in its directory."""
         if is_storage(place.host):
             self.tell_once("storage-host", line, f"{place.host} is where files are stored: list the site's own URLs")
         base = self.base = self.base or Place(place.scheme, place.host, "/")
         if place.host != base.host:
-            rule, where = rules[0], f"is not on {base.host}, where"
+            rule, where = "other-host", f"is not on {base.host}, where"
         elif place.scheme != base.scheme:
-            rule, where = rules[1], f"is not {base.scheme}, as"
+            rule, where = "other-protocol", f"is not {base.scheme}, as"
         elif not place.path.startswith(base.directory):
-            rule, where = rules[2], f"is outside {base.directory}, where"
+            rule, where = "out-of-scope", f"is outside {base.directory}, where"
         else:
             return
-        if rule != "other-host" or place.host not in self.guests:
+        if what == "index" or rule != "other-host" or place.host not in self.guests:
+            rule = "index-scope" if what == "index" else rule
             self.tell(rule, line, f"{shown(url)} {where} this {what} is: list it in a sitemap there")

@@ -5,26 +5,18 @@ import io
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from html import escape
 from textwrap import wrap
+from typing import Literal
 
 from rich.text import Text
 
 from stoppress.primitives.text import encodable
 from stoppress_cli.check.findings import Finding, Findings
-from stoppress_cli.output import is_json, print_answer, printing_json, text_console
+from stoppress_cli.output import is_json, print_answer, printing_json, state, text_console
 
 EXAMPLES_MAX = 3
-_STYLES = {
-    "error": "red",
-    "fault": "red",
-    "warning": "yellow",
-    "hint": "yellow",
-    "not checked": "yellow",
-    "ok": "green",
-}
-_STATE_WIDTH = max(map(len, _STYLES)) + 1
+_STATE_WIDTH = len("not checked ")
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
@@ -42,17 +34,10 @@ th, td {{ border-bottom: 1px solid #8888; padding: .25rem .5rem; text-align: lef
 """
 
 
+# HTML is one file without references to others.
+Format = Literal["text", "json", "csv", "html"]
 # The last line of a report, its JSON, and rows with the same keys: the lines of CSV and of the table in HTML.
 Ending = tuple[str, object, Sequence[dict[str, object]]]
-
-
-class Format(StrEnum):
-    """How a report is printed. HTML is one file without references to others."""
-
-    TEXT = "text"
-    JSON = "json"
-    CSV = "csv"
-    HTML = "html"
 
 
 @dataclass(frozen=True)
@@ -93,7 +78,7 @@ def group_findings(findings: Findings) -> list[Group]:
 
 def print_report(title: str, groups: Iterable[Group], end: Callable[[], Ending], form: Format) -> None:
     """Print a report, as text group by group as they come; `end` is called after the last. The option --json turns text into JSON."""
-    if form is Format.TEXT and not is_json():
+    if form == "text" and not is_json():
         are_groups = False
         for group in groups:
             are_groups = True
@@ -103,9 +88,9 @@ def print_report(title: str, groups: Iterable[Group], end: Callable[[], Ending],
     groups = list(groups)
     summary, value, rows = end()
     table = [["" if cell is None else str(cell) for cell in cells] for cells in [*rows[:1], *map(dict.values, rows)]]
-    if form is Format.CSV:
+    if form == "csv":
         text_console().print(_csv(table), end="")
-    elif form is Format.HTML:
+    elif form == "html":
         text_console().print(_html(title, groups, summary, table), end="")
     else:
         with printing_json(as_json=True):
@@ -114,13 +99,14 @@ def print_report(title: str, groups: Iterable[Group], end: Callable[[], Ending],
 
 def lines_of(group: Group) -> Iterator[Text]:
     """Return the lines of a group, as wide as the terminal. Lines break only between words."""
-    width, state = text_console().width - _STATE_WIDTH, Text(group.state.ljust(_STATE_WIDTH), _STYLES[group.state])
+    width, start = text_console().width - _STATE_WIDTH, state(group.state)
     fix = [f"fix: {group.fix}"] if group.fix else []
     for line in [group.heading, *(f"  {line}" for line in [*group.shown, *fix])]:
         printable = "".join(sign if sign.isprintable() else "?" for sign in line)
         for piece in wrap(printable, width, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False):
-            yield state + piece
-            state = Text(" " * _STATE_WIDTH)
+            start.pad_right(_STATE_WIDTH - len(start))
+            yield start + piece
+            start = Text()
 
 
 def _csv(table: Iterable[Iterable[str]]) -> str:

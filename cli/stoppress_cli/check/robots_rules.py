@@ -20,20 +20,9 @@ _FIELD = re.compile(r"\s*(user-agent|sitemap|allow|disallow)\s*:\s*([^#]*)", re.
 _OTHER_FIELDS = {"crawl-delay", "request-rate", "visit-time", "host", "clean-param", "content-signal", "content-usage"}
 _AGENT = re.compile(r"\*|[a-z_-]*")  # a crawler's name, without its version
 _EVERYTHING = {"/", "/*", "*"}
-# Engines that read sitemaps, by the names of their crawlers.
+# Crawlers of engines that read sitemaps: of Google, Microsoft, Apple, Baidu, DuckDuckGo, Seznam, Yahoo, Yandex and Naver.
 _ENGINES = {
-    "*": "every crawler without a group of its own",
-    "googlebot": "Googlebot",
-    "googlebot-news": "Googlebot-News",
-    "bingbot": "Bingbot",
-    "applebot": "Applebot",
-    "baiduspider": "Baiduspider",
-    "duckduckbot": "DuckDuckBot",
-    "seznambot": "SeznamBot",
-    "slurp": "Slurp (Yahoo)",
-    "yandex": "Yandex",
-    "yandexbot": "YandexBot",
-    "yeti": "Yeti (Naver)",
+    *"* googlebot googlebot-news bingbot applebot baiduspider duckduckbot seznambot slurp yandex yandexbot yeti".split()
 }
 # Every named sitemap must be open to all crawlers without a group of their own, and to those that matter for news.
 _READERS = {"*", "googlebot", "googlebot-news", "bingbot"}
@@ -104,7 +93,8 @@ def _check_shut_out(groups: Mapping[str, _Group], at: Pass) -> None:
     shut_out: dict[int, list[str]] = {}
     for agent, group in groups.items():
         if agent in _ENGINES and (closing := _closing(group)) and not any(rule.allows for rule in group.rules):
-            shut_out.setdefault(closing.line, []).append(_ENGINES[agent])
+            name = "every crawler without its own group" if agent == "*" else group.agent
+            shut_out.setdefault(closing.line, []).append(name)
     for line, names in shut_out.items():
         message = f"this keeps {', '.join(names)} out of the whole site: allow the pages that readers should find"
         at.tell("crawler-shut-out", line, message)

@@ -27,15 +27,11 @@ def check_duplicates(urls: Occurrences, files: Files, indexed: set[int], say: Sa
         for place in _repeats(pages, files):
             if place.file == pages[0].file or {place.file, pages[0].file} <= indexed:
                 _say_repeated("duplicate", "URL", pages[0], place, files, say)
-        _check_article(articles, files, say, is_missing=whole and bool(general) and not pages)
-
-
-def _check_article(places: Sequence[Occurrence], files: Files, say: Say, *, is_missing: bool) -> None:
-    for place in _repeats(places, files):
-        _say_repeated("news-duplicate", "article", places[0], place, files, say)
-    if places and is_missing:
-        message = "this article is in no general sitemap: list it there too, where it stays when it is no longer news"
-        say(files[places[0].file].name, "news-only", places[0].line, message)
+        for place in _repeats(articles, files):
+            _say_repeated("news-duplicate", "article", articles[0], place, files, say)
+        if articles and whole and general and not pages:
+            message = "this article is in no general sitemap: list it there too, where it stays when it is no news"
+            say(files[articles[0].file].name, "news-only", articles[0].line, message)
 
 
 def _repeats(places: Sequence[Occurrence], files: Files) -> list[Occurrence]:

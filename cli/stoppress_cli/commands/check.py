@@ -27,7 +27,7 @@ def check(
         int, typer.Option("--max", help="Findings of each kind in each file that JSON, CSV and HTML contain.", min=1)
     ] = 20,
     errors_only: Annotated[bool, typer.Option("--errors-only", help="Leave warnings out.")] = False,
-    form: Annotated[Format, typer.Option("--format", help="Form of the report.")] = Format.TEXT,
+    form: Annotated[Format, typer.Option("--format", help="Form of the report.")] = "text",
 ) -> None:
     """Check any site's published sitemaps against the protocol and the documentation of the search engines.
 
@@ -65,10 +65,8 @@ def check(
 def _instant(now: str | None) -> datetime:
     from stoppress_cli.inputs.folder import Unreadable
 
-    if now is None:
-        return datetime.now(UTC)
     try:
-        instant = datetime.fromisoformat(now.strip())
+        instant = datetime.now(UTC) if now is None else datetime.fromisoformat(now.strip())
     except ValueError:
         raise Unreadable(f"--now {now!r} is no ISO 8601 instant such as 2026-11-20T08:00:00Z") from None
     return instant if instant.tzinfo else instant.replace(tzinfo=UTC)

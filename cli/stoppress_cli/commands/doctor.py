@@ -42,7 +42,7 @@ def doctor(
     form: Annotated[
         Format,
         typer.Option("--format", help="Form of the report; csv lists the pages, each with status and indexability."),
-    ] = Format.TEXT,
+    ] = "text",
 ) -> None:
     """Check from outside what a host serves to search engines: robots.txt, sitemaps, listed pages, certificate, webhook.
 

@@ -105,8 +105,7 @@ def _api(site: Site, name: str) -> Api:
 def _format(source: str, site: Site) -> Literal["sitemap", "JSON", "CSV"]:
     """Return what a file has. Raises BadRequest."""
     try:
-        with Path(source).open("rb") as file:
-            head = peek(file.read).lstrip("\ufeff").strip()
+        head = peek(Path(source)).lstrip("\ufeff").strip()
     except OSError as error:
         known = ", ".join(site.sources) or "none"
         raise BadRequest(

@@ -83,7 +83,7 @@ def _guess_place(folder: Path, names: list[str], host: str) -> Place | None:
 
     The host is given, or the most frequent one of the first URLs in the indexes, or in the files. None: there is no URL.
     """
-    indexes = [name for name in names if "sitemapindex" in _head(folder / name)]
+    indexes = [name for name in names if "sitemapindex" in peek(folder / name)]
     listed = [place for place in _places(folder, indexes or names) if host in ("", place.host)]
     if not listed:
         return Place("https", host, "/") if host else None
@@ -115,15 +115,10 @@ def _places(path: Path, names: list[str]) -> list[Place]:
     """The places of the first URLs in these files."""
     places = []
     for name in names:
-        places += [place_of(loc) for loc in _LOC.findall(_head(path / name))[:_LOCS_MAX]]
+        places += [place_of(loc) for loc in _LOC.findall(peek(path / name))[:_LOCS_MAX]]
         if len(places) >= _LOCS_MAX:
             break
     return [place for place in places if place is not None]
-
-
-def _head(path: Path) -> str:
-    with path.open("rb") as stream:
-        return peek(stream.read)
 
 
 def _is_candidate(path: Path, folder: Path) -> bool:
@@ -134,7 +129,7 @@ def _is_candidate(path: Path, folder: Path) -> bool:
     if suffix in _NO_SUFFIXES:
         return False
     is_list = suffix == ".txt" and "sitemap" in path.name.lower()
-    return is_list or suffix in _SITEMAP_SUFFIXES or path.name == "robots.txt" or looks_like_sitemap(_head(path))
+    return is_list or suffix in _SITEMAP_SUFFIXES or path.name == "robots.txt" or looks_like_sitemap(peek(path))
 
 
 def _is_host(name: str) -> bool:

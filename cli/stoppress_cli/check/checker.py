@@ -1,11 +1,11 @@
 """Checks files one by one, each with its HTTP headers, then all together."""
 
 import re
-from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import chain
 
 from stoppress_cli.check.findings import Findings, shown
 from stoppress_cli.check.input import Source
@@ -67,14 +67,10 @@ def check(
     checked = Checked()
     files = checked.files
     first = sorted(sources, key=lambda source: not source.name.endswith("robots.txt"))
-    waiting = deque([iter(first)])  # a source is fetched when its turn comes
+    waiting: Iterator[Source] = iter(first)  # a source is fetched when its turn comes
     guests: dict[str, set[str]] = {}  # by a sitemap's URL, the hosts whose robots.txt lists it
     with closing(Occurrences()) as urls:
-        while waiting:
-            source = next(waiting[0], None)
-            if source is None:
-                waiting.popleft()
-                continue
+        while source := next(waiting, None):
             base = place_of(source.url) if source.url else None
             facts = files[len(files)] = Facts(source.name, len(files), source.url)
             at = Pass(facts, findings, urls, now, base, frozenset(guests.get(source.url or "", ())))
@@ -84,7 +80,7 @@ def check(
                 for url in facts.children if facts.kind == "robots" else ():
                     guests.setdefault(url, set()).add(base.host)
             if follow is not None:
-                waiting.append(iter(follow(facts)))
+                waiting = chain(waiting, follow(facts))
         held, whole = check_indexes(files, findings.add, all_here=is_all)
         check_duplicates(urls, files, held, findings.add, whole=whole)
         indexed = any(facts.kind == "sitemapindex" for facts in files.values())

@@ -19,10 +19,9 @@ _FREE_ATTRIBUTES = ("xmlns", "xsi:", "xml:")
 
 def check_url_entry(node: Node, at: Pass) -> None:
     """Checks a `<url>` (R1.2 to R1.9, R1.11, R1.13, R1.17) and its extensions."""
-    place, _ = _check_entry(node, at, _ORDER)
+    loc, place, _ = _check_entry(node, at, _ORDER)
     _check_order(node, at)
     extensions = [child for child in node.children if child.namespace != SITEMAP]
-    loc = _text(node, "loc")
     at.count_url(loc, place, node.line, is_news=any(child.namespace == NEWS for child in extensions))
     if extensions:
         _check_extensions(node, extensions, loc, place, at)
@@ -30,11 +29,11 @@ def check_url_entry(node: Node, at: Pass) -> None:
 
 def check_sitemap_entry(node: Node, at: Pass) -> None:
     """Checks a `<sitemap>` of an index (R1.2 to R1.6, R1.11, R1.17, R6.1)."""
-    place, lastmod = _check_entry(node, at, _ORDER[:2])
+    loc, place, lastmod = _check_entry(node, at, _ORDER[:2])
     for child in node.children:
         if child.namespace != SITEMAP and child.namespace is not None:
             at.tell("unknown-child", child.line, f"{child.tag} is in an index, whose entries take only loc and lastmod")
-    at.count_child(_text(node, "loc"), place, node.line, lastmod)
+    at.count_child(loc, place, node.line, lastmod)
 
 
 def check_plainness(node: Node, at: Pass) -> None:
@@ -61,13 +60,13 @@ def check_attributes(node: Node, at: Pass) -> None:
             at.tell("attribute", node.line, f"{node.tag} has the attribute {shown(name)}: take it out")
 
 
-def _check_entry(node: Node, at: Pass, allowed: tuple[str, ...]) -> tuple[Place | None, Moment | None]:
-    """Checks the children that `<url>` and `<sitemap>` share. Returns the loc as a Place, and the lastmod."""
+def _check_entry(node: Node, at: Pass, allowed: tuple[str, ...]) -> tuple[str, Place | None, Moment | None]:
+    """Checks the children that `<url>` and `<sitemap>` share. Returns the loc, its place and the lastmod."""
     check_plainness(node, at)
     if not node.children and node.text.strip():
         at.tell("stray-text", node.line, f"{shown(node.text.strip())} is directly in {node.tag}: put it into a loc")
     counts: dict[str, int] = {}
-    place, lastmod = None, None
+    loc, place, lastmod = "", None, None
     for child in node.children:
         if child.namespace != SITEMAP:
             continue
@@ -81,7 +80,7 @@ def _check_entry(node: Node, at: Pass, allowed: tuple[str, ...]) -> tuple[Place 
             message = f"{child.name} is {counts[child.name]} times in {node.tag}: keep one"
             at.tell("child-count", child.line, message)
         elif child.name == "loc":
-            place = _check_loc(child, at)
+            loc, place = child.text.strip(), _check_loc(child, at)
         elif child.name == "lastmod":
             lastmod = check_date(child.text, at.now, at.on(child.line))
             at.newest(lastmod)
@@ -95,7 +94,7 @@ def _check_entry(node: Node, at: Pass, allowed: tuple[str, ...]) -> tuple[Place 
     if "loc" not in counts:
         at.tell("child-count", node.line, f"{node.tag} has no loc: add one, or leave the entry out")
         at.tell("loc-empty", node.line, f"{node.tag} has no URL: add one, or leave the entry out")
-    return place, lastmod
+    return loc, place, lastmod
 
 
 def _check_loc(loc: Node, at: Pass) -> Place | None:
@@ -138,8 +137,3 @@ def _check_extensions(node: Node, extensions: list[Node], loc: str, place: Place
         if advice := EXTENSIONS.get(namespace or ""):
             for stray in strays:
                 at.tell("unknown-child", stray.line, f"{stray.tag} is directly in {node.tag}: {advice}")
-
-
-def _text(node: Node, name: str) -> str:
-    child = node.first(SITEMAP, name)
-    return child.text.strip() if child else ""

@@ -57,9 +57,6 @@ class Findings:
     def __iter__(self) -> Iterator[Finding]:
         return iter(sorted(self._kept, key=lambda finding: (finding.file, finding.line or 0)))
 
-    def __bool__(self) -> bool:
-        return bool(self._kept)
-
     def counts(self) -> dict[Rule, int]:
         """How often each rule was broken, omitted findings included, in the rulebook's order."""
         by_name: Counter[str] = Counter()

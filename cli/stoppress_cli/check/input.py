@@ -172,26 +172,19 @@ def _decoded(chunks: Iterator[bytes], tell: TellLine) -> Iterator[str]:
     encoding, first = _encoding_of(first, tell)
     decoder = codecs.getincrementaldecoder(encoding)("strict")
     line = 1
-    for chunk in chain([first], chunks):
+    for chunk in chain([first], chunks, [b""]):  # the empty one is the end
         state = decoder.getstate()
         try:
-            text = decoder.decode(chunk, False)
+            text = decoder.decode(chunk, not chunk)
         except UnicodeDecodeError as error:
             at = line + error.object[: error.start].count(b"\n")
             byte = error.object[error.start]
             tell("not-utf-8", at, f"the byte 0x{byte:02X} is no {encoding.upper()}: write the file in UTF-8")
             decoder = codecs.getincrementaldecoder(encoding)("replace")
             decoder.setstate(state)
-            text = decoder.decode(chunk, False)
+            text = decoder.decode(chunk, not chunk)
         yield _legal(text, line, tell)
         line += text.count("\n")
-    try:
-        rest = decoder.decode(b"", True)
-    except UnicodeDecodeError:
-        tell("not-utf-8", line, "the file ends in the middle of a character")
-        rest = ""
-    if rest:
-        yield _legal(rest, line, tell)
 
 
 def _encoding_of(first: bytes, tell: TellLine) -> tuple[str, bytes]:

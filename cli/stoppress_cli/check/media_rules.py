@@ -2,7 +2,6 @@
 
 import re
 from collections import Counter
-from collections.abc import Mapping
 
 from stoppress.primitives.text import COUNTRIES
 from stoppress.primitives.xml import Node
@@ -179,9 +178,10 @@ def _check_link(link: Node, at: Pass) -> tuple[str, str]:
     attributes = link.attributes
     if link.children or link.text.strip():
         at.tell("alternate-attributes", link.line, f"{link.tag} has content: it takes only attributes")
-    if _is_no_language(attributes):
-        return "", ""
     code, href = attributes.get("hreflang", "").strip(), attributes.get("href", "").strip()
+    is_for_screens = "media" in attributes and "hreflang" not in attributes
+    if is_for_screens or href.lower().startswith(_APP_LINKS):
+        return "", ""
     if attributes.get("rel", "").strip().lower() != "alternate" or not code or not href:
         missing = f'{link.tag} lacks rel="alternate", hreflang or href: it takes all three'
         at.tell("alternate-attributes", link.line, missing)
@@ -193,9 +193,3 @@ def _check_link(link: Node, at: Pass) -> tuple[str, str]:
         at.tell("alternate-attributes", link.line, message)
         return "", ""
     return code, href
-
-
-def _is_no_language(attributes: Mapping[str, str]) -> bool:
-    """Whether a link leads to the page's version for other screens, or into an app."""
-    for_screens = "media" in attributes and "hreflang" not in attributes
-    return for_screens or attributes.get("href", "").strip().lower().startswith(_APP_LINKS)

@@ -44,7 +44,7 @@ _MEANT = (
     (XHTML, "xhtml", "link", "xhtml", "alternate-namespace"),
 )
 NAMESPACES_MAX = 1_000  # kept in memory for one file
-_ROOTS = {"urlset", "sitemapindex"}
+SITEMAP_ROOTS = {"urlset", "sitemapindex"}
 
 
 class Namespaces:
@@ -58,7 +58,7 @@ class Namespaces:
     def meant(self, namespace: str | None, prefix: str, name: str, line: int) -> str | None:
         """The correct namespace for the one that an element has. In feeds and HTML pages every namespace stays as it is."""
         if self._of_sitemap is None:
-            self._of_sitemap = name in _ROOTS
+            self._of_sitemap = name in SITEMAP_ROOTS
         if not self._of_sitemap:
             return namespace
         key = (namespace, prefix)
@@ -91,7 +91,7 @@ class Namespaces:
         if namespace is None:
             self._tell("unbound-prefix", line, f"{what}: declare it in the root element")
             return None
-        if name in _ROOTS or namespace == "" or "sitemaps.org" in namespace or "/schemas/sitemap/" in namespace:
+        if name in SITEMAP_ROOTS or namespace == "" or "sitemaps.org" in namespace or "/schemas/sitemap/" in namespace:
             self._tell("namespace", line, f'{what if namespace else "no namespace"}: write xmlns="{SITEMAP}"')
             return SITEMAP
         message = f"{what} of {shown(name)} is unknown to search engines: leave the element out"

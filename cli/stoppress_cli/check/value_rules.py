@@ -4,6 +4,7 @@ import html
 import ipaddress
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 from functools import lru_cache
@@ -18,13 +19,12 @@ Tell = Callable[[str, str], None]
 
 DEFAULT_PORTS = {"http": 80, "https": 443}
 HOST_CHARACTERS_MAX = 253  # RFC 1035, as text
-LABEL_CHARACTERS_MAX = 63
 
 # Most URLs match this, and need no further check.
 _PLAIN_URL = re.compile(r"(https?)://([a-z0-9-]+(?:\.[a-z0-9-]+)+)(/[A-Za-z0-9._~/!()*+,=-]*)")
 _URI = re.compile(r"(?:[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*")
 _NOT_URI = re.compile(r"%(?![0-9A-Fa-f]{2}).{0,2}|[^A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]")
-_LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?")
+_LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")  # RFC 1035: at most 63 characters
 _TRACKING = re.compile(
     r"(?:^|[?&;#])(utm_\w+|xtor|partner|emc|wt_mc|fbclid|gclid|dclid|msclkid|mc_cid|mc_eid|igshid|ocid|cmpid"
     r"|at_(?:medium|campaign))(?==|&|$)",
@@ -189,15 +189,11 @@ def _host_fault(host: str) -> str | None:
     if not host.isascii():
         return "is not ASCII: write it in punycode (xn--…)"
     if ":" in host or host.replace(".", "").isdigit():
-        try:
+        with suppress(ValueError):
             ipaddress.ip_address(host)
-        except ValueError:
-            return "is no IP address"
-        return None
-    labels = host.removesuffix(".").split(".")
-    if len(host) > HOST_CHARACTERS_MAX or not all(
-        len(label) <= LABEL_CHARACTERS_MAX and _LABEL.fullmatch(label) for label in labels
-    ):
+            return None
+        return "is no IP address"
+    if len(host) > HOST_CHARACTERS_MAX or not all(map(_LABEL.fullmatch, host.removesuffix(".").split("."))):
         return "is no host name: correct it"
     return None
 

@@ -7,7 +7,7 @@ from stoppress.primitives.xml import Broken, Document, Node
 from stoppress_cli.check import entry_rules, feed_rules
 from stoppress_cli.check.findings import shown
 from stoppress_cli.check.input import Source, Text, read_text
-from stoppress_cli.check.namespaces import Namespaces
+from stoppress_cli.check.namespaces import SITEMAP_ROOTS, Namespaces
 from stoppress_cli.check.one_pass import Pass
 from stoppress_cli.check.robots_rules import check_robots, is_robots
 from stoppress_cli.check.rulebook import NEWS_ENTRIES_MAX, SITEMAP
@@ -23,7 +23,6 @@ _MADE_AT = re.compile(
     r"\d{4}-\d\d-\d\d|\d\d?:\d\d|\b(?:generated|written|created|updated|built|cached|made)\s+(?:at|on)\b.{0,80}\d",
     re.IGNORECASE | re.DOTALL,
 )
-_SITEMAP_ROOTS = {"urlset", "sitemapindex"}
 _FEED_ROOTS = {"rss": 3, "RDF": 2, "feed": 2}  # the depth of a feed's entries, by its root element
 
 
@@ -43,7 +42,6 @@ def check_file(source: Source, at: Pass) -> None:
     with source.open() as stream:
         text = read_text(stream.read, at.tell)
         if _PAGE.match(text.head):
-            at.facts.is_whole = False
             at.tell("root-element", 1, "an HTML page: a sitemap's root element is urlset, an index's sitemapindex")
         elif text.is_xml:
             if not _check_xml(text, at):
@@ -55,15 +53,14 @@ def check_file(source: Source, at: Pass) -> None:
             at.facts.kind = "text"
             _check_lines(text, at)
         elif text.head.strip():
-            at.facts.is_whole = False
             at.tell("root-element", 1, f"it begins with {shown(text.head.strip()[:60])}: this is no sitemap")
         else:
-            at.facts.is_whole = False
             for _ in text.rest:  # reading the rest reports the faults of its bytes
                 pass
             if not text.cut:  # a file that is cut off has a finding already
                 at.tell("not-well-formed", None, "it is empty: a sitemap lists one URL at least")
     at.facts.checksum = text.checksum
+    at.facts.is_whole = at.facts.is_whole and at.facts.kind != "unknown"
     _check_name(source, text, at)
     _check_counts(at)
 
@@ -112,7 +109,7 @@ def _check_xml(text: Text, at: Pass) -> bool:
         elif what == "comment" and _MADE_AT.search(content[:COMMENT_CHARACTERS_MAX]):
             message = f"the comment {shown(content.strip())} tells when the file was made: leave it out"
             at.tell("generation-time", line, message)
-        elif what == "text" and (not roots or roots[0].name in _SITEMAP_ROOTS):
+        elif what == "text" and (not roots or roots[0].name in SITEMAP_ROOTS):
             at.tell("stray-text", line, f"{shown(content.strip())} is outside the entries: take it out")
 
     def depth_of_entries(root: Node) -> int:
@@ -134,25 +131,20 @@ def _check_xml(text: Text, at: Pass) -> bool:
     return broken is None
 
 
-def _check_prolog(text: Text, root: Node | None, doctypes: list[int], at: Pass) -> None:
-    if doctypes:
-        at.tell("document-type", doctypes[0], "it has a document type, which readers of sitemaps refuse: take it out")
-    if not text.head.startswith("<?xml") and root is not None and root.name in _SITEMAP_ROOTS:
-        message = 'it has no XML declaration: begin with <?xml version="1.0" encoding="UTF-8"?>'
-        at.tell("no-declaration", text.line, message)
-
-
 def _check_root(root: Node | None, begun: list[Node], text: Text, doctypes: list[int], at: Pass) -> None:
     """Check the root element, which may be incomplete: `begun` has it as soon as it begins."""
-    if not (begun and begun[0].name in _FEED_ROOTS):
-        _check_prolog(text, root, doctypes, at)
+    if doctypes and not (begun and begun[0].name in _FEED_ROOTS):
+        at.tell("document-type", doctypes[0], "it has a document type, which readers of sitemaps refuse: take it out")
     if root is None:
         return
     if root.name in _FEED_ROOTS:
         at.facts.kind = "feed"
         feed_rules.check_root(root, at)
-    elif root.name in _SITEMAP_ROOTS:
+    elif root.name in SITEMAP_ROOTS:
         at.facts.kind = root.name
+        if not text.head.startswith("<?xml"):
+            message = 'it has no XML declaration: begin with <?xml version="1.0" encoding="UTF-8"?>'
+            at.tell("no-declaration", text.line, message)
         entry_rules.check_attributes(root, at)
         if not at.facts.urls and at.facts.is_whole:
             advice = "list the home page where there is nothing else" if root.name == "urlset" else "list the sitemaps"
@@ -166,7 +158,7 @@ def _check_entry(root: Node, entry: Node, at: Pass) -> bool:
     """Check one entry. Return False if the rest of the file does not have to be read."""
     if root.name in _FEED_ROOTS:
         feed_rules.check_entry(root, entry, at)
-    elif root.name in _SITEMAP_ROOTS or root.namespace == SITEMAP or entry.name == "url":
+    elif root.name in SITEMAP_ROOTS or root.namespace == SITEMAP or entry.name == "url":
         _check_child_of_root(root, entry, at)  # also in a urlset with a wrong root element
     else:
         return root.name.lower() != "html"

@@ -59,7 +59,7 @@ def check(
     groups = [*group_findings(findings), *(Group("not checked", text) for text in checked.unchecked_texts)]
     summary = f"{_summary(findings)} in {counted(len(checked.files), 'file')}, {checked.checked_urls} checked"
     print_report(f"stoppress check {target}", groups, lambda: (summary, value, rows), form)
-    raise typer.Exit(ATTENTION if findings else OK)
+    raise typer.Exit(ATTENTION if rows else OK)
 
 
 def _instant(now: str | None) -> datetime:

@@ -4,6 +4,7 @@ import json
 import re
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -113,12 +114,8 @@ def under(base: Place, name: str) -> str:
 
 def _places(path: Path, names: list[str]) -> list[Place]:
     """The places of the first URLs in these files."""
-    places = []
-    for name in names:
-        places += [place_of(loc) for loc in _LOC.findall(peek(path / name))[:_LOCS_MAX]]
-        if len(places) >= _LOCS_MAX:
-            break
-    return [place for place in places if place is not None]
+    urls = (url for name in names for url in _LOC.findall(peek(path / name)))
+    return [place for url in islice(urls, _LOCS_MAX) if (place := place_of(url))]
 
 
 def _is_candidate(path: Path, folder: Path) -> bool:

@@ -108,7 +108,7 @@ def _check_headers(source: Source, at: Pass) -> None:
         tell("content-type", "it is served as text/xml, which some readers take for ASCII: add charset=utf-8")
     if encoding := source.headers.get("content-encoding", "").strip():
         reader = "so clients unpack it" if is_compressed else "whatever the client accepts"
-        tell("content-encoding", f"it has Content-Encoding {shown(encoding)}, {reader}: store it without")
+        tell("content-encoding", f"it is served as {shown(encoding)}, {reader}: store it without Content-Encoding")
     is_empty_news = at.facts.only_home and "news" in source.name
     if at.facts.is_news or is_empty_news or at.facts.kind == "sitemapindex":
         _check_cache(source.headers.get("cache-control", ""), tell)

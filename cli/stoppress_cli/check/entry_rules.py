@@ -89,7 +89,7 @@ def _check_entry(node: Node, at: Pass, allowed: tuple[str, ...]) -> tuple[str, P
             at.tell("changefreq-value", child.line, message)
         elif child.name == "priority" and not (_PRIORITY.fullmatch(child.text) and 0 <= float(child.text) <= 1):
             at.tell(
-                "priority-value", child.line, f"priority {shown(child.text)} is no number from 0.0 to 1.0: write one"
+                "priority-value", child.line, f"priority {shown(child.text)} is wrong: write a number from 0.0 to 1.0"
             )
     if "loc" not in counts:
         at.tell("child-count", node.line, f"{node.tag} has no loc: add one, or leave the entry out")

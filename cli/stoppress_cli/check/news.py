@@ -41,9 +41,7 @@ def _check_article(article: Node, at: Pass) -> None:
             name = _check_name(children["name"], at)
         language = children.get("language")
         if language and (fault := news_language_fault(language.text)):
-            at.tell(
-                "news-language", language.line, f"the language {shown(language.text)} {fault}: write one such as en"
-            )
+            at.tell("news-language", language.line, f"{shown(language.text)} {fault}: write a code such as en")
     if date := article.first(NEWS, "publication_date"):
         _check_date(date, at)
     if title := article.first(NEWS, "title"):

@@ -9,14 +9,12 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
-from itertools import accumulate, zip_longest
-from textwrap import wrap
 from typing import Any, Literal, NoReturn, TypeAlias, TypeVar
 from zoneinfo import ZoneInfo
 
 import typer
 from rich.cells import cell_len
-from rich.console import Console, RenderableType
+from rich.console import Console
 from rich.text import Text
 
 from stoppress.primitives.instants import iso, local_time
@@ -88,9 +86,7 @@ def print_line(value: object, line: Text) -> None:
     if _as_json.get():
         line = Text(encodable(json.dumps(value, ensure_ascii=False, default=json_form)))
     elif now.is_terminal:
-        rows = wrap(line.plain, now.width - 4, break_long_words=False, break_on_hyphens=False, drop_whitespace=False)
-        parts = line.divide(accumulate(map(len, rows[:-1])))
-        line = Text("\n    ").join(parts)
+        line = Text("\n    ").join(_flow(Text(), line, now.width - 4))
     now.print(line)
 
 
@@ -166,28 +162,25 @@ class Table:
     indent: int = 0
 
     def lay_out(self, width: int) -> Iterator[Text]:
-        """Yield the lines of the table. The widest columns become narrower, as far as their words permit, until it fits."""
-        rows = [row if isinstance(row, Text) else [_cell(cell) for cell in row] for row in self.rows]
-        heads = [[Text(name, "bold") for name in self.headings]] if any(self.headings) else []
-        columns = list(zip(*heads, *(row for row in rows if isinstance(row, list)), strict=True))
-        is_number = [any(cell.justify for cell in cells) for cells in columns]
-        widths = _fit(columns, width - self.indent - GAP_COLUMNS * (len(columns) - 1))
-        for row in [*heads, *rows]:
+        """Yield the lines of the table. The last column is broken between words, where the table is wider than `width`."""
+        rows = [row if isinstance(row, Text) else list(map(_cell, row)) for row in self.rows]
+        if any(self.headings):
+            rows.insert(0, [Text(name, "bold") for name in self.headings])
+        columns = list(zip(*(row for row in rows if isinstance(row, list)), strict=True))
+        for cells in columns:
+            is_number = any(cell.justify for cell in cells)
+            for cell in cells if is_number or cells is not columns[-1] else ():
+                cell.align("right" if is_number else "left", max(other.cell_len for other in cells))
+        indent, gap = Text(" " * self.indent), Text(" " * GAP_COLUMNS)
+        for row in rows:
             if isinstance(row, Text):
-                yield from _flow(Text(" " * (self.indent + GAP_COLUMNS)) + row, width)
-                continue
-            wrapped = [_wrap(cell, size) for cell, size in zip(row, widths, strict=True)]
-            for parts in zip_longest(*wrapped, fillvalue=Text()):
-                line = Text(" " * self.indent)
-                for part, size, is_right in zip(parts, widths, is_number, strict=True):
-                    blank = " " * (size - part.cell_len)
-                    line += Text.assemble(blank if is_right else "", part, "" if is_right else blank, " " * GAP_COLUMNS)
-                line.rstrip()
-                yield line
+                yield from _flow(indent + gap, row, width)
+            else:
+                yield from _flow(indent + gap.join([*row[:-1], Text()]), row[-1], width)
 
 
 # A part of an answer. A line that begins with blanks keeps them when it is broken.
-Part: TypeAlias = RenderableType | Table
+Part: TypeAlias = str | Text | Table
 
 
 def table_of(headings: Iterable[str], rows: Iterable[Row], *, indent: int = 0) -> Table:
@@ -202,7 +195,7 @@ def fields_of(rows: Mapping[str, Cell], *, indent: int = 2) -> Table:
 
 def state(word: str) -> Text:
     """Return the word of a state in the state's colour."""
-    return Text(word, next((colour for colour, words in COLOURS.items() if word in words), ""))
+    return Text.assemble((word, next((colour for colour, words in COLOURS.items() if word in words), "")))
 
 
 def verbatim(text: str) -> Text:
@@ -210,60 +203,38 @@ def verbatim(text: str) -> Text:
     return Text(text, no_wrap=True)
 
 
-def lay_out(parts: Iterable[Part], width: int) -> Iterator[RenderableType]:
+def lay_out(parts: Iterable[Part], width: int) -> Iterator[Text]:
     """Yield the lines of an answer, broken between words. Only a word that is too long makes a line wider than `width`."""
     for part in parts:
         if isinstance(part, Table):
             yield from part.lay_out(width)
-        elif isinstance(part, str | Text):
-            yield from _flow(_cell(part), width)
-        else:
-            yield part
+            continue
+        text = _cell(part)
+        indent = len(text.plain) - len(text.plain.lstrip(" "))
+        yield from [text] if text.no_wrap else _flow(text[:indent], text[indent:], width)
 
 
 def _cell(cell: Cell) -> Text:
     """Return a cell as text. A number is on the right."""
     if isinstance(cell, int):
         return Text(f"{cell:,}", justify="right")
-    return cell if isinstance(cell, Text) else Text(cell or "")
+    return cell.copy() if isinstance(cell, Text) else Text(cell or "")
 
 
-def _flow(text: Text, width: int) -> Iterator[Text]:
-    """Yield a text in lines. Each line begins with the blanks of the text."""
-    if text.no_wrap:
-        yield text
-        return
-    indent = len(text.plain) - len(text.plain.lstrip(" "))
-    for line in _wrap(text[indent:], width - indent):
-        line.pad_left(indent if line else 0)
-        yield line
-
-
-def _wrap(text: Text, width: int) -> list[Text]:
-    """Return the lines of a text, broken between words. Rich would break or cut a word that is too long."""
-    lines: list[Text] = []
+def _flow(prefix: Text, text: Text, width: int) -> Iterator[Text]:
+    """Yield the lines of a text: the first one after the prefix, the others below it. Rich would break or cut a word that is too long."""
     for paragraph in text.split("\n", allow_blank=True):
-        breaks, used = [], 0
+        breaks, used = [], prefix.cell_len
         for word in _WORD.finditer(paragraph.plain):
-            if used and used + cell_len(word[0].rstrip()) > width:
+            if used > prefix.cell_len and used + cell_len(word[0].rstrip()) > width:
                 breaks.append(word.start())
-                used = 0
+                used = prefix.cell_len
             used += cell_len(word[0])
-        lines += paragraph.divide(breaks)
-    for line in lines:
-        line.rstrip()
-    return lines
-
-
-def _fit(columns: Sequence[Sequence[Text]], width: int) -> list[int]:
-    """Return the widths of columns whose sum is at most `width`, if their longest words permit."""
-    widths = [max(cell.cell_len for cell in cells) for cells in columns]
-    words = [[cell_len(word[0].rstrip()) for cell in cells for word in _WORD.finditer(cell.plain)] for cells in columns]
-    least = [max(sizes, default=0) for sizes in words]
-    while sum(widths) > width and widths != least:
-        widest = max(range(len(widths)), key=lambda column: widths[column] - least[column])
-        widths[widest] -= 1
-    return widths
+        for part in paragraph.divide(breaks):
+            line = prefix + part
+            line.rstrip()
+            yield line
+            prefix = Text(" " * prefix.cell_len)
 
 
 def fail(reason: object) -> NoReturn:

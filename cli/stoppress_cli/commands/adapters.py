@@ -25,7 +25,7 @@ from stoppress_cli.inputs.delivery import (
     recorded_in,
 )
 from stoppress_cli.options import HERE, Commands, Json, Settings, SiteConfig
-from stoppress_cli.output import Part, end, errors, fail, print_answer, printing_json, table_of
+from stoppress_cli.output import Part, end, errors, fail, fields_of, print_answer, printing_json, table_of
 
 # The mapping file has the rest of a longer expression.
 EXPRESSION_CHARACTERS_MAX = 60
@@ -40,10 +40,9 @@ def list_adapters(context: typer.Context, as_json: Json = False) -> None:
     if context.invoked_subcommand is not None:
         return
     mappings = [load(name) for name in names()]
-    rows = [(mapping.name, f"{mapping.title}: {mapping.reads}", mapping.verified) for mapping in mappings]
+    about = {mapping.name: f"{mapping.title}: {mapping.reads}; verified by {mapping.verified}" for mapping in mappings}
     with printing_json(as_json=as_json):
-        lines = [table_of(("adapter", "reads", "verified by"), rows)]
-        print_answer([mapping.model_dump(include=_LISTED) for mapping in mappings], lines)
+        print_answer([mapping.model_dump(include=_LISTED) for mapping in mappings], [fields_of(about, indent=0)])
 
 
 @app.command("try", effect=HERE, example="stoppress adapters try ghost delivery.json")
@@ -91,10 +90,10 @@ def verdict_lines(verdicts: Sequence[Verdict], now: datetime, site: Site | None)
         if verdict.reason:
             yield f"   {verdict.reason}"
         origins = (
-            (f" {name}", value, f"from {shorten(expression, EXPRESSION_CHARACTERS_MAX, placeholder=' …')}")
+            (name, f"{value}  from {shorten(expression, EXPRESSION_CHARACTERS_MAX, placeholder=' …')}")
             for name, value, expression in field_origins(verdict)
         )
-        yield table_of(("", "", ""), origins)
+        yield table_of(("", ""), origins, indent=1)
         host = host_of(shown["url"]) if shown.get("url") else None
         if site and host not in (None, site.host) and verdict.disposition != "ignore":
             yield f"   its host is {host}, not {site.host}: the article goes to that site, or into quarantine"

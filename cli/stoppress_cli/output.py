@@ -271,11 +271,6 @@ def counted(number: int, noun: str, plural: str = "") -> str:
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
 
 
-def iso_or_none(instant: datetime | None) -> str | None:
-    """Return an instant in ISO 8601 and UTC; None without one."""
-    return iso(instant) if instant else None
-
-
 def ago(instant: datetime | None, now: datetime, zone: ZoneInfo) -> str:
     """Return an instant for people, and how long ago it was; `never` for None."""
     return f"{local_time(instant, zone)} ({age(instant, now)} ago)" if instant else "never"

@@ -78,7 +78,7 @@ def test_what_is_forgotten_stands_nowhere_and_the_rest_stays(tmp_path: Path) -> 
         assert [refusal.url for _, refusal in refusals.stored(HOST)] == [url("flood")]
 
 
-def test_the_command_reports_in_the_past_tense_what_it_erased(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_reports_what_it_erased(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pretend_deployed(monkeypatch)
     with operated(STEPS, tmp_path, versioned=True) as stack:
         erase = partial(erasure.erase, pause=lambda _: later(stack, 1))
@@ -87,12 +87,12 @@ def test_the_command_reports_in_the_past_tense_what_it_erased(tmp_path: Path, mo
         assert done.exit_code == 0, done.output
         erased = json.loads(done.stdout)["erased"]
     assert erased[:3] == [
-        "article cms#1042 was removed, as its source would",
-        "sitemap-news.xml was written again without",
-        "sitemap-2026-11.xml was written again without",
+        "article cms#1042 (listed): removed, as its source would",
+        "sitemap-news.xml: written again without",
+        "sitemap-2026-11.xml: written again without",
     ]
-    assert f"erased the claim on {url('named-person')}: a tombstone stays, known by a hash of the URL" in erased
-    assert {"erased 1 item of quarantine", f"erased 2 older versions of {HOST}/sitemap-2026-11.xml"} <= {*erased}
+    assert f"the claim on {url('named-person')}: a tombstone stays, known by a hash of the URL" in erased
+    assert {"1 item of quarantine", f"2 older versions of {HOST}/sitemap-2026-11.xml"} <= {*erased}
 
 
 def test_other_pages_no_longer_mention_what_was_forgotten(tmp_path: Path) -> None:

@@ -69,15 +69,14 @@ def test_an_update_of_an_old_story_is_found_before_deliveries_of_newer_ones(
         assert read(stack, watch)[-1] == ("cms", "valid", "listed", "flood")
 
 
-def test_wrong_signatures_are_counted_from_what_was_seen(tmp_path: Path) -> None:
+def test_wrong_signatures_of_the_day_appear_again_when_there_are_more(tmp_path: Path) -> None:
     with operated([], tmp_path) as stack:
         watch = Watch(HOST)
-        for number in (3, 4):
+        for number, in_all in ((3, 3), (4, 7)):
             refusals.keep([Report(site=HOST, source="cms", at=stack.clock.now(), unverified=number)])
             [wrong] = watch.read_new(stack.clock.now())
             assert (wrong.source, wrong.signature) == ("cms", "wrong")
-            assert wrong.received.reason.startswith(f"at least {number} requests ")
-        assert wrong.received.reason.endswith(" 7 today")
+            assert wrong.received.reason.startswith(f"at least {in_all} deliveries of cms had a wrong signature today")
         assert watch.read_new(stack.clock.now()) == []
 
 

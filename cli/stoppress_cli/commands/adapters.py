@@ -1,5 +1,6 @@
 """`stoppress adapters`: lists the adapters, and reads recorded deliveries with them."""
 
+import json
 import sys
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -10,20 +11,15 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from stoppress.cms.mapping import load
+from stoppress.cms.engine import read_delivery
+from stoppress.cms.mapping import BadMapping, load, read_file
 from stoppress.cms.verdicts import Verdict, field_origins
 from stoppress.model.adapters import names
-from stoppress.model.site import Site
+from stoppress.model.http_request import BadDelivery
+from stoppress.model.site import BadConfiguration, Site, read_site
 from stoppress.primitives.instants import parse
 from stoppress.primitives.urls import host_of
-from stoppress_cli.inputs.delivery import (
-    UNUSABLE,
-    invalid_because,
-    json_or_bytes,
-    read_requests,
-    reader_of,
-    recorded_in,
-)
+from stoppress_cli.inputs.delivery import invalid_because, json_or_bytes, read_requests, recorded_in
 from stoppress_cli.options import HERE, Commands, Json, Settings, SiteConfig
 from stoppress_cli.output import Part, end, errors, fail, fields_of, print_answer, printing_json, table_of
 
@@ -68,17 +64,23 @@ def try_delivery(
     try:
         raw = sys.stdin.buffer.read() if delivery == "-" else Path(delivery).read_bytes()
         recorded = recorded_in(json_or_bytes(raw))
-        reader = reader_of(name, settings, site_config, recorded.settings)
+        given = json.loads(settings) if settings else {}
+        if not isinstance(given, dict):
+            fail("--settings: give a JSON object")
+        values = {**recorded.settings, **given}
+        mapping = read_file(Path(name)) if name.endswith(".toml") else load(name)
+        site = read_site(site_config.read_text(encoding="utf-8"), 0) if site_config else None
         instant = parse(now) if now else recorded.now or datetime.now(UTC)
-        verdicts = reader.verdicts(recorded.received, instant)
-    except UNUSABLE as error:
+        verdicts = read_delivery(mapping, recorded.received, values, site, instant)
+    except BadDelivery as error:  # the webhook answers 400
+        verdicts = [Verdict(disposition="incomplete", missing=("body",), reason=str(error))]
+    except (OSError, ValueError, TypeError, BadMapping, BadConfiguration) as error:
         fail(error)
-    mapping = reader.mapping
-    if unknown := [setting for setting in reader.settings if setting not in mapping.settings]:
+    if unknown := [setting for setting in values if setting not in mapping.settings]:
         allowed = ", ".join(mapping.settings)
         errors.print(f"{mapping.name} has no setting {', '.join(unknown)}: its settings are {allowed}")
-    report = [verdict.shown(instant, reader.site) for verdict in verdicts]
-    print_answer(report, verdict_lines(verdicts, instant, reader.site))
+    report = [verdict.shown(instant, site) for verdict in verdicts]
+    print_answer(report, verdict_lines(verdicts, instant, site))
 
 
 def verdict_lines(verdicts: Sequence[Verdict], now: datetime, site: Site | None) -> Iterator[Part]:

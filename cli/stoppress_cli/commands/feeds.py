@@ -25,13 +25,13 @@ from stoppress.model.site import Site
 from stoppress.model.site_parts import Feed
 from stoppress.model.validation import explain
 from stoppress.poll import fetch_feeds
-from stoppress.primitives.instants import local_time
+from stoppress.primitives.instants import iso, local_time
 from stoppress.show.feed import FeedStatus
 from stoppress.show.read_site import read_feeds
 from stoppress_cli.commands.rebuild import chosen_sites
 from stoppress_cli.inputs.sitemap_pages import is_url
 from stoppress_cli.options import READS, READS_URLS, Commands
-from stoppress_cli.output import Part, ago, counted, end, fail, fields_of, iso_or_none, state
+from stoppress_cli.output import Part, ago, counted, end, fail, fields_of, state
 
 app = Commands(help="Feeds: the state of a stack's feeds (show), and which articles a feed would give (try).")
 
@@ -148,8 +148,8 @@ class Trial:
                 "id": item.id,
                 "url": item.url,
                 "title": item.entry.title,
-                "published_at": iso_or_none(item.entry.published_at),
-                "updated_at": iso_or_none(item.entry.updated_at),
+                "published_at": item.entry.published_at,
+                "updated_at": item.entry.updated_at,
             }
             for item in self.entries
         ]
@@ -238,8 +238,8 @@ def _fate(item: Judged, site: Site, now: datetime) -> list[str]:
     if event is None:
         return [f"left out: {item.reason}"]
     assert event.url
-    dates = [f"published {iso_or_none(event.published_at) or 'no date'}"]
-    dates += [f"updated {iso_or_none(event.updated_at)}"] if event.updated_at else []
+    dates = [f"published {iso(event.published_at) if event.published_at else 'no date'}"]
+    dates += [f"updated {iso(event.updated_at)}"] if event.updated_at else []
     lines = [", ".join(dates)]
     counts = {"images": len(event.images), "videos": len(event.videos), "alternates": len(event.alternates)}
     others = [f"{count} {name}" for name, count in counts.items() if count]
@@ -254,8 +254,8 @@ def _fate(item: Judged, site: Site, now: datetime) -> list[str]:
 def _place(event: ArticleEvent, site: Site, now: datetime) -> str:
     """Return the sitemaps that would list the event's page, if nothing else is known of the page."""
     assert event.url
-    if is_embargo(event, now):
-        return f"held until {iso_or_none(event.published_at)}"
+    if event.published_at and is_embargo(event, now):
+        return f"held until {iso(event.published_at)}"
     reason = not_news_because(event, event.url, event.published_at, now)
     reason = reason or excluding_rule(site.rules, "news", event.url, event.traits)
     return f"general sitemap only: {reason}" if reason else "general and news sitemap"

@@ -71,20 +71,21 @@ def forget(
     """
     left = gather(target, site)
     lines = list(left.lines())
-    for line in lines or ["the stack has nothing about it"]:
+    for line in ["to erase:", *lines] if lines else ["the stack has nothing about it"]:
         show(line)
     is_agreed = bool(lines) and not dry_run and agrees(f"Forget {', '.join(left.urls) or target} for good?", yes=yes)
     erased: list[str] = []
     if is_agreed:
-        removed = list(left.page_lines(done=True))
+        removed = list(left.page_lines())
         with progress("seconds") as show_seconds:
             rest = erase(left, datetime.now(UTC), show=show_seconds)
         lines = list(rest.lines())
         if not (rest.listed or rest.files):
             left.mentions = [item for item in left.mentions if item not in rest.mentions]
-            erased = [*removed, *left.stored_lines(done=True)]
-        for line in [*erased, *(["not erased yet, run the command again:", *lines] if lines else [])]:
-            show(line)
+            erased = [*removed, *left.stored_lines()]
+        for heading, part in (("erased:", erased), ("not erased yet, run the command again:", lines)):
+            for line in [heading, *part] if part else []:
+                show(line)
     if is_agreed or (dry_run and lines):
         show(OUT_OF_REACH)
     end({"urls": list(left.urls), "left": lines, "erased": erased, "done": is_agreed}, is_ok=not lines)
@@ -139,29 +140,25 @@ class Traces:
         """Yield a line for each thing to erase."""
         return chain(self.page_lines(), self.stored_lines())
 
-    def page_lines(self, *, done: bool = False) -> Iterator[str]:
-        """Yield a line for each article to remove and each file to write again; in the past tense if it is `done`."""
-        for article in self.listed:
-            is_removed = "was removed" if done else f"is {article.state}: it is removed first"
-            yield f"article {article.name} {is_removed}, as its source would"
+    def page_lines(self) -> Iterator[str]:
+        """Yield a line for each article to remove and each file to write again."""
         yield from (
-            f"{file} {'was written again' if done else 'lists it: it is written again'} without" for file in self.files
+            f"article {article.name} ({article.state}): removed, as its source would" for article in self.listed
         )
+        yield from (f"{file}: written again without" for file in self.files)
 
-    def stored_lines(self, *, done: bool = False) -> Iterator[str]:
-        """Yield a line for each thing to erase in table, queues and bucket; in the past tense if it is `done`."""
-        erased = "erased " if done else ""
+    def stored_lines(self) -> Iterator[str]:
+        """Yield a line for each thing to erase in table, queues and bucket."""
         for article in self.removed:
-            yield f"article {article.name}: all but its id and its order {'was' if done else 'is'} erased; a tombstone stays"
+            yield f"article {article.name}: all but its id and its order; a tombstone stays"
         for claim in self.claims:
-            yield f"{erased}the claim on {claim['url']}: a tombstone stays, known by a hash of the URL"
-        yield from (f"{erased}{counted(len(some), 'item')} of {kind}" for kind, some in self.items.items())
+            yield f"the claim on {claim['url']}: a tombstone stays, known by a hash of the URL"
+        yield from (f"{counted(len(some), 'item')} of {kind}" for kind, some in self.items.items())
         for item in self.mentions:
-            mention = "no longer mentions it" if done else "mentions it, for example as an alternate"
-            yield f"{item['pk']} {item.get('loc', item['sk'])} {mention}"
-        yield from (f"{erased}{counted(number, 'dead letter')} of {queue}" for queue, number in self.letters.items())
+            yield f"{item['pk']} {item.get('loc', item['sk'])}: the mention, for example as an alternate"
+        yield from (f"{counted(number, 'dead letter')} of {queue}" for queue, number in self.letters.items())
         for key, number in Counter(version["Key"] for version in self.versions).items():
-            yield f"{erased}{counted(number, 'older version')} of {key}"
+            yield f"{counted(number, 'older version')} of {key}"
 
     def add(self, item: Item) -> None:
         """Add an item of the table, if it is about the page or mentions it."""

@@ -31,8 +31,6 @@ from stoppress_cli.output import counted, end, errors, fail, progress
 
 app = Commands()
 
-Predict = Callable[[Sequence[ArticleEvent], Site, datetime], Sequence[Effect]]
-
 EXAMPLES_KEPT = 3
 # Further reasons are counted together.
 REASONS_MAX = 200
@@ -132,26 +130,27 @@ class Tally:
     effects: dict[str, int] = field(default_factory=dict)
 
     def add_page(
-        self, page: Page, site: Site, predict: Predict | None = None, *, allow_changes: bool = False
+        self, page: Page, site: Site, *, predicts: bool, allow_changes: bool
     ) -> tuple[list[ArticleEvent], list[Problem]]:
-        """Count the items of a page. Return the events to send, and what was refused.
+        """Count the items of a page, and with `predicts` their effects. Return the events to send, and what was refused.
 
         An ignored page is sent too: then no other source lists it. Without `allow_changes`, an event that moves a live story to
-        another URL is refused, if `predict` finds that.
+        another URL is refused, if that is predicted.
         """
-        judged = [
-            (item.event, f"{item.place}: {item.event.url}", excluded_because(item.event, site)) for item in page.items
-        ]
-        foreign = [Problem(place, reason) for _, place, reason in judged if reason.startswith(FOREIGN_HOST)]
-        own = [each for each in judged if not each[2].startswith(FOREIGN_HOST)]
-        effects = predict([event for event, _, _ in own], site, datetime.now(UTC)) if predict else [None] * len(own)
-        events, refused = [], [*page.problems, *foreign]
-        for (event, place, reason), effect in zip(own, effects, strict=True):
-            if effect and effect.live_url and not allow_changes:
-                refused.append(Problem(place, f"{event.name!r} is live at {effect.live_url}: --allow-changes moves it"))
+        effects: Sequence[Effect | None] = [None] * len(page.items)
+        if predicts:
+            effects = predict_effects([item.event for item in page.items], site, datetime.now(UTC))
+        events, refused = [], [*page.problems]
+        for item, effect in zip(page.items, effects, strict=True):
+            problem = Problem(f"{item.place}: {item.event.url}", excluded_because(item.event, site))
+            if problem.reason.startswith(FOREIGN_HOST):
+                refused.append(problem)
+            elif effect and effect.live_url and not allow_changes:
+                why = f"{item.event.name!r} is live at {effect.live_url}: --allow-changes moves it"
+                refused.append(Problem(problem.place, why))
             else:
-                events.append(event)
-                self._add_event(Problem(place, reason), effect)
+                events.append(item.event)
+                self._add_event(problem, effect)
         for kind, problems in (("refused", refused), ("ignored", page.ignored), ("note", page.notes)):
             for problem in problems:
                 self.add(kind, problem)
@@ -245,12 +244,12 @@ def run(
         queue_url("IMPORTS_QUEUE_URL")  # raises BadRequest before the source is read
     # The ids of an API are the source's own; those of a file may be the numbers of its rows.
     allow_changes = allow_changes or not (isinstance(listing, Rows) and listing.source)
-    predict = None if checkpoint and allow_changes else predict_effects
+    predicts = not (checkpoint and allow_changes)
     if refused and cursor is None:
         refused.unlink(missing_ok=True)
     next_at = 0.0  # so that on average at most `rate` articles a second are sent
     for page in listing.pages(cursor):
-        events, problems = tally.add_page(page, site, predict, allow_changes=allow_changes)
+        events, problems = tally.add_page(page, site, predicts=predicts, allow_changes=allow_changes)
         if refused and problems:
             _append(refused, problems)
         if checkpoint:

@@ -1,7 +1,7 @@
 """`stoppress quarantine`: events that could not be applied."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated
@@ -35,21 +35,18 @@ def list_items(site: SiteOption = None, reason: _Reason = "") -> None:
     items = find_events(site, reason)
     counts = Counter((item.site, item.reason) for item in items).most_common()
     reasons = [(number, host, why) for (host, why), number in counts]
-    lines: list[Part] = [*item_lines(items), "", table_of(("events", "site", "reason"), reasons)]
+    lines: list[Part] = [item_table(items), "", table_of(("events", "site", "reason"), reasons)]
     end([item.report() for item in items], lines if items else ["quarantine is empty"], is_ok=not items)
 
 
-def item_lines(items: Sequence["Quarantined"]) -> Iterator[Table]:
+def item_table(items: Sequence["Quarantined"]) -> Table:
     """Return the items for people: id and time of each, and below it its site and reason."""
     zones = {site.host: site.zone for site in sites.load_all()[0]}
     rows: list[Row] = []
     for item in items:
-        rows += [
-            (item.id, local_time(item.at, zones.get(item.site, ZoneInfo("UTC")))),
-            Text(f"{item.site}: {item.reason}"),
-        ]
-    if items:
-        yield table_of(("id", "received"), rows)
+        rows.append((item.id, local_time(item.at, zones.get(item.site, ZoneInfo("UTC")))))
+        rows.append(Text(f"{item.site}: {item.reason}"))
+    return table_of(("id", "received"), rows)
 
 
 @app.command("show", effect=READS, example="stoppress quarantine show 01J9 --stack stoppress", is_over_sites=True)
@@ -63,7 +60,7 @@ def show_items(ids: _Ids = None, site: SiteOption = None) -> None:
     lines: list[Part] = []
     for item, why in items:
         what = why or "it can be applied now: stoppress quarantine retry"
-        lines += [*item_lines([item]), f"  {what}", verbatim(item.event)]
+        lines += [item_table([item]), f"  {what}", verbatim(item.event)]
     print_answer([item.report() | {"event": item.event, "hindrance": why} for item, why in items], lines)
 
 
@@ -96,8 +93,8 @@ def drop(
     configuration cannot be read.
     """
     items = _choose(ids, site, reason, every=every)
-    for line in item_lines(items):
-        show(line)
+    if items:
+        show(item_table(items))
     is_agreed = bool(items) and agrees(f"Drop these {len(items)} for good?", yes=yes, dry_run=dry_run)
     if is_agreed:
         delete(items)

@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from typing import Annotated, Any
 
 import typer
@@ -18,10 +19,11 @@ from stoppress.primitives.instants import local_time
 from stoppress.receive.webhook import scheme_of
 from stoppress.show.read_page import DELIVERIES_MAX, list_refused, read_quarantined, read_recorded
 from stoppress.show.read_story import Received
+from stoppress.show.reasons import describe_unverified
 from stoppress.show.stack_status import Access
 from stoppress_cli.connect import exit_on_error
 from stoppress_cli.options import LOCAL, READS, Commands
-from stoppress_cli.output import FAILED, OK, counted, errors, print_line
+from stoppress_cli.output import FAILED, OK, errors, print_line, state
 
 app = Commands()
 
@@ -30,7 +32,6 @@ LOOKS_EVERY_S = 3
 FIRST_SHOWN = 10
 # A delivery is shown if it is at most so much older than the beginning: another one may have hidden it until now.
 LATE_MAX = timedelta(minutes=5)
-_STYLES = {"listed": "green", "refused": "red", "quarantined": "red"}
 
 
 @app.command(effect=READS, example="stoppress tail www.example.com --stack stoppress")
@@ -67,7 +68,7 @@ def _print_new(watch: "Watch") -> None:
 
 @dataclass(frozen=True)
 class Delivery:
-    """A delivery to a site, or a number of requests with a wrong signature (`is_wrong`)."""
+    """A delivery to a site, or those of a source that had a wrong signature today (`is_wrong`): they appear again when there are more."""
 
     site: Site
     received: Received
@@ -94,13 +95,11 @@ class Delivery:
 
     def line(self) -> Text:
         """Return the delivery for people."""
-        received = self.received
+        received, outcome = self.received, state(self.received.outcome)
+        outcome.align("left", 11)
         about = "  ".join(filter(None, (received.title, received.url, received.reason)))
-        return Text.assemble(
-            f"{local_time(received.at, self.site.zone)}  {self.source or '-':<8}  {self.signature:<5}  ",
-            (f"{received.outcome:<11}", _STYLES.get(received.outcome, "")),
-            f"  {received.action:<7}  {about}",
-        )
+        beginning = f"{local_time(received.at, self.site.zone)}  {self.source or '-':<8}  {self.signature:<5}  "
+        return Text.assemble(beginning, outcome, f"  {received.action:<7}  {about}")
 
 
 @dataclass
@@ -109,8 +108,7 @@ class Watch:
 
     host: str | None
     began: datetime | None = None
-    seen: set[tuple[str, datetime, str, str | None]] = field(default_factory=set)
-    wrong: dict[tuple[str, str, str], int] = field(default_factory=dict)
+    seen: set[tuple[str, datetime, str, str]] = field(default_factory=set)
 
     def read_new(self, now: datetime) -> list[Delivery]:
         """Return what is new since the last call, the oldest first; the first time the newest FIRST_SHOWN.
@@ -121,31 +119,25 @@ class Watch:
         chosen = [sites.load(self.host.lower())] if self.host else sites.load_all()[0]
         new = []
         for site in chosen:
-            for received in _read_all(site, now):
-                key = site.host, received.at, received.outcome, received.url
+            for delivery in _read_all(site, now):
+                received = delivery.received
+                key = site.host, received.at, received.outcome, received.url or received.reason
                 if key not in self.seen and (self.began is None or received.at > self.began - LATE_MAX):
-                    new.append(Delivery(site, received))
+                    new.append(delivery)
                 self.seen.add(key)
-            new += self._read_wrong(site, now)
         new.sort(key=lambda delivery: delivery.received.at)
         new, self.began = new[-FIRST_SHOWN:] if self.began is None else new, self.began or now
         return new
 
-    def _read_wrong(self, site: Site, now: datetime) -> Iterator[Delivery]:
-        """Yield for each source the number of wrong signatures since the last call, if it has grown."""
-        for count in refusals.counts_of_day(site.host, now.date(), site.sources):
-            key = site.host, count.source, count.day
-            more, self.wrong[key] = count.unverified - self.wrong.get(key, 0), count.unverified
-            if more > 0:
-                requests = f"at least {counted(more, 'request')} with a wrong signature, {count.unverified:,} today"
-                received = Received(count.unverified_at or now, "", count.source, "refused", requests)
-                yield Delivery(site, received, is_wrong=True)
 
-
-def _read_all(site: Site, now: datetime) -> Iterator[Received]:
+def _read_all(site: Site, now: datetime) -> Iterator[Delivery]:
     def changed_at(entry: NewsEntry) -> datetime:
         return max(entry.published, entry.lastmod or entry.published)
 
-    yield from read_recorded(site, sorted(news_entries(site.host), key=changed_at, reverse=True))
-    yield from list_refused(refusals.read(site.host, DELIVERIES_MAX, now))
-    yield from read_quarantined(site, now)
+    recorded = read_recorded(site, sorted(news_entries(site.host), key=changed_at, reverse=True))
+    refused = list_refused(refusals.read(site.host, DELIVERIES_MAX, now))
+    yield from (Delivery(site, received) for received in chain(recorded, refused, read_quarantined(site, now)))
+    for count in refusals.counts_of_day(site.host, now.date(), site.sources):
+        if count.unverified_at:
+            reason = describe_unverified(count, site)
+            yield Delivery(site, Received(count.unverified_at, "", count.source, "refused", reason), is_wrong=True)

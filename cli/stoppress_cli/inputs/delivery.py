@@ -1,11 +1,11 @@
-"""A request of a CMS, recorded or as it arrives: whether its signature is valid, and what an adapter makes of it."""
+"""A request of a CMS, recorded or as it arrives, and whether its signature is valid."""
 
 import base64
 import binascii
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,18 +13,12 @@ from urllib.parse import quote, quote_plus, unquote_plus, urlencode
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, Field, TypeAdapter, ValidationError, field_validator
 
-from stoppress.cms.engine import read_delivery
-from stoppress.cms.mapping import BadMapping, MappingFile, load, read_file
-from stoppress.cms.verdicts import Verdict
-from stoppress.model.http_request import BadDelivery, Request
+from stoppress.model.http_request import Request
 from stoppress.model.signature_schemes import BadScheme
-from stoppress.model.site import BadConfiguration, Site, read_site
 from stoppress.model.validation import explain
 from stoppress.primitives.instants import exact, parse
 from stoppress.signatures.verify import TOLERANCE, BadSecret, BadSignature, verify
 
-# What `reader_of` raises for options that cannot be used.
-UNUSABLE = (OSError, ValueError, TypeError, BadMapping, BadConfiguration)
 # Stands for a secret in a recorded delivery.
 REPLACED = "replaced-by-stoppress"
 # Names of headers, query parameters and fields of a body whose values are secrets. An HMAC signature is no secret.
@@ -39,34 +33,6 @@ class Recorded:
     settings: Mapping[str, Any]
     now: datetime | None = None
     expected: Any = None
-
-
-@dataclass(frozen=True)
-class Reader:
-    """How deliveries are read: by a mapping, with the settings of a source."""
-
-    mapping: MappingFile
-    site: Site | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
-
-    def verdicts(self, request: Request, now: datetime) -> list[Verdict]:
-        """Return a verdict for each item of a delivery; an incomplete one for a body to which the webhook answers 400."""
-        try:
-            return read_delivery(self.mapping, request, self.settings, self.site, now)
-        except BadDelivery as error:
-            return [Verdict(disposition="incomplete", missing=("body",), reason=str(error))]
-
-
-def reader_of(adapter: str, settings: str | None, site: Path | None, recorded: Mapping[str, Any]) -> Reader:
-    """Return the reader that options describe: an adapter's name or a .toml file, settings as JSON, and a site's document.
-
-    The given settings override the `recorded` ones. Raises UNUSABLE.
-    """
-    given = json.loads(settings) if settings else {}
-    if not isinstance(given, dict):
-        raise ValueError("--settings: give a JSON object")
-    mapping = read_file(Path(adapter)) if adapter.endswith(".toml") else load(adapter)
-    return Reader(mapping, read_site(site.read_text(encoding="utf-8"), 0) if site else None, {**recorded, **given})
 
 
 def json_or_bytes(raw: bytes) -> Any:

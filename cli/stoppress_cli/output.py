@@ -54,28 +54,23 @@ errors = text_console(stderr=True)
 
 
 # Whether the running command has the option --json.
-_as_json: ContextVar[bool] = ContextVar("as_json", default=False)
+is_json: ContextVar[bool] = ContextVar("is_json", default=False)
 
 
 @contextmanager
 def printing_json(*, as_json: bool) -> Iterator[None]:
     """Print the answers in the block as JSON, if `as_json`. Other lines then go to standard error."""
-    token = _as_json.set(as_json)
+    token = is_json.set(as_json)
     try:
         yield
     finally:
-        _as_json.reset(token)
-
-
-def is_json() -> bool:
-    """Return True if the running command prints JSON."""
-    return _as_json.get()
+        is_json.reset(token)
 
 
 def print_answer(value: object, lines: Iterable["Part"]) -> None:
     """Print the answer of a command: with --json the value, else lines and tables."""
     as_wide_as_now = text_console()
-    parts = [verbatim(json_of(value))] if _as_json.get() else lines
+    parts = [verbatim(json_of(value))] if is_json.get() else lines
     for line in lay_out(parts, as_wide_as_now.width):
         as_wide_as_now.print(line, soft_wrap=True)
 
@@ -83,7 +78,7 @@ def print_answer(value: object, lines: Iterable["Part"]) -> None:
 def print_line(value: object, line: Text) -> None:
     """Print a line of an answer that does not end: with --json the value in one line. On a terminal, breaks are between words."""
     now = text_console()
-    if _as_json.get():
+    if is_json.get():
         line = Text(encodable(json.dumps(value, ensure_ascii=False, default=json_form)))
     elif now.is_terminal:
         line = Text("\n    ").join(_flow(Text(), line, now.width - 4))
@@ -110,7 +105,7 @@ def end(value: object, lines: Iterable["Part"] = (), *, is_ok: bool) -> NoReturn
 
 def show(line: "str | Table") -> None:
     """Print a line or a table on the way to an answer; with --json to standard error."""
-    out = errors if _as_json.get() else console
+    out = errors if is_json.get() else console
     for part in line.lay_out(out.width) if isinstance(line, Table) else [line]:
         out.print(part)
 
@@ -145,7 +140,7 @@ def track(items: Sequence[_Item], noun: str) -> Iterator[_Item]:
 
 def agrees(question: str, *, yes: bool, dry_run: bool = False) -> bool:
     """Return True if the user agrees. The user is not asked with `yes`, or in a dry run. With --json standard error has the question."""
-    return not dry_run and (yes or typer.confirm(question, err=_as_json.get()))
+    return not dry_run and (yes or typer.confirm(question, err=is_json.get()))
 
 
 # A table's cell; None is empty. A row of cells, or a line of text below the row before.
@@ -258,10 +253,10 @@ def print_checks(checks: Iterable[Check]) -> set[str]:
     results = []
     for check in checks:
         results.append(check)
-        if not _as_json.get():
+        if not is_json.get():
             fix = f"; {check.fix}" if check.fix else ""
             console.print(f"{check.outcome:<8} {check.check}: {check.text}{fix}")
-    if _as_json.get():
+    if is_json.get():
         print_answer(results, [])
     return {check.outcome for check in results}
 

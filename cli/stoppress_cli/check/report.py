@@ -78,7 +78,7 @@ def group_findings(findings: Findings) -> list[Group]:
 
 def print_report(title: str, groups: Iterable[Group], end: Callable[[], Ending], form: Format) -> None:
     """Print a report, as text group by group as they come; `end` is called after the last. The option --json turns text into JSON."""
-    if form == "text" and not is_json():
+    if form == "text" and not is_json.get():
         are_groups = False
         for group in groups:
             are_groups = True

@@ -1,7 +1,7 @@
 """`stoppress compare`: which pages only an old sitemap lists, or only a site's files, and why."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from html import unescape
@@ -82,9 +82,7 @@ class Comparison:
 def compare_pages(old: Sitemaps, site: Site, now: datetime) -> Comparison:
     """Compare all pages. Raises ListingError, and the errors of table and bucket."""
     result = Comparison()
-    with progress("pages of the old sitemap") as show:
-        then = set(_old(old, result, show))
-    here = set(_here(site))
+    then, here = set(_old(old, result)), set(_here(site))
     only_old, only_here = sorted(then - here), sorted(here - then)
     result.both, result.only_old, result.only_here = len(then & here), len(only_old), len(only_here)
     refused = read_refused(site.host, now)
@@ -97,13 +95,14 @@ def compare_pages(old: Sitemaps, site: Site, now: datetime) -> Comparison:
     return result
 
 
-def _old(old: Sitemaps, result: Comparison, show: Callable[[int, int | None], None]) -> Iterator[str]:
+def _old(old: Sitemaps, result: Comparison) -> Iterator[str]:
     number = 0
-    for page in old.pages():
-        number += len(page.items)
-        show(number, page.total)
-        result.problems += page.problems[: PROBLEMS_KEPT - len(result.problems)]
-        yield from (identity(item.event.url) for item in page.items if item.event.url)
+    with progress("pages of the old sitemap") as show:
+        for page in old.pages():
+            number += len(page.items)
+            show(number, page.total)
+            result.problems += page.problems[: PROBLEMS_KEPT - len(result.problems)]
+            yield from (identity(item.event.url) for item in page.items if item.event.url)
 
 
 def _here(site: Site) -> Iterator[str]:

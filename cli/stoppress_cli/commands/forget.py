@@ -39,7 +39,7 @@ from stoppress_cli.commands import redrive
 from stoppress_cli.commands.restore import scan
 from stoppress_cli.connect import BadRequest
 from stoppress_cli.options import WRITES, Commands, DryRun, SiteOption, Yes
-from stoppress_cli.output import agrees, counted, end, progress, show
+from stoppress_cli.output import agrees, counted, end, show, track
 
 app = Commands()
 
@@ -77,8 +77,7 @@ def forget(
     erased: list[str] = []
     if is_agreed:
         removed = list(left.page_lines())
-        with progress("seconds") as show_seconds:
-            rest = erase(left, datetime.now(UTC), show=show_seconds)
+        rest = erase(left, datetime.now(UTC))
         lines = list(rest.lines())
         if not (rest.listed or rest.files):
             left.mentions = [item for item in left.mentions if item not in rest.mentions]
@@ -275,23 +274,16 @@ def tombstone(article: Article) -> Article:
     return Article(**kept, digest="", reason=FORGOTTEN)
 
 
-def erase(
-    traces: Traces,
-    now: datetime,
-    *,
-    pause: Callable[[float], None] = time.sleep,
-    show: Callable[[int, int | None], None] = lambda _done, _total: None,
-) -> Traces:
+def erase(traces: Traces, now: datetime, *, pause: Callable[[float], None] = time.sleep) -> Traces:
     """Remove the page, wait until no file lists it, and erase it. Return what is left.
 
-    `show` is called with the seconds of waiting so far, and at most. Raises Conflict and the errors of `gather`. The articles and claims come last: a run that stops before finds the page again.
+    Raises Conflict and the errors of `gather`. The articles and claims come last: a run that stops before finds the page again.
     """
     stay = [item for item in traces.mentions if not _erase_mention(item, traces.pattern)]
     queues.send_articles([_removal(traces.site, article, now) for article in traces.listed])
-    for look in range(_LOOKS_MAX):
+    for _ in track(range(_LOOKS_MAX), "looks at the files, one each two seconds"):
         if not (traces.listed or traces.files):
             break
-        show(look * _LOOKS_EVERY_S, _LOOKS_MAX * _LOOKS_EVERY_S)
         pause(_LOOKS_EVERY_S)
         traces.articles = read_articles(traces.site, [article.name for article in traces.articles])
         traces.find_files()

@@ -11,7 +11,7 @@ import typer
 from rich.text import Text
 
 from stoppress.aws import queues, sites, table
-from stoppress.aws.items import Item, quarantine_pk
+from stoppress.aws.items import Item, is_kept, quarantine_pk
 from stoppress.model.site import UNKNOWN_SITE, BadConfiguration
 from stoppress.primitives.instants import local_time, parse
 from stoppress.record.message import Content, Message, Unusable, read
@@ -144,8 +144,7 @@ def find_events(site: str | None = None, reason: str = "", ids: Sequence[str] = 
         item
         for host in ([site] if site else [*sites.hosts(), UNKNOWN_SITE])
         for item in map(_read, table.query(quarantine_pk(host)))
-        # DynamoDB may take days to delete an expired item.
-        if reason.lower() in item.reason.lower() and int(item.stored.get("ttl", 0) or 2**40) > now.timestamp()
+        if reason.lower() in item.reason.lower() and is_kept(item.stored, now)
     ]
     items.sort(key=lambda item: (item.at, item.id))
     return [_find_one(items, text) for text in dict.fromkeys(ids)] if ids else items

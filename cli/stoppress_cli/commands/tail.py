@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from stoppress.aws import items, refusals, sites
+from stoppress.aws import items, refusals
 from stoppress.aws.inventory import news_entries
 from stoppress.model.entries import NewsEntry
 from stoppress.model.signature_schemes import NONE
@@ -21,6 +21,7 @@ from stoppress.show.read_page import DELIVERIES_MAX, list_refused, read_quaranti
 from stoppress.show.read_story import Received
 from stoppress.show.reasons import describe_unverified
 from stoppress.show.stack_status import Access
+from stoppress_cli.commands.rebuild import chosen_sites
 from stoppress_cli.connect import exit_on_error
 from stoppress_cli.options import LOCAL, READS, Commands
 from stoppress_cli.output import FAILED, OK, errors, print_line, state
@@ -45,7 +46,7 @@ def tail(
     The last ten deliveries come first. With --json each line is a JSON object. Exit code 0: it ended; 2: the stack cannot be read.
     """
     ends_at = None if seconds is None else time.monotonic() + seconds
-    watch, code = Watch(host), OK
+    watch, code = Watch(host and host.lower()), OK
     try:
         _print_new(watch)
         while ends_at is None or time.monotonic() < ends_at:
@@ -116,9 +117,8 @@ class Watch:
         Calls for each site: two for the news, one for each of the newest stories, one for quarantine, two for refusals. Raises
         UnknownSite, BadConfiguration, and the errors of the table.
         """
-        chosen = [sites.load(self.host.lower())] if self.host else sites.load_all()[0]
         new = []
-        for site in chosen:
+        for site in chosen_sites(self.host):
             for delivery in _read_all(site, now):
                 received = delivery.received
                 key = site.host, received.at, received.outcome, received.url or received.reason

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, TypeAlias
 
 from stoppress.model.article import Known
 from stoppress.model.event import ArticleEvent
@@ -12,9 +11,8 @@ from stoppress.primitives.urls import identity
 from stoppress.record.decide import decide
 from stoppress.record.transaction import recall
 
-Kind: TypeAlias = Literal["new", "unchanged", "changed", "changes_date", "moves", "leaves_news"]
-# How the report calls each kind, in its order.
-KINDS: dict[Kind, str] = {
+# How the report calls each kind of effect, in its order.
+KINDS = {
     "new": "new",
     "unchanged": "unchanged",
     "changed": "with other changes",
@@ -26,9 +24,9 @@ KINDS: dict[Kind, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """The gravest effect of an event. `live_url` is the other URL at which the event's article is live and would no longer be."""
+    """The gravest effect of an event, one of KINDS. `live_url` is the other URL at which the event's article is live and would no longer be."""
 
-    kind: Kind
+    kind: str
     live_url: str = ""
 
 

@@ -79,15 +79,15 @@ def print_line(value: object, line: Text) -> None:
     """Print a line of an answer that does not end: with --json the value in one line. On a terminal, breaks are between words."""
     now = text_console()
     if is_json.get():
-        line = Text(encodable(json.dumps(value, ensure_ascii=False, default=json_form)))
+        line = Text(json_of(value, indent=None))
     elif now.is_terminal:
         line = Text("\n    ").join(_flow(Text(), line, now.width - 4))
     now.print(line)
 
 
-def json_of(value: object) -> str:
+def json_of(value: object, *, indent: int | None = 2) -> str:
     """Return a value as JSON that can be printed. A lone surrogate has no UTF-8 form and becomes `?`."""
-    return encodable(json.dumps(value, ensure_ascii=False, indent=2, default=json_form))
+    return encodable(json.dumps(value, ensure_ascii=False, indent=indent, default=json_form))
 
 
 def json_form(value: Any) -> Any:
@@ -153,7 +153,7 @@ class Table:
     """Rows of cells in columns. Columns of numbers are aligned on the right. Without headings, all of them are empty."""
 
     headings: Sequence[str]
-    rows: Sequence[Row]
+    rows: Iterable[Row]
     indent: int = 0
 
     def lay_out(self, width: int) -> Iterator[Text]:
@@ -176,11 +176,6 @@ class Table:
 
 # A part of an answer. A line that begins with blanks keeps them when it is broken.
 Part: TypeAlias = str | Text | Table
-
-
-def table_of(headings: Iterable[str], rows: Iterable[Row], *, indent: int = 0) -> Table:
-    """Return a table for `print_answer`."""
-    return Table(tuple(headings), tuple(rows), indent)
 
 
 def fields_of(rows: Mapping[str, Cell], *, indent: int = 2) -> Table:

@@ -21,7 +21,7 @@ from stoppress.primitives.instants import parse
 from stoppress.primitives.urls import host_of
 from stoppress_cli.inputs.delivery import invalid_because, json_or_bytes, read_requests, recorded_in
 from stoppress_cli.options import HERE, Commands, Json, Settings, SiteConfig
-from stoppress_cli.output import Part, end, errors, fail, fields_of, print_answer, printing_json, table_of
+from stoppress_cli.output import Part, Table, end, errors, fail, fields_of, print_answer, printing_json
 
 # The mapping file has the rest of a longer expression.
 EXPRESSION_CHARACTERS_MAX = 60
@@ -95,7 +95,7 @@ def verdict_lines(verdicts: Sequence[Verdict], now: datetime, site: Site | None)
             (name, f"{value}  from {shorten(expression, EXPRESSION_CHARACTERS_MAX, placeholder=' …')}")
             for name, value, expression in field_origins(verdict)
         )
-        yield table_of(("", ""), origins, indent=1)
+        yield Table(("", ""), origins, indent=1)
         host = host_of(shown["url"]) if shown.get("url") else None
         if site and host not in (None, site.host) and verdict.disposition != "ignore":
             yield f"   its host is {host}, not {site.host}: the article goes to that site, or into quarantine"

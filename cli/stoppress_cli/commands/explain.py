@@ -16,19 +16,7 @@ from stoppress.show.read_story import Received
 from stoppress.show.story import Answer, ArticleState, Story, story_of
 from stoppress.show.timeline import Stop
 from stoppress_cli.options import READS, Commands
-from stoppress_cli.output import (
-    ATTENTION,
-    OK,
-    Part,
-    Row,
-    Table,
-    counted,
-    fields_of,
-    print_answer,
-    state,
-    table_of,
-    verbatim,
-)
+from stoppress_cli.output import ATTENTION, OK, Part, Row, Table, counted, fields_of, print_answer, state, verbatim
 
 app = Commands()
 
@@ -80,7 +68,7 @@ def as_lines(story: Story) -> Iterator[Part]:
         if story.received_earlier:
             yield f"    … {story.received_earlier:,} earlier"
         rows = [row for received in story.received for row in _received(received, zone)]
-        yield table_of(("", "", "", ""), rows, indent=4)
+        yield Table(("", "", "", ""), rows, indent=4)
     yield from (f"  not everything was searched: {text}" for text in story.unsearched)
     if story.did_you_mean:
         yield "Did you mean?"

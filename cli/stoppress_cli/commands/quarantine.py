@@ -17,7 +17,7 @@ from stoppress.primitives.instants import local_time, parse
 from stoppress.record.message import Content, Message, Unusable, read
 from stoppress_cli.connect import BadRequest, queue_url
 from stoppress_cli.options import READS, WRITES, Commands, DryRun, SiteOption, Yes
-from stoppress_cli.output import Part, Row, Table, agrees, end, fail, print_answer, show, table_of, verbatim
+from stoppress_cli.output import Part, Row, Table, agrees, end, fail, print_answer, show, verbatim
 
 _Reason = Annotated[str, typer.Option("--reason", help="Only events with this text in their reason.")]
 _Ids = Annotated[list[str] | None, typer.Argument(help="Ids as `list` prints them, or their beginnings.")]
@@ -35,7 +35,7 @@ def list_items(site: SiteOption = None, reason: _Reason = "") -> None:
     items = find_events(site, reason)
     counts = Counter((item.site, item.reason) for item in items).most_common()
     reasons = [(number, host, why) for (host, why), number in counts]
-    lines: list[Part] = [item_table(items), "", table_of(("events", "site", "reason"), reasons)]
+    lines: list[Part] = [item_table(items), "", Table(("events", "site", "reason"), reasons)]
     end([item.report() for item in items], lines if items else ["quarantine is empty"], is_ok=not items)
 
 
@@ -46,7 +46,7 @@ def item_table(items: Sequence["Quarantined"]) -> Table:
     for item in items:
         rows.append((item.id, local_time(item.at, zones.get(item.site, ZoneInfo("UTC")))))
         rows.append(Text(f"{item.site}: {item.reason}"))
-    return table_of(("id", "received"), rows)
+    return Table(("id", "received"), rows)
 
 
 @app.command("show", effect=READS, example="stoppress quarantine show 01J9 --stack stoppress", is_over_sites=True)

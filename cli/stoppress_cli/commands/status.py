@@ -24,13 +24,13 @@ from stoppress_cli.output import (
     OK,
     Part,
     Row,
+    Table,
     age,
     ago,
     counted,
     fields_of,
     print_answer,
     state,
-    table_of,
     verbatim,
 )
 
@@ -87,12 +87,12 @@ def as_lines(answer: StackStatus, *, in_detail: bool) -> Iterator[Part]:
 
 def _overview(answer: StackStatus) -> Iterator[Part]:
     headings = ("site", "news", "last 24 hours", "newest file", "healthy feeds")
-    yield table_of(headings, [_overview_row(site, answer.at) for site in answer.sites])
+    yield Table(headings, [_overview_row(site, answer.at) for site in answer.sites])
     if medians := [
         _delays(site["host"], site["delays"]) for site in answer.sites if site["delays"] and site["delays"].pages
     ]:
         yield ""
-        yield table_of(("medians of 24 hours", "pages", "received", "listed", "page ready", "notified"), medians)
+        yield Table(("medians of 24 hours", "pages", "received", "listed", "page ready", "notified"), medians)
 
 
 def _overview_row(site: Mapping[str, Any], now: datetime) -> Row:
@@ -153,7 +153,7 @@ def _details(site: Mapping[str, Any], now: datetime, zone: ZoneInfo) -> Iterator
     ):
         if rows:
             yield ""
-            yield table_of(headings, rows)
+            yield Table(headings, rows)
     if len(newest) > FILES_SHOWN:
         yield f"and {counted(len(newest) - FILES_SHOWN, 'older file')}"
 
@@ -170,7 +170,7 @@ def _stack(answer: StackStatus, zone: ZoneInfo) -> Iterator[Part]:
     messages = {(queue.name, queue.dead): queue.messages for queue in answer.queues}
     names = dict.fromkeys(queue.name for queue in answer.queues)
     rows = [(name, messages.get((name, False)), messages.get((name, True))) for name in names]
-    yield table_of(("queue", "messages", "dead letters"), rows)
+    yield Table(("queue", "messages", "dead letters"), rows)
     yield ""
     reconciled = answer.reconciled_at
     fields = {

@@ -19,7 +19,7 @@ from stoppress.sitemaps.robots import named_in_robots, robots_lines
 from stoppress_cli.commands.secrets import missing_secrets
 from stoppress_cli.connect import BadRequest
 from stoppress_cli.options import HERE, READS, Commands
-from stoppress_cli.output import console, counted, end, fail, json_of, print_answer, state, table_of, verbatim
+from stoppress_cli.output import Table, console, counted, end, fail, json_of, print_answer, state, verbatim
 
 app = Commands()
 
@@ -49,7 +49,7 @@ def list_sites() -> None:
         (row["host"], state(row["state"]), row["version"], row["feeds"], ", ".join(row["sources"] or ()))
         for row in listed
     ]
-    table = table_of(("host", "state", "version", "feeds", "sources"), cells)
+    table = Table(("host", "state", "version", "feeds", "sources"), cells)
     end(listed, [table], is_ok=all(row["state"] == APPLIED for row in listed))
 
 
@@ -94,7 +94,7 @@ def history(host: Host) -> None:
         (version.number, local_time(version.at, zone), version.author, "" if version.document else "removed")
         for version in versions
     ]
-    end(rows, [table_of(("version", "at", "author", ""), cells)], is_ok=bool(rows))
+    end(rows, [Table(("version", "at", "author", ""), cells)], is_ok=bool(rows))
 
 
 @app.command("check", effect=READS, example="stoppress sites check site.json --stack stoppress", may_lack_stack=True)

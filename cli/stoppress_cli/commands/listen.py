@@ -26,7 +26,6 @@ _OF_TRANSPORT = {
     "accept", "accept-encoding", "accept-language", "cache-control", "connection", "content-length", "host",
     "transfer-encoding", "user-agent",
 }  # fmt: skip
-_ANSWER = b'{"status": "printed"}'
 
 
 @app.command(effect=HERE, example="stoppress listen --out deliveries", has_json=False)
@@ -69,14 +68,13 @@ def listen(
 
 
 def _application(secrets: Sequence[str], out: Path | None) -> WSGIApplication:
+    from werkzeug.wrappers import Response
+
     from stoppress_cli.serving import request_of
 
     def application(environ: WSGIEnvironment, start_response: "StartResponse") -> Iterable[bytes]:
-        request, now = request_of(environ), datetime.now(UTC)
-        _show(without_secrets(request, secrets), now, out)
-        headers = [("content-type", "application/json"), ("content-length", str(len(_ANSWER)))]
-        start_response("200 OK", headers)
-        return [] if request.method == "HEAD" else [_ANSWER]
+        _show(without_secrets(request_of(environ), secrets), datetime.now(UTC), out)
+        return Response('{"status": "printed"}', mimetype="application/json")(environ, start_response)
 
     return application
 

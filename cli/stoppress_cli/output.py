@@ -243,19 +243,6 @@ class Check:
     fix: str = ""
 
 
-def print_checks(checks: Iterable[Check]) -> set[str]:
-    """Print checks as they are made, or together as JSON. Return their outcomes."""
-    results = []
-    for check in checks:
-        results.append(check)
-        if not is_json.get():
-            fix = f"; {check.fix}" if check.fix else ""
-            console.print(f"{check.outcome:<8} {check.check}: {check.text}{fix}")
-    if is_json.get():
-        print_answer(results, [])
-    return {check.outcome for check in results}
-
-
 def counted(number: int, noun: str, plural: str = "") -> str:
     """Return `1 file`, `2 files`, `1,000 entries`."""
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"

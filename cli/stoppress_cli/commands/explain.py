@@ -16,7 +16,7 @@ from stoppress.show.read_story import Received
 from stoppress.show.story import Answer, ArticleState, Story, story_of
 from stoppress.show.timeline import Stop
 from stoppress_cli.options import READS, Commands
-from stoppress_cli.output import ATTENTION, OK, Part, Row, Table, counted, fields_of, print_answer, state, verbatim
+from stoppress_cli.output import Part, Row, Table, counted, end, fields_of, state, verbatim
 
 app = Commands()
 
@@ -41,8 +41,7 @@ def explain(
     reached, or the page or site cannot be found.
     """
     story = story_of(what, site, datetime.now(UTC))
-    print_answer(story, as_lines(story))
-    raise typer.Exit(OK if (story.news.listed if news else story.is_listed) else ATTENTION)
+    end(story, as_lines(story), is_ok=story.news.listed if news else story.is_listed)
 
 
 def as_lines(story: Story) -> Iterator[Part]:

@@ -14,7 +14,7 @@ from stoppress_cli.local import resources
 from stoppress_cli.local.resources import Resource
 from stoppress_cli.local.template import TemplateError, find, load
 from stoppress_cli.options import READS_ACCOUNT, Commands, Template
-from stoppress_cli.output import ATTENTION, FAILED, OK, Check, fail, print_checks
+from stoppress_cli.output import ATTENTION, FAILED, OK, Check, fail, print_answer, show
 
 app = Commands()
 
@@ -34,10 +34,15 @@ def preflight(
     Changes nothing. Exit code 0: all checks passed; 1: a check failed, and its line says what to do; 2: something could not be
     checked.
     """
+    results = []
     try:
-        outcomes = print_checks(checks(stack, find(template)))
+        for check in checks(stack, find(template)):
+            results.append(check)
+            show(f"{check.outcome:<8} {check.check}: {check.text}{f'; {check.fix}' if check.fix else ''}")
     except TemplateError as error:
         fail(error)
+    print_answer(results, [])
+    outcomes = {check.outcome for check in results}
     raise typer.Exit(ATTENTION if "fault" in outcomes else FAILED if "unknown" in outcomes else OK)
 
 

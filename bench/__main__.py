@@ -92,6 +92,7 @@ def main() -> int:
     options = parser.parse_args()
     results = report.load() if options.write else measure(options.quick)
     if not options.quick:
+        results["more"] = report.load()["more"] | results["more"]  # what `make month` and `make scale` measured stays
         report.write(results)
     report.show("measured", results)
     return 0

@@ -1,7 +1,7 @@
 """Checks a robots.txt: the sitemaps it names, and whether search engines may read them (R8.2)."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from stoppress_cli.check.findings import shown
@@ -113,10 +113,16 @@ def _check_dropped(groups: Mapping[str, _Group], may_fetch: Callable[[str, str],
         own = {rule.pattern for rule in group.rules}
         dropped = [pattern for pattern in forbidden if pattern not in own and _is_dropped(pattern, agent, may_fetch)]
         if dropped and agent != "*" and not any(rule.allows for rule in group.rules):
-            more = f" and {len(dropped) - SHOWN_MAX} more" if len(dropped) > SHOWN_MAX else ""
-            shown_rules = ", ".join(shown(pattern) for pattern in dropped[:SHOWN_MAX])
-            message = f"{group.agent} obeys this group only, so for it these rules of * do not hold: {shown_rules}{more}: repeat them"
+            rules = _list_patterns(dropped)
+            message = (
+                f"{group.agent} obeys this group only, so for it these rules of * do not hold: {rules}: repeat them"
+            )
             at.tell("group-drops-rules", group.line, message)
+
+
+def _list_patterns(patterns: Sequence[str]) -> str:
+    more = f" and {len(patterns) - SHOWN_MAX} more" if len(patterns) > SHOWN_MAX else ""
+    return f"{', '.join(map(shown, patterns[:SHOWN_MAX]))}{more}"
 
 
 def _is_dropped(pattern: str, agent: str, may_fetch: Callable[[str, str], bool]) -> bool:

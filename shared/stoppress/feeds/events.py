@@ -44,8 +44,7 @@ def judged(reading: Reading, site: Site, now: datetime, shared: Collection[str] 
             continue
         is_own_guid = entry.guid and _guid_hash(entry.guid) not in shared
         identity = verdict.id if verdict.id and is_own_guid else id_within_limit(url)
-        gone_at = deleted_at.get(identity) if entry.source == FEED_SOURCE else None
-        if gone_at and _changed_at(entry) <= min(gone_at, now).timestamp():
+        if _is_deleted(entry, deleted_at.get(identity), now):
             verdicts[number] = Judged(entry, identity, url, None, "its feed says that it is deleted")
             continue
         event = _event(entry, identity, url, site, now)
@@ -56,6 +55,13 @@ def judged(reading: Reading, site: Site, now: datetime, shared: Collection[str] 
             newest[event.name], older = (number, before) if is_newer else (before, number)
             verdicts[older] = replace(verdicts[older], event=None, reason="another entry of the same id counts")
     return verdicts
+
+
+def _is_deleted(entry: Entry, deleted_at: datetime | None, now: datetime) -> bool:
+    """Return True if a tombstone of the feed itself is newer than the entry."""
+    if deleted_at is None or entry.source != FEED_SOURCE:
+        return False
+    return _changed_at(entry) <= min(deleted_at, now).timestamp()
 
 
 def _place_entry(entry: Entry, site: Site, feed: str) -> Judged:

@@ -290,15 +290,7 @@ def _relation(example: str, spelled: Callable[[str], str | None]) -> Reader:
     """Return the reader of `{"allow": ["GB", "IE"]}`, and of the text `allow GB IE` that it becomes."""
 
     def read(value: object, page: str, notes: list[str]) -> str:
-        if isinstance(value, str):
-            relationship, *words = value.replace(",", " ").split() or [""]
-            value = {relationship: words}
-        given = value if isinstance(value, dict) else {}
-        relationship = next(
-            (name for name in ("allow", "deny") if name in given), str(given.get("relationship")).lower()
-        )
-        codes = given.get(relationship, given.get("countries", given.get("platforms", given.get("codes"))))
-        codes = codes.replace(",", " ").split() if isinstance(codes, str) else codes
+        relationship, codes = _relationship_and_codes(value)
         if relationship not in ("allow", "deny") or not isinstance(codes, list):
             raise ValueError(f'give {{"allow": {example}}}, or the same with "deny"')
         spellings = [spelled(code.strip()) if isinstance(code, str) else None for code in codes]
@@ -310,6 +302,17 @@ def _relation(example: str, spelled: Callable[[str], str | None]) -> Reader:
         return " ".join([relationship, *good])
 
     return read
+
+
+def _relationship_and_codes(value: object) -> tuple[str, Any]:
+    """Return `allow` or `deny`, as it was given, and its codes, from a text or an object."""
+    if isinstance(value, str):
+        relationship, *words = value.replace(",", " ").split() or [""]
+        return relationship, words
+    given = value if isinstance(value, dict) else {}
+    relationship = next((name for name in ("allow", "deny") if name in given), str(given.get("relationship")).lower())
+    codes = given.get(relationship, given.get("countries", given.get("platforms", given.get("codes"))))
+    return relationship, codes.replace(",", " ").split() if isinstance(codes, str) else codes
 
 
 def _tags(value: object, page: str, notes: list[str]) -> tuple[str, ...]:

@@ -52,7 +52,7 @@ def replace_forms(attempt: Attempt, bodies: Mapping[str, bytes], changed: dateti
 
     Forms carry the file's own `changed`, not the time of writing: a form with a later instant belongs to a newer file and stays.
     """
-    site, request, mark = attempt.site, attempt.request, attempt.mark
+    site, mark = attempt.site, attempt.mark
     for name, body in bodies.items():
         stored = bucket.read(site.host, name)
         if stored and name.endswith(".gz") and same_gzip(stored.body, body):
@@ -64,8 +64,15 @@ def replace_forms(attempt: Attempt, bodies: Mapping[str, bytes], changed: dateti
         if stored is None or (stored.body != body and (is_shared or not stored.ours or stored.changed <= changed)):
             at = max(changed, stored.changed) if stored else changed
             bucket.write(site.host, name, body, *headers(name), replaces=stored, changed=at, config=site.digest)
+    _delete_unwanted(attempt, bodies)
+    return tuple(sorted(bodies))
+
+
+def _delete_unwanted(attempt: Attempt, bodies: Mapping[str, bytes]) -> None:
+    """Delete the forms of a file that the configuration in force does not ask for. Raises Overtaken."""
+    site, mark = attempt.site, attempt.mark
     unwanted = set(mark.also if mark else ()) - bodies.keys()
-    if request.checks_all:
+    if attempt.request.checks_all:
         # A rewriter that was killed, or that used an older configuration, may have left forms that no mark names.
         unwanted |= possible_forms(attempt.file) - bodies.keys()
     forms = stored_forms(site, unwanted)
@@ -75,7 +82,6 @@ def replace_forms(attempt: Attempt, bodies: Mapping[str, bytes], changed: dateti
         raise Overtaken(f"the configuration of {site.host} was replaced: read and render {attempt.file} again")
     served = mark.served if mark and mark.file != file_names.INDEX_FILE else None
     delete_forms(site, attempt.file, forms, served)
-    return tuple(sorted(bodies))
 
 
 def possible_forms(file: str) -> set[str]:

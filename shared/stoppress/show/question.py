@@ -1,6 +1,6 @@
 """What a user asks about: a page by its URL, an article by its name, or a story by what people know of it. Also URLs like a page's."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from unicodedata import normalize
@@ -161,8 +161,7 @@ def _find_one(text: str, asked: str, site: Site, refused: Sequence[Refusal]) -> 
     )
     if not stories:
         raise Unclear(f"no story {scope} has {text!r} in its headline, its URL or its id")
-    ending = f"/{_normal(text).strip('/')}"
-    ends = [match for match in stories.values() if f"/{match.path}".rstrip("/").endswith(ending)]
+    ends = _ending_with(text, stories.values())
     best_first = [*ends, *(match for match in stories.values() if match not in ends)]
     if len(ends or stories) > 1:
         raise Several(text, scope, best_first)
@@ -170,6 +169,12 @@ def _find_one(text: str, asked: str, site: Site, refused: Sequence[Refusal]) -> 
     if "://" in target:
         return Question(asked, site, target, others=others, refused=refused)
     return Question(asked, site, article=target, others=others, refused=refused)
+
+
+def _ending_with(text: str, stories: Iterable[Match]) -> list[Match]:
+    """Return the stories whose path ends with a text, at a slash."""
+    ending = f"/{_normal(text).strip('/')}"
+    return [match for match in stories if f"/{match.path}".rstrip("/").endswith(ending)]
 
 
 def _all_stories(site: Site, refused: Sequence[Refusal]) -> Iterator[Match]:

@@ -161,17 +161,22 @@ class Table:
         rows = [row if isinstance(row, Text) else list(map(_cell, row)) for row in self.rows]
         if any(self.headings):
             rows.insert(0, [Text(name, "bold") for name in self.headings])
-        columns = list(zip(*(row for row in rows if isinstance(row, list)), strict=True))
-        for cells in columns:
-            is_number = any(cell.justify for cell in cells)
-            for cell in cells if is_number or cells is not columns[-1] else ():
-                cell.align("right" if is_number else "left", max(other.cell_len for other in cells))
+        _align_columns([row for row in rows if isinstance(row, list)])
         indent, gap = Text(" " * self.indent), Text(" " * GAP_COLUMNS)
         for row in rows:
             if isinstance(row, Text):
                 yield from _flow(indent + gap, row, width)
             else:
                 yield from _flow(indent + gap.join([*row[:-1], Text()]), row[-1], width)
+
+
+def _align_columns(rows: list[list[Text]]) -> None:
+    """Give the cells of each column one width: numbers on the right, and the last column of texts as it is."""
+    columns = list(zip(*rows, strict=True))
+    for cells in columns:
+        is_number = any(cell.justify for cell in cells)
+        for cell in cells if is_number or cells is not columns[-1] else ():
+            cell.align("right" if is_number else "left", max(other.cell_len for other in cells))
 
 
 # A part of an answer. A line that begins with blanks keeps them when it is broken.

@@ -24,9 +24,13 @@ def check_duplicates(urls: Occurrences, files: Files, indexed: set[int], say: Sa
         # An empty sitemap lists the home page: no duplicate.
         pages = [place for place in occurrences if not place.is_news and not files[place.file].only_home]
         articles = [place for place in occurrences if place.is_news]
-        for place in _repeats(pages, files):
-            if place.file == pages[0].file or {place.file, pages[0].file} <= indexed:
-                _say_repeated("duplicate", "URL", pages[0], place, files, say)
+        repeated = (
+            place
+            for place in _repeats(pages, files)
+            if place.file == pages[0].file or {place.file, pages[0].file} <= indexed
+        )
+        for place in repeated:
+            _say_repeated("duplicate", "URL", pages[0], place, files, say)
         for place in _repeats(articles, files):
             _say_repeated("news-duplicate", "article", articles[0], place, files, say)
         if articles and whole and general and not pages:
@@ -72,14 +76,12 @@ def check_indexes(files: Files, say: Say, *, all_here: bool) -> tuple[set[int], 
         if all_here and any_here:
             _check_missing(facts, children, say)
         if facts.kind == "sitemapindex":
-            held |= {child.number for child in children.values() if child}
-            whole = whole and all(child and child.is_whole for child in children.values())
-            for loc, child in children.items():
-                if child:
-                    _check_child(facts, child, loc, *facts.children[loc], say)
-    named = {url for facts in files.values() if facts.kind == "robots" for url in facts.children}
-    listed = {_stem(files[number].name) for number in held}
-    lost = [facts for facts in files.values() if facts.url not in named and _stem(facts.name) not in listed]
+            here = {loc: child for loc, child in children.items() if child}
+            held |= {child.number for child in here.values()}
+            whole = whole and len(here) == len(children) and all(child.is_whole for child in here.values())
+            for loc, child in here.items():
+                _check_child(facts, child, loc, *facts.children[loc], say)
+    lost, named = _find_lost(files, held)
     if held:
         _check_unlisted(lost, indexes, say)
         _check_listed_twice(indexes, say)
@@ -87,6 +89,13 @@ def check_indexes(files: Files, say: Say, *, all_here: bool) -> tuple[set[int], 
     if all_here:
         _check_entries(lost, named | by_url.keys(), say)
     return held, whole and bool(held)
+
+
+def _find_lost(files: Files, held: set[int]) -> tuple[list[Facts], set[str]]:
+    """Return the files that neither an index nor robots.txt lists, and the URLs in robots.txt."""
+    named = {url for facts in files.values() if facts.kind == "robots" for url in facts.children}
+    listed = {_stem(files[number].name) for number in held}
+    return [facts for facts in files.values() if facts.url not in named and _stem(facts.name) not in listed], named
 
 
 def _check_missing(facts: Facts, children: Mapping[str, Facts | None], say: Say) -> None:

@@ -1,8 +1,8 @@
 """How long a cold start takes: `make cold`. A measurement, no test.
 
-From the start of the process to the first answer under Lambda's own runtime client, each function with the event of its file,
-beside a function that makes the same boto3 clients and does nothing else; with the layer as it is built, and with the layer that
-SAM's own builder would make, without compiled modules. Calls go to the local stack, so that their time is this machine's too.
+Each function handles the event of its file under Lambda's own runtime client; the time is from the start of the process to the first
+answer. A function that makes the same boto3 clients and does nothing else is measured beside it. The layer is measured as it is built,
+and as SAM's own builder would make it, without compiled modules. Calls go to the local stack, so that their time is this machine's too.
 """
 
 import shutil

@@ -6,11 +6,13 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache, wraps
+from pathlib import Path
 from typing import Any
 
 import botocore.session
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError
+from botocore.loaders import Loader, instance_cache
 
 from stoppress.primitives.instants import NEVER, Deadline
 
@@ -87,10 +89,25 @@ def leaving(seconds: float) -> Iterator[None]:
         _deadline.reset(token)
 
 
+class _Loader(Loader):
+    """Loads botocore's models of services.
+
+    botocore would read the folders of all its 400 services twice, only to recognize unknown names: a fifth of the time in which
+    a function creates its clients.
+    """
+
+    @instance_cache
+    def list_available_services(self, type_name: str) -> list[str]:
+        """Return the names of the folders of models, whatever type of model they have."""
+        return [folder.name for folder in Path(self.BUILTIN_DATA_PATH).iterdir()]
+
+
 @cache
 def session() -> botocore.session.Session:
     """Return the session of all clients. Importing boto3, which adds nothing that Stoppress uses, would take a tenth of a cold start."""
-    return botocore.session.get_session()
+    made = botocore.session.get_session()
+    made.register_component("data_loader", _Loader())
+    return made
 
 
 @cache

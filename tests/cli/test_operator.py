@@ -283,7 +283,7 @@ def test_exit_codes_report_what_commands_did_and_dry_runs_change_nothing(tmp_pat
             (["rebuild", "--dry-run"], 0, "3 files would be sent"),
             (["rebuild", "sitemap-1999.xml"], 2, ""),
             (["reconcile", "--dry-run"], 0, "0 repaired, 0 seen once\n"),
-            (["forget", url("flood"), "--dry-run"], 1, "article cms#1 (listed): removed"),
+            (["forget", url("flood"), "--dry-run"], 1, "article cms#1: removed"),
             (["forget", url("unknown")], 0, ""),
         ]
         for words, code, text in unchanging:

@@ -9,10 +9,10 @@ import json
 import os
 import re
 import time
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from itertools import chain
@@ -22,7 +22,7 @@ import typer
 
 from stoppress.aws import bucket, items, queues, table
 from stoppress.aws.clients import client
-from stoppress.aws.inventory import all_files
+from stoppress.aws.inventory import all_files, read_articles
 from stoppress.aws.items import Item
 from stoppress.aws.refusals import FIELD, refused_pk
 from stoppress.model.article import FORGOTTEN, Article
@@ -54,8 +54,6 @@ _LOOKS_EVERY_S, _LOOKS_MAX = 2, 60
 _KEPT = (
     "site", "name", "state", "order", "received_at", "known_since", "reborn", "shard", "is_undated", "is_unlisted", "rev",
 )  # fmt: skip
-# Texts in items that are JSON: queue messages, and events in quarantine.
-_JSON = ("message", "event")
 
 
 @app.command(effect=WRITES, example="stoppress forget https://www.example.com/news/flood --stack stoppress")
@@ -69,30 +67,19 @@ def forget(
 
     Exit code 0: only a tombstone without content is left; 1: more is left, run the command again; 2: the stack cannot be reached.
     """
-    left = gather(target, site)
-    lines = list(left.lines())
-    for line in ["to erase:", *lines] if lines else ["the stack has nothing about it"]:
+    traces = gather(target, site)
+    planned = left = list(traces.lines())
+    for line in ["to erase:", *planned] if planned else ["the stack has nothing about it"]:
         show(line)
-    is_agreed = bool(lines) and not dry_run and agrees(f"Forget {', '.join(left.urls) or target} for good?", yes=yes)
-    erased: list[str] = []
+    is_agreed = bool(left) and not dry_run and agrees(f"Forget {', '.join(traces.urls) or target} for good?", yes=yes)
+    erased, answer = list[str](), list[str]()
     if is_agreed:
-        removed = list(left.page_lines())
-        rest = erase(left, datetime.now(UTC))
-        lines = list(rest.lines())
-        if not (rest.listed or rest.files):
-            left.mentions = [item for item in left.mentions if item not in rest.mentions]
-            erased = [*removed, *left.stored_lines()]
-        for heading, part in (("erased:", erased), ("not erased yet, run the command again:", lines)):
-            for line in [heading, *part] if part else []:
-                show(line)
-    if is_agreed or (dry_run and lines):
-        show(OUT_OF_REACH)
-    end({"urls": list(left.urls), "left": lines, "erased": erased, "done": is_agreed}, is_ok=not lines)
-
-
-def _as_event(names: Mapping[str, Any]) -> str:
-    """Return id and URL of a refusal in the form of an event."""
-    return json.dumps({name: names[name] for name in ("id", "url") if names.get(name)})
+        left = list(erase(traces, datetime.now(UTC)).lines())
+        erased = [line for line in planned if line not in left]
+        answer = ["erased:", *erased, *(["not erased yet, run the command again:", *left] if left else [])]
+    if is_agreed or (dry_run and left):
+        answer.append(OUT_OF_REACH)
+    end({"urls": list(traces.urls), "left": left, "erased": erased, "done": is_agreed}, answer, is_ok=not left)
 
 
 @dataclass
@@ -115,9 +102,9 @@ class Traces:
         return [article for article in self.articles if article.state != "removed"]
 
     @property
-    def removed(self) -> list[Article]:
-        """Removed articles that still have content."""
-        return [article for article in self.articles if article.state == "removed" and article != tombstone(article)]
+    def full(self) -> list[Article]:
+        """The articles that still have content."""
+        return [article for article in self.articles if article != tombstone(article)]
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
@@ -135,54 +122,47 @@ class Traces:
             kinds[items.story_pk(host, url)] = "the page's story"
         return kinds
 
+    def find_kind(self, item: Item) -> str:
+        """Return what an item is, if it is about the page; else an empty text."""
+        kind, is_about = self._kinds.get(item["pk"], ""), True
+        if kind in ("what is due", "what waits for a URL"):
+            is_about = item["sk"].partition("#")[2] in {article.name for article in self.articles}
+        elif kind in ("quarantine", "refused deliveries"):
+            is_about = self.are_in(item.get("event") or json.dumps(item))
+        return kind if is_about else ""
+
     def lines(self) -> Iterator[str]:
         """Yield a line for each thing to erase."""
-        return chain(self.page_lines(), self.stored_lines())
-
-    def page_lines(self) -> Iterator[str]:
-        """Yield a line for each article to remove and each file to write again."""
-        yield from (
-            f"article {article.name} ({article.state}): removed, as its source would" for article in self.listed
-        )
+        yield from (f"article {article.name}: removed; a tombstone stays" for article in self.full)
         yield from (f"{file}: written again without" for file in self.files)
-
-    def stored_lines(self) -> Iterator[str]:
-        """Yield a line for each thing to erase in table, queues and bucket."""
-        for article in self.removed:
-            yield f"article {article.name}: all but its id and its order; a tombstone stays"
         for claim in self.claims:
             yield f"the claim on {claim['url']}: a tombstone stays, known by a hash of the URL"
         yield from (f"{counted(len(some), 'item')} of {kind}" for kind, some in self.items.items())
         for item in self.mentions:
             yield f"{item['pk']} {item.get('loc', item['sk'])}: the mention, for example as an alternate"
         yield from (f"{counted(number, 'dead letter')} of {queue}" for queue, number in self.letters.items())
-        for key, number in Counter(version["Key"] for version in self.versions).items():
-            yield f"{counted(number, 'older version')} of {key}"
+        yield from (f"older versions of {key}" for key in dict.fromkeys(version["Key"] for version in self.versions))
 
     def add(self, item: Item) -> None:
         """Add an item of the table, if it is about the page or mentions it."""
-        pk, name, kind = item["pk"], item["sk"].partition("#")[2], self._kinds.get(item["pk"], "")
-        if kind == "what waits for a URL" and not name:  # the claim itself
+        host, pk = self.site.host, item["pk"]
+        if pk in self._kinds and item["sk"] == "-":  # a claim
             self.claims += [item] if "url" in item else []
-        elif (
-            kind == "the page's story"
-            or (kind in ("what is due", "what waits for a URL") and name in {article.name for article in self.articles})
-            or (kind in ("quarantine", "refused deliveries") and self.are_in(item.get("event") or _as_event(item)))
-        ):
+        elif kind := self.find_kind(item):
             self.items[kind].append(item)
         elif self.urls and self.pattern.search(str(item)):
-            is_article = pk in {items.article_key(self.site.host, article.name)[0] for article in self.articles}
+            is_article = pk in {items.article_key(host, article.name)[0] for article in self.articles}
             is_entry = identity(item.get("loc") or item.get("url") or "") in set(map(identity, self.urls))
             # What engines were notified of a page expires by itself (OUT_OF_REACH).
-            if not (is_article or is_entry or pk == notified_pk(self.site.host)):
+            if not (is_article or is_entry or pk == notified_pk(host)):
                 self.mentions.append(item)
 
     def are_in(self, event: str) -> bool:
         """Whether an event, or a report of refusals, is about the page or one of its articles."""
-        ids = {article.name.partition("#")[2] for article in self.articles}
+        ids = {article.id for article in self.articles}
         events = [event]
         with suppress(ValueError, RecursionError, TypeError, KeyError):
-            events += map(_as_event, json.loads(event)[FIELD])
+            events += map(json.dumps, json.loads(event)[FIELD])
         return any(is_about(text, url, self.site, ids) for text in events for url in self.urls or ("",))
 
     def find_files(self) -> None:
@@ -205,8 +185,7 @@ class Traces:
 
         They are versions since the page's first event, unless other pages may have listed it before.
         """
-        first = min((article.received_at for article in self.articles), default=None)
-        since = None if self.mentions or first is None else first - timedelta(seconds=1)
+        first = None if self.mentions else min((article.received_at for article in self.articles), default=None)
         stems = {file.partition(".")[0] for file in self._candidates()}
         pages = client("s3").get_paginator("list_object_versions")
         self.versions = [
@@ -216,7 +195,7 @@ class Traces:
             for row in page.get("Versions", [])
             if row["Key"].removeprefix(folder).partition(".")[0] in stems
             and not row["IsLatest"]
-            and (since is None or row["LastModified"] >= since)
+            and (first is None or row["LastModified"] >= first - timedelta(seconds=1))
         ]
 
 
@@ -234,7 +213,7 @@ def gather(target: str, host: str | None) -> Traces:
         queue: number for queue in redrive.NAMES if (number := redrive.count_letters(queue, traces.are_in))
     }
     # Where only tombstones are left, the versions were erased before.
-    if any((traces.listed, traces.removed, traces.claims, traces.items, traces.mentions)):
+    if any((traces.full, traces.claims, traces.items, traces.mentions)):
         traces.find_versions()
     return traces
 
@@ -255,17 +234,13 @@ def _begin(target: str, host: str | None) -> Traces:
         names |= {article_of(line) for line in table.query(items.story_pk(site.host, page.url))}
     articles = [
         article
-        for article in read_articles(site, sorted(names))
+        for article in read_articles(site.host, sorted(names)).values()
         if not page.url or identity(article.url or "") == identity(page.url) or article.reason == FORGOTTEN
     ]
     if not articles and not page.url:
         raise BadRequest(f"{site.host} has no article {target!r}")
     urls = [page.url, *(article.url for article in articles if article.url and article.state != "displaced")]
     return Traces(site, tuple(dict.fromkeys(filter(None, urls))), articles)
-
-
-def read_articles(site: Site, names: Iterable[str]) -> list[Article]:
-    return list(map(items.read_article, table.get_many(items.article_key(site.host, name) for name in names).values()))
 
 
 def tombstone(article: Article) -> Article:
@@ -279,37 +254,32 @@ def erase(traces: Traces, now: datetime, *, pause: Callable[[float], None] = tim
 
     Raises Conflict and the errors of `gather`. The articles and claims come last: a run that stops before finds the page again.
     """
+    host = traces.site.host
     stay = [item for item in traces.mentions if not _erase_mention(item, traces.pattern)]
-    queues.send_articles([_removal(traces.site, article, now) for article in traces.listed])
+    queues.send_articles([_removal(article, now) for article in traces.listed])
     for _ in track(range(_LOOKS_MAX), "looks at the files, one each two seconds"):
         if not (traces.listed or traces.files):
             break
         pause(_LOOKS_EVERY_S)
-        traces.articles = read_articles(traces.site, [article.name for article in traces.articles])
+        traces.articles = list(read_articles(host, [article.name for article in traces.articles]).values())
         traces.find_files()
     for queue in traces.letters:
         redrive.count_letters(queue, traces.are_in, erase=True)
     if traces.listed or traces.files:
-        return traces
+        return replace(traces, letters={}, mentions=stay)
     traces.find_versions()
     bucket.delete_objects(traces.versions)
-    _erase_items(traces)
-    return Traces(traces.site, traces.urls, mentions=stay)
-
-
-def _erase_items(traces: Traces) -> None:
-    host = traces.site.host
     # The removal has added lines to the page's story, and itself to the refusals.
-    stories = [line for url in traces.urls for line in table.query(items.story_pk(host, url))]
-    refused = [item for item in table.query(refused_pk(host)) if traces.are_in(_as_event(item))]
-    for item in chain(*traces.items.values(), stories, refused):
+    changed = [*(items.story_pk(host, url) for url in traces.urls), refused_pk(host)]
+    added = filter(traces.find_kind, chain(*map(table.query, changed)))
+    for item in chain(*traces.items.values(), added):
         table.delete(item["pk"], item["sk"])
-    claims = table.get_many(items.claim_key(host, url) for url in traces.urls)
-    for article in traces.removed:
+    for article in traces.full:
         table.transact([table.Put(items.article_item(tombstone(article)), article.rev)])
-    for claim in claims.values():
+    for claim in table.get_many(items.claim_key(host, url) for url in traces.urls).values():
         without = {name: value for name, value in claim.items() if name not in ("url", "waiting")}
         table.put(without | {"live": False}, int(claim["rev"]))
+    return Traces(traces.site, traces.urls, mentions=stay)
 
 
 def _erase_mention(item: Item, pattern: re.Pattern[str]) -> bool:
@@ -338,20 +308,19 @@ def _without(values: Mapping[str, Any], pattern: re.Pattern[str]) -> dict[str, A
             without[name] = {code: url for code, url in value.items() if not pattern.search(str(url))}
         elif isinstance(value, dict):
             without[name] = _without(value, pattern)
-        elif name in _JSON and pattern.search(value):
+        elif name in ("message", "event") and pattern.search(value):  # of a queue, or in quarantine: JSON
             with suppress(ValueError, RecursionError):
                 without[name] = json.dumps(_without(json.loads(value), pattern), ensure_ascii=False)
     return without
 
 
-def _removal(site: Site, article: Article, now: datetime) -> ArticleEvent:
+def _removal(article: Article, now: datetime) -> ArticleEvent:
     """Return a removal that is newer than every known version."""
     version, timestamp = article.order.version, article.order.timestamp
-    source, _, id_ = article.name.partition("#")
     return ArticleEvent(
-        site=site.host,
-        source=source,
-        id=id_,
+        site=article.site,
+        source=article.source,
+        id=article.id,
         action="remove",
         verb="unpublished",
         timestamp=max(now, parse(timestamp)) if timestamp else None,

@@ -19,7 +19,7 @@ from stoppress.sitemaps.robots import named_in_robots, robots_lines
 from stoppress_cli.commands.secrets import missing_secrets
 from stoppress_cli.connect import BadRequest
 from stoppress_cli.options import HERE, READS, Commands
-from stoppress_cli.output import Table, console, counted, end, fail, json_of, print_answer, state, verbatim
+from stoppress_cli.output import Row, Table, console, counted, end, fail, json_of, print_answer, state, verbatim
 
 app = Commands()
 
@@ -68,7 +68,7 @@ def show(host: Host) -> None:
         raise
     document = json.loads(str(version.document))
     applied = WAITING if host in _waiting() else APPLIED
-    report = {"host": host, "state": applied, "version": version.number, "at": version.at.isoformat()}
+    report = {"host": host, "state": applied, "version": version.number, "at": version.at}
     answer = report | {"author": version.author, "configuration": document}
     print_answer(answer, [verbatim(json_of(document))])
 
@@ -79,21 +79,13 @@ def history(host: Host) -> None:
 
     Exit code 0: listed; 1: the site has no version; 2: the stack cannot be reached.
     """
-    versions = list(site_versions.history(host))
-    rows = [
-        {
-            "version": version.number,
-            "at": version.at.isoformat(timespec="seconds"),
-            "author": version.author,
-            "is_removal": version.document is None,
-        }
-        for version in versions
-    ]
     zone = next((site.zone for site in sites.load_all()[0] if site.host == host), ZoneInfo("UTC"))
-    cells = [
-        (version.number, local_time(version.at, zone), version.author, "" if version.document else "removed")
-        for version in versions
-    ]
+    rows: list[dict[str, object]] = []
+    cells: list[Row] = []
+    for version in site_versions.history(host):
+        number, author, is_removal = version.number, version.author, version.document is None
+        rows.append({"version": number, "at": version.at, "author": author, "is_removal": is_removal})
+        cells.append((number, local_time(version.at, zone), author, "removed" if is_removal else ""))
     end(rows, [Table(("version", "at", "author", ""), cells)], is_ok=bool(rows))
 
 

@@ -9,7 +9,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -35,6 +35,8 @@ EXAMPLES_KEPT = 3
 # Further reasons are counted together.
 REASONS_MAX = 200
 OTHER_REASONS = "other reasons"
+# Where effects are not predicted.
+_NO_EFFECT = Effect("unknown")
 
 
 @app.command(
@@ -74,25 +76,17 @@ def import_(
     """
     target = sites.load(site.lower())
     listing = listing_of(source, target, belongs_to)
-    file = checkpoint_of(target.host, source, belongs_to)
-    checkpoint = None if dry_run else file
-    refused = file.path.with_suffix(".dry-run.csv" if dry_run else ".refused.csv")
-    if checkpoint and checkpoint.path.exists():
+    checkpoint = checkpoint_of(target.host, source, belongs_to)
+    refused = checkpoint.path.with_suffix(".dry-run.csv" if dry_run else ".refused.csv")
+    if checkpoint.path.exists() and not dry_run:
         errors.print(f"stoppress: continuing from the checkpoint {checkpoint.path}")
     try:
-        with progress("items") as show:
-            tally = run(
-                listing,
-                target,
-                checkpoint,
-                rate=rate,
-                allow_changes=allow_changes,
-                refused=refused,
-                show=lambda tally, total: show(tally.handled, total),
-            )
+        tally = run(
+            listing, target, None if dry_run else checkpoint, rate=rate, allow_changes=allow_changes, refused=refused
+        )
     except (ListingError, KeyboardInterrupt) as error:
-        continues = checkpoint and checkpoint.path.exists() and not isinstance(error, StaleCheckpoint)
-        advice = f"; run the command again to continue from {checkpoint.path}" if checkpoint and continues else ""
+        continues = checkpoint.path.exists() and not dry_run and not isinstance(error, StaleCheckpoint)
+        advice = f"; run the command again to continue from {checkpoint.path}" if continues else ""
         fail(f"{str(error) or 'interrupted'}{advice}")
     report = {"dry_run": dry_run, **tally.report(), "refused_file": str(refused) if tally.refused else None}
     if dry_run:
@@ -137,35 +131,29 @@ class Tally:
         An ignored page is sent too: then no other source lists it. Without `allow_changes`, an event that moves a live story to
         another URL is refused, if that is predicted.
         """
-        effects: Sequence[Effect | None] = [None] * len(page.items)
-        if predicts:
-            effects = predict_effects([item.event for item in page.items], site, datetime.now(UTC))
-        events, refused = [], [*page.problems]
+        events = [item.event for item in page.items]
+        effects = predict_effects(events, site, datetime.now(UTC)) if predicts else [_NO_EFFECT] * len(events)
+        sent, refused, ignored, notes = list[ArticleEvent](), [*page.problems], [*page.ignored], [*page.notes]
         for item, effect in zip(page.items, effects, strict=True):
-            problem = Problem(f"{item.place}: {item.event.url}", excluded_because(item.event, site))
-            if problem.reason.startswith(FOREIGN_HOST):
-                refused.append(problem)
-            elif effect and effect.live_url and not allow_changes:
-                why = f"{item.event.name!r} is live at {effect.live_url}: --allow-changes moves it"
-                refused.append(Problem(problem.place, why))
+            event, place, reason = item.event, f"{item.place}: {item.event.url}", excluded_because(item.event, site)
+            if reason.startswith(FOREIGN_HOST):
+                refused.append(Problem(place, reason))
+            elif effect.live_url and not allow_changes:
+                why = f"{event.name!r} is live at {effect.live_url}: --allow-changes moves it"
+                refused.append(Problem(place, why))
             else:
-                events.append(item.event)
-                self._add_event(problem, effect)
-        for kind, problems in (("refused", refused), ("ignored", page.ignored), ("note", page.notes)):
+                sent.append(event)
+                if effect.kind in ("changes_date", "moves", "leaves_news"):
+                    notes.append(Problem(place, KINDS[effect.kind]))
+                if reason:
+                    ignored.append(Problem(place, reason))
+                else:
+                    self.listed += 1
+                    self.effects[effect.kind] = self.effects.get(effect.kind, 0) + 1
+        for kind, problems in (("ignored", ignored), ("refused", refused), ("note", notes)):
             for problem in problems:
                 self.add(kind, problem)
-        return events, refused
-
-    def _add_event(self, problem: Problem, effect: Effect | None) -> None:
-        """Count an event to send, with a note if it moves a story, changes its date or takes it out of the news."""
-        if problem.reason:
-            self.add("ignored", problem)
-        else:
-            self.listed += 1
-        if effect and not problem.reason:
-            self.effects[effect.kind] = self.effects.get(effect.kind, 0) + 1
-        if effect and effect.kind in ("changes_date", "moves", "leaves_news"):
-            self.add("note", Problem(problem.place, KINDS[effect.kind]))
+        return sent, refused
 
     def add(self, kind: str, problem: Problem) -> None:
         """Count an item as `refused` or `ignored`. A `note` is about an item that is counted elsewhere."""
@@ -178,10 +166,6 @@ class Tally:
         row["number"] += 1
         if len(row["examples"]) < EXAMPLES_KEPT:
             row["examples"].append(problem.place)
-
-    @property
-    def handled(self) -> int:
-        return self.listed + self.refused + self.ignored
 
     def report(self) -> dict[str, Any]:
         """Return the tally for programs, the most frequent reasons first."""
@@ -231,13 +215,11 @@ def run(
     rate: float,
     allow_changes: bool = False,
     refused: Path | None = None,
-    show: Callable[[Tally, int | None], None] = lambda _tally, _total: None,
 ) -> Tally:
     """Send what a source lists, from the checkpoint on. Without a checkpoint nothing is sent: a dry run.
 
     `rate` is in articles a second. `allow_changes`: as in `Tally.add_page`, for the rows of a file. `refused`: a file for what is
-    refused. `show` is called after each page; its second argument is the listing's length, or None.
-    Raises ListingError, SendError, and BadRequest if the stack has no queue for imports.
+    refused. Raises ListingError, SendError, and BadRequest if the stack has no queue for imports.
     """
     cursor, tally = checkpoint.read() if checkpoint else (None, Tally())
     if checkpoint:
@@ -247,23 +229,36 @@ def run(
     predicts = not (checkpoint and allow_changes)
     if refused and cursor is None:
         refused.unlink(missing_ok=True)
-    next_at = 0.0  # so that on average at most `rate` articles a second are sent
-    for page in listing.pages(cursor):
-        events, problems = tally.add_page(page, site, predicts=predicts, allow_changes=allow_changes)
-        if refused and problems:
-            _append(refused, problems)
-        if checkpoint:
-            while batch := events[: queues.BATCH_MESSAGES_MAX]:
-                del events[: queues.BATCH_MESSAGES_MAX]
-                time.sleep(max(0.0, next_at - time.monotonic()))
-                next_at = max(time.monotonic(), next_at) + len(batch) / rate
-                queues.send_imports(batch)
-            if page.cursor:
-                checkpoint.write(page.cursor, tally)
-        show(tally, page.total)
+    sender = Sender(rate)
+    with progress("items") as show:
+        for page in listing.pages(cursor):
+            events, problems = tally.add_page(page, site, predicts=predicts, allow_changes=allow_changes)
+            if refused and problems:
+                _append(refused, problems)
+            if checkpoint:
+                sender.send(events)
+                if page.cursor:
+                    checkpoint.write(page.cursor, tally)
+            show(tally.listed + tally.refused + tally.ignored, page.total)
     if checkpoint:
         checkpoint.path.unlink(missing_ok=True)
     return tally
+
+
+@dataclass
+class Sender:
+    """Sends events to the imports queue, on average at most `rate` a second."""
+
+    rate: float
+    next_at: float = 0.0
+
+    def send(self, events: Sequence[ArticleEvent]) -> None:
+        """Send the events in full batches. Raises SendError."""
+        for start in range(0, len(events), queues.BATCH_MESSAGES_MAX):
+            batch = events[start : start + queues.BATCH_MESSAGES_MAX]
+            time.sleep(max(0.0, self.next_at - time.monotonic()))
+            self.next_at = max(time.monotonic(), self.next_at) + len(batch) / self.rate
+            queues.send_imports(batch)
 
 
 def _append(file: Path, problems: Sequence[Problem]) -> None:

@@ -17,7 +17,7 @@ from bench.prices import MILLION, Usage, usage
 from stoppress.aws import queues, sites
 from stoppress.http import client
 from stoppress.http.client import Response
-from stoppress_cli.commands.import_ import Checkpoint, Tally, run
+from stoppress_cli.commands.import_ import Checkpoint, run
 from stoppress_cli.inputs.archive import listing_of
 from stoppress_cli.local.stack import Stack
 from tests.support.apis import Blog
@@ -93,10 +93,6 @@ def play_import(articles: int) -> Measured:
     In this order, an article of a large archive costs the same. The functions run after each page of 100 articles: the next page comes
     two seconds later, and the table's stream collects a batch for one second.
     """
-
-    def show(_tally: Tally, _total: int | None) -> None:
-        stack.rest()
-
     with tempfile.TemporaryDirectory() as folder, newsroom(Listing="yes") as stack, doors(stack):
         path = Path(folder) / "archive.jsonl"
         instants = spread(articles, IMPORT_END - IMPORT_LENGTH, IMPORT_END)
@@ -105,8 +101,12 @@ def play_import(articles: int) -> Measured:
         cost.warm(stack)
         site = sites.load(HOST)
         checkpoint = Checkpoint(Path(folder) / "at.json")
-        with measuring(stack) as counts, mock.patch.object(queues, "send_imports", wraps=queues.send_imports) as sends:
-            run(listing_of(str(path), site, "cms"), site, checkpoint, rate=1e9, show=show)
+        with (
+            measuring(stack) as counts,
+            mock.patch.object(queues, "send_imports", wraps=queues.send_imports) as sends,
+            mock.patch.object(Checkpoint, "write", side_effect=lambda *_: stack.rest()),
+        ):
+            run(listing_of(str(path), site, "cms"), site, checkpoint, rate=1e9)
             stack.rest()
     counts.calls["sqs.SendMessageBatch"] += sends.call_count
     return counts

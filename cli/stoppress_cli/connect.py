@@ -2,6 +2,7 @@
 
 import os
 import re
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -46,46 +47,9 @@ RESOURCES = {
 CLOCK_SECONDS_MAX = 5.0
 # The header `date` has whole seconds, and the answer takes some time.
 CLOCK_DIFFERENCE_MIN = timedelta(minutes=1)
+_AWS_ERRORS = Path(__file__).with_name("aws_errors.toml")
 # moto accepts any credentials, but requires some.
 _CREDENTIALS = {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local"}
-
-# What to do about error codes of AWS, and about the errors that botocore raises before AWS answers, by the names of their classes. In
-# braces: for a code the {call}, the {code} and the {message} of AWS, for a class the error's fields; {used} is what the command used.
-_ADVICE = {
-    ("ExpiredToken", "ExpiredTokenException", "RequestExpired"): "the AWS credentials have expired: sign in again",
-    ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation"): (
-        "these AWS credentials may not call {call}: use others, or get the permission. {message}"
-    ),
-    ("UnrecognizedClientException", "InvalidClientTokenId", "InvalidAccessKeyId", "SignatureDoesNotMatch"): (
-        "AWS does not know these credentials: give others with --profile or AWS_PROFILE{used}"
-    ),
-    ("ResourceNotFoundException", "NoSuchBucket", "QueueDoesNotExist", "AWS.SimpleQueueService.NonExistentQueue"): (
-        "{call} names something that is not there: check the stack and the region, and deploy what was deleted{used}. {message}"
-    ),
-    ("ThrottlingException", "Throttling", "ProvisionedThroughputExceededException", "RequestLimitExceeded"): (
-        "AWS had too many requests: run the command again in a minute"
-    ),
-    ("ProfileNotFound",): (
-        "there is no AWS profile {profile!r}: give another with --profile or AWS_PROFILE; `aws configure list-profiles` lists"
-        " them"
-    ),
-    ("InvalidRegionError",): "{region_name!r} is no AWS region: give one such as eu-west-1",
-    ("NoRegionError",): "no AWS region is set: give one with --region or AWS_REGION",
-    ("NoCredentialsError", "PartialCredentialsError"): (
-        "there are no AWS credentials: sign in, or name a profile that has some with --profile or AWS_PROFILE"
-    ),
-    (
-        "SSOError",
-        "TokenRetrievalError",
-    ): "the AWS sign-in has expired: run `aws sso login`, with --profile if you use one",
-    ("LoginError",): "the AWS sign-in has expired: run `aws login`, with --profile if you use one",
-    (
-        "ConfigParseError",
-    ): "the AWS configuration {path} cannot be read: correct it, or name another with AWS_CONFIG_FILE",
-    ("EndpointConnectionError", "ConnectTimeoutError"): (
-        "nobody answers at {endpoint_url}: check the region (--region) and the network{used}"
-    ),
-}
 
 
 def in_words(error: ClientError | BotoCoreError, used: str = "") -> str:
@@ -98,7 +62,8 @@ def in_words(error: ClientError | BotoCoreError, used: str = "") -> str:
     else:
         names, fields = [kind.__name__ for kind in type(error).__mro__], error.kwargs
         unknown = " ".join(str(error).split())
-    advice = next((advice for codes, advice in _ADVICE.items() if not set(codes).isdisjoint(names)), None)
+    known = tomllib.loads(_AWS_ERRORS.read_text(encoding="utf-8"))["advice"]
+    advice = next((entry["text"] for entry in known if not set(entry["errors"]).isdisjoint(names)), None)
     return (advice.format(**fields, used=used) if advice else unknown).strip()
 
 
@@ -262,15 +227,6 @@ def describe(stack: str) -> dict[str, Any] | None:
         if "does not exist" in str(error):
             return None
         raise
-
-
-def queue_url(variable: str) -> str:
-    """Return the URL of a queue of the connected stack. Raises BadRequest if its parameters leave the queue out."""
-    url = os.environ.get(variable)
-    if url is None:
-        assert variable == "IMPORTS_QUEUE_URL", variable
-        raise BadRequest("the stack has no queue for imports: deploy it with the parameter Listing=yes")
-    return url
 
 
 def _is_url(endpoint: str) -> bool:

@@ -64,11 +64,7 @@ HERE, READS_URLS, READS_ACCOUNT, READS, WRITES = EFFECTS = (
 
 
 class Group(TyperGroup):
-    """A group whose help lists its commands by name, each with its effect."""
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names of the commands, sorted."""
-        return sorted(self.commands)
+    """A group whose help lists its commands, each with its effect."""
 
     @property
     def effect(self) -> str:
@@ -79,15 +75,12 @@ class Group(TyperGroup):
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the list of commands into the help."""
         width = max(map(len, self.commands))
-        commands: dict[str, Any] = {name: self.commands[name] for name in self.list_commands(ctx)}
+        commands: Iterable[tuple[str, Any]] = self.commands.items()
+        rows = [
+            (f"{name:<{width}}  {command.effect}", command.get_short_help_str(limit=200)) for name, command in commands
+        ]
         with formatter.section("Commands"):
-            formatter.write_dl(
-                [
-                    (f"{name:<{width}}  {command.effect}", command.get_short_help_str(limit=200))
-                    for name, command in commands.items()
-                ],
-                col_max=40,
-            )
+            formatter.write_dl(rows, col_max=40)
 
 
 class Commands(typer.Typer):

@@ -279,7 +279,7 @@ def test_exit_codes_report_what_commands_did_and_dry_runs_change_nothing(tmp_pat
             (["quarantine", "retry"], 2, ""),
             (["quarantine", "drop", kept["id"], "--dry-run"], 0, ""),
             (["redrive", "--dry-run"], 0, "0 dealt with, 0 there\n"),
-            (["redrive", "--yes"], 0, "0 dealt with, 0 stay\n"),
+            (["redrive"], 0, "0 dealt with, 0 stay\n"),
             (["rebuild", "--dry-run"], 0, "3 files would be sent"),
             (["rebuild", "sitemap-1999.xml"], 2, ""),
             (["reconcile", "--dry-run"], 0, "0 repaired, 0 seen once\n"),

@@ -22,7 +22,7 @@ from stoppress.aws import queues, sites
 from stoppress.model.event import ArticleEvent, ListingError, Page, Problem, StaleCheckpoint
 from stoppress.model.exclusion_reasons import FOREIGN_HOST, excluded_because
 from stoppress.model.site import Site
-from stoppress_cli.connect import BadRequest, queue_url
+from stoppress_cli.connect import BadRequest
 from stoppress_cli.inputs.archive import Listing, listing_of
 from stoppress_cli.inputs.row_effects import KINDS, Effect, predict_effects
 from stoppress_cli.inputs.rows import Rows
@@ -222,8 +222,8 @@ def run(
     refused. Raises ListingError, SendError, and BadRequest if the stack has no queue for imports.
     """
     cursor, tally = checkpoint.read() if checkpoint else (None, Tally())
-    if checkpoint:
-        queue_url("IMPORTS_QUEUE_URL")  # raises BadRequest before the source is read
+    if checkpoint and "IMPORTS_QUEUE_URL" not in os.environ:
+        raise BadRequest("the stack has no queue for imports: deploy it with the parameter Listing=yes")
     # The ids of an API are the source's own; those of a file may be the numbers of its rows.
     allow_changes = allow_changes or not (isinstance(listing, Rows) and listing.source)
     predicts = not (checkpoint and allow_changes)

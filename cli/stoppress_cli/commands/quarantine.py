@@ -1,5 +1,6 @@
 """`stoppress quarantine`: events that could not be applied."""
 
+import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from stoppress.aws.items import Item, is_kept, quarantine_pk
 from stoppress.model.site import UNKNOWN_SITE, BadConfiguration
 from stoppress.primitives.instants import local_time, parse
 from stoppress.record.message import Content, Message, Unusable, read
-from stoppress_cli.connect import BadRequest, queue_url
+from stoppress_cli.connect import BadRequest
 from stoppress_cli.options import READS, WRITES, Commands, DryRun, SiteOption, Yes
 from stoppress_cli.output import Part, Row, Table, agrees, end, fail, print_answer, show, verbatim
 
@@ -75,9 +76,9 @@ def retry(
     """
     items = send_again(_choose(ids, site, reason, every=every), dry_run=dry_run)
     stay = sum(bool(why) for _, why in items)
-    would_be = "would be " if dry_run else ""
-    lines = [f"{item.id}  {why or f'{would_be}sent'}" for item, why in items]
-    lines.append(f"{len(items) - stay} {would_be}sent to the articles queue, {stay} stay")
+    sent = "would be sent" if dry_run else "sent"
+    lines = [f"{item.id}  {why or sent}" for item, why in items]
+    lines.append(f"{len(items) - stay} {sent} to the articles queue, {stay} stay")
     events = [item.report() | {"hindrance": why} for item, why in items]
     end({"events": events, "done": not dry_run}, lines, is_ok=not stay)
 
@@ -124,14 +125,13 @@ class Quarantined:
     id: str
     at: datetime
     reason: str
-    event: str
     characters: int
+    event: str
     stored: Item
 
     def report(self) -> dict[str, object]:
         """Return the item for programs."""
-        fields = {"id": self.id, "site": self.site, "at": self.at.isoformat(), "reason": self.reason}
-        return fields | {"characters": self.characters}
+        return {name: getattr(self, name) for name in ("id", "site", "at", "reason", "characters")}
 
 
 def find_events(site: str | None = None, reason: str = "", ids: Sequence[str] = ()) -> list[Quarantined]:
@@ -140,31 +140,24 @@ def find_events(site: str | None = None, reason: str = "", ids: Sequence[str] = 
     Raises BadRequest for an id that fits no item or several.
     """
     now = datetime.now(UTC)
-    items = [
-        item
-        for host in ([site] if site else [*sites.hosts(), UNKNOWN_SITE])
-        for item in map(_read, table.query(quarantine_pk(host)))
-        if reason.lower() in item.reason.lower() and is_kept(item.stored, now)
-    ]
+    items = []
+    for host in [site] if site else [*sites.hosts(), UNKNOWN_SITE]:
+        for item in table.query(quarantine_pk(host)):
+            if reason.lower() in item["reason"].lower() and is_kept(item, now):
+                (at, _, id_), event = item["sk"].partition("#"), item["event"]
+                characters = int(item.get("characters", len(event)))
+                items.append(Quarantined(host, id_, parse(at), item["reason"], characters, event, item))
     items.sort(key=lambda item: (item.at, item.id))
     return [_find_one(items, text) for text in dict.fromkeys(ids)] if ids else items
 
 
-def _read(item: Item) -> Quarantined:
-    at, _, identity = item["sk"].partition("#")
-    event = str(item["event"])
-    length = int(item.get("characters", len(event)))
-    site = item["pk"].partition("#")[2]
-    return Quarantined(site, identity, parse(at), item["reason"], event, length, item)
-
-
 def _find_one(items: Iterable[Quarantined], text: str) -> Quarantined:
     matching = [item for item in items if item.id.startswith(text)]
-    if not matching:
-        raise BadRequest(f"no id in quarantine begins with {text!r}: `stoppress quarantine list` has the ids")
-    if len(matching) > 1:
+    if len(matching) == 1:
+        return matching[0]
+    if matching:
         raise BadRequest(f"{len(matching)} ids in quarantine begin with {text!r}: give more of the id")
-    return matching[0]
+    raise BadRequest(f"no id in quarantine begins with {text!r}: `stoppress quarantine list` has the ids")
 
 
 def find_hindrance(item: Quarantined) -> str:
@@ -193,7 +186,7 @@ def send_again(chosen: Iterable[Quarantined], *, dry_run: bool) -> list[tuple[Qu
     for item in chosen:
         why = find_hindrance(item)
         if not why and not dry_run:
-            queues.send_again(queue_url("ARTICLES_QUEUE_URL"), [item.event])
+            queues.send_again(os.environ["ARTICLES_QUEUE_URL"], [item.event])
             delete([item])
         done.append((item, why))
     return done

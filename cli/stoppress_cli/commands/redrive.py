@@ -4,10 +4,12 @@ SQS's own redrive (StartMessageMoveTask) shows nothing, and also moves messages 
 """
 
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Annotated, Any, Literal
 
 import typer
@@ -17,8 +19,7 @@ from stoppress.aws.clients import client
 from stoppress.aws.refusals import Report
 from stoppress.poll import shares
 from stoppress.record.message import Message, Unusable, read
-from stoppress_cli.connect import queue_url
-from stoppress_cli.options import WRITES, Commands, DryRun, Yes
+from stoppress_cli.options import WRITES, Commands, DryRun
 from stoppress_cli.output import end, show
 
 Name = Literal["articles", "failures"]
@@ -42,25 +43,20 @@ app = Commands()
 def redrive(
     queue: Annotated[Name | None, typer.Argument(help="One queue: articles or failures; default: both.")] = None,
     dry_run: DryRun = False,
-    yes: Yes = False,
 ) -> None:
     """Show the dead letters with their reasons, and send back those that would not fail again.
-
-    The command never asks, because sending again does no harm; --yes is accepted as by other commands.
 
     Exit code 0: no dead letter is left; 1: some stay (with --dry-run: there are some); 2: the stack cannot be reached, or a site's
     configuration cannot be read.
     """
     letters = []
-    for name in [queue] if queue else NAMES:
-        for letter in send_back(name, dry_run=dry_run):
-            letters.append(letter)
-            show(f"{letter.queue}  {letter.sent_at:%Y-%m-%d %H:%M:%S}  {letter.what}")
-            show(f"  {letter.why}")
-            show(f"  {'would be: ' if dry_run else ''}{_ACTIONS[letter.goes]}")
+    for letter in chain.from_iterable(send_back(name, dry_run=dry_run) for name in ([queue] if queue else NAMES)):
+        letters.append(letter)
+        show(f"{letter.queue}  {letter.sent_at:%Y-%m-%d %H:%M:%S}  {letter.what}")
+        show(f"  {letter.why}")
+        show(f"  {'would be: ' if dry_run else ''}{_ACTIONS[letter.goes]}")
     stay = sum(dry_run or not letter.goes for letter in letters)
-    total = f"{len(letters) - stay} dealt with, {stay} {'there' if dry_run else 'stay'}"
-    end([{**asdict(letter), "sent_at": letter.sent_at.isoformat()} for letter in letters], [total], is_ok=not stay)
+    end(letters, [f"{len(letters) - stay} dealt with, {stay} {'there' if dry_run else 'stay'}"], is_ok=not stay)
 
 
 @dataclass(frozen=True)
@@ -75,7 +71,6 @@ class Dead:
     id: str
     sent_at: datetime
     body: str
-    receipt: str
     what: str
     why: str
     goes: Literal["articles", "nowhere", ""]
@@ -83,7 +78,7 @@ class Dead:
 
 def messages(queue: Name) -> Iterator[dict[str, Any]]:
     """Yield every message of a dead-letter queue, once. Those that are not deleted become visible again at the end."""
-    url = queue_url(_URLS[queue])
+    url = os.environ[_URLS[queue]]
     receipts: dict[str, str] = {}
     empty = 0
     try:
@@ -108,7 +103,7 @@ def messages(queue: Name) -> Iterator[dict[str, Any]]:
 
 def delete(queue: Name, receipt: str) -> None:
     """Delete a dead letter."""
-    client("sqs").delete_message(QueueUrl=queue_url(_URLS[queue]), ReceiptHandle=receipt)
+    client("sqs").delete_message(QueueUrl=os.environ[_URLS[queue]], ReceiptHandle=receipt)
 
 
 def count_letters(queue: Name, is_meant: Callable[[str], bool], *, erase: bool = False) -> int:
@@ -122,21 +117,16 @@ def count_letters(queue: Name, is_meant: Callable[[str], bool], *, erase: bool =
 def send_back(queue: Name, *, dry_run: bool) -> Iterator[Dead]:
     """Yield each dead letter, then send it back if it can be sent.
 
-    A letter is deleted only after its work was sent: a crash repeats work and loses none. Raises as `queue_url`.
+    A letter is deleted only after its work was sent: a crash repeats work and loses none.
     """
     for message in messages(queue):
-        letter = _read(queue, message)
-        yield letter
-        if letter.goes == "articles" and not dry_run:
-            queues.send_again(queue_url("ARTICLES_QUEUE_URL"), [letter.body])
-        if letter.goes and not dry_run:
-            delete(queue, letter.receipt)
-
-
-def _read(queue: Name, message: Mapping[str, Any]) -> Dead:
-    sent_at = datetime.fromtimestamp(int(message["Attributes"]["SentTimestamp"]) / 1000, UTC)
-    what, why, goes = _article(message, sent_at) if queue == "articles" else _failure(message)
-    return Dead(queue, message["MessageId"], sent_at, message["Body"], message["ReceiptHandle"], what, why, goes)
+        sent_at = datetime.fromtimestamp(int(message["Attributes"]["SentTimestamp"]) / 1000, UTC)
+        what, why, goes = _article(message, sent_at) if queue == "articles" else _failure(message)
+        yield Dead(queue, message["MessageId"], sent_at, message["Body"], what, why, goes)
+        if goes == "articles" and not dry_run:
+            queues.send_again(os.environ["ARTICLES_QUEUE_URL"], [message["Body"]])
+        if goes and not dry_run:
+            delete(queue, message["ReceiptHandle"])
 
 
 _Description = tuple[str, str, Literal["articles", "nowhere", ""]]

@@ -1,18 +1,18 @@
 """`stoppress feeds`: the state of a stack's feeds, and the articles that a feed would give."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 from pydantic import ValidationError
 from rich.text import Text
 
 from stoppress.feeds.events import Judged, judged, to_events
-from stoppress.feeds.feed_documents import FeedError
+from stoppress.feeds.feed_documents import FeedError, Reading
 from stoppress.feeds.feed_schedule import FeedState, interval_of, pace_of
 from stoppress.feeds.parse import children_of
 from stoppress.http import client
@@ -74,8 +74,17 @@ def try_feed(
     """
     now = datetime.now(UTC)
     of_site, feed = _configuration(target, url, site, timezone, take or [])
-    trial = _read(target, url, of_site, feed, now)
-    end(trial.report(), trial_lines(trial, of_site, now), is_ok=trial.outcome != "reject")
+    try:
+        reading = _read(target, url, of_site, feed)
+    except (FeedError, FetchError) as error:
+        report: dict[str, Any] = {"outcome": "reject", "reason": str(error), "entries": []}
+        end(report, [f"A poll would fail, and change nothing: {error}"], is_ok=False)
+    entries = [
+        {"id": item.id, "url": item.url} | {name: getattr(item.entry, name) for name in _ENTRY_FIELDS}
+        for item in judged(reading, of_site, now, feed=feed.url)
+    ]
+    report = {"outcome": "parse" if entries else "empty", "reason": reading.incomplete, "entries": entries}
+    end(report, trial_lines(reading, of_site, now, feed.url), is_ok=True)
 
 
 def as_lines(feeds: Sequence[FeedStatus], now: datetime) -> Iterator[Part]:
@@ -125,35 +134,7 @@ def _minutes(time: timedelta) -> str:
 # The host where --site is missing: no page has this host, so no URL is changed to the site's scheme.
 NO_SITE = "site.invalid"
 _EXAMPLE = "https://www.example.com/rss.xml"
-
-
-@dataclass(frozen=True)
-class Trial:
-    """What a poll would read, or why it would fail.
-
-    `outcome`: `parse`, `empty` (no entries), or `reject` (the poll would fail). `reason` says why a feed is empty or
-    rejected, or why it is incomplete although it has entries.
-    """
-
-    outcome: Literal["parse", "empty", "reject"]
-    reason: str | None
-    entries: Sequence[Judged] = ()
-    removed: Sequence[ArticleEvent] = ()
-    left_out: Sequence[str] = ()
-
-    def report(self) -> dict[str, Any]:
-        """Return the trial for programs."""
-        entries = [
-            {
-                "id": item.id,
-                "url": item.url,
-                "title": item.entry.title,
-                "published_at": item.entry.published_at,
-                "updated_at": item.entry.updated_at,
-            }
-            for item in self.entries
-        ]
-        return {"outcome": self.outcome, "reason": self.reason, "entries": entries}
+_ENTRY_FIELDS = ("title", "published_at", "updated_at")
 
 
 def _configuration(
@@ -177,30 +158,19 @@ def _configuration(
         fail(explain(error))
 
 
-def _read(target: str, url: str | None, site: Site, feed: Feed, now: datetime) -> Trial:
-    """Read the URL or the file `target`. Exits with FAILED for a file that cannot be opened."""
-    try:
-        if is_url(target):
-            headers = {} if site.host == NO_SITE else {"User-Agent": client.user_agent(site.home)}
-            fetched = fetch_feeds.fetch(target, headers, site)
-            if fetched.answer.status != HTTPStatus.OK:
-                return Trial("reject", f"the server answered {fetched.answer.status}")
-            fetched = replace(fetched, answer=replace(fetched.answer, url=url or fetched.answer.url))
-        else:
-            fetched = fetch_feeds.Fetched(client.Response(200, {}, _file(Path(target)), feed.url))
-            if named := children_of(fetched.answer.body, {}, feed.url, site):
-                return Trial("empty", f"an index of sitemaps; a poll reads, the newest first: {' '.join(named)}")
-        _, reading = fetch_feeds.read(fetched, site, feed.take)
-    except (FeedError, FetchError) as error:
-        return Trial("reject", str(error))
-    events, _ = to_events(reading, site, now, feed=feed.url)
-    return Trial(
-        "parse" if reading.entries else "empty",
-        reading.incomplete,
-        judged(reading, site, now, feed=feed.url),
-        [event for event in events if event.action == "remove"],
-        reading.left_out,
-    )
+def _read(target: str, url: str | None, site: Site, feed: Feed) -> Reading:
+    """Read the URL or the file `target` as a poll would. Raises FeedError and FetchError; exits with FAILED if a file cannot be opened."""
+    if is_url(target):
+        headers = {} if site.host == NO_SITE else {"User-Agent": client.user_agent(site.home)}
+        fetched = fetch_feeds.fetch(target, headers, site)
+        if fetched.answer.status != HTTPStatus.OK:
+            raise FetchError(f"the server answered {fetched.answer.status}")
+        fetched = replace(fetched, answer=replace(fetched.answer, url=url or fetched.answer.url))
+    else:
+        fetched = fetch_feeds.Fetched(client.Response(200, {}, _file(Path(target)), feed.url))
+        if children := children_of(fetched.answer.body, {}, feed.url, site):
+            return Reading(incomplete=f"an index of sitemaps; a poll reads, the newest first: {' '.join(children)}")
+    return fetch_feeds.read(fetched, site, feed.take)[1]
 
 
 def _file(path: Path) -> bytes:
@@ -212,24 +182,23 @@ def _file(path: Path) -> bytes:
         fail(f"{path} cannot be read: {error.strerror or error}")
 
 
-def trial_lines(trial: Trial, site: Site, now: datetime) -> Iterator[str]:
-    """Yield the trial for people: entries, deletions, counts, then what was left out."""
-    if trial.outcome == "reject":
-        yield f"A poll would fail, and change nothing: {trial.reason}"
-        return
-    for item in trial.entries:
+def trial_lines(reading: Reading, site: Site, now: datetime, feed: str) -> Iterator[str]:
+    """Yield for people what a poll would make of a feed: entries, deletions, counts, then what was left out."""
+    entries = judged(reading, site, now, feed=feed)
+    removed = [event for event in to_events(reading, site, now, feed=feed)[0] if event.action == "remove"]
+    for item in entries:
         yield item.url or item.entry.url or "no URL"
         yield f"  {item.entry.title or 'no title'}"
         if item.id != item.url:
             yield f"  id {item.id}"
         yield from (f"  {line}" for line in _fate(item, site, now))
-    for event in trial.removed:
+    for event in removed:
         yield f"{event.id}\n  is deleted: if this feed brought it, it leaves the sitemaps"
-    sent = sum(item.event is not None for item in trial.entries)
-    yield f"{counted(len(trial.entries), 'entry', 'entries')}, {sent:,} would be sent, {len(trial.removed):,} deleted"
-    yield from (f"left out: {reason}" for reason in trial.left_out)
-    if trial.reason:
-        yield f"{'incomplete, counts as a failed poll' if trial.entries else 'empty'}: {trial.reason}"
+    sent = sum(item.event is not None for item in entries)
+    yield f"{counted(len(entries), 'entry', 'entries')}, {sent:,} would be sent, {len(removed):,} deleted"
+    yield from (f"left out: {reason}" for reason in reading.left_out)
+    if reading.incomplete:
+        yield f"{'incomplete, counts as a failed poll' if entries else 'empty'}: {reading.incomplete}"
 
 
 def _fate(item: Judged, site: Site, now: datetime) -> list[str]:
@@ -240,15 +209,13 @@ def _fate(item: Judged, site: Site, now: datetime) -> list[str]:
     assert event.url
     dates = [f"published {iso(event.published_at) if event.published_at else 'no date'}"]
     dates += [f"updated {iso(event.updated_at)}"] if event.updated_at else []
-    lines = [", ".join(dates)]
-    counts = {"images": len(event.images), "videos": len(event.videos), "alternates": len(event.alternates)}
-    others = [f"{count} {name}" for name, count in counts.items() if count]
+    others = [f"{len(part)} {name}" for name in ("images", "videos", "alternates") if (part := getattr(event, name))]
     others += [f"language {event.language}"] if event.language else []
     others += [f"keywords {', '.join(event.keywords)}"] if event.keywords else []
-    lines += [", ".join(others)] if others else []
-    out = None if site.host == NO_SITE else excluded_because(event, site)
-    lines += [f"left out: {out}"] if out else [_place(event, site, now)]
-    return lines + [f"dropped: {part}" for part in event.dropped]
+    out = "" if site.host == NO_SITE else excluded_because(event, site)
+    place = f"left out: {out}" if out else _place(event, site, now)
+    lines = [", ".join(dates), ", ".join(others), place, *(f"dropped: {part}" for part in event.dropped)]
+    return [line for line in lines if line]
 
 
 def _place(event: ArticleEvent, site: Site, now: datetime) -> str:

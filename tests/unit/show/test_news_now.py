@@ -22,7 +22,7 @@ from stoppress.show.stack_status import Access, stack_status
 from stoppress.show.story import answer_story
 from stoppress.sitemaps.fold import fold_news
 from stoppress.sitemaps.render import render_news
-from stoppress_cli.commands.feeds import Trial, trial_lines
+from stoppress_cli.commands.feeds import trial_lines
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 HOST = "www.example.com"
@@ -46,8 +46,9 @@ def surfaces(url: str, published: datetime) -> dict[str, bool]:
     window = re.search(r'<h2 id="window">.*?</section>', render_content(SitePage(SITE, status, news)), re.DOTALL)
     file = render_news([OTHER], SITE, NOW).body
     folded = fold_news(file, {(iso(published), url): entry}, SITE, NOW)
-    verdicts = judged(Reading((Entry(url, url, "Flood", published, None),)), SITE, NOW, feed="")
-    trial = list(trial_lines(Trial("parse", "", verdicts), SITE, NOW))
+    reading = Reading((Entry(url, url, "Flood", published, None),))
+    verdicts = judged(reading, SITE, NOW, feed="")
+    trial = list(trial_lines(reading, SITE, NOW, ""))
     event = verdicts[0].event
     assert window
     assert folded

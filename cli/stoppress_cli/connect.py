@@ -78,7 +78,7 @@ _REASONS = (
 
 
 @contextmanager
-def open_stack(stack: str | None, endpoint: str, template: Path | None) -> Iterator[None]:
+def open_stack(stack: str | None, endpoint: str) -> Iterator[None]:
     """Connect `stoppress.aws` to a deployed stack of that name, or without a name to the endpoint, while the block runs.
 
     An error of the stack or of AWS in the block is printed, and the command exits with FAILED.
@@ -88,7 +88,7 @@ def open_stack(stack: str | None, endpoint: str, template: Path | None) -> Itera
             raise BadRequest(
                 f"{endpoint!r} is no URL; give one such as http://127.0.0.1:8000, or --stack and the stack's name"
             )
-        with deployed(stack) if stack is not None else local(find(template), endpoint):
+        with deployed(stack) if stack is not None else local(endpoint):
             yield
 
 
@@ -143,9 +143,9 @@ def print_unreadable(unusable: Sequence[tuple[str, str]]) -> None:
 
 
 @contextmanager
-def local(template: Path, endpoint: str) -> Iterator[None]:
+def local(endpoint: str) -> Iterator[None]:
     """Connect to the stack that `stoppress up` or `make demo` serves at this endpoint."""
-    refs = {resource.logical: resource.ref for resource in resources.resolve(load(template, defaults=WITH_ALL))}
+    refs = {resource.logical: resource.ref for resource in resources.resolve(load(find(None), defaults=WITH_ALL))}
     variables = {name: refs[logical] for name, (_, logical) in RESOURCES.items() if logical in refs}
     start = endpoint.rstrip("/")
     variables |= {"SECRETS_PATH": f"stoppress/{STACK_NAME}", "WEBHOOKS_URL": start, "PAGES_URL": f"{start}/sites"}

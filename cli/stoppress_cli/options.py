@@ -33,18 +33,12 @@ SiteConfig = Annotated[
 # The type and default of each option that a command gets by its registration.
 _Shared = dict[str, tuple[Any, object]]
 _JSON: _Shared = {"as_json": (Json, False)}
-_LOCAL = typer.Option(help="URL at which `stoppress up` or the demo serves.")
 _STACK: _Shared = {
-    "stack": (
-        Annotated[str | None, typer.Option(help="Name of a deployed stack; default: the stack on this machine.")],
+    "stack": (Annotated[str | None, typer.Option(help="Name of a deployed stack.")], None),
+    "local": (
+        Annotated[str | None, typer.Option(help=f"URL at which `stoppress up` or the demo serves; default: {LOCAL}.")],
         None,
     ),
-    "local": (Annotated[str, _LOCAL], LOCAL),
-    "template": (Template, None),
-}
-_STACK_IF_NAMED: _Shared = _STACK | {
-    "stack": (Annotated[str | None, typer.Option(help="Name of the site's deployed stack; default: none.")], None),
-    "local": (Annotated[str | None, _LOCAL], None),
 }
 _ACCOUNT: _Shared = {
     "profile": (Annotated[str | None, typer.Option(help="AWS profile; default: AWS_PROFILE.")], None),
@@ -116,7 +110,7 @@ class Commands(typer.Typer):
         """
         options = _JSON if has_json else {}
         if effect in (READS, WRITES):
-            options = options | (_STACK_IF_NAMED if may_lack_stack else _STACK)
+            options = options | _STACK
         if effect in (READS_ACCOUNT, READS, WRITES):
             options = options | _ACCOUNT
         cls = type("Command", (TyperCommand,), {"effect": effect, "example": example})
@@ -154,19 +148,14 @@ def _open_session(session: ExitStack, shared: dict[str, Any], hosts: list[str | 
     if "profile" not in shared:
         return None
     from stoppress.show.stack_status import Access
-    from stoppress_cli.connect import (
-        account,
-        open_stack,
-        warn_of_unreadable,
-    )  # `stoppress --version` does without boto3
+    from stoppress_cli import connect  # `stoppress --version` does without boto3
 
-    session.enter_context(account(shared["profile"], shared["region"]))
+    session.enter_context(connect.account(shared["profile"], shared["region"]))
     stack, local = shared.get("stack"), shared.get("local")
     if "stack" not in shared or (may_lack_stack and not (stack or local)):
         return None
-    session.enter_context(open_stack(stack, local or LOCAL, shared["template"]))
+    session.enter_context(connect.open_stack(stack, local or LOCAL))
     for host in hosts:
-        session.enter_context(warn_of_unreadable(host))
+        session.enter_context(connect.warn_of_unreadable(host))
     # The ARN of a stack ends with stack/<name>/<id>. The names of alarms and secrets contain <name>.
-    name = stack.split("/")[1] if stack and "/" in stack else stack
-    return Access(name, local if local != LOCAL else None)
+    return Access(stack.split("/")[1] if stack and "/" in stack else stack, local)

@@ -67,22 +67,12 @@ def printing_json(*, as_json: bool) -> Iterator[None]:
         is_json.reset(token)
 
 
-def print_answer(value: object, lines: Iterable["Part"]) -> None:
-    """Print the answer of a command: with --json the value, else lines and tables."""
+def print_answer(value: object, lines: Iterable["Part"], *, indent: int | None = 2) -> None:
+    """Print the answer of a command: with --json the value, in one line if `indent` is None; else lines and tables."""
     as_wide_as_now = text_console()
-    parts = [verbatim(json_of(value))] if is_json.get() else lines
+    parts = [verbatim(json_of(value, indent=indent))] if is_json.get() else lines
     for line in lay_out(parts, as_wide_as_now.width):
         as_wide_as_now.print(line, soft_wrap=True)
-
-
-def print_line(value: object, line: Text) -> None:
-    """Print a line of an answer that does not end: with --json the value in one line. On a terminal, breaks are between words."""
-    now = text_console()
-    if is_json.get():
-        line = Text(json_of(value, indent=None))
-    elif now.is_terminal:
-        line = Text("\n    ").join(_flow(Text(), line, now.width - 4))
-    now.print(line)
 
 
 def json_of(value: object, *, indent: int | None = 2) -> str:

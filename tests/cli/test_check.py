@@ -160,7 +160,7 @@ def test_the_base_that_is_taken_without_base_url_is_printed() -> None:
         (["{}", "--base-url", "www.example.com"], "--base-url 'www.example.com' is no absolute"),
         (["http://user:pw@127.0.0.1/"], "is no http or https URL that can be fetched"),
         (["http://127.0.0.1:9/sitemap.xml"], "cannot be fetched"),
-        (["{}", "--now", "today"], "--now 'today' is no ISO 8601 instant"),
+        (["{}", "--now", "today"], "--now: 'today' is not an ISO 8601 instant"),
     ],
 )
 def test_what_cannot_be_checked_exits_with_2_and_the_reason(arguments: list[str], words: str, tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ from urllib3.exceptions import MaxRetryError
 
 from stoppress_cli.app import app
 from stoppress_cli.connect import local
-from stoppress_cli.local.template import find as template
 from tests.cli.test_commands_as_typed import HOST, serving
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -41,7 +40,7 @@ def test_a_command_for_a_local_stack_runs_at_its_time(
 
     monkeypatch.setattr(urllib3, "request", head)
     before = datetime.now(UTC)
-    with local(template(None), "http://127.0.0.1:8000"):
+    with local("http://127.0.0.1:8000"):
         inside = datetime.now(UTC)
     assert round((inside - before) / timedelta(hours=1)) == hours_ahead
     assert round((datetime.now(UTC) - before) / timedelta(hours=1)) == 0

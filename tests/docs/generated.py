@@ -111,7 +111,7 @@ ROOT: Any = typer.main.get_command(app)
 SHARED = {
     _parameter(parameter)
     for parameter in ROOT.commands["status"].params
-    if parameter.name in {"stack", "local", "template", "profile", "region", "as_json"}
+    if parameter.name in {"stack", "local", "profile", "region", "as_json"}
 }
 
 

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from stoppress.primitives.instants import parse
 from stoppress_cli.check.findings import Finding, Findings
 from stoppress_cli.check.report import Format, Group, group_findings, print_report
 from stoppress_cli.options import READS_URLS, Commands
@@ -39,7 +40,10 @@ def check(
 
     findings = Findings(each_max, frozenset({"error"} if errors_only else {"error", "warning"}))
     try:
-        instant = _instant(now)
+        instant = parse(now) if now else datetime.now(UTC)
+    except ValueError as error:
+        fail(f"--now: {error}")
+    try:
         if target.lower().startswith(("http://", "https://")):
             fetcher = Fetcher(findings)
             source = fetcher.first(target, base_url)
@@ -60,16 +64,6 @@ def check(
     summary = f"{_summary(findings)} in {counted(len(checked.files), 'file')}, {checked.checked_urls} checked"
     print_report(f"stoppress check {target}", groups, lambda: (summary, value, rows), form)
     raise typer.Exit(ATTENTION if rows else OK)
-
-
-def _instant(now: str | None) -> datetime:
-    from stoppress_cli.inputs.folder import Unreadable
-
-    try:
-        instant = datetime.now(UTC) if now is None else datetime.fromisoformat(now.strip())
-    except ValueError:
-        raise Unreadable(f"--now {now!r} is no ISO 8601 instant such as 2026-11-20T08:00:00Z") from None
-    return instant if instant.tzinfo else instant.replace(tzinfo=UTC)
 
 
 def _row(finding: Finding) -> dict[str, object]:

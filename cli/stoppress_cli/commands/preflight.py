@@ -1,8 +1,6 @@
 """`stoppress preflight`: checks an AWS account before the first deployment."""
 
-import functools
-from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated
 
 import typer
@@ -34,38 +32,36 @@ def preflight(
     Changes nothing. Exit code 0: all checks passed; 1: a check failed, and its line says what to do; 2: something could not be
     checked.
     """
-    results = []
     try:
-        for check in checks(stack, find(template)):
-            results.append(check)
-            show(f"{check.outcome:<8} {check.check}: {check.text}{f'; {check.fix}' if check.fix else ''}")
+        resolved = resources.resolve(load(find(template)), stack)
     except TemplateError as error:
         fail(error)
+    results = []
+    for check in checks(stack, resolved):
+        results.append(check)
+        show(f"{check.outcome:<8} {check.check}: {check.text}{f'; {check.fix}' if check.fix else ''}")
     print_answer(results, [])
     outcomes = {check.outcome for check in results}
     raise typer.Exit(ATTENTION if "fault" in outcomes else FAILED if "unknown" in outcomes else OK)
 
 
-def checks(stack: str, template: Path) -> Iterator[Check]:
-    """Check the account. If the credentials do not work, no other check runs. Raises TemplateError."""
-    resolved = resources.resolve(load(template), stack)
+def checks(stack: str, resolved: Sequence[Resource]) -> Iterator[Check]:
+    """Check the account. If the credentials do not work, no other check runs."""
     credentials = _run("credentials", _credentials)
     yield credentials
     if credentials.outcome != "ok":
         return
-    yield _run("Lambda concurrency", lambda: _concurrency(resolved))
-    existing = _run("stack", lambda: _stack(stack))
+    yield _run("Lambda concurrency", _concurrency, resolved)
+    existing = _run("stack", _stack, stack)
     yield existing
     if existing.outcome == "ok":
-        for resource in resolved:
-            if resource.type in _TAKEN:
-                yield _run("names", functools.partial(_name, resource))
+        yield from (_run("names", _name, resource) for resource in resolved if resource.type in _TAKEN)
 
 
-def _run(subject: str, check: Callable[[], tuple[str, str]]) -> Check:
+def _run(subject: str, check: Callable[..., tuple[str, str]], *arguments: object) -> Check:
     """Run a check, which returns its text and for a fault the fix."""
     try:
-        text, fix = check()
+        text, fix = check(*arguments)
     except BadRequest as error:
         return Check(subject, "unknown", str(error))
     except (ClientError, BotoCoreError) as error:
@@ -79,31 +75,20 @@ def _credentials() -> tuple[str, str]:
     return f"account {identity['Account']}, region {region}, as {identity['Arn']}", ""
 
 
-def concurrency(resolved: Iterable[Resource]) -> dict[str, int]:
-    """Return the most concurrent invocations that the stack can need, by what causes them."""
-    resolved = list(resolved)
-    mappings = [each.properties for each in resolved if each.type == "AWS::Lambda::EventSourceMapping"]
-    queues = [int(each["ScalingConfig"]["MaximumConcurrency"]) for each in mappings if "ScalingConfig" in each]
-    streams = [int(each.get("ParallelizationFactor", 1)) for each in mappings if "ScalingConfig" not in each]
-    return {
-        "queues": sum(queues),
-        "stream": _STREAM_SHARDS * sum(streams),
-        "clocks": sum(each.type == "AWS::Scheduler::Schedule" for each in resolved),
-        "webhooks": _WEBHOOKS,
-    }
-
-
-def _concurrency(resolved: Iterable[Resource]) -> tuple[str, str]:
-    wanted = concurrency(resolved)
-    parts = " + ".join(f"{number} {name}" for name, number in wanted.items())
-    needed = sum(wanted.values())
+def _concurrency(resolved: Sequence[Resource]) -> tuple[str, str]:
+    """Compare the account's quota with the most concurrent invocations that the stack can need."""
+    mappings = [resource.properties for resource in resources.of_type(resolved, "AWS::Lambda::EventSourceMapping")]
+    queues = sum(int(each["ScalingConfig"]["MaximumConcurrency"]) for each in mappings if "ScalingConfig" in each)
+    streams = sum(int(each.get("ParallelizationFactor", 1)) for each in mappings if "ScalingConfig" not in each)
+    stream, clocks = _STREAM_SHARDS * streams, len(resources.of_type(resolved, "AWS::Scheduler::Schedule"))
+    needed = queues + stream + clocks + _WEBHOOKS
     free = client("lambda").get_account_settings()["AccountLimit"]["UnreservedConcurrentExecutions"]
-    text = f"{free:,} free, {needed} needed ({parts})"
+    parts = f"{queues} queues + {stream} stream + {clocks} clocks + {_WEBHOOKS} webhooks"
     raised = (
         "raise the quota: aws service-quotas request-service-quota-increase --service-code lambda"
         " --quota-code L-B99A9384 --desired-value 1000"
     )
-    return text, "" if free >= needed else raised
+    return f"{free:,} free, {needed} needed ({parts})", "" if free >= needed else raised
 
 
 def _stack(stack: str) -> tuple[str, str]:

@@ -53,7 +53,6 @@ def put(site: _Site, source: _Source, stdin: _Stdin = False) -> None:
     """
     secret = secret_of(site, source)
     value = _value(secret, stdin=stdin)
-    secret.check(value)
     manager = client("secretsmanager")
     try:
         manager.create_secret(Name=secret.name, SecretString=_text([value]))
@@ -80,20 +79,16 @@ def rotate(
     """
     secret = secret_of(site, source)
     if finish:
-        is_agreed = agrees(f"Does {source} of {site} sign with the new secret?", yes=yes)
-        older: list[str] = []
-        report: dict[str, object] = {"secret": secret.name}
-        if is_agreed:
-            (newest, *older), version = _stored(secret)
-            if older:
-                _put(secret, [newest], version)
-            ends_at = datetime.now(UTC) + stored_secrets.SIGNED_AGE_MAX
-            report["old_valid_until"] = ends_at
-            show(f"{counted(len(older), 'old value')} taken out of {secret.name}; one value is valid")
-            show(f"The webhook accepts the old value until {local_time(ends_at, sites.load(site).zone)} at the latest.")
-        end(report | {"removed": len(older), "done": is_agreed}, is_ok=is_agreed)
+        if not agrees(f"Does {source} of {site} sign with the new secret?", yes=yes):
+            end({"secret": secret.name, "removed": 0, "done": False}, is_ok=False)
+        (newest, *older), version = _stored(secret)
+        if older:
+            _put(secret, [newest], version)
+        ends_at = datetime.now(UTC) + stored_secrets.SIGNED_AGE_MAX
+        show(f"{counted(len(older), 'old value')} taken out of {secret.name}; one value is valid")
+        show(f"The webhook accepts the old value until {local_time(ends_at, sites.load(site).zone)} at the latest.")
+        end({"secret": secret.name, "old_valid_until": ends_at, "removed": len(older), "done": True}, is_ok=True)
     value = _value(secret, stdin=stdin)
-    secret.check(value)
     values, version = _stored(secret)
     _put(secret, [value, *values], version)  # all of them verify webhooks
     later = f"The old value ends with this command; run it when the CMS uses the new one: {finish_command(access, site, source)}"
@@ -107,11 +102,12 @@ def finish_command(access: Access, site: str, source: str) -> str:
 
 
 def _value(secret: "SourceSecret", *, stdin: bool) -> str:
-    """Return the value that the operator gives, or a new one. Typed at a terminal, it is not shown."""
+    """Return the value that the operator gives, or a new one. Typed at a terminal, it is not shown. Raises BadRequest."""
     if not stdin:
         return secret.generate()
     text = typer.prompt("Secret", hide_input=True, err=True) if sys.stdin.isatty() else sys.stdin.read()
-    return str(text).strip()
+    secret.check(value := str(text).strip())
+    return value
 
 
 def _print_settings(secret: "SourceSecret", generated: str | None, done: str, *later: str) -> None:
@@ -183,12 +179,9 @@ def secret_of(host: str, name: str) -> SourceSecret:
 
 def missing_secrets(site: Site) -> list[tuple[str, str]]:
     """Return each source of a site whose secret does not exist, with the secret's full name."""
-    paths = {
-        name: secret_path("webhooks", site.host, source.secret)
-        for name, source in site.sources.items()
-        if source.secret
-    }
-    return [(name, full_name(path)) for name, path in paths.items() if not stored_secrets.is_there(path)]
+    secrets = ((name, source.secret) for name, source in site.sources.items() if source.secret)
+    paths = ((name, secret_path("webhooks", site.host, secret)) for name, secret in secrets)
+    return [(name, full_name(path)) for name, path in paths if not stored_secrets.is_there(path)]
 
 
 def _stored(secret: SourceSecret) -> tuple[list[str], str]:

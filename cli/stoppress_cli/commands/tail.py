@@ -24,7 +24,7 @@ from stoppress.show.stack_status import Access
 from stoppress_cli.commands.rebuild import chosen_sites
 from stoppress_cli.connect import exit_on_error
 from stoppress_cli.options import LOCAL, READS, Commands
-from stoppress_cli.output import FAILED, OK, errors, print_line, state
+from stoppress_cli.output import FAILED, OK, Table, errors, print_answer, state
 
 app = Commands()
 
@@ -64,7 +64,7 @@ def tail(
 
 def _print_new(watch: "Watch") -> None:
     for delivery in watch.read_new(datetime.now(UTC)):
-        print_line(delivery.fields(), delivery.line())
+        print_answer(delivery.fields(), [delivery.row()], indent=None)
 
 
 @dataclass(frozen=True)
@@ -94,13 +94,15 @@ class Delivery:
         values = {name: getattr(self.received, name) for name in names}
         return {"site": self.site.host, "source": self.source, "signature": self.signature} | values
 
-    def line(self) -> Text:
-        """Return the delivery for people."""
+    def row(self) -> Table:
+        """Return the delivery for people, as a table of one row."""
         received, outcome = self.received, state(self.received.outcome)
         outcome.align("left", 11)
         about = "  ".join(filter(None, (received.title, received.url, received.reason)))
-        beginning = f"{local_time(received.at, self.site.zone)}  {self.source or '-':<8}  {self.signature:<5}  "
-        return Text.assemble(beginning, outcome, f"  {received.action:<7}  {about}")
+        text = Text.assemble(
+            f"{self.source or '-':<8}  {self.signature:<5}  ", outcome, f"  {received.action:<7}  {about}"
+        )
+        return Table(("", ""), [(local_time(received.at, self.site.zone), text)])
 
 
 @dataclass

@@ -14,7 +14,6 @@ from stoppress.model.entries import names_rule
 from stoppress.primitives.instants import local_time, parse
 from stoppress.show.read_story import Received
 from stoppress.show.story import Answer, ArticleState, Story, story_of
-from stoppress.show.timeline import Stop
 from stoppress_cli.options import READS, Commands
 from stoppress_cli.output import Part, Row, Table, counted, end, fields_of, state, verbatim
 
@@ -60,7 +59,10 @@ def as_lines(story: Story) -> Iterator[Part]:
         yield _article(article, story.url, zone)
     if story.way:
         yield "  way to the search engines"
-        stops = {stop.what: _stop(stop, zone) for stop in story.way}
+        stops = {}
+        for stop in story.way:
+            after = f", {stop.after_seconds:,} s later" if stop.after_seconds is not None else ""
+            stops[stop.what] = f"{local_time(stop.at, zone)}{after}"
         yield fields_of(stops | {"not notified yet": story.not_notified, "Google reports": story.google}, indent=4)
     if story.received:
         yield "  received in 90 days"
@@ -104,11 +106,6 @@ def _article(article: ArticleState, url: str, zone: ZoneInfo) -> Table:
         "left out": "; ".join(article.dropped),
     }
     return fields_of(rows, indent=4)
-
-
-def _stop(stop: Stop, zone: ZoneInfo) -> str:
-    after = f", {stop.after_seconds:,} s later" if stop.after_seconds is not None else ""
-    return f"{local_time(stop.at, zone)}{after}"
 
 
 def _received(received: Received, zone: ZoneInfo) -> Iterator[Row]:

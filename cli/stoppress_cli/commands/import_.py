@@ -190,13 +190,9 @@ class Checkpoint:
             raise BadRequest(f"{self.path} is not a checkpoint ({error!r}): remove it to begin anew") from None
 
     def write(self, cursor: str, tally: Tally) -> None:
-        """Replace the file atomically: a crash leaves the old file or the new one."""
-        document = {"cursor": cursor, "tally": asdict(tally)}
+        """Replace the file atomically: a killed command leaves the old file or the new one."""
         new = self.path.with_name(f"{self.path.name}.new")
-        with new.open("w") as file:
-            file.write(json.dumps(document))
-            file.flush()
-            os.fsync(file.fileno())
+        new.write_text(json.dumps({"cursor": cursor, "tally": asdict(tally)}))
         new.replace(self.path)
 
 

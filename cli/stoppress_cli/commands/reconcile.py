@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Annotated, Literal
 
 import typer
@@ -44,15 +44,10 @@ def reconcile(
         # The second look repairs what the first one suspected, or no longer sees it.
         repaired = [(host, replace(report, suspected=[])) for host, report in reports if report.repaired]
         reports = repaired + _compare(chosen, "suspects")
-    rows = [
-        {
-            "site": host,
-            "repaired": list(map(asdict, report.repaired)),
-            "suspected": list(map(asdict, report.suspected)),
-            "failed": list(map(str, report.failed)),
-        }
-        for host, report in reports
-    ]
+    rows: list[dict[str, object]] = []
+    for host, report in reports:
+        failed = list(map(str, report.failed))
+        rows.append({"site": host, "repaired": report.repaired, "suspected": report.suspected, "failed": failed})
     lines = _lines(reports, dry_run=dry_run)
     if any(report.failed for _, report in reports):
         print_answer(rows, lines)

@@ -32,36 +32,31 @@ def restore(
     Stop the functions first and rebuild the files afterwards, as docs/how-to/operate.md says. Exit code 0: done; 1: you
     said no; 2: the stack cannot be reached.
     """
-    items, surplus = differences(table)
+    items, surplus = replace_items(table, dry_run=True)
     show(f"{table} has {counted(items, 'item')}; the stack's table has {counted(surplus, 'item')} that it lacks")
     question = f"Replace the items of the stack's table with those of {table}?"
     is_agreed = agrees(question, yes=yes, dry_run=dry_run)
     if is_agreed:
-        items, surplus = replace_items(table)
+        items, surplus = replace_items(table, dry_run=False)
         show(f"{counted(items, 'item')} copied, {surplus:,} deleted; now start the functions and run stoppress rebuild")
     end({"table": table, "items": items, "surplus": surplus, "done": is_agreed}, is_ok=dry_run or is_agreed)
 
 
-def differences(name: str) -> tuple[int, int]:
-    """Return the number of items in the other table, and of items that only the stack's table has.
-
-    Raises BadRequest for a missing table, and DynamoDB's errors.
-    """
-    return sum(1 for _ in scan(name, keys_only=True)), sum(1 for _ in _surplus(name))
-
-
-def replace_items(name: str) -> tuple[int, int]:
+def replace_items(name: str, *, dry_run: bool) -> tuple[int, int]:
     """Copy every item, then delete the items that the other table lacks. In this order no entry is missing meanwhile.
 
-    Return both numbers. Raises as `differences`, and TimeoutError if DynamoDB leaves items unwritten.
+    Return both numbers; a dry run only counts. Raises BadRequest for a missing table, DynamoDB's errors, and TimeoutError if DynamoDB
+    leaves items unwritten.
     """
     copied = deleted = 0
-    stored = scan(name)
+    stored = scan(name, keys_only=dry_run)
     while items := list(islice(stored, stack_table.BATCH_ITEMS_MAX)):
-        stack_table.put_many(items)
+        if not dry_run:
+            stack_table.put_many(items)
         copied += len(items)
     for key in _surplus(name):
-        stack_table.delete(*key)
+        if not dry_run:
+            stack_table.delete(*key)
         deleted += 1
     return copied, deleted
 

@@ -15,7 +15,6 @@ from rich.text import Text
 from stoppress.primitives.instants import local_time
 from stoppress.show.read_site import read_stack
 from stoppress.show.stack_status import Access, StackStatus, stack_status
-from stoppress.show.timeline import Delays
 from stoppress_cli.connect import DEPLOYED_COMMIT, print_unreadable
 from stoppress_cli.options import READS, Commands
 from stoppress_cli.output import (
@@ -66,8 +65,8 @@ def as_lines(answer: StackStatus, *, in_detail: bool) -> Iterator[Part]:
     # Times of the whole stack are in the zone of its sites, if they have one.
     of_stack = next(iter(zones.values())) if len(set(zones.values())) == 1 else ZoneInfo("UTC")
     problems = Text(counted(len(answer.problems), "problem"), "red")
-    unknown_text = Text("no problem is known, but not everything could be read", "yellow")
-    yield {"healthy": state("healthy"), "attention": problems, "unknown": unknown_text}[answer.verdict]
+    unread = Text("no problem is known, but not everything could be read", "yellow")
+    yield {"healthy": state("healthy"), "attention": problems, "unknown": unread}[answer.verdict]
     for problem in answer.problems:
         yield ""
         yield f"{problem.site}: {problem.what}" if problem.site else problem.what
@@ -86,21 +85,21 @@ def as_lines(answer: StackStatus, *, in_detail: bool) -> Iterator[Part]:
 
 
 def _overview(answer: StackStatus) -> Iterator[Part]:
-    headings = ("site", "news", "last 24 hours", "newest file", "healthy feeds")
-    yield Table(headings, [_overview_row(site, answer.at) for site in answer.sites])
-    if medians := [
-        _delays(site["host"], site["delays"]) for site in answer.sites if site["delays"] and site["delays"].pages
-    ]:
+    rows: list[Row] = []
+    medians: list[Row] = []
+    for site in answer.sites:
+        host, window, feeds, newest = site["host"], site["window"], site["feeds"], site["newest_file"]
+        healthy = sum(feed["condition"] == "healthy" for feed in feeds)
+        file = f"{age(newest, answer.at)} ago" if newest else "no file yet"
+        of_feeds = f"{healthy} of {len(feeds):,}" if feeds else ""
+        rows.append((host, window["stories"], draw_numbers(window["published_by_hour"]), file, of_feeds))
+        if (delays := site["delays"]) and delays.pages:
+            stops = (delays.received_s, delays.listed_s, delays.page_ready_s, delays.notified_s)
+            medians.append((host, delays.pages, *map(_period, stops)))
+    yield Table(("site", "news", "last 24 hours", "newest file", "healthy feeds"), rows)
+    if medians:
         yield ""
         yield Table(("medians of 24 hours", "pages", "received", "listed", "page ready", "notified"), medians)
-
-
-def _overview_row(site: Mapping[str, Any], now: datetime) -> Row:
-    window, feeds, newest = site["window"], site["feeds"], site["newest_file"]
-    healthy = sum(feed["condition"] == "healthy" for feed in feeds)
-    file = f"{age(newest, now)} ago" if newest else "no file yet"
-    of_feeds = f"{healthy} of {len(feeds):,}" if feeds else ""
-    return site["host"], window["stories"], draw_numbers(window["published_by_hour"]), file, of_feeds
 
 
 def draw_numbers(by_hour: Sequence[int]) -> str:
@@ -109,12 +108,9 @@ def draw_numbers(by_hour: Sequence[int]) -> str:
     return "".join(SPARKS[ceil(number * (len(SPARKS) - 1) / max(*numbers, 1))] for number in numbers)
 
 
-def _delays(host: str, delays: Delays) -> Row:
-    stops = (delays.received_s, delays.listed_s, delays.page_ready_s, delays.notified_s)
-    return host, delays.pages, *("unknown" if seconds is None else _period(seconds) for seconds in stops)
-
-
-def _period(seconds: float) -> str:
+def _period(seconds: float | None) -> str:
+    if seconds is None:
+        return "unknown"
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
@@ -137,14 +133,10 @@ def _details(site: Mapping[str, Any], now: datetime, zone: ZoneInfo) -> Iterator
         (file["name"], file["entries"], file["size_bytes"], local_time(file["changed"], zone))
         for file in newest[:FILES_SHOWN]
     ]
-    sitemaps = [
-        (
-            sitemap["name"],
-            local_time(sitemap["read"], zone) if sitemap["read"] else "not yet",
-            *(sitemap[name] for name in ("urls", "errors", "warnings")),
-        )
-        for sitemap in site["sitemaps"]
-    ]
+    sitemaps: list[Row] = []
+    for sitemap in site["sitemaps"]:
+        read = local_time(sitemap["read"], zone) if sitemap["read"] else "not yet"
+        sitemaps.append((sitemap["name"], read, sitemap["urls"], sitemap["errors"], sitemap["warnings"]))
     for headings, rows in (
         (("source", "adapter", "secret", "refused or ignored today", "wrong signatures"), sources),
         (("feed", "condition"), feeds),
@@ -172,10 +164,7 @@ def _stack(answer: StackStatus, zone: ZoneInfo) -> Iterator[Part]:
     rows = [(name, messages.get((name, False)), messages.get((name, True))) for name in names]
     yield Table(("queue", "messages", "dead letters"), rows)
     yield ""
-    reconciled = answer.reconciled_at
-    fields = {
-        "roll_window ran": ago(answer.rolled_at, answer.at, zone),
-        "reconcile_sites ran": ago(reconciled, answer.at, zone) if reconciled else "",
-        "deployed commit": answer.commit,
-    }
+    rolled = ago(answer.rolled_at, answer.at, zone)
+    reconciled = ago(answer.reconciled_at, answer.at, zone) if answer.reconciled_at else None
+    fields = {"roll_window ran": rolled, "reconcile_sites ran": reconciled, "deployed commit": answer.commit}
     yield fields_of(fields, indent=0)

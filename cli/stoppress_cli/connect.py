@@ -4,7 +4,7 @@ import os
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from importlib.metadata import version
@@ -20,8 +20,9 @@ from urllib3.exceptions import HTTPError
 
 from stoppress.aws import clients, sites
 from stoppress.aws.queues import SendError
+from stoppress.aws.secrets import NoSecret
 from stoppress.aws.site_versions import Replaced
-from stoppress.aws.sites import UnknownSite
+from stoppress.aws.sites import BadSite, UnknownSite
 from stoppress.aws.table import Conflict
 from stoppress.model.event import ListingError
 from stoppress.model.site import BadConfiguration
@@ -29,7 +30,7 @@ from stoppress.show.question import Unclear
 from stoppress_cli.local import resources
 from stoppress_cli.local.process import Clock, environment, no_aws_settings
 from stoppress_cli.local.template import STACK_NAME, WITH_ALL, TemplateError, find, load
-from stoppress_cli.output import FAILED, OK, counted, errors, fail
+from stoppress_cli.output import FAILED, counted, errors, fail
 
 # Environment variable with the commit of the deployed stack, for `stoppress status`.
 DEPLOYED_COMMIT = "DEPLOYED_COMMIT"
@@ -73,7 +74,8 @@ class BadRequest(ValueError):
 
 # Errors whose text is the reason why a command cannot do its work.
 _REASONS = (
-    BadRequest, Unclear, TemplateError, UnknownSite, BadConfiguration, SendError, Conflict, Replaced, ListingError, TimeoutError,
+    BadRequest, Unclear, TemplateError, UnknownSite, BadConfiguration, NoSecret, SendError, Conflict, Replaced, ListingError,
+    TimeoutError,
 )  # fmt: skip
 
 
@@ -121,25 +123,23 @@ def warn_of_unreadable(host: str | None) -> Iterator[None]:
 
     The version before is then in force.
     """
-    unusable = [(site.host, site.reason) for site in sites.load_all()[1] if host in (None, site.host)]
+    unusable = [site for site in sites.load_all()[1] if host in (None, site.host)]
     print_unreadable(unusable)
-    code = OK
-    try:
+    with suppress(typer.Exit) if unusable else nullcontext():
         yield
-    except typer.Exit as end:
-        code = end.exit_code
-    raise typer.Exit(FAILED if unusable else code)
+    if unusable:
+        raise typer.Exit(FAILED)
 
 
-def print_unreadable(unusable: Sequence[tuple[str, str]]) -> None:
+def print_unreadable(unusable: Sequence[BadSite]) -> None:
     """Print on stderr the sites whose newest version cannot be read, each with its reason. Print nothing if there are none."""
     if unusable:
         errors.print(
             f"stoppress: cannot read {counted(len(unusable), 'site')}: correct the sites below with `stoppress sites put`. Until then"
             " the version before is in force."
         )
-    for host, reason in unusable:
-        errors.print(f"  {host}: {'; '.join(reason.splitlines())}")
+    for site in unusable:
+        errors.print(f"  {site.host}: {'; '.join(site.reason.splitlines())}")
 
 
 @contextmanager

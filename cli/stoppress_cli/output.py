@@ -93,11 +93,11 @@ def end(value: object, lines: Iterable["Part"] = (), *, is_ok: bool) -> NoReturn
     raise typer.Exit(OK if is_ok else ATTENTION)
 
 
-def show(line: "str | Table") -> None:
+def show(part: "Part") -> None:
     """Print a line or a table on the way to an answer; with --json to standard error."""
     out = errors if is_json.get() else console
-    for part in line.lay_out(out.width) if isinstance(line, Table) else [line]:
-        out.print(part)
+    for line in lay_out([part], out.width):
+        out.print(line)
 
 
 @contextmanager

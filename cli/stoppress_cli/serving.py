@@ -40,13 +40,8 @@ def listener_on(host: str, port: int) -> tuple[socket.socket, str]:
     except OSError as error:
         listener.close()
         another = f"{os.environ.get(PORT_OPTION, '--port ')}{8_001 if port == 8_000 else 8_000}"
-        if error.errno == errno.EADDRINUSE:
-            raise PortInUse(
-                f"port {port} of {host} is in use; end what listens there, or give another: {another}"
-            ) from None
-        raise PortInUse(
-            f"cannot listen on port {port} of {host}: {error.strerror}; give another: {another}, or another --host"
-        ) from None
+        reason = "is in use" if error.errno == errno.EADDRINUSE else f"cannot be used: {error.strerror}"
+        raise PortInUse(f"port {port} of {host} {reason}; free it, or give another: {another}") from None
     listener.listen(128)
     return listener, f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}/"
 

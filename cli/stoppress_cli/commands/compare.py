@@ -82,7 +82,12 @@ class Comparison:
 def compare_pages(old: Sitemaps, site: Site, now: datetime) -> Comparison:
     """Compare all pages. Raises ListingError, and the errors of table and bucket."""
     result = Comparison()
-    then, here = set(_old(old, result)), set(_here(site))
+    then, here = set[str](), set(_here(site))
+    with progress("pages of the old sitemap") as show:
+        for page in old.pages():
+            then |= {identity(item.event.url) for item in page.items if item.event.url}
+            result.problems += page.problems[: PROBLEMS_KEPT - len(result.problems)]
+            show(len(then), page.total)
     only_old, only_here = sorted(then - here), sorted(here - then)
     result.both, result.only_old, result.only_here = len(then & here), len(only_old), len(only_here)
     refused = read_refused(site.host, now)
@@ -93,16 +98,6 @@ def compare_pages(old: Sitemaps, site: Site, now: datetime) -> Comparison:
             reason = str(error)
         result.differences.append(Difference(url, "here" if url in here else "old", reason))
     return result
-
-
-def _old(old: Sitemaps, result: Comparison) -> Iterator[str]:
-    number = 0
-    with progress("pages of the old sitemap") as show:
-        for page in old.pages():
-            number += len(page.items)
-            show(number, page.total)
-            result.problems += page.problems[: PROBLEMS_KEPT - len(result.problems)]
-            yield from (identity(item.event.url) for item in page.items if item.event.url)
 
 
 def _here(site: Site) -> Iterator[str]:

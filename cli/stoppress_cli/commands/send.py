@@ -20,7 +20,7 @@ from stoppress.aws import bucket, items, secrets, sites, table
 from stoppress.http.errors import reason_of
 from stoppress.model.article import Article
 from stoppress.model.entries import NO_TRAITS, excluding_rule
-from stoppress.model.file_names import INDEX_FILE, index_part_name
+from stoppress.model.file_names import INDEX_FILE, Place, index_part_name
 from stoppress.model.http_request import Request
 from stoppress.model.site import Site
 from stoppress.model.site_parts import secret_path
@@ -84,38 +84,29 @@ def send(
     if program is not None:
         console.print(sample.program(program), end="")
         return
-    missed: list[str] = []
-
-    def follow(way: Callable[[], None]) -> None:
-        try:
-            way()
-        except NotReached as error:
-            missed.append(str(error))
-            show(f"not reached  {error}")
-
     show(f"{sample.url}\n")
     values = sample.load_secret()
     if len(values) > 1:
         end_command = finish_command(access, sample.site.host, sample.source)
         show(f"the secret is being rotated, {len(values)} values are valid: the old one ends with `{end_command}`\n")
     try:
-        follow(sample.arrive)
+        sample.follow(sample.arrive)
     finally:  # after Ctrl-C too
         if sample.may_be_taken and not keep:
             try:
-                follow(sample.leave)
+                sample.follow(sample.leave)
             finally:
                 if not sample.is_removed:
                     removal = access.command(f"forget {sample.url}")
                     errors.print(f"stoppress: the test article may stay in the files: remove it with `{removal}`")
     advice = []
-    if missed:
+    if sample.missed:
         advice = [f"\nsee why: {access.command(f'explain {sample.url}')}; {access.command('status')}"]
     elif keep:
         advice = [
             "\nthe article stays: remove it with `stoppress forget`, or let it leave the news sitemap in 48 hours"
         ]
-    end({"url": sample.url, "stages": sample.stages, "missed": missed}, advice, is_ok=not missed)
+    end({"url": sample.url, "stages": sample.stages, "missed": sample.missed}, advice, is_ok=not sample.missed)
 
 
 def sample_of(host: str | None, source: str | None, api: str | None, timeout_s: float) -> "Sample":
@@ -130,25 +121,21 @@ def sample_of(host: str | None, source: str | None, api: str | None, timeout_s: 
             raise BadRequest(f"the stack has {counted(len(hosts), 'site')}: {known}")
         [host] = hosts
     site = sites.load(host.lower())
-    name = _source_of(site, source)
+    usable = [name for name, usable in site.sources.items() if usable.adapter == "standard" and usable.secret]
+    if not usable:
+        raise BadRequest(
+            f"{site.host} has no source with the adapter standard and a secret, which alone can be tested: publish an article in"
+            " the CMS, and run `stoppress explain URL`"
+        )
+    name = usable[0] if source is None and len(usable) == 1 else source
+    if name not in usable:
+        raise BadRequest(f"name a source of {site.host} to test, one of {', '.join(usable)}")
     api = (api or os.environ["WEBHOOKS_URL"]).rstrip("/")
     if not api:
         raise BadRequest("the stack has no output WebhookUrl: give the address of its API with --api")
     if not _ADDRESS.fullmatch(api):
         raise BadRequest(f"{api!r} is no address of an API: give one such as https://hooks.example.com")
     return Sample(site, name, f"{api}/webhooks/{site.host}/{name}", timeout_s)
-
-
-def _source_of(site: Site, name: str | None) -> str:
-    usable = [source for source, settings in site.sources.items() if settings.adapter == "standard" and settings.secret]
-    if name in usable or (name is None and len(usable) == 1):
-        return name or usable[0]
-    raise BadRequest(
-        f"name a source of {site.host} to test, one of {', '.join(usable)}"
-        if usable
-        else f"{site.host} has no source with the adapter standard and a secret, which alone can be tested: publish an article in the"
-        " CMS, and run `stoppress explain URL`"
-    )
 
 
 @dataclass
@@ -165,6 +152,7 @@ class Sample:
     timeout_s: float
     id: str = field(default_factory=lambda: f"stoppress-test-{uuid.uuid4().hex[:12]}")
     stages: list[dict[str, str | int]] = field(default_factory=list)
+    missed: list[str] = field(default_factory=list)
     may_be_taken: bool = False
     is_removed: bool = False
     _article: Article | None = None
@@ -187,6 +175,14 @@ class Sample:
             text = text.replace(placeholder, value)
         return text
 
+    def follow(self, way: Callable[[], None]) -> None:
+        """Run `arrive` or `leave`, and keep what the article did not reach."""
+        try:
+            way()
+        except NotReached as error:
+            self.missed.append(str(error))
+            show(f"not reached  {error}")
+
     def arrive(self) -> None:
         """Publish the article, and wait until the files list it. Raises NotReached, and BadRequest if nobody answers."""
         self._post("article.published")
@@ -203,10 +199,10 @@ class Sample:
     def _find_files(self) -> None:
         """Set the files that have to list the article. Each rule of the site that keeps it out of a file is a stage."""
         article = self._article
-        assert article is not None
+        assert article
         rules = []
-        targets: tuple[Literal["news", "general"], ...] = ("news", "general")
-        for target, place in zip(targets, (article.news, article.shard), strict=True):
+        places: dict[Literal["news", "general"], Place | None] = {"news": article.news, "general": article.shard}
+        for target, place in places.items():
             if rule := excluding_rule(self.site.rules, target, self.url, NO_TRAITS):
                 rules.append(rule)
                 self._reach(f"kept out of the {target} sitemap by {rule}")
@@ -258,11 +254,8 @@ class Sample:
         return answer.status, answer.data.decode(errors="replace").strip()[:500]
 
     def load_secret(self) -> list[str]:
-        """Return the valid values of the source's secret, the newest first. Raises BadRequest."""
-        try:
-            return secrets.load(secret_path("webhooks", self.site.host, str(self.site.sources[self.source].secret)))
-        except secrets.NoSecret as error:
-            raise BadRequest(str(error)) from None
+        """Return the valid values of the source's secret, the newest first. Raises NoSecret."""
+        return secrets.load(secret_path("webhooks", self.site.host, str(self.site.sources[self.source].secret)))
 
     def _wait_for(self, stages: Mapping[str, Callable[[], bool]]) -> None:
         """Wait until the condition of each stage holds. Raises NotReached."""

@@ -52,7 +52,7 @@ def status(
     """
     now = datetime.now(UTC)
     facts = read_stack(host, now, access.stack)
-    print_unreadable([(site.host, site.reason) for site in facts.unreadable])
+    print_unreadable(facts.unreadable)
     answer = replace(stack_status(facts, now, access), commit=os.environ.get(DEPLOYED_COMMIT))
     print_answer(answer, as_lines(answer, in_detail=host is not None))
     raise typer.Exit({"healthy": OK, "attention": ATTENTION, "unknown": FAILED}[answer.verdict])

@@ -4,7 +4,7 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 from zoneinfo import ZoneInfo
 
 import typer
@@ -39,18 +39,16 @@ def list_sites() -> None:
     """
     good, bad = sites.load_all()
     states = dict.fromkeys(_waiting(), WAITING) | {site.host: UNREADABLE for site in bad}
-    unknown: dict[str, Any] = dict.fromkeys(("version", "sources", "feeds"))
-    rows = {site.host: {"host": site.host, "state": UNREADABLE, **unknown} for site in bad}
-    for site in good:  # the version in force
-        row = {"host": site.host, "state": states.get(site.host, APPLIED), "version": site.version}
-        rows[site.host] = {**row, "sources": sorted(site.sources), "feeds": len(site.feeds)}
-    listed = [rows[host] for host in sorted(rows)]
-    cells = [
-        (row["host"], state(row["state"]), row["version"], row["feeds"], ", ".join(row["sources"] or ()))
-        for row in listed
-    ]
+    rows: list[dict[str, object]] = []
+    cells: list[Row] = []
+    in_force = {site.host: site for site in good}
+    for host in sorted(in_force | dict.fromkeys(site.host for site in bad)):
+        word, site = states.get(host, APPLIED), in_force.get(host)
+        version, sources, feeds = (site.version, sorted(site.sources), len(site.feeds)) if site else (None, None, None)
+        rows.append({"host": host, "state": word, "version": version, "sources": sources, "feeds": feeds})
+        cells.append((host, state(word), version, feeds, ", ".join(sources or ())))
     table = Table(("host", "state", "version", "feeds", "sources"), cells)
-    end(listed, [table], is_ok=all(row["state"] == APPLIED for row in listed))
+    end(rows, [table], is_ok=all(row["state"] == APPLIED for row in rows))
 
 
 @app.command("show", effect=READS, example="stoppress sites show www.example.com --stack stoppress")
@@ -142,11 +140,7 @@ def page(host: Host) -> None:
     if start is None:
         raise BadRequest("the stack has no pages: deploy it with the parameter StatusPage=yes")
     site = sites.load(host)
-    try:
-        secret = secrets.load(PAGE_SECRET)[0]
-    except secrets.NoSecret as error:
-        raise BadRequest(str(error)) from None
-    address = f"{start}/{site.host}/{page_token(secret, site.host)}"
+    address = f"{start}/{site.host}/{page_token(secrets.load(PAGE_SECRET)[0], site.host)}"
     print_answer({"site": site.host, "address": address}, [address])
 
 

@@ -23,12 +23,8 @@ Log = Annotated[Path | None, typer.Option(help="File for everything that the fun
 Port = Annotated[int, typer.Option(help="Port to serve on.", min=0, max=65_535)]
 Host = Annotated[str, typer.Option(help="Address to serve on.")]
 Settings = Annotated[str | None, typer.Option(help="The source's settings, as JSON.")]
-SiteConfig = Annotated[
-    Path | None,
-    typer.Option(
-        help="A site's configuration. The last part of a delivery's path is the source; its host, time zone and URL are used."
-    ),
-]
+SiteConfig = Annotated[Path | None, typer.Option(help="A site's configuration, of which host, zone and URL are used.")]
+Now = Annotated[str | None, typer.Option(help="The instant to judge by, ISO 8601; default: the recorded one, or now.")]
 
 # The type and default of each option that a command gets by its registration.
 _Shared = dict[str, tuple[Any, object]]
@@ -43,10 +39,7 @@ _STACK: _Shared = {
 _ACCOUNT: _Shared = {
     "profile": (Annotated[str | None, typer.Option(help="AWS profile; default: AWS_PROFILE.")], None),
     "region": (
-        Annotated[
-            str | None,
-            typer.Option(help="AWS region; default: AWS_REGION, else AWS_DEFAULT_REGION, else the profile's."),
-        ],
+        Annotated[str | None, typer.Option(help="AWS region; default: the environment's or the profile's.")],
         None,
     ),
 }

@@ -20,7 +20,7 @@ from stoppress.model.site import BadConfiguration, Site, read_site
 from stoppress.primitives.instants import parse
 from stoppress.primitives.urls import host_of
 from stoppress_cli.inputs.delivery import invalid_because, json_or_bytes, read_requests, recorded_in
-from stoppress_cli.options import HERE, Commands, Json, Settings, SiteConfig
+from stoppress_cli.options import HERE, Commands, Json, Now, Settings, SiteConfig
 from stoppress_cli.output import Part, Table, end, errors, fail, fields_of, print_answer, printing_json
 
 # The mapping file has the rest of a longer expression.
@@ -45,16 +45,11 @@ def list_adapters(context: typer.Context, as_json: Json = False) -> None:
 def try_delivery(
     name: Annotated[str, typer.Argument(help="An adapter, or a mapping file of your own (…/example.toml).")],
     delivery: Annotated[
-        str,
-        typer.Argument(
-            help="Recorded delivery (JSON, as docs/reference/deliveries.md shows), or a bare body; - for stdin."
-        ),
+        str, typer.Argument(help="Recorded delivery (docs/reference/deliveries.md), or its body; - for stdin.")
     ],
     site_config: SiteConfig = None,
     settings: Settings = None,
-    now: Annotated[
-        str | None, typer.Option(help="The instant to judge by, ISO 8601; default: the recorded one.")
-    ] = None,
+    now: Now = None,
 ) -> None:
     """Read a recorded delivery with an adapter. Show each field's value and origin, and what was left out and why.
 
@@ -105,10 +100,7 @@ def verdict_lines(verdicts: Sequence[Verdict], now: datetime, site: Site | None)
 @app.command("verify", effect=HERE, example="stoppress adapters verify requests.json")
 def verify_requests(
     file: Annotated[
-        Path,
-        typer.Argument(
-            help="Recorded requests with their schemes and secrets, a JSON list; see docs/reference/deliveries.md."
-        ),
+        Path, typer.Argument(help="JSON list of requests, schemes and secrets; see docs/reference/deliveries.md.")
     ],
 ) -> None:
     """Verify the signatures of recorded requests.

@@ -7,7 +7,7 @@ import typer
 from stoppress.primitives.instants import parse
 from stoppress_cli.check.findings import Finding, Findings
 from stoppress_cli.check.report import Format, Group, group_findings, print_report
-from stoppress_cli.options import READS_URLS, Commands
+from stoppress_cli.options import READS_URLS, Commands, Now
 from stoppress_cli.output import ATTENTION, OK, counted, errors, fail
 
 app = Commands()
@@ -16,16 +16,12 @@ app = Commands()
 @app.command(effect=READS_URLS, example="stoppress check https://www.example.com/robots.txt")
 def check(
     target: Annotated[
-        str, typer.Argument(help="Folder of sitemaps, one file, or the URL of an index, a sitemap or a robots.txt.")
+        str, typer.Argument(help="Folder of sitemaps, one file, or URL of an index, sitemap or robots.txt.")
     ],
-    base_url: Annotated[
-        str | None, typer.Option(help="URL of the folder in which the files are published.", metavar="URL")
-    ] = None,
-    now: Annotated[
-        str | None, typer.Option(help="The instant to judge by, ISO 8601; default: this machine's clock.")
-    ] = None,
+    base_url: Annotated[str | None, typer.Option(help="URL at which the folder is published.", metavar="URL")] = None,
+    now: Now = None,
     each_max: Annotated[
-        int, typer.Option("--max", help="Findings of each kind in each file that JSON, CSV and HTML contain.", min=1)
+        int, typer.Option("--max", help="Findings of each kind and file in JSON, CSV and HTML.", min=1)
     ] = 20,
     errors_only: Annotated[bool, typer.Option("--errors-only", help="Leave warnings out.")] = False,
     form: Annotated[Format, typer.Option("--format", help="Form of the report.")] = "text",

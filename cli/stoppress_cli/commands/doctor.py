@@ -31,18 +31,12 @@ def doctor(
     access: Access | None,
     host: Annotated[str, typer.Argument(help="Host as readers see it, including `www.`.")],
     connect: Annotated[
-        str | None,
-        typer.Option(
-            help="Server to connect to instead of the host's, such as 127.0.0.1:8443.", metavar="ADDRESS:PORT"
-        ),
+        str | None, typer.Option(help="Server to connect to instead of the host's.", metavar="ADDRESS:PORT")
     ] = None,
     webhook: Annotated[
-        str | None, typer.Option(help="URL of a webhook of the site; default: with a stack, one of its webhooks.")
+        str | None, typer.Option(help="URL of a webhook of the site; default: one of the stack's.")
     ] = None,
-    form: Annotated[
-        Format,
-        typer.Option("--format", help="Form of the report; csv lists the pages, each with status and indexability."),
-    ] = "text",
+    form: Annotated[Format, typer.Option("--format", help="Form of the report; csv lists the pages.")] = "text",
 ) -> None:
     """Check from outside what a host serves to search engines: robots.txt, sitemaps, listed pages, certificate, webhook.
 

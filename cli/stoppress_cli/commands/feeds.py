@@ -37,9 +37,7 @@ app = Commands(help="Feeds: the state of a stack's feeds (show), and which artic
 
 
 @app.command("show", effect=READS, example="stoppress feeds show www.example.com --stack stoppress", is_over_sites=True)
-def show(
-    host: Annotated[str | None, typer.Argument(help="Host of a site; default: all sites.")] = None,
-) -> None:
+def show(host: Annotated[str | None, typer.Argument(help="Host of a site; default: all sites.")] = None) -> None:
     """Show the state of each feed: last success, last new story, interval, failures, hub, next poll.
 
     Exit code 0: every feed works; 1: a feed fails or is gone; 2: the stack cannot be reached, or a site's configuration cannot be
@@ -54,18 +52,13 @@ def show(
 @app.command("try", effect=READS_URLS, example="stoppress feeds try https://www.example.com/feed.xml")
 def try_feed(
     target: Annotated[str, typer.Argument(help="URL of a feed or an old sitemap, or a file that holds one.")],
-    url: Annotated[
-        str | None, typer.Option("--url", help="URL of the file, against which relative links are resolved.")
-    ] = None,
+    url: Annotated[str | None, typer.Option(help="URL of the file, against which relative links are resolved.")] = None,
     site: Annotated[
-        str | None, typer.Option("--site", help="Host of the site; entries of other hosts are then left out.")
+        str | None, typer.Option(help="Host of the site; entries of other hosts are then left out.")
     ] = None,
     timezone: Annotated[str, typer.Option(help="Zone of dates that have none.")] = "UTC",
     take: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="What to read besides page, title and dates, as `take` in the site's `feeds`: images, videos, …"
-        ),
+        list[str] | None, typer.Option(help="What else to read, as `take` in `feeds`: images, videos, …")
     ] = None,
 ) -> None:
     """Show which article each entry of a feed would give, or why the entry is left out.

@@ -46,24 +46,16 @@ _NO_EFFECT = Effect("unknown")
 )
 def import_(
     source: Annotated[
-        str,
-        typer.Argument(
-            help="A source of the site that has `list`; or URL or file of a sitemap, index or robots.txt; or a CSV or JSON Lines file."
-        ),
+        str, typer.Argument(help="Source with `list`, URL or file of a sitemap, or file of CSV or JSON Lines.")
     ],
     site: Annotated[str, typer.Option("--site", help="Host of the site.")],
     belongs_to: Annotated[
         str | None,
-        typer.Option(
-            "--as",
-            metavar="NAME",
-            help="Source of the site whose ids the CSV or JSON Lines file has; default: read each row as a page of a sitemap.",
-        ),
+        typer.Option("--as", metavar="NAME", help="Source whose ids the rows of a file have; default: none."),
     ] = None,
     rate: Annotated[float, typer.Option("--rate", help="Upper limit of articles sent a second.", min=0.1)] = 50,
     allow_changes: Annotated[
-        bool,
-        typer.Option("--allow-changes", help="Let rows of a file move live stories of the same id to another URL."),
+        bool, typer.Option("--allow-changes", help="Let rows move live stories to other URLs.")
     ] = False,
     dry_run: DryRun = False,
 ) -> None:

@@ -62,17 +62,15 @@ def send(
     access: Access,
     site: Annotated[str | None, typer.Argument(help="Host of the site; default: the only one.")] = None,
     source: Annotated[
-        str | None, typer.Argument(help="A source with the adapter standard; default: the only one of the site.")
+        str | None, typer.Argument(help="Source with the adapter standard; default: the only one.")
     ] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Leave the article in the files.")] = False,
     timeout_s: Annotated[
-        float, typer.Option(help="Seconds to wait for the article to arrive, and again to leave.", min=1)
+        float, typer.Option(help="Seconds to wait until it arrives, and again until it leaves.", min=1)
     ] = 120,
-    api: Annotated[
-        str | None, typer.Option(help="Address before /webhooks/; default: that of the stack's API.")
-    ] = None,
+    api: Annotated[str | None, typer.Option(help="Address before /webhooks/; default: the stack's API.")] = None,
     program: Annotated[
-        Program | None, typer.Option("--print", help="Print a program that sends such an article, and send nothing.")
+        Program | None, typer.Option("--print", help="Print a program that sends one, and send nothing.")
     ] = None,
 ) -> None:
     """Send a signed test article through the webhook, wait until the files list it, and remove it again.

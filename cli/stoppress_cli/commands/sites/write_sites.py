@@ -44,9 +44,7 @@ def put(file: File, dry_run: DryRun = False, yes: Yes = False) -> None:
 @app.command("rollback", effect=WRITES, example="stoppress sites rollback www.example.com --stack stoppress")
 def rollback(
     host: Host,
-    version: Annotated[
-        int | None, typer.Argument(metavar="[VERSION]", help="Version to put again; default: the one before.")
-    ] = None,
+    version: Annotated[int | None, typer.Argument(help="Version to put again; default: the one before.")] = None,
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
@@ -92,7 +90,7 @@ def _put(text: str, *, dry_run: bool, yes: bool, can_ask: bool = True) -> NoRetu
 def remove(
     host: Host,
     delete_files: Annotated[
-        bool, typer.Option("--delete-files", help="Delete everything in the site's folder of the bucket.")
+        bool, typer.Option("--delete-files", help="Delete the site's folder of the bucket.")
     ] = False,
     dry_run: DryRun = False,
     yes: Yes = False,

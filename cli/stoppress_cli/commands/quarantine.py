@@ -36,8 +36,8 @@ def list_items(site: SiteOption = None, reason: _Reason = "") -> None:
     items = find_events(site, reason)
     counts = Counter((item.site, item.reason) for item in items).most_common()
     reasons = [(number, host, why) for (host, why), number in counts]
-    lines: list[Part] = [item_table(items), "", Table(("events", "site", "reason"), reasons)]
-    end([item.report() for item in items], lines if items else ["quarantine is empty"], is_ok=not items)
+    tables: list[Part] = [item_table(items), "", Table(("events", "site", "reason"), reasons)]
+    end([item.report() for item in items], tables if items else ["quarantine is empty"], is_ok=not items)
 
 
 def item_table(items: Sequence["Quarantined"]) -> Table:
@@ -100,9 +100,8 @@ def drop(
     if is_agreed:
         delete(items)
     is_ok = is_agreed or dry_run or not items
-    if is_ok:
-        show(f"{len(items)} {'dropped' if is_agreed else 'would be dropped'}")
-    end({"events": [item.report() for item in items], "done": is_agreed}, is_ok=is_ok)
+    total = [f"{len(items)} {'dropped' if is_agreed else 'would be dropped'}"] if is_ok else []
+    end({"events": [item.report() for item in items], "done": is_agreed}, total, is_ok=is_ok)
 
 
 def _choose(

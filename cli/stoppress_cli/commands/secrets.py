@@ -91,14 +91,10 @@ def rotate(
     value = _value(secret, stdin=stdin)
     values, version = _stored(secret)
     _put(secret, [value, *values], version)  # all of them verify webhooks
-    later = f"The old value ends with this command; run it when the CMS uses the new one: {finish_command(access, site, source)}"
+    command = access.command(f"secrets rotate {site} {source} --finish")
+    later = f"The old value ends with this command; run it when the CMS uses the new one: {command}"
     done = f"{secret.name} has a new value; the old one stays valid"
     _print_settings(secret, None if stdin else value, done, later)
-
-
-def finish_command(access: Access, site: str, source: str) -> str:
-    """Return the command that ends a rotation."""
-    return access.command(f"secrets rotate {site} {source} --finish")
 
 
 def _value(secret: "SourceSecret", *, stdin: bool) -> str:
@@ -130,11 +126,9 @@ class SourceSecret:
 
     def how(self) -> str:
         """Return what the CMS sends, for the person who sets it up."""
-        if isinstance(self.scheme, str) and self.scheme in _TOKENS:
-            return _TOKENS[self.scheme]
-        if self._hmac is None:
-            return f"the signature {self.scheme}, as its vendor describes it"
-        return f"{', '.join(self._hmac.headers_needed)}: {self._hmac.how}"
+        if self._hmac:
+            return f"{', '.join(self._hmac.headers_needed)}: {self._hmac.how}"
+        return _TOKENS.get(str(self.scheme), f"the signature {self.scheme}, as its vendor describes it")
 
     def generate(self) -> str:
         """Return a new secret in the form that the scheme needs."""
@@ -205,10 +199,8 @@ def _put(secret: SourceSecret, values: list[str], read_version: str) -> None:
     put_version = manager.put_secret_value(SecretId=secret.name, SecretString=_text(values))["VersionId"]
     # Secrets Manager has no conditional put. Only the versions show whether somebody else wrote.
     stages = manager.describe_secret(SecretId=secret.name)["VersionIdsToStages"]
-    current, previous = (
-        next((version for version, labels in stages.items() if label in labels), None)
-        for label in ("AWSCURRENT", "AWSPREVIOUS")
-    )
+    version_of = {label: version for version, labels in stages.items() for label in labels}
+    current, previous = version_of.get("AWSCURRENT"), version_of.get("AWSPREVIOUS")
     is_outdated = current == read_version  # an eventually consistent answer, which shows nothing
     if not is_outdated and (current, previous) != (put_version, read_version):
         raise BadRequest(

@@ -28,7 +28,6 @@ from stoppress.primitives.instants import exact
 from stoppress.receive.webhook import scheme_of
 from stoppress.show.read_story import read_files
 from stoppress.show.stack_status import Access
-from stoppress_cli.commands.secrets import finish_command
 from stoppress_cli.connect import BadRequest
 from stoppress_cli.options import WRITES, Commands
 from stoppress_cli.output import console, counted, end, errors, show
@@ -85,7 +84,7 @@ def send(
     show(f"{sample.url}\n")
     values = sample.load_secret()
     if len(values) > 1:
-        end_command = finish_command(access, sample.site.host, sample.source)
+        end_command = access.command(f"secrets rotate {sample.site.host} {sample.source} --finish")
         show(f"the secret is being rotated, {len(values)} values are valid: the old one ends with `{end_command}`\n")
     try:
         sample.follow(sample.arrive)

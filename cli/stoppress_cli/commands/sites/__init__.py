@@ -1,8 +1,6 @@
 """`stoppress sites`: what a stack has of its sites, and how a site is added, changed and removed."""
 
-from stoppress_cli.commands.sites import read_sites, write_sites
-from stoppress_cli.options import Commands
+from stoppress_cli.commands.sites.read_sites import app
+from stoppress_cli.commands.sites.write_sites import put
 
-app = Commands(help="Sites and their configurations: list, show, check, change, roll back, remove.")
-app.add_typer(read_sites.app)
-app.add_typer(write_sites.app)
+__all__ = ["app", "put"]  # with `put` the commands that write are registered

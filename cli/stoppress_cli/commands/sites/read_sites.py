@@ -21,7 +21,7 @@ from stoppress_cli.connect import BadRequest
 from stoppress_cli.options import HERE, READS, Commands
 from stoppress_cli.output import Row, Table, console, counted, end, fail, json_of, print_answer, state, verbatim
 
-app = Commands()
+app = Commands(help="Sites and their configurations: list, show, check, change, roll back, remove.")
 
 Host = Annotated[str, typer.Argument(metavar="HOST", help="Host of the site.")]
 File = Annotated[

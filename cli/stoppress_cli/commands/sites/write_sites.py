@@ -20,12 +20,10 @@ from stoppress.model.site_parts import SHARED_SECRETS, secret_path
 from stoppress.rewrite.predict import FileChange, predict
 from stoppress.sitemaps.render import BrokenFile
 from stoppress_cli.commands.secrets import full_name
-from stoppress_cli.commands.sites.read_sites import File, Host, newest as require_site, newest_or_none, read_text
+from stoppress_cli.commands.sites.read_sites import File, Host, app, newest as require_site, newest_or_none, read_text
 from stoppress_cli.connect import BadRequest
-from stoppress_cli.options import WRITES, Commands, DryRun, Yes
+from stoppress_cli.options import WRITES, DryRun, Yes
 from stoppress_cli.output import agrees, counted, end, show
-
-app = Commands()
 
 # Settings that no file shows. They apply to events that come after the change.
 LATER_KEYS = ("sources", "feeds", "timezone", "shards", "republish", "silent_after_hours")

@@ -160,10 +160,7 @@ def _clock_of(endpoint: str) -> Iterator[None]:
     try:
         date = urllib3.request("HEAD", endpoint, timeout=CLOCK_SECONDS_MAX, retries=False).headers.get("date", "")
         ahead = parsedate_to_datetime(date) - datetime.now(UTC)
-    except (
-        HTTPError,
-        ValueError,
-    ):  # nobody answers, which the command's first call reports; or a server without a date
+    except (HTTPError, ValueError):  # nobody answers, as the command's first call reports; or there is no date
         ahead = timedelta()
     if abs(ahead) <= CLOCK_DIFFERENCE_MIN:
         yield
@@ -231,11 +228,10 @@ def describe(stack: str) -> dict[str, Any] | None:
 
 def _is_url(endpoint: str) -> bool:
     """Whether boto3 can connect to the endpoint."""
-    try:
+    with suppress(ValueError):
         has_port = urlsplit(endpoint).port != 0
         return has_port and endpoint.startswith(("http://", "https://")) and bool(is_valid_endpoint_url(endpoint))
-    except ValueError:
-        return False
+    return False
 
 
 @contextmanager

@@ -31,17 +31,11 @@ _Shared = dict[str, tuple[Any, object]]
 _JSON: _Shared = {"as_json": (Json, False)}
 _STACK: _Shared = {
     "stack": (Annotated[str | None, typer.Option(help="Name of a deployed stack.")], None),
-    "local": (
-        Annotated[str | None, typer.Option(help=f"URL at which `stoppress up` or the demo serves; default: {LOCAL}.")],
-        None,
-    ),
+    "local": (Annotated[str | None, typer.Option(help=f"URL of a stack on this machine; default: {LOCAL}.")], None),
 }
 _ACCOUNT: _Shared = {
     "profile": (Annotated[str | None, typer.Option(help="AWS profile; default: AWS_PROFILE.")], None),
-    "region": (
-        Annotated[str | None, typer.Option(help="AWS region; default: the environment's or the profile's.")],
-        None,
-    ),
+    "region": (Annotated[str | None, typer.Option(help="AWS region; default: as the AWS CLI chooses it.")], None),
 }
 
 # What a command reads or writes, from weak to strong. The help shows it beside the command.

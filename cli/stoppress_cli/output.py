@@ -87,10 +87,10 @@ def json_form(value: Any) -> Any:
     return {part.name: getattr(value, part.name) for part in fields(value)}
 
 
-def end(value: object, lines: Iterable["Part"] = (), *, is_ok: bool) -> NoReturn:
-    """End a command: print its answer, and exit with OK or ATTENTION."""
+def end(value: object, lines: Iterable["Part"] = (), *, is_ok: bool, is_known: bool = True) -> NoReturn:
+    """End a command: print its answer, and exit with OK or ATTENTION; with FAILED if the answer `is_known` in part only."""
     print_answer(value, lines)
-    raise typer.Exit(OK if is_ok else ATTENTION)
+    raise typer.Exit(FAILED if not is_known else OK if is_ok else ATTENTION)
 
 
 def show(part: "Part") -> None:

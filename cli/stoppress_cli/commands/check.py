@@ -63,15 +63,9 @@ def check(
 
 
 def _row(finding: Finding) -> dict[str, object]:
-    return {
-        "rule": finding.rule.id,
-        "name": finding.rule.name,
-        "severity": finding.rule.severity,
-        "file": finding.file,
-        "line": finding.line,
-        "message": finding.message,
-        "source": finding.rule.source,
-    }
+    rule, file, line, message = finding.rule, finding.file, finding.line, finding.message
+    of_rule: dict[str, object] = {"rule": rule.id, "name": rule.name, "severity": rule.severity}
+    return of_rule | {"file": file, "line": line, "message": message, "source": rule.source}
 
 
 def _summary(findings: Findings) -> str:

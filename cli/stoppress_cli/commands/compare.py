@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from html import unescape
 from typing import Annotated, Literal
@@ -29,10 +29,7 @@ PROBLEMS_KEPT = 100
 _LOC = re.compile(rb"<url><loc>([^<]*)</loc>")
 
 
-@app.command(
-    effect=READS,
-    example="stoppress compare https://www.example.com/old-sitemap.xml --site www.example.com --stack stoppress",
-)
+@app.command(effect=READS, example="stoppress compare old-sitemap.xml --site www.example.com --stack stoppress")
 def compare(
     old: Annotated[str, typer.Argument(help="URL or file of the old sitemap, index or robots.txt.")],
     site: Annotated[str, typer.Option("--site", help="Host of the site.")],
@@ -44,7 +41,7 @@ def compare(
     """
     target = sites.load(site.lower())
     result = compare_pages(Sitemaps(old, target), target, datetime.now(UTC))
-    end(asdict(result), result.lines(), is_ok=result.is_equal)
+    end(result, result.lines(), is_ok=result.is_equal)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,7 +13,6 @@ from rich.text import Text
 
 from stoppress.feeds.events import Judged, judged, to_events
 from stoppress.feeds.feed_documents import FeedError, Reading
-from stoppress.feeds.feed_schedule import FeedState, interval_of, pace_of
 from stoppress.feeds.parse import children_of
 from stoppress.http import client
 from stoppress.http.client import CHUNK_BYTES, read_body
@@ -87,39 +86,31 @@ def as_lines(feeds: Sequence[FeedStatus], now: datetime) -> Iterator[Part]:
     for health in feeds:
         yield Text.assemble(health.feed.url, "  ", state(health.condition))
         if health.state is not None:
-            yield fields_of(_fields(health, health.state, now))
+            yield fields_of(_fields(health, now))
 
 
-def _fields(health: FeedStatus, feed: FeedState, now: datetime) -> dict[str, str | None]:
-    pace, zone, hub = pace_of(health.feed, health.site), health.site.zone, health.subscription
-    own = "" if pace.own else ", or as seldom as the feed asks for"
-    every = (
-        f"every {_minutes(interval_of(feed, now, pace, hub))}, between {_minutes(pace.floor)} and {_minutes(pace.cap)}"
-    )
-    next_poll = local_time(feed.next_poll_at, zone) if feed.next_poll_at else "immediately"
-    if health.condition == "gone":
-        every, own = "no more, because it answered 410; put the site again to have it polled", ""
-    in_a_row = (
-        f"{counted(feed.failures, 'time')} in a row, since {ago(feed.failing_since, now, zone)}: {feed.last_error}"
-    )
-    pushed = f"not subscribed at {feed.hub}, but polled: {health.not_subscribed(now)}" if feed.hub else None
-    if feed.hub and hub and health.is_subscribed(now):
+def _fields(health: FeedStatus, now: datetime) -> dict[str, str | None]:
+    feed, zone, hub = health.report(now), health.site.zone, health.subscription
+    intervals = (f"{feed[name]:g} min" for name in ("interval_minutes", "floor_minutes", "cap_minutes"))
+    every = "every {}, between {} and {}".format(*intervals)
+    every += "" if feed["own"] else ", or as seldom as the feed asks for"
+    next_poll = local_time(feed["next_poll"], zone) if feed["next_poll"] else "immediately"
+    in_a_row = f"{counted(feed['failures'], 'time')} in a row, since {ago(feed['failing_since'], now, zone)}"
+    pushed = f"not subscribed at {feed['hub']}, but polled: {feed['not_subscribed']}" if feed["hub"] else None
+    if hub and feed["hub"] and not feed["not_subscribed"]:
         trusted = "polled as a backup" if hub.is_trusted(now) else "polled as before"
         until = f" until {local_time(hub.lease_until, zone)}" if hub.lease_until else ""
-        pushed = f"subscribed at {feed.hub}{until}, last push {ago(hub.last_push, now, zone)}; {trusted}"
+        pushed = f"subscribed at {feed['hub']}{until}, last push {ago(hub.last_push, now, zone)}; {trusted}"
+    is_gone = health.condition == "gone"
     return {
-        "last success": ago(feed.last_success, now, zone),
+        "last success": ago(feed["last_success"], now, zone),
         "last new story": ago(health.last_new, now, zone),
-        "polled": every + own,
-        "next poll": None if health.condition == "gone" else next_poll,
-        "failed": in_a_row if feed.failures else None,
-        "moved": f"to {feed.moved_to}: put that URL into the site's configuration" if feed.moved_to else None,
+        "polled": "no more, because it answered 410; put the site again to have it polled" if is_gone else every,
+        "next poll": None if is_gone else next_poll,
+        "failed": f"{in_a_row}: {feed['last_error']}" if feed["failures"] else None,
+        "moved": f"to {feed['moved_to']}: put that URL into the site's configuration" if feed["moved_to"] else None,
         "hub": pushed,
     }
-
-
-def _minutes(time: timedelta) -> str:
-    return f"{time / timedelta(minutes=1):g} min"
 
 
 # ── try ──
@@ -145,10 +136,9 @@ def _configuration(
         feed = Feed.model_validate({"url": target if url is None else url, "take": words})
         return Site(host=host or NO_SITE, publication="as configured", timezone=timezone), feed
     except ValidationError as error:
-        if any(finding["type"] == "string_pattern_mismatch" for finding in error.errors() if "url" in finding["loc"]):
-            option = repr(target) if url is None else f"--url {url!r}"
-            fail(f"{option} is no whole URL such as {_EXAMPLE}")
-        fail(explain(error))
+        option = repr(target) if url is None else f"--url {url!r}"
+        is_no_url = any(finding["loc"] == ("url",) for finding in error.errors())
+        fail(f"{option} is no whole URL such as {_EXAMPLE}" if is_no_url else explain(error))
 
 
 def _read(target: str, url: str | None, site: Site, feed: Feed) -> Reading:

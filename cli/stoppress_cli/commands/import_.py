@@ -39,11 +39,7 @@ OTHER_REASONS = "other reasons"
 _NO_EFFECT = Effect("unknown")
 
 
-@app.command(
-    "import",
-    effect=WRITES,
-    example="stoppress import https://www.example.com/old-sitemap.xml --site www.example.com --dry-run --stack stoppress",
-)
+@app.command("import", effect=WRITES, example="stoppress import archive.csv --site www.example.com --stack stoppress")
 def import_(
     source: Annotated[
         str, typer.Argument(help="Source with `list`, URL or file of a sitemap, or file of CSV or JSON Lines.")

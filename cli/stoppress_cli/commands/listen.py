@@ -2,11 +2,11 @@
 
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
-from wsgiref.types import WSGIApplication, WSGIEnvironment
+from wsgiref.types import WSGIEnvironment
 
 import typer
 
@@ -42,8 +42,13 @@ def listen(
     a stack makes of deliveries. Exit code 2: port, folder or variable cannot be used.
     """
     from werkzeug.serving import make_server  # `stoppress --help` does without a server
+    from werkzeug.wrappers import Response
 
-    from stoppress_cli.serving import QuietHandler, listener_on, until_interrupted
+    from stoppress_cli.serving import QuietHandler, listener_on, request_of, until_interrupted
+
+    def application(environ: WSGIEnvironment, start_response: "StartResponse") -> Iterable[bytes]:
+        _show(without_secrets(request_of(environ), secrets), datetime.now(UTC), out)
+        return Response('{"status": "printed"}', mimetype="application/json")(environ, start_response)
 
     if secret_env and not os.environ.get(secret_env):
         fail(f"the environment variable {secret_env} is not set: put the source's secret into it")
@@ -56,8 +61,8 @@ def listen(
         fail(error)
 
     # One delivery at a time, so that what is printed of two does not mix.
-    server = make_server("127.0.0.1", listener.getsockname()[1], _application(secrets, out), request_handler=QuietHandler,
-                         fd=listener.fileno())  # fmt: skip
+    port = listener.getsockname()[1]
+    server = make_server("127.0.0.1", port, application, request_handler=QuietHandler, fd=listener.fileno())
     console.print(f"listening on {url} (any path); Ctrl-C ends it")
     try:
         with until_interrupted():
@@ -65,18 +70,6 @@ def listen(
     finally:
         server.server_close()
         listener.close()
-
-
-def _application(secrets: Sequence[str], out: Path | None) -> WSGIApplication:
-    from werkzeug.wrappers import Response
-
-    from stoppress_cli.serving import request_of
-
-    def application(environ: WSGIEnvironment, start_response: "StartResponse") -> Iterable[bytes]:
-        _show(without_secrets(request_of(environ), secrets), datetime.now(UTC), out)
-        return Response('{"status": "printed"}', mimetype="application/json")(environ, start_response)
-
-    return application
 
 
 def _show(request: Request, now: datetime, out: Path | None) -> None:

@@ -12,7 +12,7 @@ from stoppress_cli.local import resources
 from stoppress_cli.local.resources import Resource
 from stoppress_cli.local.template import TemplateError, find, load
 from stoppress_cli.options import READS_ACCOUNT, Commands, Template
-from stoppress_cli.output import ATTENTION, FAILED, OK, Check, fail, print_answer, show
+from stoppress_cli.output import Check, end, fail, show
 
 app = Commands()
 
@@ -40,9 +40,9 @@ def preflight(
     for check in checks(stack, resolved):
         results.append(check)
         show(f"{check.outcome:<8} {check.check}: {check.text}{f'; {check.fix}' if check.fix else ''}")
-    print_answer(results, [])
     outcomes = {check.outcome for check in results}
-    raise typer.Exit(ATTENTION if "fault" in outcomes else FAILED if "unknown" in outcomes else OK)
+    has_faults = "fault" in outcomes
+    end(results, is_ok=not has_faults, is_known=has_faults or "unknown" not in outcomes)
 
 
 def checks(stack: str, resolved: Sequence[Resource]) -> Iterator[Check]:

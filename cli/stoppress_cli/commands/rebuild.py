@@ -16,11 +16,7 @@ from stoppress_cli.output import counted, print_answer
 app = Commands()
 
 
-@app.command(
-    effect=WRITES,
-    example="stoppress rebuild sitemap-news.xml --site www.example.com --stack stoppress",
-    is_over_sites=True,
-)
+@app.command(effect=WRITES, example="stoppress rebuild sitemap-news.xml --stack stoppress", is_over_sites=True)
 def rebuild(
     file: Annotated[str | None, typer.Argument(help="Name of a file; default: all files of a site.")] = None,
     site: SiteOption = None,

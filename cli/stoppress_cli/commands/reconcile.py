@@ -13,7 +13,7 @@ from stoppress.reconcile.look import Look
 from stoppress.reconcile.sites import LOOKS_APART, reconcile as compare
 from stoppress_cli.commands.rebuild import chosen_sites
 from stoppress_cli.options import WRITES, Commands, DryRun, SiteOption
-from stoppress_cli.output import FAILED, end, print_answer, track
+from stoppress_cli.output import end, track
 
 app = Commands()
 
@@ -49,10 +49,8 @@ def reconcile(
         failed = list(map(str, report.failed))
         rows.append({"site": host, "repaired": report.repaired, "suspected": report.suspected, "failed": failed})
     lines = _lines(reports, dry_run=dry_run)
-    if any(report.failed for _, report in reports):
-        print_answer(rows, lines)
-        raise typer.Exit(FAILED)
-    end(rows, lines, is_ok=not any(report.repaired or report.suspected for _, report in reports))
+    is_known = not any(report.failed for _, report in reports)
+    end(rows, lines, is_ok=not any(report.repaired or report.suspected for _, report in reports), is_known=is_known)
 
 
 def _compare(

@@ -30,11 +30,7 @@ _URLS = {"articles": "ARTICLES_DEAD_LETTERS_URL", "failures": "FAILURES_URL"}
 _HIDDEN_S = 300
 # A short poll may return nothing although there are messages, because SQS asks only some of its servers.
 _EMPTY_RECEIVES_MAX = 3
-_ACTIONS = {
-    "articles": "back to the articles queue",
-    "nowhere": "deleted, there is nothing to send",
-    "": "it stays",
-}
+_ACTIONS = {"articles": "back to the articles queue", "nowhere": "deleted, there is nothing to send", "": "it stays"}
 
 app = Commands()
 
@@ -141,10 +137,8 @@ def _article(message: Mapping[str, Any], sent_at: datetime) -> _Description:
         return "an event", f"it would fail again, correct this first: {error}", ""
     if isinstance(content, Report):
         return f"a report of refusals at {content.site}", "ten attempts to store it failed", "articles"
-    events = [
-        f"{event.action} {event.name} of {event.site}" + (f", {event.url}" if event.url else "")
-        for event, _ in content.events
-    ]
+    named = (event for event, _ in content.events)
+    events = [", ".join(filter(None, (f"{event.action} {event.name} of {event.site}", event.url))) for event in named]
     what = "; ".join(events) or "an event that changes nothing"
     return what, "ten attempts to record it failed: the log of record_article has the reason", "articles"
 

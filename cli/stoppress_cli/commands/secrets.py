@@ -184,9 +184,8 @@ def _stored(secret: SourceSecret) -> tuple[list[str], str]:
     try:
         answer = manager.get_secret_value(SecretId=secret.name)
     except manager.exceptions.ResourceNotFoundException:
-        raise BadRequest(
-            f"there is no secret {secret.name}: `stoppress secrets put {secret.host} {secret.source}` makes it"
-        ) from None
+        advice = f"`stoppress secrets put {secret.host} {secret.source}` makes it"
+        raise BadRequest(f"there is no secret {secret.name}: {advice}") from None
     try:
         return stored_secrets.split(answer.get("SecretString", "")), answer["VersionId"]
     except ValueError as error:

@@ -17,21 +17,7 @@ from stoppress.show.read_site import read_stack
 from stoppress.show.stack_status import Access, StackStatus, stack_status
 from stoppress_cli.connect import DEPLOYED_COMMIT, print_unreadable
 from stoppress_cli.options import READS, Commands
-from stoppress_cli.output import (
-    ATTENTION,
-    FAILED,
-    OK,
-    Part,
-    Row,
-    Table,
-    age,
-    ago,
-    counted,
-    fields_of,
-    print_answer,
-    state,
-    verbatim,
-)
+from stoppress_cli.output import Part, Row, Table, age, ago, counted, end, fields_of, state, verbatim
 
 app = Commands()
 
@@ -54,8 +40,8 @@ def status(
     facts = read_stack(host, now, access.stack)
     print_unreadable(facts.unreadable)
     answer = replace(stack_status(facts, now, access), commit=os.environ.get(DEPLOYED_COMMIT))
-    print_answer(answer, as_lines(answer, in_detail=host is not None))
-    raise typer.Exit({"healthy": OK, "attention": ATTENTION, "unknown": FAILED}[answer.verdict])
+    verdict, lines = answer.verdict, as_lines(answer, in_detail=host is not None)
+    end(answer, lines, is_ok=verdict == "healthy", is_known=verdict != "unknown")
 
 
 def as_lines(answer: StackStatus, *, in_detail: bool) -> Iterator[Part]:

@@ -27,6 +27,7 @@ from stoppress.aws.table import Conflict
 from stoppress.model.event import ListingError
 from stoppress.model.site import BadConfiguration
 from stoppress.show.question import Unclear
+from stoppress.signatures.verify import BadSecret
 from stoppress_cli.local import resources
 from stoppress_cli.local.process import Clock, environment, no_aws_settings
 from stoppress_cli.local.template import STACK_NAME, WITH_ALL, TemplateError, find, load
@@ -75,7 +76,7 @@ class BadRequest(ValueError):
 # Errors whose text is the reason why a command cannot do its work.
 _REASONS = (
     BadRequest, Unclear, TemplateError, UnknownSite, BadConfiguration, NoSecret, SendError, Conflict, Replaced, ListingError,
-    TimeoutError,
+    TimeoutError, BadSecret,
 )  # fmt: skip
 
 

@@ -154,10 +154,8 @@ class Table:
         _align_columns([row for row in rows if isinstance(row, list)])
         indent, gap = Text(" " * self.indent), Text(" " * GAP_COLUMNS)
         for row in rows:
-            if isinstance(row, Text):
-                yield from _flow(indent + gap, row, width)
-            else:
-                yield from _flow(indent + gap.join([*row[:-1], Text()]), row[-1], width)
+            *cells, last = [Text(), row] if isinstance(row, Text) else row
+            yield from _flow(indent + gap.join([*cells, Text()]), last, width)
 
 
 def _align_columns(rows: list[list[Text]]) -> None:

@@ -57,11 +57,7 @@ def as_lines(story: Story) -> Iterator[Part]:
         yield _article(article, story.url, zone)
     if story.way:
         yield "  way to the search engines"
-        stops = {}
-        for stop in story.way:
-            after = f", {stop.after_seconds:,} s later" if stop.after_seconds is not None else ""
-            stops[stop.what] = f"{local_time(stop.at, zone)}{after}"
-        yield fields_of(stops | {"not notified yet": story.not_notified, "Google reports": story.google}, indent=4)
+        yield _way(story, zone)
     if story.received:
         yield "  received in 90 days"
         if story.received_earlier:
@@ -104,6 +100,14 @@ def _article(article: ArticleState, url: str, zone: ZoneInfo) -> Table:
         "left out": "; ".join(article.dropped),
     }
     return fields_of(rows, indent=4)
+
+
+def _way(story: Story, zone: ZoneInfo) -> Table:
+    stops = {}
+    for stop in story.way:
+        after = f", {stop.after_seconds:,} s later" if stop.after_seconds is not None else ""
+        stops[stop.what] = f"{local_time(stop.at, zone)}{after}"
+    return fields_of(stops | {"not notified yet": story.not_notified, "Google reports": story.google}, indent=4)
 
 
 def _received(received: Received, zone: ZoneInfo) -> Iterator[Row]:

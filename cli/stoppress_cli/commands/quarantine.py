@@ -104,9 +104,7 @@ def drop(
     end({"events": [item.report() for item in items], "done": is_agreed}, total, is_ok=is_ok)
 
 
-def _choose(
-    ids: Sequence[str] | None, site: str | None, reason: str = "", *, every: bool = False
-) -> list["Quarantined"]:
+def _choose(ids: _Ids, site: SiteOption, reason: str = "", *, every: bool = False) -> list["Quarantined"]:
     """Return the events with these ids, or with `every` all of them. Exits with FAILED for both, or neither."""
     if bool(ids) == every:
         fail("give ids, as `stoppress quarantine list` has them, or --all")

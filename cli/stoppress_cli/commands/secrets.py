@@ -22,7 +22,7 @@ from stoppress.model.site_parts import secret_path
 from stoppress.primitives.instants import local_time
 from stoppress.receive.webhook import scheme_of
 from stoppress.show.stack_status import Access
-from stoppress.signatures.verify import BadSecret, keys
+from stoppress.signatures.verify import keys
 from stoppress_cli.connect import BadRequest
 from stoppress_cli.options import WRITES, Commands, Yes
 from stoppress_cli.output import agrees, counted, end, print_answer, show
@@ -140,14 +140,11 @@ class SourceSecret:
         return prefix + chance.token_hex(_GENERATED_BYTES)
 
     def check(self, value: str) -> None:
-        """Raise BadRequest for a value that the scheme cannot use."""
+        """Raise BadRequest or BadSecret for a value that the scheme cannot use."""
         if self.scheme == "basic" and ":" not in value:
             raise BadRequest("the secret is not of the form user:password")
-        try:
-            if self._hmac:
-                keys(self._hmac, [value])
-        except BadSecret as error:
-            raise BadRequest(str(error)) from None
+        if self._hmac:
+            keys(self._hmac, [value])
 
     @property
     def _hmac(self) -> Hmac | None:

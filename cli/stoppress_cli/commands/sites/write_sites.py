@@ -151,8 +151,9 @@ def list_effects(site: Site, now: datetime, *, is_new: bool) -> Iterator[str]:
         if file.is_change:
             lines[file.file] = _summary(file)
     if before != after:
-        leave, enter = counted(len(before - after), "story", "stories"), len(after - before)
-        yield f"{leave} {_verb('leave', len(before - after))} the news sitemap, {enter:,} enter"
+        leave, enter = len(before - after), len(after - before)
+        leaving = f"{counted(leave, 'story', 'stories')} {'leaves' if leave == 1 else 'leave'}"
+        yield f"{leaving} the news sitemap, {enter:,} enter"
     yield from [f"  {name}: {lines[name]}" for name in sorted(lines)] or ["  no file changes"]
     in_force = None if is_new else _read_in_force(site.host)
     later = [key for key in LATER_KEYS if in_force and getattr(in_force, key) != getattr(site, key)]
@@ -168,12 +169,8 @@ def _summary(file: FileChange) -> str:
     if file.before is None:
         return f"new, {counted(lines.enter, 'line')}" if is_listing else "new"
     counts = {"enter": lines.enter, "leave": lines.leave, "change": lines.change} if is_listing else {}
-    parts = [f"{counted(count, 'line')} {_verb(verb, count)}" for verb, count in counts.items() if count]
+    parts = [f"{counted(count, 'line')} {verb}{'s' * (count == 1)}" for verb, count in counts.items() if count]
     return ", ".join(parts) or "changes"
-
-
-def _verb(verb: str, count: int) -> str:
-    return f"{verb}s" if count == 1 else verb
 
 
 def _read_in_force(host: str) -> Site | None:

@@ -89,10 +89,8 @@ def _lines(report: dict[str, Any], *, dry_run: bool) -> Iterator[str]:
     listed = "would be listed" if dry_run else "sent to the imports queue"
     yield f"{report['listed']:,} {listed}, {report['refused']:,} refused, {report['ignored']:,} ignored"
     if dry_run:
-        numbers = report["effects"]
-        yield (
-            "; ".join(f"{numbers[kind]:,} {name}" for kind, name in KINDS.items() if numbers[kind]) or "none is listed"
-        )
+        effects = [f"{number:,} {KINDS[kind]}" for kind, number in report["effects"].items() if number]
+        yield "; ".join(effects) or "none is listed"
     if report["refused"]:
         yield f"every refused article and its reason: {report['refused_file']}"
 

@@ -100,9 +100,7 @@ def send(
     if sample.missed:
         advice = [f"\nsee why: {access.command(f'explain {sample.url}')}; {access.command('status')}"]
     elif keep:
-        advice = [
-            "\nthe article stays: remove it with `stoppress forget`, or let it leave the news sitemap in 48 hours"
-        ]
+        advice = ["\nthe article stays: remove it with `stoppress forget`, or let it leave the news in 48 hours"]
     end({"url": sample.url, "stages": sample.stages, "missed": sample.missed}, advice, is_ok=not sample.missed)
 
 
@@ -128,10 +126,8 @@ def sample_of(host: str | None, source: str | None, api: str | None, timeout_s: 
     if name not in usable:
         raise BadRequest(f"name a source of {site.host} to test, one of {', '.join(usable)}")
     api = (api or os.environ["WEBHOOKS_URL"]).rstrip("/")
-    if not api:
-        raise BadRequest("the stack has no output WebhookUrl: give the address of its API with --api")
     if not _ADDRESS.fullmatch(api):
-        raise BadRequest(f"{api!r} is no address of an API: give one such as https://hooks.example.com")
+        raise BadRequest(f"{api!r} is no address of an API: give one with --api, such as https://hooks.example.com")
     return Sample(site, name, f"{api}/webhooks/{site.host}/{name}", timeout_s)
 
 
@@ -163,9 +159,7 @@ class Sample:
     def program(self, name: Program) -> str:
         """Return a program that posts such an article. It reads the secret from STOPPRESS_SECRET. Raises BadRequest."""
         if scheme_of("standard", self.site.sources[self.source].settings) != "standard":
-            raise BadRequest(
-                f"the source {self.source} has a signature of its own: --print knows Standard Webhooks only"
-            )
+            raise BadRequest(f"the source {self.source} has its own signature: --print knows Standard Webhooks only")
         text = (_PROGRAMS / f"{name}.txt").read_text(encoding="utf-8")
         values = {"@WEBHOOK@": self.webhook, "@PAGE@": self.url, "@ID@": self.id, "@TITLE@": TITLE}
         for placeholder, value in values.items():

@@ -7,11 +7,11 @@ import typer
 from stoppress.aws import sites, table
 from stoppress.aws.inventory import all_files
 from stoppress.aws.items import file_pk
-from stoppress.aws.queues import RewriteRequest, send_rewrites
+from stoppress.aws.queues import BATCH_MESSAGES_MAX, RewriteRequest, send_rewrites
 from stoppress.model.site import Site
 from stoppress_cli.connect import BadRequest
 from stoppress_cli.options import WRITES, Commands, DryRun, SiteOption
-from stoppress_cli.output import counted, print_answer
+from stoppress_cli.output import counted, print_answer, track
 
 app = Commands()
 
@@ -29,7 +29,8 @@ def rebuild(
     """
     files = requests(site, file)
     if not dry_run:
-        send_rewrites(files)
+        for start in track(range(0, len(files), BATCH_MESSAGES_MAX), "batches of ten files"):
+            send_rewrites(files[start : start + BATCH_MESSAGES_MAX])
     total = f"{counted(len(files), 'file')} {'would be ' if dry_run else ''}sent to the rewrites queue"
     report = {"files": [{"site": request.site, "file": request.file} for request in files], "done": not dry_run}
     print_answer(report, [*(f"{request.site}/{request.file}" for request in files), total])

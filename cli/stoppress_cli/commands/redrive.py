@@ -19,7 +19,7 @@ from stoppress.aws.clients import client
 from stoppress.aws.refusals import Report
 from stoppress.poll import shares
 from stoppress.record.message import Message, Unusable, read
-from stoppress_cli.options import WRITES, Commands, DryRun
+from stoppress_cli.options import WRITES, Commands, DryRun, Yes
 from stoppress_cli.output import end, show
 
 Name = Literal["articles", "failures"]
@@ -39,8 +39,11 @@ app = Commands()
 def redrive(
     queue: Annotated[Name | None, typer.Argument(help="One queue: articles or failures; default: both.")] = None,
     dry_run: DryRun = False,
+    yes: Yes = False,
 ) -> None:
     """Show the dead letters with their reasons, and send back those that would not fail again.
+
+    The command never asks, because sending again does no harm; --yes is accepted as by other commands.
 
     Exit code 0: no dead letter is left; 1: some stay (with --dry-run: there are some); 2: the stack cannot be reached, or a site's
     configuration cannot be read.

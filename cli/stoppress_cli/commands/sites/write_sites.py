@@ -23,7 +23,7 @@ from stoppress_cli.commands.secrets import full_name
 from stoppress_cli.commands.sites.read_sites import File, Host, app, newest as require_site, newest_or_none, read_text
 from stoppress_cli.connect import BadRequest
 from stoppress_cli.options import WRITES, DryRun, Yes
-from stoppress_cli.output import agrees, counted, end, show
+from stoppress_cli.output import agrees, counted, end, show, track
 
 # Settings that no file shows. They apply to events that come after the change.
 LATER_KEYS = ("sources", "feeds", "timezone", "shards", "republish", "silent_after_hours")
@@ -122,7 +122,9 @@ def _remove(host: str, version: int, *, delete_files: bool) -> None:
     site_versions.remove(host, version, author(), datetime.now(UTC), deletes_files=delete_files)
     show("the removal is recorded")
     if delete_files:
-        bucket.delete_objects([{"Key": f"{host}/{file.file}"} for file in bucket.listed(host)])
+        objects = [{"Key": f"{host}/{file.file}"} for file in bucket.listed(host)]
+        for start in track(range(0, len(objects), bucket.DELETED_OBJECTS_MAX), "batches of 1,000 files"):
+            bucket.delete_objects(objects[start : start + bucket.DELETED_OBJECTS_MAX])
     show(f"{host} is removed; `stoppress sites rollback {host}` adds it again")
 
 

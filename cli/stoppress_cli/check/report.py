@@ -5,7 +5,7 @@ import io
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from html import escape
+from pathlib import Path
 from textwrap import wrap
 from typing import Literal
 
@@ -17,23 +17,7 @@ from stoppress_cli.output import is_json, print_answer, printing_json, state, te
 
 EXAMPLES_MAX = 3
 _STATE_WIDTH = len("not checked ")
-_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<title>{title}</title><style>
-body {{ font: 1rem/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem; color-scheme: light dark }}
-section {{ border-left: .3rem solid #996300; margin: 1.5rem 0; padding-left: 1rem }}
-.error, .fault {{ border-color: #c00 }} .ok {{ border-color: #080; margin: .25rem 0 }}
-h2, section p, ul {{ font-size: 1rem; margin: 0 }} .ok h2 {{ font-weight: 400 }} li, td {{ overflow-wrap: anywhere; unicode-bidi: isolate }}
-table {{ border-collapse: collapse; margin-top: 2rem; font-size: .875rem; width: 100% }}
-th, td {{ border-bottom: 1px solid #8888; padding: .25rem .5rem; text-align: left; vertical-align: top }}
-</style></head><body><h1>{title}</h1><p>{summary}</p>
-{sections}
-{table}
-</body></html>
-"""
-
-
+_PAGE = Path(__file__).with_name("report.html")
 # HTML is one file without references to others.
 Format = Literal["text", "json", "csv", "html"]
 # The last line of a report, its JSON, and rows with the same keys: the lines of CSV and of the table in HTML.
@@ -91,7 +75,10 @@ def print_report(title: str, groups: Iterable[Group], end: Callable[[], Ending],
     if form == "csv":
         text_console().print(_csv(table), end="")
     elif form == "html":
-        text_console().print(_html(title, groups, summary, table), end="")
+        from jinja2 import Template  # the other forms need no template
+
+        page = Template(_PAGE.read_text(encoding="utf-8"), autoescape=True, keep_trailing_newline=True)
+        text_console().print(encodable(page.render(title=title, summary=summary, groups=groups, table=table)), end="")
     else:
         with printing_json(as_json=True):
             print_answer(value, ())
@@ -116,19 +103,3 @@ def _csv(table: Iterable[Iterable[str]]) -> str:
     for row in table:
         writer.writerow(f"'{cell}" if cell[:1] in {"=", "+", "-", "@", "\t", "\r"} else cell for cell in row)
     return encodable(text.getvalue())
-
-
-def _html(title: str, groups: Iterable[Group], summary: str, table: Sequence[Iterable[str]]) -> str:
-    sections = "\n".join(
-        f'<section class="{group.state.replace(" ", "-")}"><h2>{group.state}: {escape(group.heading)}</h2>'
-        f"<ul>{_elements('li', group.shown)}</ul><p>{escape(group.fix and f'Fix: {group.fix}')}</p></section>"
-        for group in groups
-    )
-    rows = "\n".join(f"<tr>{_elements('td', row)}</tr>" for row in table[1:])
-    heads = "".join(_elements("th", row) for row in table[:1])
-    shown = f"<table><thead><tr>{heads}</tr></thead><tbody>\n{rows}</tbody></table>" if heads else ""
-    return encodable(_PAGE.format(title=escape(title), summary=escape(summary), sections=sections, table=shown))
-
-
-def _elements(tag: str, values: Iterable[str]) -> str:
-    return "".join(f"<{tag}>{escape(value)}</{tag}>" for value in values)

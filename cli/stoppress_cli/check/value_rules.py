@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 from functools import lru_cache
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from stoppress.primitives.instants import utc
@@ -63,18 +64,7 @@ _ZONE_CHARACTERS = len("+00:00")
 _USE = "write a time with seconds and zone, such as 2026-11-20T08:00:00Z"
 
 # Codes of ISO 639-2 with three letters. Their languages have codes of two letters, which hreflang demands.
-LONG_FORMS = frozenset(
-    """
-    aar abk afr aka alb amh ara arg arm asm ava ave aym aze bak bam baq bel ben bis bod bos bre bul bur cat ces cha
-    che chi chu chv cor cos cre cym cze dan deu div dut dzo ell eng epo est eus ewe fao fas fij fin fra fre fry ful
-    geo ger gla gle glg glv gre grn guj hat hau hbs heb her hin hmo hrv hun hye ibo ice ido iii iku ile ina ind ipk
-    isl ita jav jpn kal kan kas kat kau kaz khm kik kin kir kom kon kor kua kur lao lat lav lim lin lit ltz lub lug
-    mac mah mal mao mar may mkd mlg mlt mon mri msa mya nau nav nbl nde ndo nep nld nno nob nor nya oci oji ori orm
-    oss pan per pli pol por pus que roh ron rum run rus sag san sin slk slo slv sme smo sna snd som sot spa sqi srd
-    srp ssw sun swa swe tah tam tat tel tgk tgl tha tib tir ton tsn tso tuk tur twi uig ukr urd uzb ven vie vol wel
-    wln wol xho yid yor zha zho zul
-    """.split()
-)
+LONG_FORMS = frozenset(Path(__file__).with_name("long_language_codes.txt").read_text(encoding="ascii").split())
 
 _NEWS_LANGUAGE = re.compile(r"zh-cn|zh-tw|[a-z]{2,3}")
 _SCRIPT = re.compile(r"[A-Za-z]{4}")

@@ -101,14 +101,14 @@ def _check_headers(source: Source, at: Pass) -> None:
     charset = _CHARSET.search(parameters)
     if wanted and kind.strip().lower() not in wanted:
         served = f"as {shown(given)}" if given else "without Content-Type"
-        tell("content-type", f"it is served {served}: serve it as {min(wanted)}")
+        tell("content-type", f"it is served {served}, not as {min(wanted)}")
     elif wanted and charset and not is_compressed and charset[1].lower() != "utf-8":
-        tell("content-type", f"it is served as {shown(given)}: serve it as UTF-8")
+        tell("content-type", f"it is served as {shown(given)}, not in UTF-8")
     elif wanted and not charset and kind.strip().lower() == "text/xml":
-        tell("content-type", "it is served as text/xml, which some readers take for ASCII: add charset=utf-8")
+        tell("content-type", "it is served as text/xml, which some readers take for ASCII")
     if encoding := source.headers.get("content-encoding", "").strip():
         reader = "so clients unpack it" if is_compressed else "whatever the client accepts"
-        tell("content-encoding", f"it is served as {shown(encoding)}, {reader}: store it without Content-Encoding")
+        tell("content-encoding", f"it is served as {shown(encoding)}, {reader}")
     is_empty_news = at.facts.only_home and "news" in source.name
     if at.facts.is_news or is_empty_news or at.facts.kind == "sitemapindex":
         _check_cache(source.headers.get("cache-control", ""), tell)
@@ -117,7 +117,8 @@ def _check_headers(source: Source, at: Pass) -> None:
 def _check_cache(control: str, tell: Tell) -> None:
     ages = [int(age) for age in _AGE.findall(control)]
     if not control:
-        tell("cache-control", "it has no Cache-Control, so caches may keep it for a day: set public, max-age=60")
+        tell("cache-control", "it has no Cache-Control, so caches may keep it for a day")
     elif not _KEPT_BY_NOBODY.search(control) and (not ages or max(ages) > FRESH_AGE_SECONDS_MAX):
-        message = f"Cache-Control {shown(control)} lets caches keep it longer than {FRESH_AGE_SECONDS_MAX} s: set public, max-age=60"
-        tell("cache-control", message)
+        tell(
+            "cache-control", f"Cache-Control {shown(control)} lets caches keep it longer than {FRESH_AGE_SECONDS_MAX} s"
+        )

@@ -39,11 +39,11 @@ def check_sitemap_entry(node: Node, at: Pass) -> None:
 def check_plainness(node: Node, at: Pass) -> None:
     """Reports stray text, CDATA, control characters and unknown attributes in an element and below (R1.3, R1.11, R1.16)."""
     if node.children and node.text.strip():
-        at.tell("stray-text", node.line, f"{shown(node.text.strip())} is directly in {node.tag}: take it out")
+        at.tell("stray-text", node.line, f"{shown(node.text.strip())} is directly in {node.tag}")
     if node.cdata:
-        at.tell("cdata", node.line, f"{node.tag} holds a CDATA section: escape the text instead")
+        at.tell("cdata", node.line, f"{node.tag} holds a CDATA section")
     if control := CONTROLS.search(node.text):
-        at.tell("control-character", node.line, f"{node.tag} has U+{ord(control[0]):04X} in it: take it out")
+        at.tell("control-character", node.line, f"{node.tag} has U+{ord(control[0]):04X} in it")
     if node.attributes:
         check_attributes(node, at)
     for child in node.children:
@@ -57,14 +57,14 @@ def check_attributes(node: Node, at: Pass) -> None:
         return
     for name in node.attributes:
         if name not in allowed.get(node.name, ()) and not name.startswith(_FREE_ATTRIBUTES):
-            at.tell("attribute", node.line, f"{node.tag} has the attribute {shown(name)}: take it out")
+            at.tell("attribute", node.line, f"{node.tag} has the attribute {shown(name)}")
 
 
 def _check_entry(node: Node, at: Pass, allowed: tuple[str, ...]) -> tuple[str, Place | None, Moment | None]:
     """Checks the children that `<url>` and `<sitemap>` share. Returns the loc, its place and the lastmod."""
     check_plainness(node, at)
     if not node.children and node.text.strip():
-        at.tell("stray-text", node.line, f"{shown(node.text.strip())} is directly in {node.tag}: put it into a loc")
+        at.tell("stray-text", node.line, f"{shown(node.text.strip())} is directly in {node.tag}")
     counts: dict[str, int] = {}
     loc, place, lastmod = "", None, None
     for child in node.children:
@@ -72,34 +72,30 @@ def _check_entry(node: Node, at: Pass, allowed: tuple[str, ...]) -> tuple[str, P
             continue
         counts[child.name] = counts.get(child.name, 0) + 1
         if child.name not in allowed:
-            at.tell("unknown-child", child.line, f"{child.tag} is in {node.tag}: leave only {', '.join(allowed)}")
+            at.tell("unknown-child", child.line, f"{child.tag} is in {node.tag}, which takes only {', '.join(allowed)}")
         elif child.children:
-            message = f"{child.children[0].tag} is in {child.tag}, which takes only text: take it out"
-            at.tell("unknown-child", child.children[0].line, message)
+            inner = child.children[0]
+            at.tell("unknown-child", inner.line, f"{inner.tag} is in {child.tag}, which takes only text")
         elif counts[child.name] > 1:
-            message = f"{child.name} is {counts[child.name]} times in {node.tag}: keep one"
-            at.tell("child-count", child.line, message)
+            at.tell("child-count", child.line, f"{child.name} is {counts[child.name]} times in {node.tag}")
         elif child.name == "loc":
             loc, place = child.text.strip(), _check_loc(child, at)
         elif child.name == "lastmod":
             lastmod = check_date(child.text, at.now, at.on(child.line))
             at.newest(lastmod)
         elif child.name == "changefreq" and child.text.strip() not in CHANGEFREQ:
-            message = f"changefreq {shown(child.text)} does not exist: write {', '.join(sorted(CHANGEFREQ))}"
-            at.tell("changefreq-value", child.line, message)
+            at.tell("changefreq-value", child.line, f"changefreq {shown(child.text)} does not exist")
         elif child.name == "priority" and not (_PRIORITY.fullmatch(child.text) and 0 <= float(child.text) <= 1):
-            at.tell(
-                "priority-value", child.line, f"priority {shown(child.text)} is wrong: write a number from 0.0 to 1.0"
-            )
+            at.tell("priority-value", child.line, f"priority {shown(child.text)} is wrong")
     if "loc" not in counts:
-        at.tell("child-count", node.line, f"{node.tag} has no loc: add one, or leave the entry out")
-        at.tell("loc-empty", node.line, f"{node.tag} has no URL: add one, or leave the entry out")
+        at.tell("child-count", node.line, f"{node.tag} has no loc")
+        at.tell("loc-empty", node.line, f"{node.tag} has no URL")
     return loc, place, lastmod
 
 
 def _check_loc(loc: Node, at: Pass) -> Place | None:
     if loc.raw:
-        at.tell("unescaped", loc.line, f"{shown(loc.text.strip())} has \", ' or > in it: write &quot;, &apos;, &gt;")
+        at.tell("unescaped", loc.line, f"{shown(loc.text.strip())} has \", ' or > in it")
     text = loc.text
     text += "x" * min(loc.size - len(text), len(text))
     return check_url(text, at.on(loc.line))
@@ -115,8 +111,7 @@ def _check_order(node: Node, at: Pass) -> None:
         if place < before:
             name = "news-order" if before == _AFTER_ALL and extension else "child-order"
             after = extension or "what follows it in the schema"
-            message = f"{child.name} comes after {after}: loc, lastmod, changefreq, priority come first"
-            at.tell(name, child.line, message)
+            at.tell(name, child.line, f"{child.name} comes after {after}")
             return
         before = place
 
@@ -134,6 +129,5 @@ def _check_extensions(node: Node, extensions: list[Node], loc: str, place: Place
     if links := by_name.pop((XHTML, "link"), None):
         media_rules.check_alternates(links, loc, node.line, at)
     for (namespace, _), strays in by_name.items():
-        if advice := EXTENSIONS.get(namespace or ""):
-            for stray in strays:
-                at.tell("unknown-child", stray.line, f"{stray.tag} is directly in {node.tag}: {advice}")
+        for stray in strays if namespace in EXTENSIONS else ():
+            at.tell("unknown-child", stray.line, f"{stray.tag} is directly in {node.tag}")

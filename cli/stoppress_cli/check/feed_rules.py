@@ -15,11 +15,11 @@ _ENTRIES = {"rss": "item", "RDF": "item", "feed": "entry"}
 def check_root(root: Node, at: Pass) -> None:
     """Checks the version of a feed."""
     if root.name == "feed" and root.namespace != ATOM:
-        at.tell("feed-version", root.line, f"the namespace is {shown(root.namespace or '')}: for Atom 1.0 write {ATOM}")
+        at.tell("feed-version", root.line, f"the namespace is {shown(root.namespace or '')}")
     elif root.name == "rss" and root.attributes.get("version") != "2.0":
-        at.tell("feed-version", root.line, f"RSS {shown(root.attributes.get('version', ''))}: engines read RSS 2.0")
+        at.tell("feed-version", root.line, f"this is RSS {shown(root.attributes.get('version', ''))}")
     elif root.name == "RDF":
-        at.tell("feed-version", root.line, "RSS 1.0: engines read RSS 2.0 and Atom 1.0")
+        at.tell("feed-version", root.line, "this is RSS 1.0")
 
 
 def check_entry(root: Node, entry: Node, at: Pass) -> None:
@@ -28,7 +28,7 @@ def check_entry(root: Node, entry: Node, at: Pass) -> None:
         return
     url, line = next(filter(None, (_find_page(root, child) for child in entry.children)), ("", 0))
     if not url:
-        at.tell("feed-link", entry.line, f"this {entry.name} has no link: add the page's URL")
+        at.tell("feed-link", entry.line, f"this {entry.name} has no link")
         return
     at.count_url(url.strip(), check_url(url, at.on(line)), line, is_news=False)
     for child in entry.children:
@@ -51,8 +51,7 @@ def _check_mail_date(node: Node, at: Pass) -> None:
         date = parsedate_to_datetime(node.text.strip())
         instant = utc(date if date.tzinfo else date.astimezone())
     except (ValueError, TypeError, IndexError, OverflowError):
-        message = f"{shown(node.text)} is no date in the form of RSS: write it as Fri, 20 Nov 2026 08:00:00 GMT"
-        at.tell("date-form", node.line, message)
+        at.tell("date-form", node.line, f"{shown(node.text)} is no date in the form of RSS")
         return
     at.newest(Moment(instant))
     if instant > at.now:

@@ -1,6 +1,5 @@
 """Findings: a limited number of each kind in each file; further ones are only counted."""
 
-import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,18 +7,17 @@ from dataclasses import dataclass
 from stoppress_cli.check.rulebook import RULES, Rule, Severity
 
 SHOWN_CHARACTERS_MAX = 100
-MESSAGE_CHARACTERS_MAX = 500
-_OPENING, _CLOSING = re.compile(r"(?<!\w)'(?=\S)"), re.compile(r"(?<=\S)'(?!\w)")
+FAULT_CHARACTERS_MAX = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A rule that a file breaks. `line` counts from 1 in the uncompressed text; None where no line applies."""
+    """A rule that a file breaks, and how. `line` counts from 1 in the uncompressed text; None where no line applies."""
 
     rule: Rule
     file: str
     line: int | None
-    message: str
+    fault: str
 
     @property
     def where(self) -> str:
@@ -27,11 +25,9 @@ class Finding:
         return f"{self.file}:{self.line}" if self.line else self.file
 
     @property
-    def fix(self) -> str:
-        """What the message contains after its last colon outside a quoted value; else the rule."""
-        _, colon, fix = self.message.rpartition(": ")
-        is_quoted = len(_CLOSING.findall(fix)) > len(_OPENING.findall(fix))
-        return fix if colon and not is_quoted else self.rule.text
+    def message(self) -> str:
+        """The fault and its fix."""
+        return f"{self.fault}: {self.rule.fix}"
 
 
 class Findings:
@@ -44,7 +40,7 @@ class Findings:
         self._seen: Counter[tuple[str, str]] = Counter()
         self.omitted: Counter[str] = Counter()  # by rule id
 
-    def add(self, file: str, name: str, line: int | None, message: str) -> None:
+    def add(self, file: str, name: str, line: int | None, fault: str) -> None:
         rule = RULES[name]
         if rule.severity not in self._severities:
             return
@@ -52,7 +48,7 @@ class Findings:
         if self._seen[file, name] > self._each_max:
             self.omitted[rule.id] += 1
         else:
-            self._kept.append(Finding(rule, file, line, message[:MESSAGE_CHARACTERS_MAX]))
+            self._kept.append(Finding(rule, file, line, fault[:FAULT_CHARACTERS_MAX]))
 
     def __iter__(self) -> Iterator[Finding]:
         return iter(sorted(self._kept, key=lambda finding: (finding.file, finding.line or 0)))

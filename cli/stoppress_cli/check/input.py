@@ -5,15 +5,15 @@ in `http`, which refuses a damaged body, this one reports all faults of a stream
 """
 
 import codecs
+import gzip
 import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from io import BytesIO
+from io import BufferedReader, BytesIO
 from itertools import chain
 from pathlib import Path
-from typing import BinaryIO
 
 from stoppress_cli.check.findings import shown
 from stoppress_cli.check.rulebook import BYTES_MAX
@@ -38,7 +38,7 @@ _WARNING = re.compile(r"\s*<(?:br|b|p|div)\b", re.IGNORECASE)
 _XML_START = re.compile(r"<\?xml[\s?]|<(?:[\w.-]+:)?(?:urlset|sitemapindex|rss|feed|RDF)[\s>/]")
 
 TellLine = Callable[[str, int | None, str], None]
-Read = Callable[[int], bytes]  # the `read` of a stream
+Stream = BufferedReader | gzip.GzipFile
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,9 @@ class Source:
     content: Path | bytes
     headers: Mapping[str, str] | None = None
 
-    def open(self) -> BinaryIO:
+    def open(self) -> BufferedReader:
         """Open the file. Raises OSError."""
-        return BytesIO(self.content) if isinstance(self.content, bytes) else self.content.open("rb")
+        return BufferedReader(BytesIO(self.content)) if isinstance(self.content, bytes) else self.content.open("rb")
 
 
 @dataclass
@@ -82,10 +82,10 @@ class Text:
         return self.head.lstrip().startswith("<")
 
 
-def read_text(read: Read, tell: TellLine) -> Text:
+def read_text(stream: Stream, tell: TellLine) -> Text:
     """The text of a file, without the text before the document."""
     text = Text()
-    text.rest = _decoded(_limited(_plain(read, tell, text), tell, text), tell)
+    text.rest = _decoded(_limited(_unpacked(stream, tell, text), tell, text), tell)
     for piece in text.rest:
         text.head += piece
         if len(text.head) >= HEAD_CHARACTERS:
@@ -97,56 +97,29 @@ def read_text(read: Read, tell: TellLine) -> Text:
 def peek(path: Path) -> str:
     """The first characters of a file, decompressed, without reports: enough to see what it is."""
     with path.open("rb") as stream:
-        return read_text(stream.read, lambda *_: None).head
+        return read_text(stream, lambda *_: None).head
 
 
-def _plain(read: Read, tell: TellLine, text: Text, layer: int = 1) -> Iterator[bytes]:
-    """The bytes, decompressed if they are gzip."""
-    first = read(CHUNK_BYTES)
-    if first.startswith(ZIP):
+def _unpacked(stream: Stream, tell: TellLine, text: Text, layer: int = 1) -> Iterator[bytes]:
+    """Yield the content of a file in pieces, decompressed if it is gzip."""
+    beginning = stream.peek(len(ZIP))
+    if beginning.startswith(ZIP):
         text.cut = True
-        tell("zip", None, "this is a zip archive: compress with gzip, or not at all")
-        return
-    if not first.startswith(GZIP):
-        yield first
-        yield from iter(lambda: read(CHUNK_BYTES), b"")
-        return
-    text.compressed = True
-    inflated = _inflated(first, read, tell, text)
-    start = next(inflated, b"")
-    pieces = chain([start], inflated)
-    if not start.startswith(GZIP):
-        yield from pieces
-        return
-    tell("compressed-name", None, "this is compressed twice: compress once")
-    if layer < _GZIP_LAYERS_MAX:
-        yield from _plain(lambda _size: next(pieces, b""), tell, text, layer + 1)
-
-
-def _inflated(first: bytes, read: Read, tell: TellLine, text: Text) -> Iterator[bytes]:
-    """The content of a gzip file's members, in pieces of at most CHUNK_BYTES."""
-    data = first
-    while data.startswith(GZIP):
-        inflate = zlib.decompressobj(wbits=31)
-        while True:
-            try:
-                piece = inflate.decompress(data, CHUNK_BYTES)
-            except zlib.error as error:
+        tell("zip", None, "this is a zip archive")
+    elif not beginning.startswith(GZIP):
+        yield from iter(lambda: stream.read1(CHUNK_BYTES), b"")
+    elif layer <= _GZIP_LAYERS_MAX:
+        text.compressed = True
+        if layer > 1:
+            tell("compressed-name", None, "this is compressed twice")
+        try:
+            yield from _unpacked(gzip.GzipFile(fileobj=stream, mode="rb"), tell, text, layer + 1)
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            if str(error).startswith("Not a gzipped file"):  # after the last member
+                tell("gzip-trailing", None, "something else follows the gzip stream")
+            else:
                 text.cut = True
-                tell("gzip-damaged", None, f"the gzip stream is damaged ({error}): compress the file again")
-                return
-            if piece:
-                yield piece
-            if inflate.eof:
-                break
-            data = inflate.unconsumed_tail or read(CHUNK_BYTES)
-            if not data:
-                text.cut = True
-                tell("gzip-damaged", None, "the gzip stream is cut off: upload the whole file")
-                return
-        data = inflate.unused_data or read(CHUNK_BYTES)
-    if data.strip(b"\0"):
-        tell("gzip-trailing", None, f"{shown(data[:40].decode('latin-1'))} follows the gzip stream: take it out")
+                tell("gzip-damaged", None, f"the gzip stream is damaged ({error})")
 
 
 def _limited(chunks: Iterator[bytes], tell: TellLine, text: Text) -> Iterator[bytes]:
@@ -155,9 +128,7 @@ def _limited(chunks: Iterator[bytes], tell: TellLine, text: Text) -> Iterator[by
         text.checksum = zlib.crc32(chunk, text.checksum)
         if text.bytes > BYTES_MAX:
             text.cut = True
-            tell(
-                "too-large", None, f"it has more than {BYTES_MAX:,} bytes uncompressed: split it; the rest was not read"
-            )
+            tell("too-large", None, f"it has more than {BYTES_MAX:,} bytes uncompressed; the rest was not read")
             return
         yield chunk
 
@@ -179,7 +150,7 @@ def _decoded(chunks: Iterator[bytes], tell: TellLine) -> Iterator[str]:
         except UnicodeDecodeError as error:
             at = line + error.object[: error.start].count(b"\n")
             byte = error.object[error.start]
-            tell("not-utf-8", at, f"the byte 0x{byte:02X} is no {encoding.upper()}: write the file in UTF-8")
+            tell("not-utf-8", at, f"the byte 0x{byte:02X} is no {encoding.upper()}")
             decoder = codecs.getincrementaldecoder(encoding)("replace")
             decoder.setstate(state)
             text = decoder.decode(chunk, not chunk)
@@ -190,17 +161,17 @@ def _decoded(chunks: Iterator[bytes], tell: TellLine) -> Iterator[str]:
 def _encoding_of(first: bytes, tell: TellLine) -> tuple[str, bytes]:
     """The encoding by byte order mark, zero bytes or declaration; and the bytes without the mark."""
     if first.startswith(codecs.BOM_UTF8):
-        tell("byte-order-mark", 1, "it starts with a byte order mark: save it without")
+        tell("byte-order-mark", 1, "it starts with a byte order mark")
         return "utf-8", first.removeprefix(codecs.BOM_UTF8)
     if encoding := _UTF_16.get(first[:2]):
-        tell("not-utf-8", 1, "it is UTF-16: write it in UTF-8")
+        tell("not-utf-8", 1, "it is UTF-16")
         return encoding, first if b"<" in first[:2] else first[2:]
     declared = _DECLARED.search(first[:CHUNK_BYTES])
     name = declared[1].decode("ascii") if declared else "utf-8"
     if name.lower() in UTF_8:
         return "utf-8", first
     line = first[: declared.start() if declared else 0].count(b"\n") + 1
-    tell("declared-encoding", line, f"it declares {shown(name)}: write it in UTF-8 and declare that")
+    tell("declared-encoding", line, f"it declares {shown(name)}")
     if name.lower().startswith("utf-16"):
         return "utf-8", first
     with suppress(LookupError):
@@ -213,7 +184,7 @@ def _legal(text: str, line: int, tell: TellLine) -> str:
     """Replaces control characters by spaces and reports the first of the piece."""
     if control := CONTROLS.search(text):
         at = line + text.count("\n", 0, control.start())
-        tell("control-character", at, f"U+{ord(control[0]):04X} is in it: take control characters out")
+        tell("control-character", at, f"U+{ord(control[0]):04X} is in it")
         return CONTROLS.sub(" ", text)
     return text
 
@@ -229,5 +200,5 @@ def _drop_what_leads(text: Text, tell: TellLine) -> None:
         return  # the parser judges a comment or a document type before the root element
     if before and (declared or before.strip()):
         what = "the XML declaration" if declared else "the root element"
-        tell("leading-bytes", 1, f"{shown(before[:60])} comes before {what}: take it out")
+        tell("leading-bytes", 1, f"{shown(before[:60])} comes before {what}")
     text.head, text.line = text.head[start.start() :], 1 + before.count("\n")

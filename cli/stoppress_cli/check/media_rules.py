@@ -39,16 +39,16 @@ _PATTERNS = {
 def check_images(images: list[Node], loc: str, at: Pass) -> None:
     """Checks the image:image of the `<url>` with the given loc."""
     if len(images) > IMAGES_MAX:
-        message = f"the page has {len(images):,} images, and the limit is {IMAGES_MAX:,}: leave some out"
-        at.tell("too-many-images", images[IMAGES_MAX].line, message)
+        fault = f"the page has {len(images):,} images, and the limit is {IMAGES_MAX:,}"
+        at.tell("too-many-images", images[IMAGES_MAX].line, fault)
     for image in images:
         locs = list(at.known_children(image, "image", ("loc",), _IMAGE_DEAD))
         if len(locs) != 1:
-            at.tell("image-loc", image.line, f"{image.tag} has {len(locs)} loc: it takes exactly one")
+            at.tell("image-loc", image.line, f"{image.tag} has {len(locs)} loc")
         for address in locs:
             _check_address("image-loc", address, at)
             if address.text.strip() == loc:
-                at.tell("image-loc", address.line, f"{address.tag} is the URL of the page: give that of the image")
+                at.tell("image-loc", address.line, f"{address.tag} is the URL of the page")
 
 
 def check_video(video: Node, loc: str, at: Pass) -> None:
@@ -57,11 +57,10 @@ def check_video(video: Node, loc: str, at: Pass) -> None:
     missing = [name for name in _VIDEO_REQUIRED if not counts[name]]
     missing += [] if counts["content_loc"] or counts["player_loc"] else ["content_loc and no player_loc"]
     for name in missing:
-        at.tell("video-required", video.line, f"{video.tag} has no {name}: add it")
+        at.tell("video-required", video.line, f"{video.tag} has no {name}")
     for name in _VIDEO_KNOWN & counts.keys():
         if counts[name] > (most := rulebook.VIDEO_TAGS_MAX if name == "tag" else 1):
-            message = f"{video.tag} has {counts[name]} {name}, and the limit is {most}: leave some out"
-            at.tell("video-child-count", video.line, message)
+            at.tell("video-child-count", video.line, f"{video.tag} has {counts[name]} {name}, and the limit is {most}")
     for child in at.known_children(video, "video", _VIDEO_KNOWN, _VIDEO_DEAD):
         _check_video_tag(child, loc, at)
 
@@ -71,24 +70,24 @@ def _check_video_tag(child: Node, loc: str, at: Pass) -> None:
     if child.name in _VIDEO_URLS:
         _check_address("video-url", child, at)
         if text and text == loc and child.name != "thumbnail_loc":
-            at.tell("video-url", child.line, f"{child.tag} is the URL of the page itself: give that of the video")
+            at.tell("video-url", child.line, f"{child.tag} is the URL of the page itself")
         for name in sorted({"allow_embed", "autoplay"} & child.attributes.keys()):
-            at.tell_once("video-dead-tag", child.line, f"the attribute {name} was retired in 2022: leave it out")
+            at.tell_once("video-dead-tag", child.line, f"the attribute {name} was retired in 2022")
     elif child.name in _VIDEO_REQUIRED:
         _check_video_text(child, text, at)
     elif fault := _find_value_fault(child, text, loc):
-        at.tell("video-value", child.line, f"{child.tag} {shown(text)} {fault}: write a documented value")
+        at.tell("video-value", child.line, f"{child.tag} {shown(text)} {fault}")
 
 
 def _check_video_text(child: Node, text: str, at: Pass) -> None:
     if not text:
-        at.tell("video-required", child.line, f"{child.tag} is empty: write it as on the page")
+        at.tell("video-required", child.line, f"{child.tag} is empty")
     most = rulebook.VIDEO_TITLE_MAX if child.name == "title" else rulebook.VIDEO_DESCRIPTION_MAX
     if child.size > most:
-        message = f"the {child.name} has {child.size:,} characters, and the limit is {most:,}: shorten it"
-        at.tell(f"video-{child.name}", child.line, message)
+        fault = f"the {child.name} has {child.size:,} characters, and the limit is {most:,}"
+        at.tell(f"video-{child.name}", child.line, fault)
     if is_escaped_twice(text):
-        at.tell("escaped-twice", child.line, f"{child.tag} {shown(text)} was escaped twice: escape once")
+        at.tell("escaped-twice", child.line, f"{child.tag} {shown(text)} was escaped twice")
 
 
 def _find_value_fault(child: Node, text: str, loc: str) -> str | None:
@@ -118,7 +117,7 @@ def _find_list_fault(child: Node) -> str | None:
     if not re.fullmatch(r"(?:\S+(?: +\S+)*)?", child.text):
         return "has white space that is not a space between two words"
     is_known = child.attributes.get("relationship") in {"allow", "deny"}
-    return None if is_known else "has no relationship: give allow or deny"
+    return None if is_known else "has no relationship, allow or deny"
 
 
 def _find_uploader_fault(child: Node, loc: str) -> str | None:
@@ -142,11 +141,11 @@ def _check_address(rule: str, node: Node, at: Pass) -> None:
     """Checks the URL of a file: absolute, and escaped once."""
     url = node.text.strip()
     if place_of(url) is None:
-        at.tell(rule, node.line, f"{node.tag} {shown(url)} is no URL: write it with http or https and host")
+        at.tell(rule, node.line, f"{node.tag} {shown(url)} is no URL")
     elif is_escaped_twice(url):
-        at.tell("escaped-twice", node.line, f"{node.tag} {shown(url)} was escaped twice: escape once")
+        at.tell("escaped-twice", node.line, f"{node.tag} {shown(url)} was escaped twice")
     elif not url.isascii() or re.search(r"\s", url):
-        at.tell("loc-characters", node.line, f"{node.tag} {shown(url)} has other characters: percent-encode them")
+        at.tell("loc-characters", node.line, f"{node.tag} {shown(url)} has other characters")
 
 
 def check_alternates(links: list[Node], loc: str, line: int, at: Pass) -> None:
@@ -159,12 +158,12 @@ def check_alternates(links: list[Node], loc: str, line: int, at: Pass) -> None:
             continue
         codes[code.lower()] += 1
         if codes[code.lower()] == 2:
-            at.tell("alternate-twice", link.line, f"hreflang {shown(code)} is there twice: give one page for each")
+            at.tell("alternate-twice", link.line, f"hreflang {shown(code)} is there twice")
         hrefs.setdefault(href, link.line)
     if not hrefs or not loc:
         return
     if loc not in hrefs:
-        at.tell("alternate-without-self", line, f"the alternates of {shown(loc)} do not include the page: add it")
+        at.tell("alternate-without-self", line, f"the alternates of {shown(loc)} do not include the page")
     page = place_of(loc)
     for href, where in hrefs.items():
         if href != loc:
@@ -177,19 +176,17 @@ def _check_link(link: Node, at: Pass) -> tuple[str, str]:
     """The hreflang and the href of a link; both empty where it is not a usable alternate."""
     attributes = link.attributes
     if link.children or link.text.strip():
-        at.tell("alternate-attributes", link.line, f"{link.tag} has content: it takes only attributes")
+        at.tell("alternate-attributes", link.line, f"{link.tag} has content")
     code, href = attributes.get("hreflang", "").strip(), attributes.get("href", "").strip()
     is_for_screens = "media" in attributes and "hreflang" not in attributes
     if is_for_screens or href.lower().startswith(_APP_LINKS):
         return "", ""
     if attributes.get("rel", "").strip().lower() != "alternate" or not code or not href:
-        missing = f'{link.tag} lacks rel="alternate", hreflang or href: it takes all three'
-        at.tell("alternate-attributes", link.line, missing)
+        at.tell("alternate-attributes", link.line, f'{link.tag} lacks rel="alternate", hreflang or href')
         return "", ""
     if fault := hreflang_fault(code):
-        at.tell("hreflang", link.line, f"hreflang {shown(code)} {fault}: write a code such as en or en-GB")
+        at.tell("hreflang", link.line, f"hreflang {shown(code)} {fault}")
     if place_of(href) is None:
-        message = f"href {shown(href)} is no URL: write it with http or https and host"
-        at.tell("alternate-attributes", link.line, message)
+        at.tell("alternate-attributes", link.line, f"href {shown(href)} is no URL")
         return "", ""
     return code, href

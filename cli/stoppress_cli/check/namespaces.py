@@ -12,13 +12,7 @@ OTHERS = {
     "http://www.w3.org/2001/XMLSchema-instance",
     XML_NAMESPACE,
 }
-# The advice for an extension's element in the wrong place.
-EXTENSIONS = {
-    NEWS: "put it into news:news",
-    IMAGE: "put it into image:image",
-    VIDEO: "put it into video:video",
-    XHTML: "only xhtml:link is known here",
-}
+EXTENSIONS = {NEWS, IMAGE, VIDEO, XHTML}
 # The attributes that elements of these namespaces may have. Those of other namespaces are not checked.
 ATTRIBUTES: dict[str, dict[str, set[str]]] = {
     SITEMAP: {},
@@ -72,12 +66,10 @@ class Namespaces:
     def _judge(self, namespace: str | None, prefix: str, name: str, line: int) -> str | None:
         if namespace == SITEMAP:
             if prefix:
-                message = f"the protocol's elements have the prefix {shown(prefix)}: leave it out"
-                self._tell("root-prefix", line, message)
+                self._tell("root-prefix", line, f"the protocol's elements have the prefix {shown(prefix)}")
             return SITEMAP
         if namespace == NEWS and prefix != "news":
-            message = f"news has the prefix {shown(prefix)}: write news, which every reader knows"
-            self._tell("news-prefix", line, message)
+            self._tell("news-prefix", line, f"news has the prefix {shown(prefix)}")
         if namespace in EXTENSIONS or namespace in OTHERS:
             return namespace
         return self._guess(namespace, prefix, name, line)
@@ -86,14 +78,13 @@ class Namespaces:
         what = f"the prefix {shown(prefix)} is not declared" if namespace is None else f"namespace {shown(namespace)}"
         for meant, usual, element, words, rule in _MEANT:
             if prefix == usual or words in (namespace or "").lower() or (name == element and prefix):
-                self._tell(rule, line, f'{what}: write xmlns:{usual}="{meant}"')
+                self._tell(rule, line, what)
                 return meant
         if namespace is None:
-            self._tell("unbound-prefix", line, f"{what}: declare it in the root element")
+            self._tell("unbound-prefix", line, what)
             return None
         if name in SITEMAP_ROOTS or namespace == "" or "sitemaps.org" in namespace or "/schemas/sitemap/" in namespace:
-            self._tell("namespace", line, f'{what if namespace else "no namespace"}: write xmlns="{SITEMAP}"')
+            self._tell("namespace", line, f"{what} is not the protocol's" if namespace else "there is no namespace")
             return SITEMAP
-        message = f"{what} of {shown(name)} is unknown to search engines: leave the element out"
-        self._tell("unknown-extension", line, message)
+        self._tell("unknown-extension", line, f"{what} of {shown(name)} is unknown to search engines")
         return namespace

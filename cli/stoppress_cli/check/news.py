@@ -25,9 +25,9 @@ _DEAD = {"access", "genres", "keywords", "stock_tickers", "geo_locations"}
 def check(articles: list[Node], loc: str, place: Place | None, at: Pass) -> None:
     """Checks the news metadata of a `<url>`."""
     for further in articles[1:]:
-        at.tell("news-twice", further.line, "a URL has one news:news: take the others out")
+        at.tell("news-twice", further.line, "a URL has one news:news")
     if place is not None and place.is_home:
-        at.tell("news-home", articles[0].line, f"{shown(loc)} is the home page, no article: take its news tags out")
+        at.tell("news-home", articles[0].line, f"{shown(loc)} is the home page, no article")
     for article in articles:
         _check_article(article, at)
 
@@ -41,7 +41,7 @@ def _check_article(article: Node, at: Pass) -> None:
             name = _check_name(children["name"], at)
         language = children.get("language")
         if language and (fault := news_language_fault(language.text)):
-            at.tell("news-language", language.line, f"{shown(language.text)} {fault}: write a code such as en")
+            at.tell("news-language", language.line, f"{shown(language.text)} {fault}")
     if date := article.first(NEWS, "publication_date"):
         _check_date(date, at)
     if title := article.first(NEWS, "title"):
@@ -57,46 +57,43 @@ def _check_children(node: Node, wanted: tuple[str, ...], at: Pass) -> dict[str, 
     for name in wanted:
         if counts[name] != 1:
             what = "no" if not counts[name] else f"{counts[name]}"
-            at.tell("news-child-count", node.line, f"{node.tag} has {what} {name}: it takes exactly one")
+            at.tell("news-child-count", node.line, f"{node.tag} has {what} {name}")
     if list(children) != [name for name in wanted if name in children]:
-        order = f"{node.tag} has {', '.join(children)} in this order: write {', '.join(wanted)}"
-        at.tell("news-order", node.line, order)
+        at.tell("news-order", node.line, f"{node.tag} has {', '.join(children)} in this order")
     return children
 
 
 def _check_name(node: Node, at: Pass) -> str:
     name = node.text
     if not name.strip():
-        at.tell("news-name", node.line, "the publication has no name: write it as on news.google.com")
+        at.tell("news-name", node.line, "the publication has no name")
     elif is_spaced(name):
-        at.tell("news-name", node.line, f"the name {shown(name)} has too much white space: take it out")
+        at.tell("news-name", node.line, f"the name {shown(name)} has too much white space")
     elif re.search(r"[()]", name):
-        at.tell("news-name", node.line, f"the name {shown(name)} has something in parentheses: leave that out")
+        at.tell("news-name", node.line, f"the name {shown(name)} has something in parentheses")
     elif fault := check_plain_text(name):
-        at.tell("news-name", node.line, f"the name {shown(name)} has {fault} in it: write plain text, escaped once")
+        at.tell("news-name", node.line, f"the name {shown(name)} has {fault} in it")
     return name.strip()
 
 
 def _check_date(node: Node, at: Pass) -> None:
-    moment = check_date(node.text, at.now, at.on(node.line), "published", "list the article when it is published")
+    moment = check_date(node.text, at.now, at.on(node.line), "published")
     at.newest(moment)
     if moment and moment.end_in_utc < at.now - NEWS_WINDOW:
         date = shown(node.text.strip())
-        message = f"published at {date}, more than {NEWS_HOURS} hours ago: take the URL out, or its news:news"
-        at.tell("out-of-window", node.line, message)
+        at.tell("out-of-window", node.line, f"published at {date}, more than {NEWS_HOURS} hours ago")
 
 
 def _check_title(node: Node, name: str, at: Pass) -> None:
     title = node.text
     if not title.strip():
-        at.tell("title-empty", node.line, "the title is empty: write the article's headline")
+        at.tell("title-empty", node.line, "the title is empty")
         return
     if fault := check_plain_text(title):
-        at.tell("title-markup", node.line, f"the title {shown(title.strip())} has {fault} in it: write plain text")
+        at.tell("title-markup", node.line, f"the title {shown(title.strip())} has {fault} in it")
         if is_escaped_twice(title):
-            at.tell("escaped-twice", node.line, f"the title {shown(title.strip())} was escaped twice: escape once")
+            at.tell("escaped-twice", node.line, f"the title {shown(title.strip())} was escaped twice")
     if is_spaced(title):
-        at.tell("title-white-space", node.line, f"the title {shown(title)} has too much white space: take it out")
+        at.tell("title-white-space", node.line, f"the title {shown(title)} has too much white space")
     if name and re.search(rf"\s[-|\u2013\u2014]\s{re.escape(name)}$", title.strip()):
-        message = f"the title {shown(title.strip())} ends with the publication's name: leave it out"
-        at.tell("title-with-name", node.line, message)
+        at.tell("title-with-name", node.line, f"the title {shown(title.strip())} ends with the publication's name")

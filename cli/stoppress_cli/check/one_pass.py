@@ -126,10 +126,9 @@ class Pass:
             if child.namespace == node.namespace and child.name in known:
                 yield child
             elif child.namespace == node.namespace and child.name in dead:
-                self.tell_once(f"{kind}-dead-tag", child.line, f"{child.tag} was retired: leave it out")
+                self.tell_once(f"{kind}-dead-tag", child.line, f"{child.tag} was retired")
             else:
-                message = f"{child.tag} does not exist in {node.tag}: leave it out"
-                self.tell(f"{kind}-unknown-tag", child.line, message)
+                self.tell(f"{kind}-unknown-tag", child.line, f"{child.tag} does not exist in {node.tag}")
 
     def on(self, line: int | None) -> Callable[[str, str], None]:
         """`tell` for one line."""
@@ -158,7 +157,7 @@ class Pass:
         self._count(loc, place, line, "index")
         if loc in self.facts.children:
             first = self.facts.children[loc][0]
-            self.tell("duplicate", line, f"{shown(loc)} is in the index twice, first on line {first}: list it once")
+            self.tell("duplicate", line, f"{shown(loc)} is in the index twice, first on line {first}")
         elif loc and len(self.facts.children) <= URLS_MAX:
             self.facts.children[loc] = (line, lastmod)
 
@@ -169,14 +168,12 @@ class Pass:
         self.facts.urls += 1
         if self.facts.urls == URLS_MAX + 1:
             rule = "too-many-urls" if what == "sitemap" else "too-many-sitemaps"
-            self.tell(
-                rule, line, f"this is entry number {URLS_MAX + 1:,}, and the limit is {URLS_MAX:,}: split the file"
-            )
+            self.tell(rule, line, f"this is entry number {URLS_MAX + 1:,}, and the limit is {URLS_MAX:,}")
 
     def _check_scope(self, url: str, place: Place, line: int, what: str) -> None:
         """Check that a URL has the file's host and protocol, and is in its directory."""
         if is_storage(place.host):
-            self.tell_once("storage-host", line, f"{place.host} is where files are stored: list the site's own URLs")
+            self.tell_once("storage-host", line, f"{place.host} is where files are stored")
         base = self.base = self.base or Place(place.scheme, place.host, "/")
         if place.host != base.host:
             rule, where = "other-host", f"is not on {base.host}, where"
@@ -188,4 +185,4 @@ class Pass:
             return
         if what == "index" or rule != "other-host" or place.host not in self.guests:
             rule = "index-scope" if what == "index" else rule
-            self.tell(rule, line, f"{shown(url)} {where} this {what} is: list it in a sitemap there")
+            self.tell(rule, line, f"{shown(url)} {where} this {what} is")

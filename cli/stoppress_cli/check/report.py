@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,10 +53,9 @@ def group_findings(findings: Findings) -> list[Group]:
     counts = sorted(findings.counts().items(), key=lambda item: (item[0].severity != "error", -item[1]))
     groups = []
     for rule, count in counts:
-        found = by_rule[rule.name]
-        [(fix, _)] = Counter(finding.fix for finding in found).most_common(1)
-        examples = [f"{finding.where}: {finding.message.removesuffix(f': {fix}')}" for finding in found[:EXAMPLES_MAX]]
-        groups.append(Group(rule.severity, f"{rule.id} {rule.name}: {rule.text} ({rule.source})", examples, count, fix))
+        examples = [f"{finding.where}: {finding.fault}" for finding in by_rule[rule.name][:EXAMPLES_MAX]]
+        title = f"{rule.id} {rule.name}: {rule.text} ({rule.source})"
+        groups.append(Group(rule.severity, title, examples, count, rule.fix))
     return groups
 
 

@@ -77,15 +77,14 @@ def _check_sitemap(url: str, number: int, at: Pass) -> None:
     at.facts.children[url] = number, None
     same_host = at.base is None or place.host == at.base.host
     if same_host and len(at.facts.children) <= SITEMAPS_MAX and at.facts.forbids and at.facts.forbids(place.path):
-        at.tell("robots-disallowed", number, f"a Disallow of this file forbids {shown(place.path)}: allow it")
+        at.tell("robots-disallowed", number, f"a Disallow of this file forbids {shown(place.path)}")
 
 
 def _check_other(line: str, number: int, at: Pass) -> None:
     text = line.partition("#")[0].strip()
     name, colon, _ = text.partition(":")
     if text and not (colon and name.strip().lower() in _OTHER_FIELDS):
-        message = f"{shown(name.strip())} is no field of robots.txt: write User-agent, Allow, Disallow or Sitemap"
-        at.tell("robots-unknown", number, message)
+        at.tell("robots-unknown", number, f"{shown(name.strip())} is no field of robots.txt")
 
 
 def _check_shut_out(groups: Mapping[str, _Group], at: Pass) -> None:
@@ -96,8 +95,7 @@ def _check_shut_out(groups: Mapping[str, _Group], at: Pass) -> None:
             name = "every crawler without its own group" if agent == "*" else group.agent
             shut_out.setdefault(closing.line, []).append(name)
     for line, names in shut_out.items():
-        message = f"this keeps {', '.join(names)} out of the whole site: allow the pages that readers should find"
-        at.tell("crawler-shut-out", line, message)
+        at.tell("crawler-shut-out", line, f"this keeps {', '.join(names)} out of the whole site")
 
 
 def _check_dropped(groups: Mapping[str, _Group], may_fetch: Callable[[str, str], bool], at: Pass) -> None:
@@ -114,10 +112,8 @@ def _check_dropped(groups: Mapping[str, _Group], may_fetch: Callable[[str, str],
         dropped = [pattern for pattern in forbidden if pattern not in own and _is_dropped(pattern, agent, may_fetch)]
         if dropped and agent != "*" and not any(rule.allows for rule in group.rules):
             rules = _list_patterns(dropped)
-            message = (
-                f"{group.agent} obeys this group only, so for it these rules of * do not hold: {rules}: repeat them"
-            )
-            at.tell("group-drops-rules", group.line, message)
+            fault = f"{group.agent} obeys this group only, so for it these rules of * do not hold: {rules}"
+            at.tell("group-drops-rules", group.line, fault)
 
 
 def _list_patterns(patterns: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""The rules of `stoppress check` from rules.csv, each with its source, and the namespaces and limits that they are about.
+"""The rules of `stoppress check` from rules.csv, each with its source and its fix, and the namespaces and limits that they are about.
 
 An id such as R1.4 names a rule in docs/reference/check-rules.md. Several named checks may belong to one id.
 """
@@ -48,6 +48,7 @@ class Rule:
     severity: Severity
     text: str
     source: str
+    fix: str
 
 
 with Path(__file__).with_name("rules.csv").open(encoding="utf-8", newline="") as _file:

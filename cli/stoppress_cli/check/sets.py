@@ -34,7 +34,7 @@ def check_duplicates(urls: Occurrences, files: Files, indexed: set[int], say: Sa
         for place in _repeats(articles, files):
             _say_repeated("news-duplicate", "article", articles[0], place, files, say)
         if articles and whole and general and not pages:
-            message = "this article is in no general sitemap: list it there too, where it stays when it is no news"
+            message = "this article is in no general sitemap"
             say(files[articles[0].file].name, "news-only", articles[0].line, message)
 
 
@@ -51,9 +51,9 @@ def check_alternates(urls: Occurrences, files: Files, say: Say, *, whole: bool) 
     """
     for file, line, is_near, is_listed in urls.one_sided(ONE_SIDED_MAX):
         if is_listed:
-            why = "does not point back: list all versions with each of them"
+            why = "does not point back"
         elif whole and is_near:
-            why = "is in no sitemap here, and so cannot point back: list it, with all versions"
+            why = "is in no sitemap here, and so cannot point back"
         else:
             continue
         say(files[file].name, "alternate-not-mutual", line, f"an alternate of this page {why}")
@@ -101,18 +101,17 @@ def _find_lost(files: Files, held: set[int]) -> tuple[list[Facts], set[str]]:
 def _check_missing(facts: Facts, children: Mapping[str, Facts | None], say: Say) -> None:
     for loc, child in children.items():
         if child is None and _is_beside(loc, facts):
-            message = f"{shown(loc)} is not here: upload it, or take it out"
-            say(facts.name, "child-missing", facts.children[loc][0], message)
+            say(facts.name, "child-missing", facts.children[loc][0], f"{shown(loc)} is not here")
 
 
 def _check_child(index: Facts, child: Facts, loc: str, line: int, lastmod: Moment | None, say: Say) -> None:
     if child is index:
-        say(index.name, "nested-index", line, f"{shown(loc)} is this index itself: take it out")
+        say(index.name, "nested-index", line, f"{shown(loc)} is this index itself")
     elif child.kind == "sitemapindex":
-        say(index.name, "nested-index", line, f"{shown(loc)} is an index too: list its sitemaps here")
+        say(index.name, "nested-index", line, f"{shown(loc)} is an index too")
     elif lastmod and child.newest and lastmod.latest < child.newest.earliest:
         listed, newest = lastmod.at.isoformat(), child.newest.at.isoformat()
-        message = f"lastmod {listed} of {child.name} is older than {newest}, its newest date: write that"
+        message = f"lastmod {listed} of {child.name} is older than {newest}, its newest date"
         say(index.name, "index-outdated", line, message)
 
 
@@ -126,7 +125,7 @@ def _check_entries(lost: list[Facts], found: Collection[str], say: Say) -> None:
             by_root.setdefault(root, facts)
     for facts in by_root.values():
         folder, slash, name = facts.name.rpartition("/")
-        message = f"there is no {_ENTRY}, and no robots.txt here names {name}: add one of them, so that engines find it"
+        message = f"there is no {_ENTRY}, and no robots.txt here names {name}"
         say(f"{folder}{slash}{_ENTRY}", "no-entry", None, message)
 
 
@@ -134,7 +133,7 @@ def _check_unlisted(lost: list[Facts], indexes: list[Facts], say: Say) -> None:
     for facts in lost:
         is_sitemap = facts.kind in {"urlset", "text"} and not facts.only_home
         if is_sitemap and any(_is_below(facts, index) for index in indexes):
-            say(facts.name, "not-in-index", None, "no index lists this sitemap: add it, or delete the file")
+            say(facts.name, "not-in-index", None, "no index lists this sitemap")
 
 
 def _check_listed_twice(indexes: list[Facts], say: Say) -> None:
@@ -144,7 +143,7 @@ def _check_listed_twice(indexes: list[Facts], say: Say) -> None:
         for loc, (line, _) in index.children.items():
             where, other = first.setdefault(_stem(loc), (_stem(index.name), loc))
             if (where, other) != (_stem(index.name), loc):
-                say(index.name, "duplicate", line, f"{shown(other)} is in an index already: list one form in one index")
+                say(index.name, "duplicate", line, f"{shown(other)} is in an index already")
 
 
 def _check_forms(files: Files, say: Say) -> None:
@@ -156,7 +155,7 @@ def _check_forms(files: Files, say: Say) -> None:
         other = first.setdefault(_stem(facts.name), facts)
         is_equal = (other.urls, other.listed) == (facts.urls, facts.listed)
         if not is_equal or (other.kind == facts.kind and other.checksum != facts.checksum):
-            message = f"{other.name} is the same sitemap with other content: write all forms of a sitemap together"
+            message = f"{other.name} is the same sitemap with other content"
             say(facts.name, "forms-differ", None, message)
 
 
@@ -179,8 +178,8 @@ def _is_below(facts: Facts, index: Facts) -> bool:
 
 def _say_repeated(rule: str, what: str, first: Occurrence, here: Occurrence, files: Files, say: Say) -> None:
     if here[1:3] == first[1:3]:
-        message = f"URL {here.number} of this file is the same as its URL {first.number}: list it once"
+        message = f"URL {here.number} of this file is the same as its URL {first.number}"
     else:
         where = f"line {first.line}" if here.file == first.file else f"{files[first.file].name}, line {first.line},"
-        message = f"this {what} is in {where} already: list it once"
+        message = f"this {what} is in {where} already"
     say(files[here.file].name, rule, here.line, message)

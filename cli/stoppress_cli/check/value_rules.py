@@ -61,7 +61,6 @@ _WITHOUT_ZONE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d+)?)?")
 # The offsets of XML Schema. The world's time zones reach from -12:00 to +14:00.
 _ZONE = re.compile(r"Z|[+-](?:(?:0\d|1[0-3]):[0-5]\d|14:00)")
 _ZONE_CHARACTERS = len("+00:00")
-_USE = "write a time with seconds and zone, such as 2026-11-20T08:00:00Z"
 
 # Codes of ISO 639-2 with three letters. Their languages have codes of two letters, which hreflang demands.
 LONG_FORMS = frozenset(Path(__file__).with_name("long_language_codes.txt").read_text(encoding="ascii").split())
@@ -136,12 +135,12 @@ def check_url(text: str, tell: Tell) -> Place | None:
     """Checks the URL of a page, a sitemap or an image (R1.2, R1.4 to R1.6). Returns its parts, or None."""
     url = text.strip()
     if url != text and url:
-        tell("loc-white-space", f"{shown(text)} has white space around it: take it out")
+        tell("loc-white-space", f"{shown(text)} has white space around it")
     place = place_of(url)
     if not url:
-        tell("loc-empty", "there is no URL in it: name the page, or leave the entry out")
+        tell("loc-empty", "there is no URL in it")
     elif place is None:
-        tell("loc-not-absolute", f"{shown(url)} is no absolute http or https URL: write it with protocol and host")
+        tell("loc-not-absolute", f"{shown(url)} is no absolute http or https URL")
     elif len(url) > LOC_CHARACTERS_MAX or not _PLAIN_URL.fullmatch(url) or _host_fault(place.host):
         _check_parts(url, place, tell)
     return place
@@ -149,42 +148,39 @@ def check_url(text: str, tell: Tell) -> Place | None:
 
 def _check_parts(url: str, place: Place, tell: Tell) -> None:
     if len(url) > LOC_CHARACTERS_MAX:
-        message = f"{shown(url)} has {len(url):,} characters, and the limit is {LOC_CHARACTERS_MAX:,}: shorten it"
-        tell("loc-too-long", message)
-    authority = urlsplit(url).netloc
-    host = (urlsplit(url).hostname or "").lower()
-    if fault := _host_fault(host):
+        tell("loc-too-long", f"{shown(url)} has {len(url):,} characters, and the limit is {LOC_CHARACTERS_MAX:,}")
+    parts = urlsplit(url)
+    if fault := _host_fault((parts.hostname or "").lower()):
         tell("loc-host", f"the host of {shown(url)} {fault}")
     elif not _URI.fullmatch(url):
         wrong = _NOT_URI.search(url)
-        tell("loc-characters", f"{shown(url)} has {shown(wrong[0]) if wrong else 'something'} in it: percent-encode it")
+        tell("loc-characters", f"{shown(url)} has {shown(wrong[0]) if wrong else 'something'} in it")
     if escape := _ESCAPE.search(url):
-        tell("escaped-twice", f"{shown(url)} still has {escape[0]} after unescaping: escape once")
+        tell("escaped-twice", f"{shown(url)} still has {escape[0]} after unescaping")
     if "#" in url:
-        tell("loc-fragment", f"{shown(url)} has a fragment: leave out what follows the #")
-    if "@" in authority:
-        tell("loc-user-information", f"the URL of {shown(place.host)} has a user name in it: take it out")
+        tell("loc-fragment", f"{shown(url)} has a fragment")
+    if "@" in parts.netloc:
+        tell("loc-user-information", f"the URL of {shown(place.host)} has a user name in it")
     if _SESSION.search(url):
-        tell("loc-session", f"{shown(url)} has a session id: take it out")
-    query = url.partition("?")[2] or url.partition("#")[2]
-    if names := _TRACKING.findall(query):
-        tell("loc-tracking", f"{shown(url)} has tracking parameters ({', '.join(names[:5])}): take them out")
-    if authority.rpartition("@")[2].endswith(f":{DEFAULT_PORTS[place.scheme]}"):
-        tell("default-port", f"{shown(url)} contains the default port: leave it out")
+        tell("loc-session", f"{shown(url)} has a session id")
+    if names := _TRACKING.findall(url.partition("?")[2] or url.partition("#")[2]):
+        tell("loc-tracking", f"{shown(url)} has tracking parameters ({', '.join(names[:5])})")
+    if parts.netloc.rpartition("@")[2].endswith(f":{DEFAULT_PORTS[place.scheme]}"):
+        tell("default-port", f"{shown(url)} contains the default port")
 
 
 @lru_cache(maxsize=1_024)
 def _host_fault(host: str) -> str | None:
     """The fault of a host (in lower case, without port), or None."""
     if not host.isascii():
-        return "is not ASCII: write it in punycode (xn--…)"
+        return "is not ASCII"
     if ":" in host or host.replace(".", "").isdigit():
         with suppress(ValueError):
             ipaddress.ip_address(host)
             return None
         return "is no IP address"
     if len(host) > HOST_CHARACTERS_MAX or not all(map(_LABEL.fullmatch, host.removesuffix(".").split("."))):
-        return "is no host name: correct it"
+        return "is no host name"
     return None
 
 
@@ -199,21 +195,21 @@ def read_date(text: str) -> tuple[Moment | None, str | None, str]:
     try:
         full, minutes = _SECONDS.fullmatch(text), _MINUTES.fullmatch(text)
         if (full or minutes) and not text.endswith("Z") and not _ZONE.fullmatch(text[-_ZONE_CHARACTERS:]):
-            return None, "form", f"{shown(text)} has an offset that no time zone has: {_USE}"
+            return None, "form", f"{shown(text)} has an offset that no time zone has"
         if full:
             return Moment(_instant(f"{full[1]}{(full[2] or '')[:7]}{full[3]}")), None, ""
         if _DAY.fullmatch(text):
             return _day(text), None, ""
         if minutes:
-            return Moment(_instant(text)), "precision", f"{shown(text)} has no seconds, which the schema wants: {_USE}"
+            return Moment(_instant(text)), "precision", f"{shown(text)} has no seconds, which the schema wants"
         if month := _MONTH.fullmatch(text):
             _day(f"{month[1]}-{month[2] or '01'}-01")
-            return None, "precision", f"{shown(text)} has no day, which the schema wants: {_USE}"
+            return None, "precision", f"{shown(text)} has no day, which the schema wants"
     except ValueError:
-        return None, "form", f"{shown(text)} is a date that does not exist: {_USE}"
+        return None, "form", f"{shown(text)} is a date that does not exist"
     if _WITHOUT_ZONE.fullmatch(text):
-        return None, "form", f"{shown(text)} has no zone: add Z, or an offset such as +01:00"
-    return None, "form", f"{shown(text)} is no date of a sitemap: {_USE}"
+        return None, "form", f"{shown(text)} has no zone"
+    return None, "form", f"{shown(text)} is no date of a sitemap"
 
 
 def _instant(text: str) -> datetime:
@@ -224,18 +220,16 @@ def _day(text: str) -> Moment:
     return Moment(utc(datetime.combine(datetime.fromisoformat(text), time(), UTC)), is_day=True)
 
 
-def check_date(
-    text: str, now: datetime, tell: Tell, kind: str = "date", advice: str = "write when the page last changed"
-) -> Moment | None:
+def check_date(text: str, now: datetime, tell: Tell, kind: str = "date") -> Moment | None:
     """Checks a date that must not be in the future (R1.17, R2.11). Its faults break the rules `<kind>-form` and so on."""
     trimmed = text.strip()
     if trimmed != text:
-        tell("date-white-space", f"the date {shown(text)} has white space around it: take it out")
+        tell("date-white-space", f"the date {shown(text)} has white space around it")
     moment, fault, message = read_date(trimmed)
     if fault:
         tell(f"{kind}-{fault if moment or kind == 'date' else 'form'}", message)
     if moment and moment.earliest > now:
-        tell(f"{kind}-future", f"{shown(trimmed)} is in the future: {advice}")
+        tell(f"{kind}-future", f"{shown(trimmed)} is in the future")
     return moment
 
 
@@ -268,7 +262,7 @@ def news_language_fault(code: str) -> str | None:
     if not _NEWS_LANGUAGE.fullmatch(code):
         return "is neither zh-cn, zh-tw nor an ISO 639 code of two or three small letters"
     if code == "zh":
-        return "does not say which Chinese: write zh-cn or zh-tw"
+        return "does not say which Chinese"
     if len(code) == 2 and code not in LANGUAGES:
         return f"is no ISO 639 language{_hint(code)}"
     return None

@@ -40,9 +40,9 @@ def _is_list(head: str) -> bool:
 def check_file(source: Source, at: Pass) -> None:
     """Checks a file in one pass."""
     with source.open() as stream:
-        text = read_text(stream.read, at.tell)
+        text = read_text(stream, at.tell)
         if _PAGE.match(text.head):
-            at.tell("root-element", 1, "an HTML page: a sitemap's root element is urlset, an index's sitemapindex")
+            at.tell("root-element", 1, "this is an HTML page")
         elif text.is_xml:
             if not _check_xml(text, at):
                 at.facts.unchecked = max(0, _count_entries(source, at.facts.kind) - at.facts.urls)
@@ -53,12 +53,12 @@ def check_file(source: Source, at: Pass) -> None:
             at.facts.kind = "text"
             _check_lines(text, at)
         elif text.head.strip():
-            at.tell("root-element", 1, f"it begins with {shown(text.head.strip()[:60])}: this is no sitemap")
+            at.tell("root-element", 1, f"it begins with {shown(text.head.strip()[:60])}")
         else:
             for _ in text.rest:  # reading the rest reports the faults of its bytes
                 pass
             if not text.cut:  # a file that is cut off has a finding already
-                at.tell("not-well-formed", None, "it is empty: a sitemap lists one URL at least")
+                at.tell("not-well-formed", None, "it is empty")
     at.facts.checksum = text.checksum
     at.facts.is_whole = at.facts.is_whole and at.facts.kind != "unknown"
     _check_name(source, text, at)
@@ -69,24 +69,22 @@ def _check_name(source: Source, text: Text, at: Pass) -> None:
     if at.facts.kind == "robots" or (source.headers or {}).get("content-encoding"):
         return
     if text.compressed and not source.name.lower().endswith((".gz", ".gzip")):
-        at.tell("compressed-name", None, "it is compressed, and its name does not end in .gz: add .gz, or unpack it")
+        at.tell("compressed-name", None, "it is compressed, and its name does not end in .gz")
     elif source.name.lower().endswith((".gz", ".gzip")) and not text.compressed and text.bytes:
-        at.tell("compressed-name", None, "it is not compressed, and its name ends in .gz: compress it, or rename it")
+        at.tell("compressed-name", None, "it is not compressed, and its name ends in .gz")
 
 
 def _check_counts(at: Pass) -> None:
     facts = at.facts
     if facts.articles > NEWS_ENTRIES_MAX:
-        message = f"the file has {facts.articles:,} articles, and the limit is {NEWS_ENTRIES_MAX:,}: split the file"
-        at.tell("too-many-news", None, message)
+        at.tell("too-many-news", None, f"it has {facts.articles:,} articles, and the limit is {NEWS_ENTRIES_MAX:,}")
     plain = facts.urls - facts.articles
     if facts.articles and plain and facts.kind == "urlset":
         if facts.articles >= plain:
-            message = f"{plain:,} of {facts.urls:,} URLs have no news tags: keep articles apart from other pages"
-            at.tell("news-mixed", at.first_plain_line, message)
+            at.tell("news-mixed", at.first_plain_line, f"{plain:,} of {facts.urls:,} URLs have no news tags")
         else:
-            message = f"{facts.articles:,} of {facts.urls:,} URLs have news tags: move these into a news sitemap"
-            at.tell("news-in-general", at.first_article_line, message)
+            fault = f"{facts.articles:,} of {facts.urls:,} URLs have news tags"
+            at.tell("news-in-general", at.first_article_line, fault)
 
 
 def _count_entries(source: Source, kind: str) -> int:
@@ -94,7 +92,7 @@ def _count_entries(source: Source, kind: str) -> int:
     tags = {"feed": "item|entry", "sitemapindex": "sitemap"}.get(kind, "url")
     tag = re.compile(rf"(?:[\w.-]+:)?(?:{tags})[\s>]")
     with source.open() as stream:
-        parts = _split(read_text(stream.read, lambda *_: None), "<")
+        parts = _split(read_text(stream, lambda *_: None), "<")
         return sum(tag.match(part) is not None for _, part in parts)
 
 
@@ -107,10 +105,9 @@ def _check_xml(text: Text, at: Pass) -> bool:
         if what == "doctype":
             doctypes.append(line)
         elif what == "comment" and _MADE_AT.search(content[:COMMENT_CHARACTERS_MAX]):
-            message = f"the comment {shown(content.strip())} tells when the file was made: leave it out"
-            at.tell("generation-time", line, message)
+            at.tell("generation-time", line, f"the comment {shown(content.strip())} tells when the file was made")
         elif what == "text" and (not roots or roots[0].name in SITEMAP_ROOTS):
-            at.tell("stray-text", line, f"{shown(content.strip())} is outside the entries: take it out")
+            at.tell("stray-text", line, f"{shown(content.strip())} is outside the entries")
 
     def depth_of_entries(root: Node) -> int:
         roots.append(root)
@@ -127,14 +124,14 @@ def _check_xml(text: Text, at: Pass) -> bool:
     at.facts.is_whole = broken is None and not text.cut
     _check_root(document.root, roots[:1], text, doctypes, at)
     if broken and not (text.cut and broken.rule == "not-well-formed"):
-        at.tell(broken.rule, broken.line, broken.message)
+        at.tell(broken.rule, broken.line, broken.message.removesuffix(": take it out"))
     return broken is None
 
 
 def _check_root(root: Node | None, begun: list[Node], text: Text, doctypes: list[int], at: Pass) -> None:
     """Check the root element, which may be incomplete: `begun` has it as soon as it begins."""
     if doctypes and not (begun and begun[0].name in _FEED_ROOTS):
-        at.tell("document-type", doctypes[0], "it has a document type, which readers of sitemaps refuse: take it out")
+        at.tell("document-type", doctypes[0], "it has a document type, which readers of sitemaps refuse")
     if root is None:
         return
     if root.name in _FEED_ROOTS:
@@ -143,15 +140,12 @@ def _check_root(root: Node | None, begun: list[Node], text: Text, doctypes: list
     elif root.name in SITEMAP_ROOTS:
         at.facts.kind = root.name
         if not text.head.startswith("<?xml"):
-            message = 'it has no XML declaration: begin with <?xml version="1.0" encoding="UTF-8"?>'
-            at.tell("no-declaration", text.line, message)
+            at.tell("no-declaration", text.line, "it has no XML declaration")
         entry_rules.check_attributes(root, at)
         if not at.facts.urls and at.facts.is_whole:
-            advice = "list the home page where there is nothing else" if root.name == "urlset" else "list the sitemaps"
-            at.tell("empty", root.line, f"{root.tag} is empty: {advice}")
+            at.tell("empty", root.line, f"{root.tag} is empty")
     else:
-        message = f"the root element is {shown(root.tag)}: a sitemap's is urlset, an index's sitemapindex"
-        at.tell("root-element", root.line, message)
+        at.tell("root-element", root.line, f"the root element is {shown(root.tag)}")
 
 
 def _check_entry(root: Node, entry: Node, at: Pass) -> bool:
@@ -167,11 +161,8 @@ def _check_entry(root: Node, entry: Node, at: Pass) -> bool:
 
 def _check_child_of_root(root: Node, entry: Node, at: Pass) -> None:
     wanted = "sitemap" if root.name == "sitemapindex" else "url"
-    if entry.name in {"url", "sitemap"} and entry.name != wanted:
-        at.tell("unknown-child", entry.line, f"{entry.tag} is in {root.tag}, which takes only {wanted}: take it out")
-    elif entry.name != wanted:
-        message = f"{entry.tag} is directly in {root.tag}: put it into a {wanted}, or leave it out"
-        at.tell("unknown-child", entry.line, message)
+    if entry.name != wanted:
+        at.tell("unknown-child", entry.line, f"{entry.tag} is in {root.tag}, which takes only {wanted}")
     elif wanted == "url":
         entry_rules.check_url_entry(entry, at)
     else:
@@ -184,7 +175,7 @@ def _check_lines(text: Text, at: Pass) -> None:
         if not url.strip():
             continue
         if not _URL_LINE.match(url) or len(url.split()) > 1:
-            at.tell("text-line", number, f"{shown(url)} is no URL: write one URL a line, and nothing else")
+            at.tell("text-line", number, f"{shown(url)} is no URL")
             if len(url.split()) > 1 or "://" not in url:
                 continue
         at.count_url(url.strip(), check_url(url, at.on(number)), number, is_news=False)

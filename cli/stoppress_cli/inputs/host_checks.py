@@ -119,8 +119,8 @@ class Doctor:
         except FetchError as error:
             self._fault(str(error), "make the server answer this request")
         for finding in self.served.findings.get(name, ()) if self._is_trusted and name not in _BEFORE_FILES else ():
-            message = f"{finding.where}: {finding.message.removesuffix(f': {finding.fix}')}"
-            (self._fault if finding.rule.severity == "error" else self._hint)(message, finding.fix)
+            report = self._fault if finding.rule.severity == "error" else self._hint
+            report(f"{finding.where}: {finding.fault}", finding.rule.fix)
         self._results.sort(key=lambda result: (_OUTCOMES.index(result[0]), result[2]))
         yield from (Check(name, *result) for result in self._results)
         if not self._results:

@@ -11,9 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from hashlib import blake2b
-from io import BytesIO
 from pathlib import Path
-from typing import BinaryIO
 from urllib.parse import urlsplit
 
 from stoppress.audit.pages import Unavailable, fetch_patiently
@@ -29,7 +27,7 @@ from stoppress.model.file_names import BYTES_MAX
 from stoppress.model.news_window import window_start
 from stoppress.model.site import SITEMAP_SOURCE, Site
 from stoppress.primitives.xml import Broken
-from stoppress_cli.check.input import read_text
+from stoppress_cli.check.input import Source, read_text
 from stoppress_cli.check.robots_rules import is_robots
 
 # Prefix of an import's delivery ids.
@@ -178,19 +176,18 @@ class Sitemaps:
                 problems.append(Problem(target, message))
 
         url, asked_at = self.site.home, datetime.now(UTC)
-        file: BinaryIO
+        content: bytes | Path = Path(target)
         try:
             if is_url(target):
                 headers = {"User-Agent": client.user_agent(self.site.home)}
                 response = fetch_patiently(target, headers, bytes_max=BYTES_MAX, seconds_max=FETCH_SECONDS_MAX)
                 if response.status != 200:
                     raise _Unreadable(f"the server answers {response.status}: give a URL that answers 200")
-                url, file = response.url, BytesIO(response.body)
+                url, content = response.url, response.body
             else:
-                file = Path(target).open("rb")  # noqa: SIM115 - closed below
                 asked_at = min(asked_at, datetime.fromtimestamp(Path(target).stat().st_mtime, UTC))
-            with file:
-                return "".join(read_text(file.read, note).pieces()), url, asked_at
+            with Source(target, url, content).open() as file:
+                return "".join(read_text(file, note).pieces()), url, asked_at
         except Unavailable as error:
             raise _Unreadable(str(error)) from None
         except OSError as error:

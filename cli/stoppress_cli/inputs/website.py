@@ -64,7 +64,7 @@ class Fetcher:
         try:
             return self._fetch(stated, url)
         except Unreadable as error:
-            raise Unreadable(f"{url} {error}") from None
+            raise Unreadable(f"{url} {error}: give the URL of a sitemap, an index or a robots.txt") from None
 
     def follow(self, facts: Facts) -> Iterator[Source]:
         """Fetch the files on the same host that an index or a robots.txt lists, each when it is asked for."""
@@ -112,12 +112,11 @@ class Fetcher:
         except (FetchError, ValueError) as error:
             raise Unreadable(f"cannot be fetched: {error}") from None
         if answer.status != 200:
-            raise Unreadable(f"answers {answer.status}: put the file there, or name another URL")
+            raise Unreadable(f"answers {answer.status}")
         name = urlsplit(stated).path.lstrip("/") or "(home page)"
         if redirects:
             times = f"{redirects} times, at last " if redirects > 1 else ""
-            message = f"it redirects {times}to {shown(answer.url)}: list that URL instead"
-            self._findings.add(name, "redirected", None, message)
+            self._findings.add(name, "redirected", None, f"it redirects {times}to {shown(answer.url)}")
         headers = {key: value for key, value in answer.headers.items() if key in _KEPT_HEADERS}
         return Source(name, stated, answer.body, headers)
 

@@ -172,7 +172,7 @@ def test_each_url_of_a_file_that_check_can_read_is_imported_or_a_problem(fault: 
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(body)
     checked = checker.check(collect(tmp_path, ROOT).sources, Findings(each_max=1), datetime(2026, 11, 12, tzinfo=UTC))
-    readable = {facts.name: facts.urls for facts in checked.files.values() if facts.is_sitemap and facts.is_whole}
+    readable = {facts.name: facts.urls for facts in checked.files if facts.is_sitemap and facts.is_whole}
     for name, urls in readable.items():
         pages = list(Sitemaps(str(tmp_path / name), SITE).pages())
         assert urls <= sum(len(page.items) + len(page.problems) for page in pages), name

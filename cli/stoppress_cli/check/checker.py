@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
 
@@ -11,7 +11,7 @@ from stoppress_cli.check.findings import Findings, shown
 from stoppress_cli.check.input import Source
 from stoppress_cli.check.one_pass import Facts, Occurrences, Pass
 from stoppress_cli.check.rulebook import FRESH_AGE_SECONDS_MAX
-from stoppress_cli.check.sets import check_alternates, check_duplicates, check_indexes
+from stoppress_cli.check.sets import check_sets
 from stoppress_cli.check.value_rules import Tell, place_of
 from stoppress_cli.check.xml_documents import check_file
 from stoppress_cli.output import counted
@@ -31,28 +31,28 @@ _CHARSET = re.compile(r"charset\s*=\s*\"?([\w-]+)", re.IGNORECASE)
 _KEPT_BY_NOBODY = re.compile(r"\bno-(?:store|cache)\b", re.IGNORECASE)
 
 
-@dataclass
+@dataclass(frozen=True)
 class Checked:
-    """The files that a run checked, by number."""
+    """The files that a run checked."""
 
-    files: dict[int, Facts] = field(default_factory=dict)
+    files: list[Facts]
 
     @property
     def checked_urls(self) -> str:
         """How many of the sitemaps' URLs were checked, in words."""
-        sitemaps = [facts for facts in self.files.values() if facts.is_sitemap]
+        sitemaps = [facts for facts in self.files if facts.is_sitemap]
         urls, left = (sum(facts.urls for facts in sitemaps), sum(facts.unchecked for facts in sitemaps))
         return f"{urls:,} of {urls + left:,} URLs" if left else counted(urls, "URL")
 
     @property
     def unchecked(self) -> dict[str, int]:
         """How many entries were not checked, by file: those after the place at which it is not well-formed."""
-        return {facts.name: facts.unchecked for facts in self.files.values() if facts.unchecked}
+        return {facts.name: facts.unchecked for facts in self.files if facts.unchecked}
 
     @property
     def unchecked_texts(self) -> list[str]:
         """How much of each file was not checked, in words."""
-        cut = [facts for facts in self.files.values() if facts.unchecked]
+        cut = [facts for facts in self.files if facts.unchecked]
         return [f"{facts.name}: {facts.unchecked:,} of {facts.urls + facts.unchecked:,} entries" for facts in cut]
 
 
@@ -64,15 +64,15 @@ def check(
     `is_all`: the sources are all the files that are published. `follow` is called after each file and
     returns further sources, such as the files that an index lists. Raises OSError where a source cannot be opened.
     """
-    checked = Checked()
-    files = checked.files
+    files: list[Facts] = []
     first = sorted(sources, key=lambda source: not source.name.endswith("robots.txt"))
     waiting: Iterator[Source] = iter(first)  # a source is fetched when its turn comes
     guests: dict[str, set[str]] = {}  # by a sitemap's URL, the hosts whose robots.txt lists it
     with closing(Occurrences()) as urls:
         while source := next(waiting, None):
             base = place_of(source.url) if source.url else None
-            facts = files[len(files)] = Facts(source.name, len(files), source.url)
+            facts = Facts(source.name, len(files), source.url)
+            files.append(facts)
             at = Pass(facts, findings, urls, now, base, frozenset(guests.get(source.url or "", ())))
             check_file(source, at)
             _check_headers(source, at)
@@ -81,12 +81,8 @@ def check(
                     guests.setdefault(url, set()).add(base.host)
             if follow is not None:
                 waiting = chain(waiting, follow(facts))
-        held, whole = check_indexes(files, findings.add, all_here=is_all)
-        check_duplicates(urls, files, held, findings.add, whole=whole)
-        indexed = any(facts.kind == "sitemapindex" for facts in files.values())
-        alone = is_all and not indexed and all(facts.is_whole for facts in files.values())
-        check_alternates(urls, files, findings.add, whole=whole or alone)
-    return checked
+        check_sets(files, urls, findings.add, all_here=is_all)
+    return Checked(files)
 
 
 def _check_headers(source: Source, at: Pass) -> None:

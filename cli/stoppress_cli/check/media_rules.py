@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from collections.abc import Callable
 
 from stoppress.primitives.text import COUNTRIES
 from stoppress.primitives.xml import Node
@@ -25,14 +26,27 @@ _VIDEO_KNOWN = {
     *"requires_subscription uploader live tag".split(),
 }
 _VIDEO_DEAD = {"category", "gallery_loc", "price", "tvshow", "content_segment_loc", "id"}
-_YES_NO = (r"yes|Yes|YES|no|No|NO", "is neither yes nor no")
-# Tags whose values a pattern describes, each with the fault of other values.
-_PATTERNS = {
-    "view_count": (r"\d+", "is no whole number"),
+_YES_NO = (lambda text: text in {"yes", "Yes", "YES", "no", "No", "NO"}, "is neither yes nor no")
+_DATE = (lambda text: not read_date(text)[1], "is neither a date nor a time with seconds and zone")
+# Tags with values of one form: the test of a value, and the fault of other values.
+_VALUES: dict[str, tuple[Callable[[str], object], str]] = {
+    "view_count": (re.compile(r"\d+", re.ASCII).fullmatch, "is no whole number"),
     "family_friendly": _YES_NO,
     "requires_subscription": _YES_NO,
     "live": _YES_NO,
-    "tag": (r"(?s:.+)", "is empty"),
+    "tag": (bool, "is empty"),
+    "expiration_date": _DATE,
+    "publication_date": _DATE,
+    "duration": (
+        lambda text: re.fullmatch(r"[0-9]{1,8}", text) and 1 <= int(text) <= rulebook.VIDEO_DURATION_S_MAX,
+        f"is no number of seconds from 1 to {rulebook.VIDEO_DURATION_S_MAX:,}",
+    ),
+    "rating": (
+        lambda text: (
+            re.fullmatch(r"\d{1,3}(?:\.\d{0,20})?|\.\d{1,20}", text) and float(text) <= rulebook.VIDEO_RATING_MAX
+        ),
+        f"is no number from 0.0 to {rulebook.VIDEO_RATING_MAX}.0",
+    ),
 }
 
 
@@ -72,7 +86,7 @@ def _check_video_tag(child: Node, loc: str, at: Pass) -> None:
         if text and text == loc and child.name != "thumbnail_loc":
             at.tell("video-url", child.line, f"{child.tag} is the URL of the page itself")
         for name in sorted({"allow_embed", "autoplay"} & child.attributes.keys()):
-            at.tell_once("video-dead-tag", child.line, f"the attribute {name} was retired in 2022")
+            at.tell("video-dead-tag", child.line, f"the attribute {name} was retired in 2022")
     elif child.name in _VIDEO_REQUIRED:
         _check_video_text(child, text, at)
     elif fault := _find_value_fault(child, text, loc):
@@ -92,17 +106,9 @@ def _check_video_text(child: Node, text: str, at: Pass) -> None:
 
 def _find_value_fault(child: Node, text: str, loc: str) -> str | None:
     """Return the fault of an optional tag of a video (R4.2), or None."""
-    if child.name in _PATTERNS:
-        pattern, fault = _PATTERNS[child.name]
-        return None if re.fullmatch(pattern, text, re.ASCII) else fault
-    if child.name in {"expiration_date", "publication_date"}:
-        return "is neither a date nor a time with seconds and zone" if read_date(text)[1] else None
-    if child.name == "duration":
-        is_number, most = re.fullmatch(r"[0-9]{1,8}", text), rulebook.VIDEO_DURATION_S_MAX
-        return None if is_number and 1 <= int(text) <= most else f"is no number of seconds from 1 to {most:,}"
-    if child.name == "rating":
-        is_number, most = re.fullmatch(r"\d{1,3}(?:\.\d{0,20})?|\.\d{1,20}", text), rulebook.VIDEO_RATING_MAX
-        return None if is_number and float(text) <= most else f"is no number from 0.0 to {most}.0"
+    if child.name in _VALUES:
+        is_valid, fault = _VALUES[child.name]
+        return None if is_valid(text) else fault
     return _find_uploader_fault(child, loc) if child.name == "uploader" else _find_list_fault(child)
 
 

@@ -12,8 +12,6 @@ from stoppress_cli.check.findings import Findings, shown
 from stoppress_cli.check.rulebook import URLS_MAX
 from stoppress_cli.check.value_rules import Moment, Place, is_storage
 
-ONCE_MAX = 1_000  # different messages of `tell_once` that are remembered for one file
-
 
 @dataclass
 class Facts:
@@ -109,24 +107,17 @@ class Pass:
     guests: frozenset[str] = frozenset()  # other hosts whose robots.txt names this file (R1.9)
     first_plain_line: int | None = None
     first_article_line: int | None = None
-    _once: set[str] = field(default_factory=set)
 
     def tell(self, name: str, line: int | None, message: str) -> None:
         self.findings.add(self.facts.name, name, line, message)
 
-    def tell_once(self, name: str, line: int | None, message: str) -> None:
-        """Reports a finding, unless the same message was reported before."""
-        if message not in self._once and len(self._once) < ONCE_MAX:
-            self._once.add(message)
-            self.tell(name, line, message)
-
     def known_children(self, node: Node, kind: str, known: Collection[str], dead: Collection[str]) -> Iterator[Node]:
-        """Yield the children with known tags. Report others by `<kind>-unknown-tag`, and once by `<kind>-dead-tag` the dead ones."""
+        """Yield the children with known tags. Report others by `<kind>-unknown-tag`, and the dead ones by `<kind>-dead-tag`."""
         for child in node.children:
             if child.namespace == node.namespace and child.name in known:
                 yield child
             elif child.namespace == node.namespace and child.name in dead:
-                self.tell_once(f"{kind}-dead-tag", child.line, f"{child.tag} was retired")
+                self.tell(f"{kind}-dead-tag", child.line, f"{child.tag} was retired")
             else:
                 self.tell(f"{kind}-unknown-tag", child.line, f"{child.tag} does not exist in {node.tag}")
 
@@ -173,7 +164,7 @@ class Pass:
     def _check_scope(self, url: str, place: Place, line: int, what: str) -> None:
         """Check that a URL has the file's host and protocol, and is in its directory."""
         if is_storage(place.host):
-            self.tell_once("storage-host", line, f"{place.host} is where files are stored")
+            self.tell("storage-host", line, f"{place.host} is where files are stored")
         base = self.base = self.base or Place(place.scheme, place.host, "/")
         if place.host != base.host:
             rule, where = "other-host", f"is not on {base.host}, where"

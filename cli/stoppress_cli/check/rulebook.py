@@ -49,6 +49,7 @@ class Rule:
     text: str
     source: str
     fix: str
+    doctor: str  # the check of `stoppress doctor` that reports it; empty: none, because the check `crawlers` covers it
 
 
 with Path(__file__).with_name("rules.csv").open(encoding="utf-8", newline="") as _file:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from stoppress.primitives.xml import Broken, Document, Node
-from stoppress_cli.check import entry_rules, feed_rules
+from stoppress_cli.check import entry_rules
 from stoppress_cli.check.findings import shown
 from stoppress_cli.check.input import Source, Text, read_text
 from stoppress_cli.check.namespaces import SITEMAP_ROOTS, Namespaces
@@ -136,7 +136,7 @@ def _check_root(root: Node | None, begun: list[Node], text: Text, doctypes: list
         return
     if root.name in _FEED_ROOTS:
         at.facts.kind = "feed"
-        feed_rules.check_root(root, at)
+        entry_rules.check_feed(root, at)
     elif root.name in SITEMAP_ROOTS:
         at.facts.kind = root.name
         if not text.head.startswith("<?xml"):
@@ -151,7 +151,7 @@ def _check_root(root: Node | None, begun: list[Node], text: Text, doctypes: list
 def _check_entry(root: Node, entry: Node, at: Pass) -> bool:
     """Check one entry. Return False if the rest of the file does not have to be read."""
     if root.name in _FEED_ROOTS:
-        feed_rules.check_entry(root, entry, at)
+        entry_rules.check_feed_entry(root, entry, at)
     elif root.name in SITEMAP_ROOTS or root.namespace == SITEMAP or entry.name == "url":
         _check_child_of_root(root, entry, at)  # also in a urlset with a wrong root element
     else:

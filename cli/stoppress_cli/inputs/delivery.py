@@ -53,9 +53,7 @@ def recorded_in(document: Any) -> Recorded:
     outer = document if isinstance(document, dict) else {}
     request = outer.get("request")
     if not isinstance(request, dict):
-        if not ("body" in outer and "headers" in outer):
-            return Recorded(Request(body=json.dumps(document).encode()), {})
-        request = outer
+        return Recorded(Request(body=json.dumps(document).encode()), {})
     settings: Mapping[str, Any] = next(
         (outer[key] for key in ("config", "settings") if isinstance(outer.get(key), dict)), {}
     )

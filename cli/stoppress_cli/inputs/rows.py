@@ -34,7 +34,6 @@ LINE_BYTES_MAX = 1_000_000
 ROW_LINES_MAX = 100
 # How many unknown field names are reported.
 UNKNOWN_NAMES_MAX = 100
-_WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _DELIMITERS = ",;\t"
 # The columns of a CSV file, as an example in messages.
 COLUMNS = "id, url, title, published_at, updated_at, section, keywords"
@@ -67,7 +66,6 @@ class Rows:
         size_bytes = self.path.stat().st_size
         done = self._read_cursor(cursor, size_bytes) if cursor else 0
         with self._opened() as file:
-            self._check_beginning(file)
             rows = (
                 (end, values) for end, values in self._values(_read_lines(file)) if end > done and values is not None
             )
@@ -91,16 +89,6 @@ class Rows:
         except OSError as error:
             raise ListingError(f"{self.path} cannot be read: {error.strerror or error}") from None
         return file
-
-    def _check_beginning(self, file: BinaryIO) -> None:
-        beginning = file.read(LINE_BYTES_MAX).strip()
-        file.seek(0)
-        if beginning.startswith(_WIDE_MARKS):
-            raise ListingError(f"{self.path} is UTF-16: save it as UTF-8")
-        if b"\r" in beginning and b"\n" not in beginning:
-            raise ListingError(
-                f"{self.path} ends its lines with carriage returns (CR) alone: save it with line feeds (LF)"
-            )
 
     @cached_property
     def _total(self) -> int:

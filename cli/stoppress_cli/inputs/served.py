@@ -41,16 +41,6 @@ PAUSE_SECONDS = 0.25
 EACH_MAX = 3
 _HTML = re.compile(rb"<!doctype html|<html[\s>]", re.IGNORECASE)
 
-# The doctor's check to which a rule of `stoppress check` belongs. Other rules belong to `rules`.
-_CHECK_OF_RULE = {
-    **dict.fromkeys(("not-served", "redirected", "child-missing"), "answers"),
-    **dict.fromkeys(("content-type", "content-encoding", "cache-control", "compressed-name"), "headers"),
-    **dict.fromkeys(("other-host", "other-protocol", "out-of-scope", "index-scope", "storage-host"), "scope"),
-    **dict.fromkeys(("robots-value", "robots-unknown", "robots-disallowed", "no-entry"), "robots.txt"),
-    "index-outdated": "freshness",
-    "crawler-shut-out": "",  # left out: the check `crawlers` covers it
-}
-
 
 @dataclass(frozen=True)
 class Known:
@@ -180,7 +170,7 @@ class Served:
             self.left_out.append(f"{more:,} more findings: stoppress check {self.url('robots.txt')} shows them")
         by_check: dict[str, list[Finding]] = {}
         for finding in findings:
-            by_check.setdefault(_CHECK_OF_RULE.get(finding.rule.name, "rules"), []).append(finding)
+            by_check.setdefault(finding.rule.doctor, []).append(finding)
         return by_check
 
     def _get_for_check(self, url: str) -> client.Response:

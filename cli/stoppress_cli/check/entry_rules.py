@@ -7,9 +7,8 @@ from stoppress.primitives.instants import utc
 from stoppress.primitives.xml import Node
 from stoppress_cli.check import media_rules, news
 from stoppress_cli.check.findings import shown
-from stoppress_cli.check.namespaces import ATTRIBUTES, EXTENSIONS
 from stoppress_cli.check.one_pass import Pass
-from stoppress_cli.check.rulebook import ATOM, IMAGE, NEWS, SITEMAP, VIDEO, XHTML
+from stoppress_cli.check.rulebook import ATOM, EXTENSIONS, IMAGE, NEWS, SITEMAP, VIDEO, XHTML
 from stoppress_cli.check.value_rules import CONTROLS, Moment, Place, check_date, check_url
 
 CHANGEFREQ = {"always", "hourly", "daily", "weekly", "monthly", "yearly", "never"}
@@ -55,12 +54,12 @@ def check_plainness(node: Node, at: Pass) -> None:
 
 def check_attributes(node: Node, at: Pass) -> None:
     """Reports attributes that the schemas do not have (R1.11)."""
-    allowed = ATTRIBUTES.get(node.namespace or "")
-    if allowed is None:
-        return
-    for name in node.attributes:
-        if name not in allowed.get(node.name, ()) and not name.startswith(_FREE_ATTRIBUTES):
-            at.tell("attribute", node.line, f"{node.tag} has the attribute {shown(name)}")
+    extension = EXTENSIONS.get(node.namespace or "")
+    allowed = extension.attributes if extension else None
+    if node.namespace == SITEMAP or allowed is not None:
+        for name in node.attributes:
+            if name not in (allowed or {}).get(node.name, ()) and not name.startswith(_FREE_ATTRIBUTES):
+                at.tell("attribute", node.line, f"{node.tag} has the attribute {shown(name)}")
 
 
 def _check_entry(node: Node, at: Pass, allowed: tuple[str, ...]) -> tuple[str, Place | None, Moment | None]:

@@ -154,7 +154,11 @@ def _decoded(chunks: Iterator[bytes], tell: TellLine) -> Iterator[str]:
             decoder = codecs.getincrementaldecoder(encoding)("replace")
             decoder.setstate(state)
             text = decoder.decode(chunk, not chunk)
-        yield _legal(text, line, tell)
+        if control := CONTROLS.search(text):
+            at = line + text.count("\n", 0, control.start())
+            tell("control-character", at, f"U+{ord(control[0]):04X} is in it")
+            text = CONTROLS.sub(" ", text)
+        yield text
         line += text.count("\n")
 
 
@@ -178,15 +182,6 @@ def _encoding_of(first: bytes, tell: TellLine) -> tuple[str, bytes]:
         if _ENCODINGS.fullmatch(name):
             return codecs.lookup(name).name, first
     return "iso-8859-1", first
-
-
-def _legal(text: str, line: int, tell: TellLine) -> str:
-    """Replaces control characters by spaces and reports the first of the piece."""
-    if control := CONTROLS.search(text):
-        at = line + text.count("\n", 0, control.start())
-        tell("control-character", at, f"U+{ord(control[0]):04X} is in it")
-        return CONTROLS.sub(" ", text)
-    return text
 
 
 def _drop_what_leads(text: Text, tell: TellLine) -> None:

@@ -9,10 +9,8 @@ from stoppress.primitives.xml import Node
 from stoppress_cli.check import rulebook
 from stoppress_cli.check.findings import shown
 from stoppress_cli.check.one_pass import Pass
-from stoppress_cli.check.rulebook import IMAGES_MAX, VIDEO
+from stoppress_cli.check.rulebook import IMAGES_MAX
 from stoppress_cli.check.value_rules import hreflang_fault, is_escaped_twice, place_of, read_date
-
-_IMAGE_DEAD = {"caption", "geo_location", "title", "license"}
 
 # Links into apps, which Google read from sitemaps in the past.
 _APP_LINKS = ("android-app:", "ios-app:")
@@ -25,7 +23,6 @@ _VIDEO_KNOWN = {
     *"duration expiration_date rating view_count publication_date family_friendly restriction platform".split(),
     *"requires_subscription uploader live tag".split(),
 }
-_VIDEO_DEAD = {"category", "gallery_loc", "price", "tvshow", "content_segment_loc", "id"}
 _YES_NO = (lambda text: text in {"yes", "Yes", "YES", "no", "No", "NO"}, "is neither yes nor no")
 _DATE = (lambda text: not read_date(text)[1], "is neither a date nor a time with seconds and zone")
 # Tags with values of one form: the test of a value, and the fault of other values.
@@ -56,7 +53,7 @@ def check_images(images: list[Node], loc: str, at: Pass) -> None:
         fault = f"the page has {len(images):,} images, and the limit is {IMAGES_MAX:,}"
         at.tell("too-many-images", images[IMAGES_MAX].line, fault)
     for image in images:
-        locs = list(at.known_children(image, "image", ("loc",), _IMAGE_DEAD))
+        locs = at.read_children(image, ("loc",)).get("loc", [])
         if len(locs) != 1:
             at.tell("image-loc", image.line, f"{image.tag} has {len(locs)} loc")
         for address in locs:
@@ -67,16 +64,16 @@ def check_images(images: list[Node], loc: str, at: Pass) -> None:
 
 def check_video(video: Node, loc: str, at: Pass) -> None:
     """Checks a video:video of the `<url>` with the given loc."""
-    counts = Counter(child.name for child in video.children if child.namespace == VIDEO)
-    missing = [name for name in _VIDEO_REQUIRED if not counts[name]]
-    missing += [] if counts["content_loc"] or counts["player_loc"] else ["content_loc and no player_loc"]
+    children = at.read_children(video, _VIDEO_KNOWN)
+    missing = [name for name in _VIDEO_REQUIRED if name not in children]
+    missing += [] if children.keys() & {"content_loc", "player_loc"} else ["content_loc and no player_loc"]
     for name in missing:
         at.tell("video-required", video.line, f"{video.tag} has no {name}")
-    for name in _VIDEO_KNOWN & counts.keys():
-        if counts[name] > (most := rulebook.VIDEO_TAGS_MAX if name == "tag" else 1):
-            at.tell("video-child-count", video.line, f"{video.tag} has {counts[name]} {name}, and the limit is {most}")
-    for child in at.known_children(video, "video", _VIDEO_KNOWN, _VIDEO_DEAD):
-        _check_video_tag(child, loc, at)
+    for name, nodes in children.items():
+        if len(nodes) > (most := rulebook.VIDEO_TAGS_MAX if name == "tag" else 1):
+            at.tell("video-child-count", video.line, f"{video.tag} has {len(nodes)} {name}, and the limit is {most}")
+        for child in nodes:
+            _check_video_tag(child, loc, at)
 
 
 def _check_video_tag(child: Node, loc: str, at: Pass) -> None:

@@ -3,7 +3,7 @@
 from stoppress.primitives.xml import XML_NAMESPACE
 from stoppress_cli.check.findings import shown
 from stoppress_cli.check.input import TellLine
-from stoppress_cli.check.rulebook import IMAGE, NEWS, SITEMAP, VIDEO, XHTML
+from stoppress_cli.check.rulebook import EXTENSIONS, NEWS, SITEMAP
 
 # Namespaces that engines know or knew. Their elements are not checked.
 OTHERS = {
@@ -12,31 +12,6 @@ OTHERS = {
     "http://www.w3.org/2001/XMLSchema-instance",
     XML_NAMESPACE,
 }
-EXTENSIONS = {NEWS, IMAGE, VIDEO, XHTML}
-# The attributes that elements of these namespaces may have. Those of other namespaces are not checked.
-ATTRIBUTES: dict[str, dict[str, set[str]]] = {
-    SITEMAP: {},
-    NEWS: {},
-    IMAGE: {},
-    VIDEO: {
-        "player_loc": {"allow_embed", "autoplay"},
-        "restriction": {"relationship"},
-        "platform": {"relationship"},
-        "uploader": {"info"},
-        "content_segment_loc": {"duration"},
-        "gallery_loc": {"title"},
-        "price": {"currency", "type", "resolution"},
-        "id": {"type"},
-    },
-}
-# How a misspelt namespace is recognised: by the usual prefix, an element or a part of the namespace. Each line ends
-# with the rule that the mistake breaks.
-_MEANT = (
-    (NEWS, "news", "news", "sitemap-news", "news-namespace"),
-    (IMAGE, "image", "image", "sitemap-image", "image-namespace"),
-    (VIDEO, "video", "video", "sitemap-video", "video-namespace"),
-    (XHTML, "xhtml", "link", "xhtml", "alternate-namespace"),
-)
 NAMESPACES_MAX = 1_000  # kept in memory for one file
 SITEMAP_ROOTS = {"urlset", "sitemapindex"}
 
@@ -76,9 +51,10 @@ class Namespaces:
 
     def _guess(self, namespace: str | None, prefix: str, name: str, line: int) -> str | None:
         what = f"the prefix {shown(prefix)} is not declared" if namespace is None else f"namespace {shown(namespace)}"
-        for meant, usual, element, words, rule in _MEANT:
-            if prefix == usual or words in (namespace or "").lower() or (name == element and prefix):
-                self._tell(rule, line, what)
+        for meant, extension in EXTENSIONS.items():
+            is_word_in_it = extension.word in (namespace or "").lower()
+            if prefix == extension.prefix or is_word_in_it or (name == extension.element and prefix):
+                self._tell(extension.rule, line, what)
                 return meant
         if namespace is None:
             self._tell("unbound-prefix", line, what)

@@ -1,12 +1,11 @@
 """Checks the news:news of a `<url>`: Google's news sitemap (R2.1 to R2.16)."""
 
 import re
-from collections import Counter
 
 from stoppress.primitives.xml import Node
 from stoppress_cli.check.findings import shown
 from stoppress_cli.check.one_pass import Pass
-from stoppress_cli.check.rulebook import NEWS, NEWS_HOURS, NEWS_WINDOW
+from stoppress_cli.check.rulebook import NEWS_HOURS, NEWS_WINDOW
 from stoppress_cli.check.value_rules import (
     Place,
     check_date,
@@ -18,8 +17,6 @@ from stoppress_cli.check.value_rules import (
 
 _CHILDREN = ("publication", "publication_date", "title")
 _OF_PUBLICATION = ("name", "language")
-# Google documented these tags in the past (R2.13).
-_DEAD = {"access", "genres", "keywords", "stock_tickers", "geo_locations"}
 
 
 def check(articles: list[Node], loc: str, place: Place | None, at: Pass) -> None:
@@ -33,34 +30,29 @@ def check(articles: list[Node], loc: str, place: Place | None, at: Pass) -> None
 
 
 def _check_article(article: Node, at: Pass) -> None:
-    publication = _check_children(article, _CHILDREN, at).get("publication")
-    name = ""
-    if publication is not None:
-        children = _check_children(publication, _OF_PUBLICATION, at)
-        if "name" in children:
-            name = _check_name(children["name"], at)
-        language = children.get("language")
+    children, name = _check_children(article, _CHILDREN, at), ""
+    if publication := children.get("publication"):
+        about = _check_children(publication, _OF_PUBLICATION, at)
+        if "name" in about:
+            name = _check_name(about["name"], at)
+        language = about.get("language")
         if language and (fault := news_language_fault(language.text)):
             at.tell("news-language", language.line, f"{shown(language.text)} {fault}")
-    if date := article.first(NEWS, "publication_date"):
+    if date := children.get("publication_date"):
         _check_date(date, at)
-    if title := article.first(NEWS, "title"):
+    if title := children.get("title"):
         _check_title(title, name, at)
 
 
 def _check_children(node: Node, wanted: tuple[str, ...], at: Pass) -> dict[str, Node]:
     """Checks that a node has each of `wanted` once, in order, and nothing else (R2.2, R2.3, R2.13). Returns the first of each."""
-    children: dict[str, Node] = {}
-    counts = Counter(child.name for child in node.children if child.namespace == NEWS)
-    for child in at.known_children(node, "news", wanted, _DEAD):
-        children.setdefault(child.name, child)
+    children = at.read_children(node, wanted)
     for name in wanted:
-        if counts[name] != 1:
-            what = "no" if not counts[name] else f"{counts[name]}"
-            at.tell("news-child-count", node.line, f"{node.tag} has {what} {name}")
+        if (count := len(children.get(name, ()))) != 1:
+            at.tell("news-child-count", node.line, f"{node.tag} has {count or 'no'} {name}")
     if list(children) != [name for name in wanted if name in children]:
         at.tell("news-order", node.line, f"{node.tag} has {', '.join(children)} in this order")
-    return children
+    return {name: nodes[0] for name, nodes in children.items()}
 
 
 def _check_name(node: Node, at: Pass) -> str:

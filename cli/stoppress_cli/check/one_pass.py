@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from stoppress.primitives.xml import Node
 from stoppress_cli.check.findings import Findings, shown
-from stoppress_cli.check.rulebook import URLS_MAX
+from stoppress_cli.check.rulebook import EXTENSIONS, URLS_MAX
 from stoppress_cli.check.value_rules import Moment, Place, is_storage
 
 
@@ -111,15 +111,17 @@ class Pass:
     def tell(self, name: str, line: int | None, message: str) -> None:
         self.findings.add(self.facts.name, name, line, message)
 
-    def known_children(self, node: Node, kind: str, known: Collection[str], dead: Collection[str]) -> Iterator[Node]:
-        """Yield the children with known tags. Report others by `<kind>-unknown-tag`, and the dead ones by `<kind>-dead-tag`."""
+    def read_children(self, node: Node, known: Collection[str]) -> dict[str, list[Node]]:
+        """Return the children of an extension's element that have known tags, by name. Report the others."""
+        extension, children = EXTENSIONS[node.namespace or ""], dict[str, list[Node]]()
         for child in node.children:
             if child.namespace == node.namespace and child.name in known:
-                yield child
-            elif child.namespace == node.namespace and child.name in dead:
-                self.tell(f"{kind}-dead-tag", child.line, f"{child.tag} was retired")
+                children.setdefault(child.name, []).append(child)
+            elif child.namespace == node.namespace and child.name in extension.retired:
+                self.tell(f"{extension.prefix}-dead-tag", child.line, f"{child.tag} was retired")
             else:
-                self.tell(f"{kind}-unknown-tag", child.line, f"{child.tag} does not exist in {node.tag}")
+                self.tell(f"{extension.prefix}-unknown-tag", child.line, f"{child.tag} does not exist in {node.tag}")
+        return children
 
     def on(self, line: int | None) -> Callable[[str, str], None]:
         """`tell` for one line."""

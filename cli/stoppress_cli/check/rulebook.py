@@ -4,6 +4,7 @@ An id such as R1.4 names a rule in docs/reference/check-rules.md. Several named 
 """
 
 import csv
+import tomllib
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -52,5 +53,19 @@ class Rule:
     doctor: str  # the check of `stoppress doctor` that reports it; empty: none, because the check `crawlers` covers it
 
 
+@dataclass(frozen=True, slots=True)
+class Extension:
+    """An extension of the protocol; extensions.toml describes the fields."""
+
+    prefix: str
+    element: str
+    word: str
+    rule: str
+    retired: frozenset[str] = frozenset()
+    attributes: dict[str, frozenset[str]] | None = None
+
+
+_EXTENSIONS_FILE = Path(__file__).with_name("extensions.toml")
+EXTENSIONS = TypeAdapter(dict[str, Extension]).validate_python(tomllib.loads(_EXTENSIONS_FILE.read_text("utf-8")))
 with Path(__file__).with_name("rules.csv").open(encoding="utf-8", newline="") as _file:
     RULES = {rule.name: rule for rule in TypeAdapter(list[Rule]).validate_python(list(csv.DictReader(_file)))}

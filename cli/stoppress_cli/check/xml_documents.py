@@ -150,23 +150,19 @@ def _check_root(root: Node | None, begun: list[Node], text: Text, doctypes: list
 
 def _check_entry(root: Node, entry: Node, at: Pass) -> bool:
     """Check one entry. Return False if the rest of the file does not have to be read."""
+    wanted = "sitemap" if root.name == "sitemapindex" else "url"
+    is_in_sitemap = root.name in SITEMAP_ROOTS or root.namespace == SITEMAP  # also with a wrong root element
     if root.name in _FEED_ROOTS:
         entry_rules.check_feed_entry(root, entry, at)
-    elif root.name in SITEMAP_ROOTS or root.namespace == SITEMAP or entry.name == "url":
-        _check_child_of_root(root, entry, at)  # also in a urlset with a wrong root element
-    else:
+    elif not is_in_sitemap and entry.name != "url":
         return root.name.lower() != "html"
-    return True
-
-
-def _check_child_of_root(root: Node, entry: Node, at: Pass) -> None:
-    wanted = "sitemap" if root.name == "sitemapindex" else "url"
-    if entry.name != wanted:
+    elif entry.name != wanted:
         at.tell("unknown-child", entry.line, f"{entry.tag} is in {root.tag}, which takes only {wanted}")
     elif wanted == "url":
         entry_rules.check_url_entry(entry, at)
     else:
         entry_rules.check_sitemap_entry(entry, at)
+    return True
 
 
 def _check_lines(text: Text, at: Pass) -> None:

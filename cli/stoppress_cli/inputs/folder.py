@@ -1,13 +1,13 @@
 """The sitemaps of a folder, and the URLs at which readers find them."""
 
-import json
 import re
 from collections import Counter
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
+
+from pydantic import TypeAdapter, ValidationError
 
 from stoppress_cli.check.input import Source, peek
 from stoppress_cli.check.value_rules import Place, place_of
@@ -27,6 +27,7 @@ _LOC = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _LOCS_MAX = 50
+_HEADERS = TypeAdapter(dict[str, dict[str, str | None]])
 _SHOWN_AS = {"ContentType": "content-type", "ContentEncoding": "content-encoding", "CacheControl": "cache-control"}
 
 
@@ -48,27 +49,30 @@ def collect(path: Path, base_url: str | None) -> Collected:
     if not path.exists():
         raise Unreadable(f"there is no {path}: name a folder, a file or a URL")
     base = base_place(base_url, path.name if path.is_file() else "") if base_url is not None else None
-    folder, found = (path, path.rglob("*")) if path.is_dir() else (path.parent, [path])
-    files = sorted(file for file in found if file == path or (file.is_file() and _is_candidate(file, path)))
-    names = [file.relative_to(folder).as_posix() for file in files[:FILES_MAX]]
+    folder, names = (path, _find_names(path)) if path.is_dir() else (path.parent, [path.name])
     if not names:
         raise Unreadable(f"there is no sitemap in {path}: name the folder that has them")
     collected = Collected(is_all=path.is_dir())
-    headers = _served(folder.resolve(), collected)
+    headers = _read_headers(folder.resolve(), collected.notes)
     hosts = _hosts(folder.resolve().name, names) if path.is_dir() else {"": ""}
     for prefix, host in hosts.items():
         inside = [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
-        place = base
-        if base is None or (base.host != host and len(hosts) > 1):
+        place = base if base and (base.host == host or len(hosts) == 1) else None
+        if place is None:
             place = _guess_place(folder / prefix, inside, host)
             shown = f"{place.scheme}://{place.host}{place.directory}" if place else "the host of the first URL"
             label = host or path.resolve().name
             collected.notes.append(f"taking {shown} as the place of {label}; --base-url sets another")
         for name in inside:
-            saved = headers.get(prefix + name, headers.get(f"{folder.resolve().name}/{name}"))
             url = under(place, name) if place else None
-            collected.sources.append(Source(prefix + name, url, folder / prefix / name, saved))
+            collected.sources.append(Source(prefix + name, url, folder / prefix / name, headers.get(prefix + name)))
     return collected
+
+
+def _find_names(folder: Path) -> list[str]:
+    """Return the names of the files in a folder that look like sitemaps, relative to the folder."""
+    files = sorted(file for file in folder.rglob("*") if file.is_file() and _is_candidate(file, folder))
+    return [file.relative_to(folder).as_posix() for file in files[:FILES_MAX]]
 
 
 def _hosts(folder: str, names: list[str]) -> dict[str, str]:
@@ -133,18 +137,18 @@ def _is_host(name: str) -> bool:
     return _HOST.fullmatch(name) is not None and Path(name).suffix.lower() not in _NO_HOST
 
 
-def _served(folder: Path, collected: Collected) -> dict[str, dict[str, str]]:
-    """Headers by `<host>/<file>`, from the file that `stoppress play` saves beside the folder or beside its parent."""
-    for place in (folder, folder.parent):
-        path = place.with_name(f"{place.name}.meta.json")
-        if not place.name or not path.is_file():
-            continue
-        try:
-            read: Any = json.loads(path.read_text(encoding="utf-8"))
+def _read_headers(folder: Path, notes: list[str]) -> dict[str, dict[str, str]]:
+    """Return the headers of the files that `stoppress play` saved, from the file beside the folder or beside its parent."""
+    for place, prefix in ((folder, ""), (folder.parent, f"{folder.name}/")):
+        path = place.with_name(f"{place.name}.meta.json") if place.name else place
+        if path.is_file():
+            try:
+                saved = _HEADERS.validate_json(path.read_bytes())
+            except ValidationError:
+                notes.append(f"{path} is not what `stoppress play` saves: headers are not checked")
+                continue
             return {
-                name: {_SHOWN_AS.get(key, key): str(value or "") for key, value in of.items()}
-                for name, of in read.items()
+                name.removeprefix(prefix): {_SHOWN_AS.get(key, key): value or "" for key, value in headers.items()}
+                for name, headers in saved.items()
             }
-        except (ValueError, AttributeError):
-            collected.notes.append(f"{path} is not what `stoppress play` saves: headers are not checked")
     return {}

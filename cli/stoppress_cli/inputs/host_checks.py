@@ -21,14 +21,14 @@ from stoppress.notify.fetch_page import rules_in
 from stoppress.notify.indexnow import key_file
 from stoppress.notify.page_readiness import site_name
 from stoppress.primitives.instants import iso, parse
-from stoppress_cli.check.rulebook import FRESH_AGE_SECONDS_MAX
+from stoppress_cli.check.rulebook import FRESH_AGE_SECONDS_MAX, RULES
 from stoppress_cli.inputs.page_answers import ListedPages
 from stoppress_cli.inputs.served import BROWSER, PAUSE_SECONDS, READERS, Served, Server, is_page
 from stoppress_cli.output import Check, counted, errors
 
 _OUTCOMES = ("fault", "not checked", "hint")
-# Checks that no rule of `stoppress check` belongs to.
-_BEFORE_FILES = ("address", "certificate", "HTTP/2", "user agents")
+# Checks that also report findings of `stoppress check`.
+_CHECKS_OF_FILES = {rule.doctor for rule in RULES.values()}
 # By token of robots.txt: who requests for it.
 SEARCH_ENGINES = {"Googlebot": "Googlebot", "Googlebot-News": "Googlebot", "Bingbot": "Bingbot"}
 # Crawlers of the search engines that answer with AI. A publisher may want to keep them out, so this is no fault.
@@ -118,7 +118,7 @@ class Doctor:
             self._leave_out(str(error), "if this is the right server, give its address with --connect")
         except FetchError as error:
             self._fault(str(error), "make the server answer this request")
-        for finding in self.served.findings.get(name, ()) if self._is_trusted and name not in _BEFORE_FILES else ():
+        for finding in self.served.findings.get(name, ()) if name in _CHECKS_OF_FILES else ():
             report = self._fault if finding.rule.severity == "error" else self._hint
             report(f"{finding.where}: {finding.fault}", finding.rule.fix)
         self._results.sort(key=lambda result: (_OUTCOMES.index(result[0]), result[2]))

@@ -82,8 +82,7 @@ class ListedPages:
         """Compare what the readers get, as sentences: robots.txt, the files, the home page and some pages. Raises FetchError if nothing answers."""
         files = [self.served.url(name) for name in ("robots.txt", *self.served.named)]
         pages = list(self.dates)
-        half = COMPARED_PAGES_MAX // 2
-        sample = pages if len(pages) <= COMPARED_PAGES_MAX else [*pages[: COMPARED_PAGES_MAX - half], *pages[-half:]]
+        sample = _spread(pages, COMPARED_PAGES_MAX)
         errors = []
         for url in (*files, self.served.url(""), *sample):
             answers = {reader: self._answer(url, reader) for reader in READERS}

@@ -1,10 +1,10 @@
 """What the events of an archive would change in the table. Reads it, and changes nothing."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from stoppress.model.article import Known
+from stoppress.model.article import Article, Decision, Known
 from stoppress.model.event import ArticleEvent
 from stoppress.model.site import Site
 from stoppress.primitives.urls import identity
@@ -42,22 +42,28 @@ def predict_effects(events: Sequence[ArticleEvent], site: Site, now: datetime) -
 
 def _effect(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Effect:
     decision = decide(event, known, site, now)
-    live = {
-        article.name: article for article in (known.article, *known.owners.values()) if article and article.has_entries
-    }
-    own, after = live.get(event.name), decision.article
-    is_moved = bool(own and identity(own.url or "") != identity(event.url or ""))
+    articles = (known.article, *known.owners.values())
+    live = {article.name: article for article in articles if article and article.has_entries}
+    own = live.get(event.name)
+    is_moved = own is not None and identity(own.url or "") != identity(event.url or "")
     live_url = str(own.url) if own and is_moved and decision.outcome not in ("duplicate", "late") else ""
+    kind = _find_kind(decision, live, is_moved=bool(live_url))
+    return Effect(kind, "" if kind == "unchanged" else live_url)
+
+
+def _find_kind(decision: Decision, live: Mapping[str, Article], *, is_moved: bool) -> str:
+    """Return the gravest effect of a decision; `live` are the articles with entries that it may change, by name."""
+    after = decision.article
     if any(entry.published for entry in decision.out) and not decision.news:
-        return Effect("leaves_news", live_url)
-    if after is None or decision.outcome == "duplicate" or not (after.has_entries or after.state == "held" or live_url):
-        return Effect("unchanged")
+        return "leaves_news"
+    if after is None or decision.outcome == "duplicate" or not (after.has_entries or after.state == "held" or is_moved):
+        return "unchanged"
+    if is_moved:
+        return "moves"
     displaced = (live[article.name] for article in decision.displaced if article.name in live)
     before = live.get(after.name) or next(displaced, None)
-    if live_url:
-        return Effect("moves", live_url)
     if before and before.first_published != after.first_published:
-        return Effect("changes_date")
+        return "changes_date"
     if decision.outcome == "late":
-        return Effect("unchanged")
-    return Effect("changed" if before else "new")
+        return "unchanged"
+    return "changed" if before else "new"

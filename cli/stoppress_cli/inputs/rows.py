@@ -218,23 +218,21 @@ def _csv_values(lines: Iterator[_Line], columns: list[str], delimiter: str) -> I
 
 def _read_row(ahead: list[_Line], lines: Iterator[_Line], delimiter: str) -> tuple[list[str], int, str]:
     """Read the row that begins with the first line of `ahead`, and add to `ahead` what it reads. Return its values, the number of its lines, and a fault."""
-    used = 0
     if isinstance(first := ahead[0][1], Problem):
         return [], 1, first.reason
 
     def text() -> Iterator[str]:
-        nonlocal used
-        while used < ROW_LINES_MAX:
-            ahead.extend(islice(lines, 0 if used < len(ahead) else 1))
-            if used == len(ahead) or isinstance(line := ahead[used][1], Problem):
+        for number in range(ROW_LINES_MAX):
+            ahead.extend(islice(lines, 0 if number < len(ahead) else 1))
+            if number == len(ahead) or isinstance(line := ahead[number][1], Problem):
                 return
-            used += 1
             yield line
 
+    reader = csv.reader(text(), delimiter=delimiter, strict=True)
     try:
-        return next(csv.reader(text(), delimiter=delimiter, strict=True), []), used, ""
+        return next(reader, []), reader.line_num, ""
     except csv.Error as error:
-        return [], used, _csv_fault(error)
+        return [], reader.line_num, _csv_fault(error)
 
 
 def _csv_fault(error: csv.Error) -> str:

@@ -1,6 +1,6 @@
 """Checks several files together: an index and its sitemaps, duplicates, and alternates."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from stoppress_cli.check.findings import shown
 from stoppress_cli.check.one_pass import Facts, Occurrence, Occurrences
@@ -77,29 +77,39 @@ def _check_alternates(urls: Occurrences, files: Sequence[Facts], say: Say, *, is
 
 def _check_indexes(files: Sequence[Facts], say: Say, *, all_here: bool) -> tuple[set[int], bool]:
     """Check the indexes and robots.txt against the files (R6.3 to R6.5). Return the files that an index lists, and whether all are here."""
-    by_url = {facts.url: facts for facts in files if facts.url}
-    by_path = {facts.name.rpartition("/")[2]: facts for facts in files if not facts.url}
+    children = _find_children(files)
     indexes = [facts for facts in files if facts.kind == "sitemapindex"]
-    listed: dict[int, Facts] = {}
-    is_whole = True
-    for facts in files:
-        children = {loc: by_url.get(loc) or by_path.get(loc.rpartition("/")[2]) for loc in facts.children}
-        if all_here:
-            _check_missing(facts, children, say)
-        for loc, child in children.items() if facts in indexes else ():
-            is_whole = is_whole and child is not None and child.is_whole
-            if child is not None:
-                listed[child.number] = child
-                _check_child(facts, child, loc, *facts.children[loc], say)
-    named = {url for facts in files if facts.kind == "robots" for url in facts.children}
-    stems = {_stem(facts.name) for facts in listed.values()}
-    lost = [facts for facts in files if facts.url not in named and _stem(facts.name) not in stems]
+    entries = [(index, loc, child) for index in indexes for loc, child in children[index.number].items()]
+    for index, loc, child in entries:
+        _check_child(index, child, loc, *index.children[loc], say)
+    listed = {child.number for _, _, child in entries if child}
+    lost = _find_lost(files, listed)
     if listed:
         _check_unlisted(lost, indexes, say)
         _check_listed_twice(indexes, say)
     if all_here:
-        _check_entries(lost, named | by_url.keys(), say)
-    return set(listed), is_whole and bool(listed)
+        for facts in files:
+            _check_missing(facts, children[facts.number], say)
+        _check_entries(lost, files, say)
+    return listed, bool(listed) and all(child is not None and child.is_whole for _, _, child in entries)
+
+
+def _find_children(files: Sequence[Facts]) -> list[dict[str, Facts | None]]:
+    """Return for each file the files that it lists, by URL. Without their own URLs, files are found by name."""
+    by_url = {facts.url: facts for facts in files if facts.url}
+    by_name = {facts.name.rpartition("/")[2]: facts for facts in files if not facts.url}
+    return [{loc: by_url.get(loc) or by_name.get(loc.rpartition("/")[2]) for loc in facts.children} for facts in files]
+
+
+def _find_lost(files: Sequence[Facts], listed: set[int]) -> list[Facts]:
+    """Return the files that neither an index nor robots.txt lists."""
+    stems, named = {_stem(files[number].name) for number in listed}, _find_named(files)
+    return [facts for facts in files if facts.url not in named and _stem(facts.name) not in stems]
+
+
+def _find_named(files: Sequence[Facts]) -> set[str | None]:
+    """Return the URLs of the sitemaps that robots.txt lists."""
+    return {url for facts in files if facts.kind == "robots" for url in facts.children}
 
 
 def _check_missing(facts: Facts, children: Mapping[str, Facts | None], say: Say) -> None:
@@ -110,7 +120,9 @@ def _check_missing(facts: Facts, children: Mapping[str, Facts | None], say: Say)
                 say(facts.name, "child-missing", facts.children[loc][0], f"{shown(loc)} is not here")
 
 
-def _check_child(index: Facts, child: Facts, loc: str, line: int, lastmod: Moment | None, say: Say) -> None:
+def _check_child(index: Facts, child: Facts | None, loc: str, line: int, lastmod: Moment | None, say: Say) -> None:
+    if child is None:
+        return
     if child is index:
         say(index.name, "nested-index", line, f"{shown(loc)} is this index itself")
     elif child.kind == "sitemapindex":
@@ -121,8 +133,9 @@ def _check_child(index: Facts, child: Facts, loc: str, line: int, lastmod: Momen
         say(index.name, "index-outdated", line, message)
 
 
-def _check_entries(lost: list[Facts], found: Collection[str], say: Say) -> None:
-    """Report a sitemap at the root of each host that engines cannot find (R8.2). `found` are the URLs that they do find."""
+def _check_entries(lost: list[Facts], files: Sequence[Facts], say: Say) -> None:
+    """Report a sitemap at the root of each host that engines cannot find (R8.2)."""
+    found = {*_find_named(files), *(facts.url for facts in files)}
     by_root: dict[str, Facts] = {}
     for facts in lost:
         root, _, name = (facts.url or "").rpartition("/")

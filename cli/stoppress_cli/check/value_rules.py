@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, time, timedelta
+from datetime import datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -53,14 +53,13 @@ _LOOSE = re.compile(r"[\t\n\r]| {2}")
 # Characters without a visible form. XML 1.0 allows some of them: C1 controls, DEL, noncharacters.
 CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufffe\uffff]")
 
-_DAY = re.compile(r"\d{4}-\d\d-\d\d")
-_SECONDS = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?(Z|[+-]\d\d:\d\d)")
-_MINUTES = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(?:Z|[+-]\d\d:\d\d)")
-_MONTH = re.compile(r"(\d{4})(?:-(\d\d))?")
-_WITHOUT_ZONE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d+)?)?")
+# The parts of a date: from a year alone to a time with fractions of a second and a zone.
+_DATE = re.compile(
+    r"(?P<year>\d{4})(?:(?P<month>-\d\d)(?:(?P<day>-\d\d)"
+    r"(?:(?P<minute>T\d\d:\d\d)(?:(?P<second>:\d\d)(?P<fraction>\.\d+)?)?(?P<zone>Z|[+-]\d\d:\d\d)?)?)?)?"
+)
 # The offsets of XML Schema. The world's time zones reach from -12:00 to +14:00.
 _ZONE = re.compile(r"Z|[+-](?:(?:0\d|1[0-3]):[0-5]\d|14:00)")
-_ZONE_CHARACTERS = len("+00:00")
 
 # Codes of ISO 639-2 with three letters. Their languages have codes of two letters, which hreflang demands.
 LONG_FORMS = frozenset(Path(__file__).with_name("long_language_codes.txt").read_text(encoding="ascii").split())
@@ -192,32 +191,24 @@ def is_storage(host: str) -> bool:
 
 def read_date(text: str) -> tuple[Moment | None, str | None, str]:
     """The time that a date means, the kind of fault ("form", "precision" or None), and the message (R1.17, R2.11)."""
+    parts = _DATE.fullmatch(text)
+    if parts is None:
+        return None, "form", f"{shown(text)} is no date of a sitemap"
+    year, month, day, minute, second, fraction, zone = parts.groups()
+    if zone and not _ZONE.fullmatch(zone):
+        return None, "form", f"{shown(text)} has an offset that no time zone has"
+    if minute and not zone:
+        return None, "form", f"{shown(text)} has no zone"
+    time = f"{minute or 'T00:00'}{second or ''}{(fraction or '')[:7]}{zone or 'Z'}"
     try:
-        full, minutes = _SECONDS.fullmatch(text), _MINUTES.fullmatch(text)
-        if (full or minutes) and not text.endswith("Z") and not _ZONE.fullmatch(text[-_ZONE_CHARACTERS:]):
-            return None, "form", f"{shown(text)} has an offset that no time zone has"
-        if full:
-            return Moment(_instant(f"{full[1]}{(full[2] or '')[:7]}{full[3]}")), None, ""
-        if _DAY.fullmatch(text):
-            return _day(text), None, ""
-        if minutes:
-            return Moment(_instant(text)), "precision", f"{shown(text)} has no seconds, which the schema wants"
-        if month := _MONTH.fullmatch(text):
-            _day(f"{month[1]}-{month[2] or '01'}-01")
-            return None, "precision", f"{shown(text)} has no day, which the schema wants"
+        at = utc(datetime.fromisoformat(f"{year}{month or '-01'}{day or '-01'}{time}"))
     except ValueError:
         return None, "form", f"{shown(text)} is a date that does not exist"
-    if _WITHOUT_ZONE.fullmatch(text):
-        return None, "form", f"{shown(text)} has no zone"
-    return None, "form", f"{shown(text)} is no date of a sitemap"
-
-
-def _instant(text: str) -> datetime:
-    return utc(datetime.fromisoformat(text))
-
-
-def _day(text: str) -> Moment:
-    return Moment(utc(datetime.combine(datetime.fromisoformat(text), time(), UTC)), is_day=True)
+    if not day:
+        return None, "precision", f"{shown(text)} has no day, which the schema wants"
+    if minute and not second:
+        return Moment(at), "precision", f"{shown(text)} has no seconds, which the schema wants"
+    return Moment(at, is_day=not minute), None, ""
 
 
 def check_date(text: str, now: datetime, tell: Tell, kind: str = "date") -> Moment | None:

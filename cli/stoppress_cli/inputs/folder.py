@@ -50,28 +50,31 @@ def collect(path: Path, base_url: str | None) -> Collected:
         raise Unreadable(f"there is no {path}: name a folder, a file or a URL")
     base = base_place(base_url, path.name if path.is_file() else "") if base_url is not None else None
     folder, names = (path, _find_names(path)) if path.is_dir() else (path.parent, [path.name])
-    if not names:
-        raise Unreadable(f"there is no sitemap in {path}: name the folder that has them")
     collected = Collected(is_all=path.is_dir())
     headers = _read_headers(folder.resolve(), collected.notes)
     hosts = _hosts(folder.resolve().name, names) if path.is_dir() else {"": ""}
     for prefix, host in hosts.items():
-        inside = [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
-        place = base if base and (base.host == host or len(hosts) == 1) else None
-        if place is None:
-            place = _guess_place(folder / prefix, inside, host)
-            shown = f"{place.scheme}://{place.host}{place.directory}" if place else "the host of the first URL"
-            label = host or path.resolve().name
-            collected.notes.append(f"taking {shown} as the place of {label}; --base-url sets another")
+        inside = [name for name in names if name.startswith(prefix)]
+        place = base
+        if base is None or (base.host != host and len(hosts) > 1):
+            place = _guess_place(folder, inside, prefix, host)
+            collected.notes.append(_describe_guess(place, host or path.resolve().name))
         for name in inside:
-            url = under(place, name) if place else None
-            collected.sources.append(Source(prefix + name, url, folder / prefix / name, headers.get(prefix + name)))
+            url = under(place, name.removeprefix(prefix)) if place else None
+            collected.sources.append(Source(name, url, folder / name, headers.get(name)))
     return collected
 
 
+def _describe_guess(place: Place | None, label: str) -> str:
+    shown = f"{place.scheme}://{place.host}{place.directory}" if place else "the host of the first URL"
+    return f"taking {shown} as the place of {label}; --base-url sets another"
+
+
 def _find_names(folder: Path) -> list[str]:
-    """Return the names of the files in a folder that look like sitemaps, relative to the folder."""
+    """Return the names of the files in a folder that look like sitemaps, relative to the folder. Raises Unreadable."""
     files = sorted(file for file in folder.rglob("*") if file.is_file() and _is_candidate(file, folder))
+    if not files:
+        raise Unreadable(f"there is no sitemap in {folder}: name the folder that has them")
     return [file.relative_to(folder).as_posix() for file in files[:FILES_MAX]]
 
 
@@ -83,21 +86,22 @@ def _hosts(folder: str, names: list[str]) -> dict[str, str]:
     return {"": folder.lower() if _is_host(folder) else ""}
 
 
-def _guess_place(folder: Path, names: list[str], host: str) -> Place | None:
+def _guess_place(folder: Path, names: list[str], prefix: str, host: str) -> Place | None:
     """Return the place from which these files are served: the folder in which an index lists one of them, else the root of their host.
 
     The host is given, or the most frequent one of the first URLs in the indexes, or in the files. None: there is no URL.
     """
     indexes = [name for name in names if "sitemapindex" in peek(folder / name)]
-    listed = [place for place in _places(folder, indexes or names) if host in ("", place.host)]
-    if not listed:
+    urls = (url for name in indexes or names for url in _LOC.findall(peek(folder / name)))
+    places = [place for url in islice(urls, _LOCS_MAX) if (place := place_of(url)) and host in ("", place.host)]
+    if not places:
         return Place("https", host, "/") if host else None
-    [((scheme, host), _)] = Counter((place.scheme, place.host) for place in listed).most_common(1)
-    for place in listed:
-        name = next((name for name in names if place.path.endswith(f"/{name}")), None)
-        if place.host == host and name:
-            return Place(scheme, host, place.path.removesuffix(name))
-    return Place(scheme, host, "/")
+    [((scheme, host), _)] = Counter((place.scheme, place.host) for place in places).most_common(1)
+    paths = [place.path for place in places if place.host == host]
+    endings = [f"/{name.removeprefix(prefix)}" for name in names]
+    found = ((path, ending) for path in paths for ending in endings if path.endswith(ending))
+    path, ending = next(found, ("/", "/"))
+    return Place(scheme, host, f"{path.removesuffix(ending)}/")
 
 
 def base_place(base_url: str, name: str = "") -> Place:
@@ -114,12 +118,6 @@ def base_place(base_url: str, name: str = "") -> Place:
 def under(base: Place, name: str) -> str:
     """Return the URL of a file in a folder."""
     return f"{base.scheme}://{base.host}{base.directory}{quote(name, safe='/!$&()*+,;=:@~-._%')}"
-
-
-def _places(path: Path, names: list[str]) -> list[Place]:
-    """The places of the first URLs in these files."""
-    urls = (url for name in names for url in _LOC.findall(peek(path / name)))
-    return [place for url in islice(urls, _LOCS_MAX) if (place := place_of(url))]
 
 
 def _is_candidate(path: Path, folder: Path) -> bool:

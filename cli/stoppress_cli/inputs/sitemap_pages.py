@@ -201,7 +201,7 @@ class Sitemaps:
         if feed_documents.is_feed(text):
             yield from self._entries(text, target, url, problems)
             return
-        tree, number = new_tree(), 0
+        tree, broken = new_tree(), ""
         text = feed_documents.with_references(text)
         pieces = (text[start : start + _PIECE_CHARACTERS] for start in range(0, len(text), _PIECE_CHARACTERS))
         try:
@@ -211,12 +211,12 @@ class Sitemaps:
                 entry = entry_of(node, url, self.site) if tree.root.name != "sitemapindex" else None
                 yield _Named(f"{target}, <{node.name}> {number}", web_url(text_of(node, "loc"), url), entry)
         except Broken as error:
-            reason = f"cannot be read after line {error.line}: {error.message}"
-            if number == 0 and not (tree.root and tree.root.name in SITEMAPS):
-                raise _Unreadable(f"is no sitemap: {reason}") from None
-            problems.append(Problem(f"{target}, line {error.line}", reason))
-        if tree.root and tree.root.name not in SITEMAPS:
-            raise _Unreadable(f"is no sitemap, its first element is <{tree.root.name[:40]}>")
+            broken = f"cannot be read after line {error.line}: {error.message}"
+            problems.append(Problem(f"{target}, line {error.line}", broken))
+        if tree.root is None or tree.root.name not in SITEMAPS:
+            raise _Unreadable(
+                f"is no sitemap: {broken or f'its first element is <{tree.root and tree.root.name[:40]}>'}"
+            )
 
     def _entries(self, text: str, target: str, url: str, problems: list[Problem]) -> Iterator[_Named]:
         """The pages of a feed, which sitemaps.org allows as a sitemap. Raises _Unreadable."""

@@ -1,6 +1,6 @@
 """Checks several files together: an index and its sitemaps, duplicates, and alternates."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from stoppress_cli.check.findings import shown
 from stoppress_cli.check.one_pass import Facts, Occurrence, Occurrences
@@ -81,16 +81,18 @@ def _check_indexes(files: Sequence[Facts], say: Say, *, all_here: bool) -> tuple
     indexes = [facts for facts in files if facts.kind == "sitemapindex"]
     entries = [(index, loc, child) for index in indexes for loc, child in children[index.number].items()]
     for index, loc, child in entries:
-        _check_child(index, child, loc, *index.children[loc], say)
+        if child is not None:
+            _check_child(index, child, loc, *index.children[loc], say)
     listed = {child.number for _, _, child in entries if child}
-    lost = _find_lost(files, listed)
+    named = {url for facts in files if facts.kind == "robots" for url in facts.children}
+    lost = _find_lost(files, listed, named)
     if listed:
         _check_unlisted(lost, indexes, say)
         _check_listed_twice(indexes, say)
     if all_here:
         for facts in files:
             _check_missing(facts, children[facts.number], say)
-        _check_entries(lost, files, say)
+        _check_entries(lost, named | {facts.url for facts in files}, say)
     return listed, bool(listed) and all(child is not None and child.is_whole for _, _, child in entries)
 
 
@@ -101,15 +103,10 @@ def _find_children(files: Sequence[Facts]) -> list[dict[str, Facts | None]]:
     return [{loc: by_url.get(loc) or by_name.get(loc.rpartition("/")[2]) for loc in facts.children} for facts in files]
 
 
-def _find_lost(files: Sequence[Facts], listed: set[int]) -> list[Facts]:
+def _find_lost(files: Sequence[Facts], listed: set[int], named: Collection[str]) -> list[Facts]:
     """Return the files that neither an index nor robots.txt lists."""
-    stems, named = {_stem(files[number].name) for number in listed}, _find_named(files)
+    stems = {_stem(files[number].name) for number in listed}
     return [facts for facts in files if facts.url not in named and _stem(facts.name) not in stems]
-
-
-def _find_named(files: Sequence[Facts]) -> set[str | None]:
-    """Return the URLs of the sitemaps that robots.txt lists."""
-    return {url for facts in files if facts.kind == "robots" for url in facts.children}
 
 
 def _check_missing(facts: Facts, children: Mapping[str, Facts | None], say: Say) -> None:
@@ -120,22 +117,19 @@ def _check_missing(facts: Facts, children: Mapping[str, Facts | None], say: Say)
                 say(facts.name, "child-missing", facts.children[loc][0], f"{shown(loc)} is not here")
 
 
-def _check_child(index: Facts, child: Facts | None, loc: str, line: int, lastmod: Moment | None, say: Say) -> None:
-    if child is None:
-        return
+def _check_child(index: Facts, child: Facts, loc: str, line: int, lastmod: Moment | None, say: Say) -> None:
     if child is index:
         say(index.name, "nested-index", line, f"{shown(loc)} is this index itself")
     elif child.kind == "sitemapindex":
         say(index.name, "nested-index", line, f"{shown(loc)} is an index too")
     elif lastmod and child.newest and lastmod.latest < child.newest.earliest:
         listed, newest = lastmod.at.isoformat(), child.newest.at.isoformat()
-        message = f"lastmod {listed} of {child.name} is older than {newest}, its newest date"
-        say(index.name, "index-outdated", line, message)
+        fault = f"lastmod {listed} of {child.name} is older than {newest}, its newest date"
+        say(index.name, "index-outdated", line, fault)
 
 
-def _check_entries(lost: list[Facts], files: Sequence[Facts], say: Say) -> None:
-    """Report a sitemap at the root of each host that engines cannot find (R8.2)."""
-    found = {*_find_named(files), *(facts.url for facts in files)}
+def _check_entries(lost: list[Facts], found: Collection[str | None], say: Say) -> None:
+    """Report a sitemap at the root of each host that engines cannot find (R8.2). `found` are the URLs that they do find."""
     by_root: dict[str, Facts] = {}
     for facts in lost:
         root, _, name = (facts.url or "").rpartition("/")
@@ -144,8 +138,8 @@ def _check_entries(lost: list[Facts], files: Sequence[Facts], say: Say) -> None:
             by_root.setdefault(root, facts)
     for facts in by_root.values():
         folder, slash, name = facts.name.rpartition("/")
-        message = f"there is no {_ENTRY}, and no robots.txt here names {name}"
-        say(f"{folder}{slash}{_ENTRY}", "no-entry", None, message)
+        fault = f"there is no {_ENTRY}, and no robots.txt here names {name}"
+        say(f"{folder}{slash}{_ENTRY}", "no-entry", None, fault)
 
 
 def _check_unlisted(lost: list[Facts], indexes: list[Facts], say: Say) -> None:
@@ -174,8 +168,7 @@ def _check_forms(files: Sequence[Facts], say: Say) -> None:
         other = first.setdefault(_stem(facts.name), facts)
         is_equal = (other.urls, other.listed) == (facts.urls, facts.listed)
         if not is_equal or (other.kind == facts.kind and other.checksum != facts.checksum):
-            message = f"{other.name} is the same sitemap with other content"
-            say(facts.name, "forms-differ", None, message)
+            say(facts.name, "forms-differ", None, f"{other.name} is the same sitemap with other content")
 
 
 def _stem(name: str) -> str:

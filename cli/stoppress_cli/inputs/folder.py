@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -59,10 +60,16 @@ def collect(path: Path, base_url: str | None) -> Collected:
         if base is None or (base.host != host and len(hosts) > 1):
             place = _guess_place(folder, inside, prefix, host)
             collected.notes.append(_describe_guess(place, host or path.resolve().name))
-        for name in inside:
-            url = under(place, name.removeprefix(prefix)) if place else None
-            collected.sources.append(Source(name, url, folder / name, headers.get(name)))
+        collected.sources += _sources(folder, inside, prefix, place, headers)
     return collected
+
+
+def _sources(
+    folder: Path, names: list[str], prefix: str, place: Place | None, headers: dict[str, dict[str, str]]
+) -> Iterator[Source]:
+    for name in names:
+        url = under(place, name.removeprefix(prefix)) if place else None
+        yield Source(name, url, folder / name, headers.get(name))
 
 
 def _describe_guess(place: Place | None, label: str) -> str:

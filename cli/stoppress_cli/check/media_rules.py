@@ -2,14 +2,13 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable
 
 from stoppress.primitives.text import COUNTRIES
 from stoppress.primitives.xml import Node
 from stoppress_cli.check import rulebook
 from stoppress_cli.check.findings import shown
 from stoppress_cli.check.one_pass import Pass
-from stoppress_cli.check.rulebook import IMAGES_MAX
+from stoppress_cli.check.rulebook import EXTENSIONS, IMAGES_MAX, VIDEO
 from stoppress_cli.check.value_rules import hreflang_fault, is_escaped_twice, place_of, read_date
 
 # Links into apps, which Google read from sitemaps in the past.
@@ -17,34 +16,6 @@ _APP_LINKS = ("android-app:", "ios-app:")
 
 _VIDEO_REQUIRED = ("thumbnail_loc", "title", "description")
 _VIDEO_URLS = ("thumbnail_loc", "content_loc", "player_loc")
-_VIDEO_KNOWN = {
-    *_VIDEO_REQUIRED,
-    *_VIDEO_URLS,
-    *"duration expiration_date rating view_count publication_date family_friendly restriction platform".split(),
-    *"requires_subscription uploader live tag".split(),
-}
-_YES_NO = (lambda text: text in {"yes", "Yes", "YES", "no", "No", "NO"}, "is neither yes nor no")
-_DATE = (lambda text: not read_date(text)[1], "is neither a date nor a time with seconds and zone")
-# Tags with values of one form: the test of a value, and the fault of other values.
-_VALUES: dict[str, tuple[Callable[[str], object], str]] = {
-    "view_count": (re.compile(r"\d+", re.ASCII).fullmatch, "is no whole number"),
-    "family_friendly": _YES_NO,
-    "requires_subscription": _YES_NO,
-    "live": _YES_NO,
-    "tag": (bool, "is empty"),
-    "expiration_date": _DATE,
-    "publication_date": _DATE,
-    "duration": (
-        lambda text: re.fullmatch(r"[0-9]{1,8}", text) and 1 <= int(text) <= rulebook.VIDEO_DURATION_S_MAX,
-        f"is no number of seconds from 1 to {rulebook.VIDEO_DURATION_S_MAX:,}",
-    ),
-    "rating": (
-        lambda text: (
-            re.fullmatch(r"\d{1,3}(?:\.\d{0,20})?|\.\d{1,20}", text) and float(text) <= rulebook.VIDEO_RATING_MAX
-        ),
-        f"is no number from 0.0 to {rulebook.VIDEO_RATING_MAX}.0",
-    ),
-}
 
 
 def check_images(images: list[Node], loc: str, at: Pass) -> None:
@@ -64,7 +35,7 @@ def check_images(images: list[Node], loc: str, at: Pass) -> None:
 
 def check_video(video: Node, loc: str, at: Pass) -> None:
     """Checks a video:video of the `<url>` with the given loc."""
-    children = at.read_children(video, _VIDEO_KNOWN)
+    children = at.read_children(video, EXTENSIONS[VIDEO].elements)
     missing = [name for name in _VIDEO_REQUIRED if name not in children]
     missing += [] if children.keys() & {"content_loc", "player_loc"} else ["content_loc and no player_loc"]
     for name in missing:
@@ -103,9 +74,13 @@ def _check_video_text(child: Node, text: str, at: Pass) -> None:
 
 def _find_value_fault(child: Node, text: str, loc: str) -> str | None:
     """Return the fault of an optional tag of a video (R4.2), or None."""
-    if child.name in _VALUES:
-        is_valid, fault = _VALUES[child.name]
-        return None if is_valid(text) else fault
+    if value := EXTENSIONS[VIDEO].values.get(child.name):
+        is_valid = re.fullmatch(value.pattern, text) and (
+            value.most is None or value.least <= float(text) <= value.most
+        )
+        return None if is_valid else value.fault
+    if child.name in {"expiration_date", "publication_date"}:
+        return "is neither a date nor a time with seconds and zone" if read_date(text)[1] else None
     return _find_uploader_fault(child, loc) if child.name == "uploader" else _find_list_fault(child)
 
 

@@ -31,12 +31,9 @@ class Namespaces:
         if not self._of_sitemap:
             return namespace
         key = (namespace, prefix)
-        if key not in self._judged:
-            meant = self._judge(namespace, prefix, name, line)
-            if len(self._judged) >= NAMESPACES_MAX:
-                return meant
-            self._judged[key] = meant
-        return self._judged[key]
+        if key not in self._judged and len(self._judged) < NAMESPACES_MAX:
+            self._judged[key] = self._judge(namespace, prefix, name, line)
+        return self._judged.get(key, namespace)
 
     def _judge(self, namespace: str | None, prefix: str, name: str, line: int) -> str | None:
         if namespace == SITEMAP:

@@ -5,7 +5,7 @@ An id such as R1.4 names a rule in docs/reference/check-rules.md. Several named 
 
 import csv
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Literal
@@ -30,9 +30,7 @@ IMAGES_MAX = 1_000  # R3.1, of a page
 
 VIDEO_TITLE_MAX = 100  # characters
 VIDEO_DESCRIPTION_MAX = 2_048  # characters, R4.1
-VIDEO_DURATION_S_MAX = 28_800  # R4.2, as the next four
-VIDEO_RATING_MAX = 5
-VIDEO_UPLOADER_MAX = 255  # characters
+VIDEO_UPLOADER_MAX = 255  # characters, R4.2, as the next two
 VIDEO_TAGS_MAX = 32
 VIDEO_PLATFORMS = {"web", "mobile", "tv"}
 FRESH_AGE_SECONDS_MAX = 300  # R9.3: caches must not keep articles that expire
@@ -54,6 +52,16 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
+class Value:
+    """What the text of an element must be; extensions.toml describes the fields."""
+
+    pattern: str
+    fault: str
+    least: float = 0
+    most: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Extension:
     """An extension of the protocol; extensions.toml describes the fields."""
 
@@ -62,7 +70,9 @@ class Extension:
     word: str
     rule: str
     retired: frozenset[str] = frozenset()
+    elements: frozenset[str] = frozenset()
     attributes: dict[str, frozenset[str]] | None = None
+    values: dict[str, Value] = field(default_factory=dict)
 
 
 _EXTENSIONS_FILE = Path(__file__).with_name("extensions.toml")

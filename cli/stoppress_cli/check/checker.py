@@ -90,7 +90,7 @@ def _check_headers(source: Source, at: Pass) -> None:
     if source.headers is None:
         return
     tell = at.on(None)
-    is_compressed = source.name.lower().endswith((".gz", ".gzip"))
+    is_compressed = source.is_gzip_by_name
     given = source.headers.get("content-type", "")
     kind, _, parameters = given.partition(";")
     wanted = _COMPRESSED_TYPES if is_compressed else _TYPES.get(at.facts.kind)

@@ -53,6 +53,10 @@ class Source:
     content: Path | bytes
     headers: Mapping[str, str] | None = None
 
+    @property
+    def is_gzip_by_name(self) -> bool:
+        return self.name.lower().endswith((".gz", ".gzip"))
+
     def open(self) -> BufferedReader:
         """Open the file. Raises OSError."""
         return BufferedReader(BytesIO(self.content)) if isinstance(self.content, bytes) else self.content.open("rb")

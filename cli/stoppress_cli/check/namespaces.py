@@ -44,9 +44,6 @@ class Namespaces:
             self._tell("news-prefix", line, f"news has the prefix {shown(prefix)}")
         if namespace in EXTENSIONS or namespace in OTHERS:
             return namespace
-        return self._guess(namespace, prefix, name, line)
-
-    def _guess(self, namespace: str | None, prefix: str, name: str, line: int) -> str | None:
         what = f"the prefix {shown(prefix)} is not declared" if namespace is None else f"namespace {shown(namespace)}"
         for meant, extension in EXTENSIONS.items():
             is_word_in_it = extension.word in (namespace or "").lower()

@@ -1,13 +1,14 @@
 """Checks a robots.txt: the sitemaps it names, and whether search engines may read them (R8.2)."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from stoppress_cli.check.findings import shown
 from stoppress_cli.check.input import Text
 from stoppress_cli.check.one_pass import Pass
 from stoppress_cli.check.value_rules import check_url
+from stoppress_cli.output import counted
 
 # RFC 9309: a crawler reads at least 500 kibibytes, and need not read more.
 CHARACTERS_MAX = 512_000
@@ -111,14 +112,9 @@ def _check_dropped(groups: Mapping[str, _Group], may_fetch: Callable[[str, str],
         own = {rule.pattern for rule in group.rules}
         dropped = [pattern for pattern in forbidden if pattern not in own and _is_dropped(pattern, agent, may_fetch)]
         if dropped and agent != "*" and not any(rule.allows for rule in group.rules):
-            rules = _list_patterns(dropped)
-            fault = f"{group.agent} obeys this group only, so for it these rules of * do not hold: {rules}"
+            rules = f"{counted(len(dropped), 'rule')} of * ({', '.join(map(shown, dropped[:SHOWN_MAX]))})"
+            fault = f"{group.agent} obeys this group only, which leaves out {rules}"
             at.tell("group-drops-rules", group.line, fault)
-
-
-def _list_patterns(patterns: Sequence[str]) -> str:
-    more = f" and {len(patterns) - SHOWN_MAX} more" if len(patterns) > SHOWN_MAX else ""
-    return f"{', '.join(map(shown, patterns[:SHOWN_MAX]))}{more}"
 
 
 def _is_dropped(pattern: str, agent: str, may_fetch: Callable[[str, str], bool]) -> bool:

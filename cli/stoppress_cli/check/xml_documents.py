@@ -68,9 +68,9 @@ def check_file(source: Source, at: Pass) -> None:
 def _check_name(source: Source, text: Text, at: Pass) -> None:
     if at.facts.kind == "robots" or (source.headers or {}).get("content-encoding"):
         return
-    if text.compressed and not source.name.lower().endswith((".gz", ".gzip")):
+    if text.compressed and not source.is_gzip_by_name:
         at.tell("compressed-name", None, "it is compressed, and its name does not end in .gz")
-    elif source.name.lower().endswith((".gz", ".gzip")) and not text.compressed and text.bytes:
+    elif source.is_gzip_by_name and not text.compressed and text.bytes:
         at.tell("compressed-name", None, "it is not compressed, and its name ends in .gz")
 
 
@@ -99,21 +99,16 @@ def _count_entries(source: Source, kind: str) -> int:
 def _check_xml(text: Text, at: Pass) -> bool:
     """Check a document. Return False if it breaks off."""
     doctypes: list[int] = []
-    roots: list[Node] = []
 
     def note(what: str, line: int, content: str) -> None:
         if what == "doctype":
             doctypes.append(line)
         elif what == "comment" and _MADE_AT.search(content[:COMMENT_CHARACTERS_MAX]):
             at.tell("generation-time", line, f"the comment {shown(content.strip())} tells when the file was made")
-        elif what == "text" and (not roots or roots[0].name in SITEMAP_ROOTS):
+        elif what == "text" and (document.root is None or document.root.name in SITEMAP_ROOTS):
             at.tell("stray-text", line, f"{shown(content.strip())} is outside the entries")
 
-    def depth_of_entries(root: Node) -> int:
-        roots.append(root)
-        return _FEED_ROOTS.get(root.name, 2)
-
-    document = Document(note, Namespaces(at.tell).meant, text.line, depth_of_entries)
+    document = Document(note, Namespaces(at.tell).meant, text.line, lambda root: _FEED_ROOTS.get(root.name, 2))
     broken: Broken | None = None
     try:
         for entry in document.entries(text.pieces()):
@@ -122,15 +117,15 @@ def _check_xml(text: Text, at: Pass) -> bool:
     except Broken as error:
         broken = error
     at.facts.is_whole = broken is None and not text.cut
-    _check_root(document.root, roots[:1], text, doctypes, at)
+    _check_root(document.root, text, doctypes, at)
     if broken and not (text.cut and broken.rule == "not-well-formed"):
         at.tell(broken.rule, broken.line, broken.message.removesuffix(": take it out"))
     return broken is None
 
 
-def _check_root(root: Node | None, begun: list[Node], text: Text, doctypes: list[int], at: Pass) -> None:
-    """Check the root element, which may be incomplete: `begun` has it as soon as it begins."""
-    if doctypes and not (begun and begun[0].name in _FEED_ROOTS):
+def _check_root(root: Node | None, text: Text, doctypes: list[int], at: Pass) -> None:
+    """Check the root element, which may be incomplete."""
+    if doctypes and not (root and root.name in _FEED_ROOTS):
         at.tell("document-type", doctypes[0], "it has a document type, which readers of sitemaps refuse")
     if root is None:
         return

@@ -202,9 +202,7 @@ class Doctor:
         urls = {line.split(":", 1)[1].strip() for line in text.splitlines() if line.lower().startswith("sitemap:")}
         for url in map(self.served.url, self.served.named):
             if url not in urls:
-                is_in_index = (
-                    INDEX_FILE in self.served.files and f"<loc>{url}<".encode() in self.served.files[INDEX_FILE].body
-                )
+                is_in_index = f"<loc>{url}<" in self._index()
                 report = self._hint if is_in_index and self.served.url(INDEX_FILE) in urls else self._fault
                 report(f"robots.txt does not list {url}", f"add the line Sitemap: {url}")
         return f"lists {', '.join(self.served.named)}"
@@ -256,9 +254,12 @@ class Doctor:
                 self._fault(f"{name} has been in a cache for {int(age):,} seconds", fix)
             elif written and self.served.now - written > timedelta(seconds=FRESH_AGE_SECONDS_MAX):
                 self._fault(f"{name} is older than the version written at {iso(written)}", fix)
-        return self._if_files(
-            "the files are those of the stack" if self.served.known else "the index and the files agree"
-        )
+        agree = "the files are those of the stack" if self.served.known else "the index and the files agree"
+        return self._if_files(agree)
+
+    def _index(self) -> str:
+        index = self.served.files.get(INDEX_FILE)
+        return index.body.decode("utf-8", "replace") if index else ""
 
     def _written_at(self, name: str, answer: client.Response) -> datetime | None:
         """When a newer file than the served one was written: by the bucket, else by the index. None without a newer file."""
@@ -267,10 +268,7 @@ class Doctor:
         if self.served.known:
             stored = self.served.known.files.get(name)
             return stored.changed if stored and stored.body != answer.body else None
-        listed = re.search(
-            rf"<loc>{re.escape(self.served.url(name))}</loc>\s*<lastmod>([^<]*)",
-            self.served.files[INDEX_FILE].body.decode("utf-8", "replace") if INDEX_FILE in self.served.files else "",
-        )
+        listed = re.search(rf"<loc>{re.escape(self.served.url(name))}</loc>\s*<lastmod>([^<]*)", self._index())
         with suppress(ValueError, KeyError):
             served = datetime.strptime(answer.headers["last-modified"], "%a, %d %b %Y %H:%M:%S GMT").replace(tzinfo=UTC)
             written = parse(listed[1]) if listed else served

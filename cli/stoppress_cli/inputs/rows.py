@@ -81,14 +81,11 @@ class Rows:
 
     def _opened(self) -> BinaryIO:
         try:
-            file: BinaryIO = self.path.open("rb")
-            if file.read(2) == GZIP:
-                file.close()
-                file = cast("BinaryIO", gzip.open(self.path))  # noqa: SIM115 - the caller closes it
-            file.seek(0)
+            with self.path.open("rb") as file:
+                is_gzip = file.read(len(GZIP)) == GZIP
+            return cast("BinaryIO", gzip.open(self.path)) if is_gzip else self.path.open("rb")
         except OSError as error:
             raise ListingError(f"{self.path} cannot be read: {error.strerror or error}") from None
-        return file
 
     @cached_property
     def _total(self) -> int:

@@ -65,10 +65,6 @@ class _Changed(Exception):
     """The beginning of a file is not what it was when the checkpoint was written."""
 
 
-class _Unreadable(Exception):
-    """A file that cannot be read as a sitemap. The text is the reason."""
-
-
 @dataclass
 class Sitemaps:
     """The pages of the sitemap, index or robots.txt at `target`: a URL or the path of a file."""
@@ -95,13 +91,13 @@ class Sitemaps:
                 yield from self._read(target, resumed, depth)
             except _Changed:
                 yield from self._read(target, [], depth)
-        except _Unreadable as error:
+        except FeedError as error:
             if depth == 1:
                 raise ListingError(f"{target}: {error}") from None
             yield Page(problems=(Problem(target, str(error)),)), []
 
     def _read(self, target: str, resumed: list[_Level], depth: int) -> Iterator[tuple[Page, list[_Level]]]:
-        """Yield the pages that an earlier run did not read. Raises _Changed if that run read other URLs, _Unreadable."""
+        """Yield the pages that an earlier run did not read. Raises _Changed if that run read other URLs, FeedError."""
         items: list[Listed] = []
         problems: list[Problem] = []
 
@@ -169,7 +165,7 @@ class Sitemaps:
             yield page, [at, *levels]
 
     def _open(self, target: str, problems: list[Problem]) -> tuple[str, str, datetime]:
-        """Return the text of a file, its URL, and the instant of the listing: a file's last change, or now. Raises _Unreadable."""
+        """Return the text of a file, its URL, and the instant of the listing: a file's last change, or now. Raises FeedError."""
 
         def note(name: str, line: int | None, message: str) -> None:
             if name in _LOSSES:
@@ -182,24 +178,26 @@ class Sitemaps:
                 headers = {"User-Agent": client.user_agent(self.site.home)}
                 response = fetch_patiently(target, headers, bytes_max=BYTES_MAX, seconds_max=FETCH_SECONDS_MAX)
                 if response.status != 200:
-                    raise _Unreadable(f"the server answers {response.status}: give a URL that answers 200")
+                    raise FeedError(f"the server answers {response.status}: give a URL that answers 200")
                 url, content = response.url, response.body
             else:
                 asked_at = min(asked_at, datetime.fromtimestamp(Path(target).stat().st_mtime, UTC))
             with Source(target, url, content).open() as file:
                 return "".join(read_text(file, note).pieces()), url, asked_at
         except Unavailable as error:
-            raise _Unreadable(str(error)) from None
+            raise FeedError(str(error)) from None
         except OSError as error:
-            raise _Unreadable(f"cannot be read: {error.strerror or error}") from None
+            raise FeedError(f"cannot be read: {error.strerror or error}") from None
 
     def _names(self, text: str, target: str, url: str, problems: list[Problem]) -> Iterator[_Named]:
-        """Yield the pages or sitemaps that a file names. A fault that ends the reading becomes a problem. Raises _Unreadable."""
+        """Yield the pages or sitemaps that a file names. A fault that ends the reading becomes a problem. Raises FeedError."""
         if not text.lstrip().startswith("<"):
             yield from _in_lines(text, target)
             return
-        if feed_documents.is_feed(text):
-            yield from self._entries(text, target, url, problems)
+        if feed_documents.is_feed(text):  # sitemaps.org allows feeds as sitemaps
+            reading = parse.read(feed_documents.read_document(text.encode(), {}), url, self.site)
+            yield from (_Named(f"{target}, entry {n}", entry.url, entry) for n, entry in enumerate(reading.entries, 1))
+            problems += [Problem(target, reason) for reason in (reading.incomplete, *reading.left_out) if reason]
             return
         tree, broken = new_tree(), ""
         text = feed_documents.with_references(text)
@@ -214,19 +212,7 @@ class Sitemaps:
             broken = f"cannot be read after line {error.line}: {error.message}"
             problems.append(Problem(f"{target}, line {error.line}", broken))
         if tree.root is None or tree.root.name not in SITEMAPS:
-            raise _Unreadable(
-                f"is no sitemap: {broken or f'its first element is <{tree.root and tree.root.name[:40]}>'}"
-            )
-
-    def _entries(self, text: str, target: str, url: str, problems: list[Problem]) -> Iterator[_Named]:
-        """The pages of a feed, which sitemaps.org allows as a sitemap. Raises _Unreadable."""
-        try:
-            reading = parse.read(feed_documents.read_document(text.encode(), {}), url, self.site)
-        except FeedError as error:
-            raise _Unreadable(f"is no sitemap: {error}") from None
-        for number, entry in enumerate(reading.entries, 1):
-            yield _Named(f"{target}, entry {number}", entry.url, entry)
-        problems += [Problem(target, reason) for reason in (reading.incomplete, *reading.left_out) if reason]
+            raise FeedError(f"is no sitemap: {broken or f'its first element is <{tree.root and tree.root.name[:40]}>'}")
 
 
 def page_of(entry: Entry, place: str, site: Site, asked_at: datetime) -> Listed | Problem:
@@ -249,11 +235,11 @@ def is_url(target: str) -> bool:
 
 
 def _in_lines(text: str, target: str) -> Iterator[_Named]:
-    """The sitemaps of a robots.txt, or the pages of a sitemap that has a URL on each line. Raises _Unreadable."""
+    """The sitemaps of a robots.txt, or the pages of a sitemap that has a URL on each line. Raises FeedError."""
     lines = text.split("\n")
     robots = is_robots(text)
     if not robots and not any(is_url(line.lstrip()) for line in lines):
-        raise _Unreadable("is neither a sitemap nor an index nor a robots.txt")
+        raise FeedError("is neither a sitemap nor an index nor a robots.txt")
     for number, line in enumerate(lines, 1):
         place = f"{target}, line {number}"
         if robots:

@@ -33,7 +33,7 @@ class Case:
 
     @property
     def recorded(self) -> Recorded:
-        return recorded_in(self.document)
+        return recorded_in(self.path.read_bytes())
 
 
 def cases(folder: Path) -> list[Case]:

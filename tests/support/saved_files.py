@@ -33,7 +33,7 @@ def broken_rules(folder: Path, now: datetime, ignored: Collection[str] = ()) -> 
     checked = checker.check(collect(folder, None).sources, report, now)
     findings = [each for each in report if each.rule.name not in ignored]
     files = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
-    unchecked = files - {facts.name for facts in checked.files.values()}
+    unchecked = files - {facts.name for facts in checked.files}
     return [
         *(f"{each.file}:{each.line}: {each.rule.name}: {each.message}" for each in findings),
         *(f"{name} is not a file that the checker knows" for name in sorted(unchecked)),

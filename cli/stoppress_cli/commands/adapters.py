@@ -19,7 +19,7 @@ from stoppress.model.http_request import BadDelivery
 from stoppress.model.site import BadConfiguration, Site, read_site
 from stoppress.primitives.instants import parse
 from stoppress.primitives.urls import host_of
-from stoppress_cli.inputs.delivery import invalid_because, json_or_bytes, read_requests, recorded_in
+from stoppress_cli.inputs.delivery import invalid_because, read_requests, recorded_in
 from stoppress_cli.options import HERE, Commands, Json, Now, Settings, SiteConfig
 from stoppress_cli.output import Part, Table, end, errors, fail, fields_of, print_answer, printing_json
 
@@ -58,7 +58,7 @@ def try_delivery(
     """
     try:
         raw = sys.stdin.buffer.read() if delivery == "-" else Path(delivery).read_bytes()
-        recorded = recorded_in(json_or_bytes(raw))
+        recorded = recorded_in(raw)
         given = json.loads(settings) if settings else {}
         if not isinstance(given, dict):
             fail("--settings: give a JSON object")

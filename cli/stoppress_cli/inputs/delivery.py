@@ -35,26 +35,19 @@ class Recorded:
     expected: Any = None
 
 
-def json_or_bytes(raw: bytes) -> Any:
-    """Return a file's JSON, or its bytes where they are no JSON."""
-    try:
-        return json.loads(raw.decode("utf-8-sig"))
-    except (ValueError, RecursionError):
-        return raw
-
-
-def recorded_in(document: Any) -> Recorded:
-    """Return the delivery of a document: {"request": as `request_in` reads it, "config", "now"}, or a bare body. Raises ValueError.
+def recorded_in(raw: bytes) -> Recorded:
+    """Return the delivery of a file: {"request": as `request_in` reads it, "config", "now"}, or a bare body. Raises ValueError.
 
     A recorded path does not choose a source: the adapter is known.
     """
-    if isinstance(document, bytes):
-        return Recorded(Request(body=document), {})
-    outer = document if isinstance(document, dict) else {}
-    request = outer.get("request")
+    try:
+        outer = json.loads(raw.decode("utf-8-sig"))
+    except (ValueError, RecursionError):
+        outer = None
+    request = outer.get("request") if isinstance(outer, dict) else None
     if not isinstance(request, dict):
-        return Recorded(Request(body=json.dumps(document).encode()), {})
-    settings: Mapping[str, Any] = next(
+        return Recorded(Request(body=raw), {})
+    settings: dict[str, Any] = next(
         (outer[key] for key in ("config", "settings") if isinstance(outer.get(key), dict)), {}
     )
     now = outer.get("now")

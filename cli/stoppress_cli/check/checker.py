@@ -1,6 +1,7 @@
 """Checks files one by one, each with its HTTP headers, then all together."""
 
 import re
+import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -68,7 +69,8 @@ def check(
     first = sorted(sources, key=lambda source: not source.name.endswith("robots.txt"))
     waiting: Iterator[Source] = iter(first)  # a source is fetched when its turn comes
     guests: dict[str, set[str]] = {}  # by a sitemap's URL, the hosts whose robots.txt lists it
-    with closing(Occurrences()) as urls:
+    with closing(sqlite3.connect("")) as rows:  # in a temporary file
+        urls = Occurrences(rows)
         while source := next(waiting, None):
             base = place_of(source.url) if source.url else None
             facts = Facts(source.name, len(files), source.url)

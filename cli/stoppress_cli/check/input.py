@@ -81,10 +81,6 @@ class Text:
         yield self.head
         yield from self.rest
 
-    @property
-    def is_xml(self) -> bool:
-        return self.head.lstrip().startswith("<")
-
 
 def read_text(stream: Stream, tell: TellLine) -> Text:
     """The text of a file, without the text before the document."""

@@ -57,14 +57,10 @@ class Occurrences:
     Python's hash has a random key in each process, so that nobody can construct URLs that collide.
     """
 
-    def __init__(self) -> None:
-        self._rows = sqlite3.connect("")
+    def __init__(self, rows: sqlite3.Connection) -> None:
+        self._rows = rows
         self._rows.execute("CREATE TABLE urls (url, is_news, file, line, number)")
         self._rows.execute("CREATE TABLE alternates (page, other, file, line, near)")
-
-    def close(self) -> None:
-        """Delete the temporary file."""
-        self._rows.close()
 
     def add_url(self, loc: str, occurrence: Occurrence) -> None:
         """Add a page, or an article, that a file lists."""

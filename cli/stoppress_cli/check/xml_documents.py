@@ -28,9 +28,7 @@ _FEED_ROOTS = {"rss": 3, "RDF": 2, "feed": 2}  # the depth of a feed's entries, 
 
 def looks_like_sitemap(head: str) -> bool:
     """Whether a file begins like a sitemap, a feed, a list of URLs or a robots.txt."""
-    if _ROOT.search(head):
-        return True
-    return _is_list(head[:2_048]) or is_robots(head)
+    return bool(_ROOT.search(head)) or _is_list(head[:2_048]) or is_robots(head)
 
 
 def _is_list(head: str) -> bool:
@@ -43,7 +41,7 @@ def check_file(source: Source, at: Pass) -> None:
         text = read_text(stream, at.tell)
         if _PAGE.match(text.head):
             at.tell("root-element", 1, "this is an HTML page")
-        elif text.is_xml:
+        elif text.head.lstrip().startswith("<"):
             if not _check_xml(text, at):
                 at.facts.unchecked = max(0, _count_entries(source, at.facts.kind) - at.facts.urls)
         elif is_robots(text.head) or source.name.rpartition("/")[2] == "robots.txt":

@@ -5,7 +5,7 @@ import socket
 import ssl
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from html import unescape
@@ -26,7 +26,10 @@ from stoppress_cli.inputs.page_answers import ListedPages
 from stoppress_cli.inputs.served import BROWSER, PAUSE_SECONDS, READERS, Served, Server, is_page
 from stoppress_cli.output import Check, counted, errors
 
-_OUTCOMES = ("fault", "not checked", "hint")
+Outcome = Literal["fault", "not checked", "hint", "ok"]
+_OUTCOMES: tuple[Outcome, ...] = ("fault", "not checked", "hint", "ok")
+# The outcome, the text and the fix of each result of a check. It is OK if there is no other result.
+Results = Iterator[tuple[Outcome, str, str]]
 # Checks that also report findings of `stoppress check`.
 _CHECKS_OF_FILES = {rule.doctor for rule in RULES.values()}
 # By token of robots.txt: who requests for it.
@@ -68,7 +71,6 @@ class Doctor:
 
     served: Served
     webhook: str | None = None
-    _results: list[tuple[Literal["hint", "fault", "not checked"], str, str]] = field(default_factory=list)
     _is_trusted: bool = False  # TLS works, or is not used
     _place: Server = ("", 0)
     _protocol: str | None = None
@@ -106,52 +108,42 @@ class Doctor:
         if self.webhook:
             yield from self._check("webhook", partial(self._unsigned, self.webhook))
 
-    def _check(self, name: str, check: Callable[[], str]) -> Iterator[Check]:
-        """Yield what a check and the rules that belong to it report, or the check's text if there is nothing."""
-        self._results = []
-        text = ""
+    def _check(self, name: str, check: Callable[[], Results]) -> Iterator[Check]:
+        """Yield what a check and the rules that belong to it report, or that it is OK."""
+        results = sorted(self._run(name, check), key=lambda result: (_OUTCOMES.index(result[0]), result[2]))
+        reported = [result for result in results if result[0] != "ok"]
+        yield from (Check(name, *result) for result in reported or results)
+
+    def _run(self, name: str, check: Callable[[], Results]) -> Results:
         try:
-            text = check()
+            yield from check()
         except _NotChecked as error:
-            self._leave_out(str(error))
+            yield "not checked", str(error), ""
         except Refused as error:
-            self._leave_out(str(error), "if this is the right server, give its address with --connect")
+            yield "not checked", str(error), "if this is the right server, give its address with --connect"
         except FetchError as error:
-            self._fault(str(error), "make the server answer this request")
+            yield "fault", str(error), "make the server answer this request"
         for finding in self.served.findings.get(name, ()) if name in _CHECKS_OF_FILES else ():
-            report = self._fault if finding.rule.severity == "error" else self._hint
-            report(f"{finding.where}: {finding.fault}", finding.rule.fix)
-        self._results.sort(key=lambda result: (_OUTCOMES.index(result[0]), result[2]))
-        yield from (Check(name, *result) for result in self._results)
-        if not self._results:
-            yield Check(name, "ok", text)
+            outcome: Outcome = "fault" if finding.rule.severity == "error" else "hint"
+            yield outcome, f"{finding.where}: {finding.fault}", finding.rule.fix
 
-    def _fault(self, text: str, fix: str) -> None:
-        self._results.append(("fault", text, fix))
-
-    def _hint(self, text: str, fix: str = "") -> None:
-        self._results.append(("hint", text, fix))
-
-    def _leave_out(self, text: str, fix: str = "") -> None:
-        self._results.append(("not checked", text, fix))
-
-    def _if_files(self, text: str) -> str:
-        """Return the text if there are files to check. Raises _NotChecked."""
+    def _if_files(self, text: str) -> Results:
+        """Report that all is OK if there are files to check. Raises _NotChecked."""
         if not self.served.files:
             raise _NotChecked("no sitemap could be read")
-        return text
+        yield "ok", text, ""
 
-    def _address(self) -> str:
+    def _address(self) -> Results:
         scheme = urlsplit(self.served.origin).scheme
         port = address.PORTS[scheme]
         self._place = self.served.server or (address.pool_to(scheme, self.served.host, port).host, port)
         self._is_trusted = scheme == "http"
         if ":" in self._place[0]:
             fix = "add an A record: some crawlers connect with IPv4 only"
-            self._fault(f"the host has only IPv6 addresses, such as {self._place[0]}", fix)
-        return f"{self.served.host} is at {self._place[0]}"
+            yield "fault", f"the host has only IPv6 addresses, such as {self._place[0]}", fix
+        yield "ok", f"{self.served.host} is at {self._place[0]}", ""
 
-    def _certificate(self) -> str:
+    def _certificate(self) -> Results:
         context = ssl.create_default_context()
         context.set_alpn_protocols(["h2", "http/1.1"])
         fix = f"serve {self.served.host} over https, with a valid certificate that has this name"
@@ -163,51 +155,55 @@ class Doctor:
                 self._is_trusted, self._protocol = True, tls.selected_alpn_protocol()
                 end = ssl.cert_time_to_seconds(str((tls.getpeercert() or {})["notAfter"]))
         except ssl.SSLCertVerificationError as error:
-            self._fault(f"crawlers refuse it: {error.verify_message.rstrip('.')}", fix)
-            return ""
+            yield "fault", f"crawlers refuse it: {error.verify_message.rstrip('.')}", fix
+            return
         except ssl.SSLError as error:
-            self._fault(f"the server does not speak TLS ({error.reason})", fix)
-            return ""
+            yield "fault", f"the server does not speak TLS ({error.reason})", fix
+            return
         except OSError as error:
             if ":" in self._place[0]:
                 raise _NotChecked(f"this machine may have no IPv6: {error}") from None
-            self._fault(f"the server cannot be reached: {error}", fix)
-            return ""
+            yield "fault", f"the server cannot be reached: {error}", fix
+            return
         expires_at = datetime.fromtimestamp(end, UTC)
         if expires_at < self.served.now + EXPIRY_MIN:
-            self._fault(f"the certificate expires at {iso(expires_at)}", "renew it now, and see why it was not renewed")
-        return f"valid for {self.served.host} until {iso(expires_at)}"
+            yield (
+                "fault",
+                f"the certificate expires at {iso(expires_at)}",
+                "renew it now, and see why it was not renewed",
+            )
+        yield "ok", f"valid for {self.served.host} until {iso(expires_at)}", ""
 
-    def _http_version(self) -> str:
+    def _http_version(self) -> Results:
         advice = "switch HTTP/2 on: crawlers then need fewer connections"
         if self.served.robots_txt.version == 10:
-            self._hint("the server answers in HTTP/1.0, with a connection for each request", advice)
+            yield "hint", "the server answers in HTTP/1.0, with a connection for each request", advice
         elif self._protocol != "h2":
-            self._hint("the server does not offer HTTP/2", advice)
-        return "offered"
+            yield "hint", "the server does not offer HTTP/2", advice
+        yield "ok", "offered", ""
 
-    def _user_agents(self) -> str:
+    def _user_agents(self) -> Results:
         for text in self.pages.differences():
-            self._fault(text, _FIREWALL)
+            yield "fault", text, _FIREWALL
         if self.served.reader == BROWSER:
-            self._leave_out("what crawlers get: the checks below use the answers for a browser")
-        return f"{', '.join(READERS)} get the same answers"
+            yield "not checked", "what crawlers get: the checks below use the answers for a browser", ""
+        yield "ok", f"{', '.join(READERS)} get the same answers", ""
 
-    def _robots(self) -> str:
+    def _robots(self) -> Results:
         if self.served.robots_txt.status != 200:
             where = f" to {location}" if (location := self.served.robots_txt.headers.get("location")) else ""
-            self._fault(f"robots.txt answers {self.served.robots_txt.status}{where}", "serve it with status 200")
-            return ""
+            yield "fault", f"robots.txt answers {self.served.robots_txt.status}{where}", "serve it with status 200"
+            return
         text = self.served.robots_txt.body.decode("utf-8", "replace")
         urls = {line.split(":", 1)[1].strip() for line in text.splitlines() if line.lower().startswith("sitemap:")}
         for url in map(self.served.url, self.served.named):
             if url not in urls:
                 is_in_index = f"<loc>{url}<" in self._index()
-                report = self._hint if is_in_index and self.served.url(INDEX_FILE) in urls else self._fault
-                report(f"robots.txt does not list {url}", f"add the line Sitemap: {url}")
-        return f"lists {', '.join(self.served.named)}"
+                outcome: Outcome = "hint" if is_in_index and self.served.url(INDEX_FILE) in urls else "fault"
+                yield outcome, f"robots.txt does not list {url}", f"add the line Sitemap: {url}"
+        yield "ok", f"lists {', '.join(self.served.named)}", ""
 
-    def _crawlers(self) -> str:
+    def _crawlers(self) -> Results:
         urls = [self.served.url(""), *self.pages.dates]
         shut_out: dict[str, str] = {}
         for name in (*SEARCH_ENGINES, *AI_SEARCH_ENGINES):
@@ -221,41 +217,40 @@ class Doctor:
             if url := next((url for url in urls if not may_fetch(name, url)), None):
                 shut_out[name] = url
         for name in sorted(shut_out.keys() & SEARCH_ENGINES.keys()):
-            self._fault(f"robots.txt keeps {name} from {shut_out[name]}", f"allow it in the group of {name}")
+            yield "fault", f"robots.txt keeps {name} from {shut_out[name]}", f"allow it in the group of {name}"
         if names := [name for name in AI_SEARCH_ENGINES if name in shut_out]:
-            self._hint(f"robots.txt keeps out search engines that answer with AI: {', '.join(names)}")
-        return "robots.txt keeps out no search engine"
+            yield "hint", f"robots.txt keeps out search engines that answer with AI: {', '.join(names)}", ""
+        yield "ok", "robots.txt keeps out no search engine", ""
 
-    def _answers(self) -> str:
-        return f"{', '.join(self.served.files)} and the files that they list answer 200 without a redirect"
+    def _answers(self) -> Results:
+        yield "ok", f"{', '.join(self.served.files)} and the files that they list answer 200 without a redirect", ""
 
-    def _rules(self) -> str:
-        text = self._if_files("the files keep all other rules of stoppress check")
+    def _rules(self) -> Results:
+        yield from self._if_files("the files keep all other rules of stoppress check")
         for left in self.served.not_checked:
-            self._leave_out(left)
+            yield "not checked", left, ""
         for left in self.served.left_out:
-            self._hint(left)
-        return text
+            yield "hint", left, ""
 
-    def _compression(self) -> str:
+    def _compression(self) -> Results:
         for name, answer in self.served.files.items():
             if answer.body.startswith(_GZIP):
                 how = "twice" if "content-encoding" in answer.headers else "without the header Content-Encoding"
                 fix = "let only the last cache compress, and store the file plain"
-                self._fault(f"{name} is compressed {how} for a client that accepts gzip", fix)
-        return self._if_files("a client that accepts gzip can read the files")
+                yield "fault", f"{name} is compressed {how} for a client that accepts gzip", fix
+        yield from self._if_files("a client that accepts gzip can read the files")
 
-    def _freshness(self) -> str:
+    def _freshness(self) -> Results:
         fix = "let each cache obey Cache-Control, and purge the file"
         for name, answer in self.served.files.items():
             age = answer.headers.get("age", "")
             written = self._written_at(name, answer)
             if age.isdecimal() and int(age) > FRESH_AGE_SECONDS_MAX:
-                self._fault(f"{name} has been in a cache for {int(age):,} seconds", fix)
+                yield "fault", f"{name} has been in a cache for {int(age):,} seconds", fix
             elif written and self.served.now - written > timedelta(seconds=FRESH_AGE_SECONDS_MAX):
-                self._fault(f"{name} is older than the version written at {iso(written)}", fix)
+                yield "fault", f"{name} is older than the version written at {iso(written)}", fix
         agree = "the files are those of the stack" if self.served.known else "the index and the files agree"
-        return self._if_files(agree)
+        yield from self._if_files(agree)
 
     def _index(self) -> str:
         index = self.served.files.get(INDEX_FILE)
@@ -275,7 +270,7 @@ class Doctor:
             return written if written - served > timedelta(seconds=FRESH_AGE_SECONDS_MAX) else None
         return None
 
-    def _pages(self) -> str:
+    def _pages(self) -> Results:
         if not self.pages.dates:
             raise _NotChecked("no listed page could be read")
         if len(self.pages.dates) > _PAGES_QUICK:
@@ -283,55 +278,59 @@ class Doctor:
             errors.print(f"stoppress: {len(self.pages.dates):,} pages are requested, {rate}")
         for state in self.pages.states:
             if state.indexable == "not checked":
-                self._leave_out(f"{state.url} {state.reason}")
+                yield "not checked", f"{state.url} {state.reason}", ""
             elif state.reason:
-                self._fault(f"{state.url} {state.reason}", _PAGE_FIXES[state.kind])
+                yield "fault", f"{state.url} {state.reason}", _PAGE_FIXES[state.kind]
         for text in self.pages.chains():
-            self._fault(text, _PAGE_FIXES["redirect"])
+            yield "fault", text, _PAGE_FIXES["redirect"]
         for text in self.pages.same_titles():
-            self._fault(text, "answer each URL with its own page, also without cookies, and a missing page with 404")
-        return f"{counted(len(self.pages.dates), 'listed page')} can be indexed"
+            yield "fault", text, "answer each URL with its own page, also without cookies, and a missing page with 404"
+        yield "ok", f"{counted(len(self.pages.dates), 'listed page')} can be indexed", ""
 
-    def _speed(self) -> str:
+    def _speed(self) -> Results:
         typical = median(self.served.seconds)
         if typical > SLOW_SECONDS:
             text = f"half of the answers take longer than {typical:.1f} seconds"
-            self._fault(text, "cache the answers, or find what is slow")
-        return f"half of the answers are complete within {counted(max(1, ceil(typical)), 'second')}"
+            yield "fault", text, "cache the answers, or find what is slow"
+        yield "ok", f"half of the answers are complete within {counted(max(1, ceil(typical)), 'second')}", ""
 
-    def _name(self) -> str:
-        listed = {self.served.known.site.publication} if self.served.known else self._listed_names()
+    def _name(self) -> Results:
+        bodies = (answer.body.decode("utf-8", "replace") for answer in self.served.files.values())
+        listed = {unescape(name).strip() for body in bodies for name in _NAME.findall(body)}
+        if self.served.known:
+            listed = {self.served.known.site.publication}
         home = self.served.get(self.served.url(""))
         if home.status != 200:
             raise _NotChecked(f"the home page answers {home.status}")
         name = site_name(home)
         if not listed:
-            self._hint("no article has the name of a publication")
+            yield "hint", "no article has the name of a publication", ""
         elif not name:
-            self._hint(f'the home page has no name: add JSON-LD with "@type": "WebSite" and the name {min(listed)}')
+            fix = f'add JSON-LD with "@type": "WebSite" and the name {min(listed)}'
+            yield "hint", "the home page has no name", fix
         elif name not in listed:
             fix = "use the same name in both, the one that Google shows for the site"
-            self._fault(f"the home page has the name {name!r}, and the news sitemap has {min(listed)!r}", fix)
-        return f"{name}, as on the home page"
+            yield "fault", f"the home page has the name {name!r}, and the news sitemap has {min(listed)!r}", fix
+        yield "ok", f"{name}, as on the home page", ""
 
-    def _listed_names(self) -> set[str]:
-        bodies = (answer.body.decode("utf-8", "replace") for answer in self.served.files.values())
-        return {unescape(name).strip() for body in bodies for name in _NAME.findall(body)}
-
-    def _indexnow(self, key: str) -> str:
+    def _indexnow(self, key: str) -> Results:
         url = self.served.url(key_file(key))
         answer = self.served.get(url)
         if answer.status != 200:
-            self._fault(f"the key file {url} answers {answer.status}", "let the CDN serve it as it serves the sitemaps")
+            yield (
+                "fault",
+                f"the key file {url} answers {answer.status}",
+                "let the CDN serve it as it serves the sitemaps",
+            )
         elif answer.body.decode("utf-8", "replace").strip() != key:
-            self._fault(f"{url} does not contain the key", "let the CDN serve the file of the bucket")
-        return "the key file is served"
+            yield "fault", f"{url} does not contain the key", "let the CDN serve the file of the bucket"
+        yield "ok", "the key file is served", ""
 
-    def _unsigned(self, webhook: str) -> str:
+    def _unsigned(self, webhook: str) -> Results:
         if urlsplit(webhook).scheme != "https":
             raise _NotChecked(f"{webhook} is not https")
         status = client.post(webhook, {}).status
         if status != 401:
             fix = "give the URL and source of the site" if status == 404 else "give the source a secret"
-            self._fault(f"{webhook} answers {status} to an unsigned request, not 401", fix)
-        return "answers 401 to an unsigned request"
+            yield "fault", f"{webhook} answers {status} to an unsigned request, not 401", fix
+        yield "ok", "answers 401 to an unsigned request", ""

@@ -182,12 +182,10 @@ class ListedPages:
     def _difference(self, url: str, answers: dict[str, Answer], *, is_file: bool) -> str:
         """Describe how the answers of the crawlers differ from the browser's; empty if they do not."""
         browser = answers.pop(BROWSER)
-        if is_file:  # it may have changed between two requests
-            answers = {
-                reader: answer if _is_same(answer, browser, is_file=True) else self.served.request(url, reader)
-                for reader, answer in answers.items()
-            }
         differing = {r: answer for r, answer in answers.items() if not _is_same(answer, browser, is_file=is_file)}
+        if is_file:  # it may have changed between two requests
+            again = {reader: self.served.request(url, reader) for reader in differing}
+            differing = {r: answer for r, answer in again.items() if not _is_same(answer, browser, is_file=True)}
         crawlers = ", ".join(f"{reader} gets {_described(answer)}" for reader, answer in differing.items())
         return f"{url}: {crawlers}, and {BROWSER} gets {_described(browser)}" if crawlers else ""
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
-from itertools import count, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -159,13 +159,10 @@ class Rows:
 
 def _read_lines(file: BinaryIO) -> Iterator[_Line]:
     """Yield the lines of a file. A line that is too long or is not UTF-8 is a problem."""
-    for number in count(1):
-        raw = file.readline(LINE_BYTES_MAX)
-        if not raw:
-            return
-        fault = ""
-        while not raw.endswith(b"\n") and (more := file.readline(LINE_BYTES_MAX)):
-            fault, raw = f"is longer than {LINE_BYTES_MAX:,} bytes", more
+    for number, raw in enumerate(iter(lambda: file.readline(LINE_BYTES_MAX), b""), 1):
+        fault, end = "", raw
+        while not end.endswith(b"\n") and (end := file.readline(LINE_BYTES_MAX)):
+            fault = f"is longer than {LINE_BYTES_MAX:,} bytes"
         try:
             text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError:

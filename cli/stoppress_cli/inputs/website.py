@@ -23,7 +23,6 @@ REDIRECTS_MAX = 5
 FILE_SECONDS_MAX = 120.0
 RUN_SECONDS_MAX = 1_800.0
 _REDIRECTS = {301, 302, 303, 307, 308}
-_KEPT_HEADERS = {"content-type", "content-encoding", "cache-control"}
 
 
 def get_as_sent(url: str) -> client.Response:
@@ -117,8 +116,7 @@ class Fetcher:
         if redirects:
             times = f"{redirects} times, at last " if redirects > 1 else ""
             self._findings.add(name, "redirected", None, f"it redirects {times}to {shown(answer.url)}")
-        headers = {key: value for key, value in answer.headers.items() if key in _KEPT_HEADERS}
-        return Source(name, stated, answer.body, headers)
+        return Source(name, stated, answer.body, answer.headers)
 
     def _follow_redirects(self, url: str) -> tuple[client.Response, int]:
         """Return the last answer and the number of redirects."""

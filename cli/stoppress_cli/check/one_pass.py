@@ -31,7 +31,6 @@ class Facts:
     listed: int = 0  # a sum over its URLs that does not depend on their order
     # The sitemaps that an index or a robots.txt lists, by URL: line, lastmod.
     children: dict[str, tuple[int, Moment | None]] = field(default_factory=dict)
-    forbids: Callable[[str], bool] | None = None  # whether robots.txt forbids a path
 
     @property
     def is_news(self) -> bool:
@@ -101,8 +100,7 @@ class Pass:
     now: datetime
     base: Place | None  # the file's place; if it is unknown, the host of its first URL is used
     guests: frozenset[str] = frozenset()  # other hosts whose robots.txt names this file (R1.9)
-    first_plain_line: int | None = None
-    first_article_line: int | None = None
+    first_lines: dict[bool, int] = field(default_factory=dict)  # of articles, and of other pages
 
     def tell(self, name: str, line: int | None, message: str) -> None:
         self.findings.add(self.facts.name, name, line, message)
@@ -132,11 +130,8 @@ class Pass:
         """Count a page that the file lists, and check its place (R1.7 to R1.10)."""
         self._count(loc, place, line, "sitemap")
         self.facts.only_home = self.facts.urls == 1 and not is_news and place is not None and place.is_home
-        if is_news:
-            self.facts.articles += 1
-            self.first_article_line = self.first_article_line or line
-        else:
-            self.first_plain_line = self.first_plain_line or line
+        self.facts.articles += is_news
+        self.first_lines.setdefault(is_news, line)
         if loc:
             self.facts.listed += hash(loc)
             self.urls.add_url(loc, Occurrence(is_news, self.facts.number, line, self.facts.urls))

@@ -1,7 +1,7 @@
 """Checks a robots.txt: the sitemaps it names, and whether search engines may read them (R8.2)."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from stoppress_cli.check.findings import shown
@@ -27,6 +27,9 @@ _ENGINES = {
 }
 # Every named sitemap must be open to all crawlers without a group of their own, and to those that matter for news.
 _READERS = {"*", "googlebot", "googlebot-news", "bingbot"}
+
+
+MayFetch = Callable[[str, str], bool]  # a path, and a crawler
 
 
 class _Rule(NamedTuple):
@@ -59,25 +62,27 @@ def check_robots(text: Text, at: Pass) -> None:
     lines = list(enumerate(content.splitlines(), text.line))
     groups = _groups(lines)
     rules = Protego.parse(content)
-    readers = [agent for agent in groups if agent in _READERS]
-    at.facts.forbids = lambda path: any(not rules.can_fetch(path, agent) for agent in readers)
+
+    def may_fetch(path: str, agent: str) -> bool:
+        return bool(rules.can_fetch(path, agent))
+
     _check_shut_out(groups, at)
-    _check_dropped(groups, lambda path, agent: bool(rules.can_fetch(path, agent)), at)
+    _check_dropped(groups, may_fetch, at)
     for number, line in lines:
         field = _FIELD.match(line)
         if field is None:
             _check_other(line, number, at)
         elif field[1].lower() == "sitemap":
-            _check_sitemap((field[2].split() or [""])[0], number, at)
+            _check_sitemap((field[2].split() or [""])[0], number, groups.keys() & _READERS, may_fetch, at)
 
 
-def _check_sitemap(url: str, number: int, at: Pass) -> None:
-    place = check_url(url, lambda _name, message: at.tell("robots-value", number, message))
+def _check_sitemap(url: str, number: int, readers: Collection[str], may_fetch: MayFetch, at: Pass) -> None:
+    place = check_url(url, lambda _name, fault: at.tell("robots-value", number, fault))
     if place is None:
         return
     at.facts.children[url] = number, None
-    same_host = at.base is None or place.host == at.base.host
-    if same_host and len(at.facts.children) <= SITEMAPS_MAX and at.facts.forbids and at.facts.forbids(place.path):
+    is_checked = len(at.facts.children) <= SITEMAPS_MAX and (at.base is None or place.host == at.base.host)
+    if is_checked and not all(may_fetch(place.path, agent) for agent in readers):
         at.tell("robots-disallowed", number, f"a Disallow of this file forbids {shown(place.path)}")
 
 
@@ -99,7 +104,7 @@ def _check_shut_out(groups: Mapping[str, _Group], at: Pass) -> None:
         at.tell("crawler-shut-out", line, f"this keeps {', '.join(names)} out of the whole site")
 
 
-def _check_dropped(groups: Mapping[str, _Group], may_fetch: Callable[[str, str], bool], at: Pass) -> None:
+def _check_dropped(groups: Mapping[str, _Group], may_fetch: MayFetch, at: Pass) -> None:
     """Reports groups of a crawler that leave out a Disallow for all crawlers (RFC 9309, 2.2.1: a crawler reads one group only).
 
     A group with any Allow is taken as deliberate, and so is one beside a `*` that forbids everything.
@@ -117,7 +122,7 @@ def _check_dropped(groups: Mapping[str, _Group], may_fetch: Callable[[str, str],
             at.tell("group-drops-rules", group.line, fault)
 
 
-def _is_dropped(pattern: str, agent: str, may_fetch: Callable[[str, str], bool]) -> bool:
+def _is_dropped(pattern: str, agent: str, may_fetch: MayFetch) -> bool:
     example = pattern.removesuffix("$").replace("*", "x")
     return may_fetch(example, agent) and not may_fetch(example, "*")
 

@@ -79,10 +79,10 @@ def _check_counts(at: Pass) -> None:
     plain = facts.urls - facts.articles
     if facts.articles and plain and facts.kind == "urlset":
         if facts.articles >= plain:
-            at.tell("news-mixed", at.first_plain_line, f"{plain:,} of {facts.urls:,} URLs have no news tags")
+            at.tell("news-mixed", at.first_lines[False], f"{plain:,} of {facts.urls:,} URLs have no news tags")
         else:
             fault = f"{facts.articles:,} of {facts.urls:,} URLs have news tags"
-            at.tell("news-in-general", at.first_article_line, fault)
+            at.tell("news-in-general", at.first_lines[True], fault)
 
 
 def _count_entries(source: Source, kind: str) -> int:

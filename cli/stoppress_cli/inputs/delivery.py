@@ -44,7 +44,8 @@ def recorded_in(raw: bytes) -> Recorded:
         outer = json.loads(raw.decode("utf-8-sig"))
     except (ValueError, RecursionError):
         outer = None
-    request = outer.get("request") if isinstance(outer, dict) else None
+    outer = outer if isinstance(outer, dict) else {}
+    request = outer if {"headers", "body"} <= outer.keys() else outer.get("request")
     if not isinstance(request, dict):
         return Recorded(Request(body=raw), {})
     settings: dict[str, Any] = next(

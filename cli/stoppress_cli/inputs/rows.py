@@ -27,7 +27,7 @@ from stoppress.model.site import SITEMAP_SOURCE, Site
 from stoppress.model.validation import explain
 from stoppress.primitives.text import clean, did_you_mean
 from stoppress_cli.check.input import GZIP
-from stoppress_cli.inputs.sitemap_pages import BY_IMPORT, PAGE_ITEMS
+from stoppress_cli.inputs.sitemap_pages import BY_IMPORT, collect_pages
 
 LINE_BYTES_MAX = 1_000_000
 # A quoted value may have line breaks. More lines than this mean that a quotation mark does not close.
@@ -67,16 +67,11 @@ class Rows:
         done = self._read_cursor(cursor, size_bytes) if cursor else 0
         with self._opened() as file:
             rows = (
-                (end, values) for end, values in self._values(_read_lines(file)) if end > done and values is not None
+                (values if isinstance(values, Problem) else self._taken(values, end), (end, size_bytes))
+                for end, values in self._values(_read_lines(file))
+                if end > done and values is not None
             )
-            while batch := list(islice(rows, PAGE_ITEMS)):
-                taken = [values if isinstance(values, Problem) else self._taken(values, end) for end, values in batch]
-                yield Page(
-                    tuple(item for item in taken if isinstance(item, Listed)),
-                    tuple(item for item in taken if isinstance(item, Problem)),
-                    cursor=json.dumps([batch[-1][0], size_bytes]),
-                    total=self._total,
-                )
+            yield from collect_pages(rows, self._total)
         yield Page(notes=tuple(self._unknown.values()), total=self._total)
 
     def _opened(self) -> BinaryIO:

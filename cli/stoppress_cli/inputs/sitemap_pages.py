@@ -11,7 +11,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from hashlib import blake2b
+from itertools import islice
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from stoppress.audit.pages import Unavailable, fetch_patiently
@@ -50,6 +52,8 @@ _SITEMAP_LINE = re.compile(r"\s*sitemap\s*:\s*(\S+)", re.IGNORECASE)
 
 # How far a file was read: the number of its pages or sitemaps so far, and a digest of their URLs.
 _Level = tuple[int, str]
+# A page or a problem, and how far the files from the first to its own are read.
+_Reached = tuple[Listed | Problem, list[_Level]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +83,11 @@ class Sitemaps:
             levels = [(int(done), str(digest)) for done, digest in json.loads(cursor)] if cursor else []
         except (ValueError, TypeError) as error:
             raise StaleCheckpoint(f"the checkpoint is damaged: delete it to start again ({error})") from None
-        for page, reached in self._walk(self.target, levels, 1):
-            yield replace(page, cursor=json.dumps(reached))
+        yield from collect_pages(self._walk(self.target, levels, 1))
         yield Page()
 
-    def _walk(self, target: str, resumed: list[_Level], depth: int) -> Iterator[tuple[Page, list[_Level]]]:
-        """Yield the pages of a file and of the sitemaps that it names. Each has how far the files above it are read."""
+    def _walk(self, target: str, resumed: list[_Level], depth: int) -> Iterator[_Reached]:
+        """Yield the pages of a file and of the sitemaps that it names, which an earlier run did not read."""
         self._seen.add(_digest(target))
         try:
             try:
@@ -94,35 +97,24 @@ class Sitemaps:
         except FeedError as error:
             if depth == 1:
                 raise ListingError(f"{target}: {error}") from None
-            yield Page(problems=(Problem(target, str(error)),)), []
+            yield Problem(target, str(error)), []
 
-    def _read(self, target: str, resumed: list[_Level], depth: int) -> Iterator[tuple[Page, list[_Level]]]:
-        """Yield the pages that an earlier run did not read. Raises _Changed if that run read other URLs, FeedError."""
-        items: list[Listed] = []
+    def _read(self, target: str, resumed: list[_Level], depth: int) -> Iterator[_Reached]:
+        """Yield what `_walk` does. Raises _Changed if the earlier run read other URLs, FeedError."""
         problems: list[Problem] = []
-
-        def collect(level: _Level) -> tuple[Page, list[_Level]]:
-            page = Page(tuple(items), tuple(problems)), [level]
-            items.clear()
-            problems.clear()
-            return page
-
         read, *below = resumed or [(0, "")]
         level = read
         text, url, asked_at = self._open(target, problems)
         for before, named, level in self._unread(self._names(text, target, url, problems), read):
-            if named.entry is None:
-                if items or problems:
-                    yield collect(before)
-                yield from self._child(named, below, depth, before)
-            elif isinstance(page := page_of(named.entry, named.place, self.site, asked_at), Listed):
-                items.append(page)
+            if named.entry is not None:
+                yield page_of(named.entry, named.place, self.site, asked_at), [level]
+            elif reason := self._refuse(named.url, depth):
+                yield Problem(named.place, reason), [level]
             else:
-                problems.append(page)
+                for item, levels in self._walk(str(named.url), below, depth + 1):
+                    yield item, [before, *levels]
             below = []
-            if len(items) + len(problems) >= PAGE_ITEMS:
-                yield collect(level)
-        yield collect(level)
+        yield from ((problem, [level]) for problem in problems)
 
     def _unread(self, names: Iterator[_Named], resumed: _Level) -> Iterator[tuple[_Level, _Named, _Level]]:
         """Yield what an earlier run did not read of a file, each with how far the file is read before and after it. Raises _Changed."""
@@ -146,23 +138,16 @@ class Sitemaps:
         if after[0] < done:
             raise _Changed
 
-    def _child(
-        self, named: _Named, resumed: list[_Level], depth: int, at: _Level
-    ) -> Iterator[tuple[Page, list[_Level]]]:
-        reason = ""
-        if named.url is None:
-            reason = "names no http or https URL"
-        elif _digest(named.url) in self._seen:
-            reason = f"{named.url} was read before"
-        elif depth == LEVELS_MAX:
-            reason = f"{named.url} is an index in an index, {LEVELS_MAX} deep: import it by itself"
-        elif len(self._seen) >= SITEMAPS_MAX:
-            reason = f"{SITEMAPS_MAX:,} sitemaps are the limit: import the others by themselves"
-        if reason or named.url is None:
-            yield Page(problems=(Problem(named.place, reason),)), [at]
-            return
-        for page, levels in self._walk(named.url, resumed, depth + 1):
-            yield page, [at, *levels]
+    def _refuse(self, url: str | None, depth: int) -> str:
+        """Return why a sitemap is not read; empty if it is."""
+        if url is None:
+            return "names no http or https URL"
+        if _digest(url) in self._seen:
+            return f"{url} was read before"
+        if depth == LEVELS_MAX:
+            return f"{url} is an index in an index, {LEVELS_MAX} deep: import it by itself"
+        is_over = len(self._seen) >= SITEMAPS_MAX
+        return f"{SITEMAPS_MAX:,} sitemaps are the limit: import the others by themselves" if is_over else ""
 
     def _open(self, target: str, problems: list[Problem]) -> tuple[str, str, datetime]:
         """Return the text of a file, its URL, and the instant of the listing: a file's last change, or now. Raises FeedError."""
@@ -213,6 +198,14 @@ class Sitemaps:
             problems.append(Problem(f"{target}, line {error.line}", broken))
         if tree.root is None or tree.root.name not in SITEMAPS:
             raise FeedError(f"is no sitemap: {broken or f'its first element is <{tree.root and tree.root.name[:40]}>'}")
+
+
+def collect_pages(items: Iterator[tuple[Listed | Problem, Any]], total: int | None = None) -> Iterator[Page]:
+    """Join items to pages. The cursor of a page is what comes with its last item, as JSON."""
+    while batch := list(islice(items, PAGE_ITEMS)):
+        listed = tuple(item for item, _ in batch if isinstance(item, Listed))
+        problems = tuple(item for item, _ in batch if isinstance(item, Problem))
+        yield Page(listed, problems, cursor=json.dumps(batch[-1][1]), total=total)
 
 
 def page_of(entry: Entry, place: str, site: Site, asked_at: datetime) -> Listed | Problem:

@@ -81,7 +81,7 @@ class Doctor:
     def checks(self) -> Iterator[Check]:
         """Run all checks. Without an address or with an invalid certificate the others do not run: crawlers get no further either."""
         yield from self._check("address", self._address)
-        if self._place[1] and self.served.origin.startswith("https:"):
+        if self._place[1] and self.served.site.origin.startswith("https:"):
             yield from self._check("certificate", self._certificate)
         if not self._is_trusted:
             yield Check("others", "not checked", "crawlers get no further either")
@@ -102,7 +102,7 @@ class Doctor:
             ("speed", self._speed),
         ):
             yield from self._check(name, check)
-        engines = self.served.known.site.engines if self.served.known else None
+        engines = self.served.site.engines
         if engines and engines.indexnow:
             yield from self._check("IndexNow", partial(self._indexnow, engines.indexnow.key))
         if self.webhook:
@@ -134,7 +134,7 @@ class Doctor:
         yield "ok", text, ""
 
     def _address(self) -> Results:
-        scheme = urlsplit(self.served.origin).scheme
+        scheme = urlsplit(self.served.site.origin).scheme
         port = address.PORTS[scheme]
         self._place = self.served.server or (address.pool_to(scheme, self.served.host, port).host, port)
         self._is_trusted = scheme == "http"
@@ -298,7 +298,7 @@ class Doctor:
         bodies = (answer.body.decode("utf-8", "replace") for answer in self.served.files.values())
         listed = {unescape(name).strip() for body in bodies for name in _NAME.findall(body)}
         if self.served.known:
-            listed = {self.served.known.site.publication}
+            listed = {self.served.site.publication}
         home = self.served.get(self.served.url(""))
         if home.status != 200:
             raise _NotChecked(f"the home page answers {home.status}")

@@ -15,7 +15,6 @@ from stoppress.feeds.feed_documents import Entry, FeedError
 from stoppress.http import client
 from stoppress.http.errors import FetchError
 from stoppress.model.file_names import BYTES_MAX, INDEX_ENTRIES_MAX, INDEX_FILE, is_news
-from stoppress.model.site import Site
 from stoppress.notify.fetch_page import check_pages
 from stoppress.notify.page_readiness import PageVerdict, title_of
 from stoppress.primitives.instants import Deadline
@@ -132,7 +131,7 @@ class ListedPages:
         index = self.served.files[INDEX_FILE]
         with suppress(FeedError):
             document = feed_documents.read_document(index.body, index.headers)
-            urls = old_sitemaps.children_of(document, index.url, self._site, INDEX_ENTRIES_MAX)
+            urls = old_sitemaps.children_of(document, index.url, self.served.site, INDEX_ENTRIES_MAX)
             return [url for url in urls if host_of(url) == self.served.host]
         return []
 
@@ -140,13 +139,8 @@ class ListedPages:
         with suppress(FeedError, FetchError):
             body = client.read_body([answer.body], bytes_max=BYTES_MAX)  # the file itself may be gzip
             document = feed_documents.read_document(body, answer.headers)
-            return list(old_sitemaps.read(document, answer.url, self._site).entries)
+            return list(old_sitemaps.read(document, answer.url, self.served.site).entries)
         return []
-
-    @property
-    def _site(self) -> Site:
-        known = self.served.known
-        return known.site if known else Site(host=self.served.host, publication=self.served.host)
 
     def _request(self, url: str, _headers: Mapping[str, str], *, seconds_max: float, **_: object) -> client.Response:
         """Request a page for `check_pages`. Raises FetchError."""

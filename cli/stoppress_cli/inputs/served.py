@@ -17,7 +17,7 @@ from typing import Any
 from stoppress.aws import bucket, sites
 from stoppress.http import client
 from stoppress.http.errors import FetchError
-from stoppress.model.file_names import BYTES_MAX, INDEX_FILE, NEWS_FILE
+from stoppress.model.file_names import BYTES_MAX, INDEX_FILE
 from stoppress.model.site import Site
 from stoppress.sitemaps.robots import named_in_robots
 from stoppress_cli.check import checker
@@ -85,12 +85,12 @@ class Served:
     _pacing: Lock = field(default_factory=Lock)
     _next_at: float = 0.0
 
-    @property
-    def origin(self) -> str:
-        return self.known.site.origin if self.known else f"https://{self.host}"
+    @cached_property
+    def site(self) -> Site:
+        return self.known.site if self.known else Site(host=self.host, publication=self.host)
 
     def url(self, file: str) -> str:
-        return f"{self.origin}/{file}"
+        return f"{self.site.origin}/{file}"
 
     def get(self, url: str, reader: str | None = None, *, keep: bool = True) -> client.Response:
         """Return a reader's answer for a URL, which is requested once and kept, unless without `keep`. Raises FetchError."""
@@ -142,7 +142,7 @@ class Served:
     @cached_property
     def named(self) -> list[str]:
         """The files that robots.txt should name."""
-        return named_in_robots(self.known.site) if self.known else [INDEX_FILE, NEWS_FILE]
+        return named_in_robots(self.site)
 
     @cached_property
     def files(self) -> dict[str, client.Response]:

@@ -16,7 +16,6 @@ _PRIORITY = re.compile(r"\s*[+-]?(?:\d+(?:\.\d*)?|\.\d+)\s*")
 _ORDER = ("loc", "lastmod", "changefreq", "priority")
 _AFTER_ALL = len(_ORDER)
 _FREE_ATTRIBUTES = ("xmlns", "xsi:", "xml:")
-_ENTRY_NAMES = {"rss": "item", "RDF": "item", "feed": "entry"}
 
 
 def check_url_entry(node: Node, at: Pass) -> None:
@@ -147,7 +146,7 @@ def check_feed(root: Node, at: Pass) -> None:
 
 def check_feed_entry(root: Node, entry: Node, at: Pass) -> None:
     """Checks the link and the date of one item or entry."""
-    if entry.name != _ENTRY_NAMES[root.name]:
+    if entry.name != ("entry" if root.name == "feed" else "item"):
         return
     url, line = next(filter(None, (_find_page(root, child) for child in entry.children)), ("", 0))
     if not url:

@@ -227,10 +227,8 @@ class Doctor:
 
     def _rules(self) -> Results:
         yield from self._if_files("the files keep all other rules of stoppress check")
-        for left in self.served.not_checked:
-            yield "not checked", left, ""
-        for left in self.served.left_out:
-            yield "hint", left, ""
+        for outcome, text in self.served.notes:
+            yield outcome, text, ""
 
     def _compression(self) -> Results:
         for name, answer in self.served.files.items():

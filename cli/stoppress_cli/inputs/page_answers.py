@@ -84,7 +84,7 @@ class ListedPages:
         sample = _spread(pages, COMPARED_PAGES_MAX)
         errors = []
         for url in (*files, self.served.url(""), *sample):
-            answers = {reader: self._answer(url, reader) for reader in READERS}
+            answers = {reader: self.served.answer(url, reader) for reader in READERS}
             errors += [answer for answer in answers.values() if isinstance(answer, FetchError)]
             if text := self._difference(url, answers, is_file=url in files):
                 yield text
@@ -166,12 +166,6 @@ class ListedPages:
         else:
             indexable = "yes" if verdict.ready or verdict.kind in ("date", "title") else "no"
         return PageState(url, self._sitemaps[url], status, indexable, verdict.reason, verdict.kind)
-
-    def _answer(self, url: str, reader: str) -> Answer:
-        try:
-            return self.served.get(url, reader)
-        except FetchError as error:
-            return error
 
     def _difference(self, url: str, answers: dict[str, Answer], *, is_file: bool) -> str:
         """Describe how the answers of the crawlers differ from the browser's; empty if they do not."""

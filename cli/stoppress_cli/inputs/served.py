@@ -7,12 +7,11 @@ import os
 import re
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from threading import Lock
-from typing import Any
+from typing import Any, Literal
 
 from stoppress.aws import bucket, sites
 from stoppress.http import client
@@ -69,8 +68,8 @@ def known(host: str) -> Known:
 class Served:
     """What a host serves. `server` is an address and port to connect to, instead of the host's own.
 
-    `not_checked` lists what was not looked at, `left_out` has notes on findings that are not shown, and `seconds` the times to
-    complete answers, by `clock`.
+    `notes` are about what was not looked at, and about findings that are not shown. `seconds` are the times to complete answers,
+    by `clock`.
     """
 
     host: str
@@ -78,8 +77,7 @@ class Served:
     known: Known | None = None
     server: Server | None = None
     clock: Callable[[], float] = time.monotonic
-    left_out: list[str] = field(default_factory=list)
-    not_checked: list[str] = field(default_factory=list)
+    notes: list[tuple[Literal["not checked", "hint"], str]] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
     _answers: dict[tuple[str, str], Answer] = field(default_factory=dict)
     _pacing: Lock = field(default_factory=Lock)
@@ -94,12 +92,16 @@ class Served:
 
     def get(self, url: str, reader: str | None = None, *, keep: bool = True) -> client.Response:
         """Return a reader's answer for a URL, which is requested once and kept, unless without `keep`. Raises FetchError."""
-        key = reader or self.reader, url
-        answer = self._answers.get(key) or self.request(url, key[0])
-        if keep:
-            self._answers[key] = answer
+        answer = self.answer(url, reader or self.reader, keep=keep)
         if isinstance(answer, FetchError):
             raise answer
+        return answer
+
+    def answer(self, url: str, reader: str, *, keep: bool = True) -> Answer:
+        """Return a reader's answer for a URL as `get` does, or why there is none."""
+        answer = self._answers.get((reader, url)) or self.request(url, reader)
+        if keep:
+            self._answers[reader, url] = answer
         return answer
 
     def request(self, url: str, reader: str, seconds_max: float = client.FETCH_SECONDS_MAX) -> Answer:
@@ -129,10 +131,9 @@ class Served:
     def reader(self) -> str:
         """The reader for whom the files are checked: the first that receives the index, and not a page."""
         for reader in READERS:
-            with suppress(FetchError):
-                answer = self.get(self.url(INDEX_FILE), reader)
-                if answer.status == 200 and not is_page(answer):
-                    return reader
+            answer = self.answer(self.url(INDEX_FILE), reader)
+            if not isinstance(answer, FetchError) and answer.status == 200 and not is_page(answer):
+                return reader
         return next(iter(READERS))
 
     @cached_property
@@ -147,11 +148,12 @@ class Served:
     @cached_property
     def files(self) -> dict[str, client.Response]:
         """The answers with status 200 for the files that robots.txt should name, by file name."""
-        answers = {}
-        for name in self.named:
-            with suppress(FetchError):
-                answers[name] = self.get(self.url(name))
-        return {name: answer for name, answer in answers.items() if answer.status == 200}
+        answers = {name: self.answer(self.url(name), self.reader) for name in self.named}
+        return {
+            name: answer
+            for name, answer in answers.items()
+            if not isinstance(answer, FetchError) and answer.status == 200
+        }
 
     @cached_property
     def findings(self) -> dict[str, list[Finding]]:
@@ -165,9 +167,9 @@ class Served:
                 if name != "robots.txt":
                     findings.add(name, "not-served", None, str(error))
         checked = checker.check(sources, findings, self.now, is_all=False, follow=fetcher.follow)
-        self.not_checked += [*fetcher.notes, *checked.unchecked_texts]
+        self.notes += [("not checked", text) for text in (*fetcher.notes, *checked.unchecked_texts)]
         if more := sum(findings.omitted.values()):
-            self.left_out.append(f"{more:,} more findings: stoppress check {self.url('robots.txt')} shows them")
+            self.notes.append(("hint", f"{more:,} more findings: stoppress check {self.url('robots.txt')} shows them"))
         by_check: dict[str, list[Finding]] = {}
         for finding in findings:
             by_check.setdefault(finding.rule.doctor, []).append(finding)

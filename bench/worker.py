@@ -32,7 +32,6 @@ def prepare_stoppress(case: str, pages: Pages) -> Render:
     """Return our own rendering, of entries as the rewriter has them after it has read the table."""
     from stoppress.model.alternates import Alternate
     from stoppress.model.entries import GeneralEntry, NewsEntry
-    from stoppress.model.media import Video
     from stoppress.model.site import Site
     from stoppress.sitemaps.other_forms import compressed
     from stoppress.sitemaps.render import render_general, render_news
@@ -51,7 +50,7 @@ def prepare_stoppress(case: str, pages: Pages) -> Render:
             page["loc"],
             time_of(page["lastmod"]),
             images=tuple(page.get("images", ())),
-            videos=tuple(Video(**video) for video in page.get("videos", ())),
+            videos=tuple(tuple(video.items()) for video in page.get("videos", ())),
             alternates=tuple(Alternate(*alternate) for alternate in page.get("alternates", ())),
         )
         for page in pages

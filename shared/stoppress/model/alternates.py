@@ -8,9 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from stoppress.model.media import ITEMS_READ_MAX, items_of
+from stoppress.model.media import ITEMS_READ_MAX, items_of, url_on
 from stoppress.primitives.text import COUNTRIES, LANGUAGES, MEANT, RENAMED, shown
-from stoppress.primitives.urls import linked
 
 # The version for readers of other languages.
 DEFAULT = "x-default"
@@ -84,7 +83,7 @@ def hreflang(text: str) -> str:
 def _items(value: object, reasons: list[str]) -> Iterable[tuple[str, Any]]:
     if isinstance(value, dict) and "hreflang" not in value:
         pairs = list(value.items())[:ITEMS_READ_MAX]
-        return [(f"alternates[{shown(code)}]", {"hreflang": code, "href": href}) for code, href in pairs]
+        return [(f"alternates[{shown(code)}]", {"hreflang": code, "url": url}) for code, url in pairs]
     return items_of("alternates", value, reasons)
 
 
@@ -92,9 +91,6 @@ def _alternate(item: object, base: str) -> Alternate:
     if not isinstance(item, dict):
         raise ValueError(f'{shown(item)} is no alternate: give {{"hreflang": "fr", "url": …}}')
     code = item.get("hreflang")
-    href = next((item[name] for name in ("url", "href") if item.get(name) is not None), None)
     if not isinstance(code, str):
         raise ValueError(f"{shown(code)} is no hreflang: give a text such as en, en-GB or x-default")
-    if not isinstance(href, str):
-        raise ValueError(f"{shown(href)} is no URL: give one, as a text")
-    return Alternate(hreflang(code), linked(href, base))
+    return Alternate(hreflang(code), url_on(base, item.get("url")))

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from stoppress.model.alternates import Alternate
 from stoppress.model.entries import Traits
-from stoppress.model.media import Video, video_json
+from stoppress.model.media import Video
 from stoppress.model.order import Order, Removal, known_by
 from stoppress.model.site import FEED_SOURCE, SITEMAP_SOURCE
 from stoppress.model.validation import ChangeFreq, explain
@@ -216,8 +216,6 @@ def _messages() -> TypeAdapter[ArticleEvent]:
 def _plain(event: ArticleEvent) -> dict[str, Any]:
     """Return the event's fields as JSON values, without those at their defaults."""
     values = {name: value for name, default in _DEFAULTS if (value := getattr(event, name)) != default}
-    if event.videos:
-        values["videos"] = tuple(video_json(video) for video in event.videos)
     if event.alternates:
         values["alternates"] = tuple(asdict(alternate) for alternate in event.alternates)
     return {name: exact(value) if isinstance(value, datetime) else value for name, value in values.items()}

@@ -3,13 +3,12 @@
 `page` is the page's URL, the base of relative URLs. URLs become canonical but keep all parameters, because the URL of
 an image or a video may be signed. Dates become the text that the sitemap shows, so that JSON, the table and the sitemap agree.
 
-A reader of a single value takes the value, the URL of its page, and a list of notes. Where it shortens a usable value, it adds a
-note. It raises ValueError, with what to give instead, for an unusable value.
+A reader of a single value takes the value, the URL of its page, and a list of notes. It returns the text of a tag, or several
+texts. Where it shortens a usable value, it adds a note. It raises ValueError, with what to give instead, for an unusable value.
 """
 
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Collection, Iterator
 from datetime import date
 from typing import Any, TypeAlias
 
@@ -47,36 +46,12 @@ _ISO_DURATION = re.compile(
 )
 _UNITS_S = {"days": 86_400, "hours": 3_600, "minutes": 60, "seconds": 1}
 PLATFORMS = {"web", "mobile", "tv"}
-_YES_NO = {"yes": True, "true": True, "no": False, "false": False}
+_YES_NO = {"yes": "yes", "true": "yes", "no": "no", "false": "no"}
 
-Reader: TypeAlias = Callable[[Any, str, list[str]], Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Video:
-    """A video of a page, with a field for each tag. Dates are texts: `2026-11-20` or `2026-11-20T08:00:00Z`.
-
-    `restriction` and `platform` hold a relationship and codes, such as `allow GB IE` or `deny tv`.
-    """
-
-    thumbnail_loc: str
-    title: str
-    description: str
-    content_loc: str | None = None
-    player_loc: str | None = None
-    duration_s: int | None = None
-    expiration_date: str | None = None
-    rating: str | None = None
-    view_count: int | None = None
-    publication_date: str | None = None
-    family_friendly: bool | None = None
-    restriction: str | None = None
-    platform: str | None = None
-    requires_subscription: bool | None = None
-    uploader: str | None = None
-    uploader_info: str | None = None
-    live: bool | None = None
-    tags: tuple[str, ...] = ()
+Reader: TypeAlias = Callable[[Any, str, list[str]], str | tuple[str, ...]]
+# The tags of a video of a page in the schema's order, each with its text. The text of `restriction` and of `platform` is a
+# relationship and codes, such as `allow GB IE` or `deny tv`. `uploader_info` is the page of the uploader.
+Video: TypeAlias = tuple[tuple[str, str], ...]
 
 
 def read_images(value: object, page: str) -> tuple[tuple[str, ...], list[str]]:
@@ -88,13 +63,14 @@ def read_images(value: object, page: str) -> tuple[tuple[str, ...], list[str]]:
     reasons: list[str] = []
     dates: dict[str, str] = {}
     for place, item in items_of("images", value, reasons):
+        image = item if isinstance(item, dict) else {"url": item}
         try:
-            url, published = _image(item, page)
+            url = media_url(image.get("url"), page)
         except ValueError as error:
             reasons.append(f"{place}: {error}")
             continue
         try:
-            date = read_date(published) if published else ""
+            date = read_date(image["published_at"]) if image.get("published_at") else ""
         except ValueError as error:
             reasons.append(f"{place}.published_at: {error}; the image is kept as one without a date")
             date = ""
@@ -108,35 +84,25 @@ def read_images(value: object, page: str) -> tuple[tuple[str, ...], list[str]]:
 def read_videos(value: object, page: str) -> tuple[tuple[Video, ...], list[str]]:
     """Return the different videos of a page, in their order, and the reasons for what is left out or cut."""
     reasons: list[str] = []
-    videos: dict[str | None, Video] = {}
+    videos: dict[str, Video] = {}
     for place, item in items_of("videos", value, reasons):
         if not isinstance(item, dict):
             reasons.append(f"{place}: give an object: thumbnail_loc, title, description, content_loc or player_loc")
             continue
-        values = _values(item, page, place, reasons)
+        tags = _tags(item, page, place, reasons)
+        values = dict(tags)
         missing = [name for name in ("thumbnail_loc", "title", "description") if name not in values]
-        if "content_loc" not in values and "player_loc" not in values:
-            missing.append("content_loc or player_loc")
-        if missing:
-            reasons.append(f"{place}: is left out without {', '.join(missing)}: give what is missing")
-            continue
-        video = Video(**values)
         # Google identifies a video by its file, else by its player.
-        if videos.setdefault(video.content_loc or video.player_loc, video) != video:
+        url = values.get("content_loc") or values.get("player_loc")
+        if url is None:
+            missing.append("content_loc or player_loc")
+        if url is None or missing:
+            reasons.append(f"{place}: is left out without {', '.join(missing)}: give what is missing")
+        elif videos.setdefault(url, tags) != tags:
             reasons.append(f"{place}: is left out: a video before it has the same file or player")
     if len(videos) > VIDEOS_MAX:
         reasons.append(f"videos: a page takes {VIDEOS_MAX}; the last {len(videos) - VIDEOS_MAX:,} were left out")
     return tuple(videos.values())[:VIDEOS_MAX], reasons
-
-
-def video_json(video: Video) -> dict[str, Any]:
-    """Return a video for JSON: texts, integers, booleans, a list. Absent values are left out."""
-    values = {field.name: getattr(video, field.name) for field in fields(video)}
-    return {
-        name: list(value) if isinstance(value, tuple) else value
-        for name, value in values.items()
-        if value is not None and value != ()
-    }
 
 
 def items_of(name: str, value: object, reasons: list[str]) -> Iterator[tuple[str, Any]]:
@@ -150,42 +116,39 @@ def items_of(name: str, value: object, reasons: list[str]) -> Iterator[tuple[str
     yield from ((f"{name}[{start + number}]", item) for number, item in enumerate(value[start:]))
 
 
-def _image(item: object, page: str) -> tuple[str, object]:
-    """Return the URL and the date of an image. Raises ValueError."""
-    if isinstance(item, dict):
-        named = next((item[name] for name in ("url", "loc", "src") if item.get(name) is not None), None)
-        return media_url(named, page), item.get("published_at")
-    return media_url(item, page), None
-
-
-def _values(item: dict[str, Any], page: str, place: str, reasons: list[str]) -> dict[str, Any]:
-    """Return the readable fields of a video. Adds a reason for each other field."""
+def _tags(item: dict[str, Any], page: str, place: str, reasons: list[str]) -> Video:
+    """Return the tags of the readable fields of a video. Adds a reason for each other field."""
     uploader = item.get("uploader")
     if isinstance(uploader, dict):
-        item = {**item, "uploader": uploader.get("name"), "uploader_info": uploader.get("info", uploader.get("url"))}
-    spelled = {_NAMES.get(key.replace("_", "").lower()): value for key, value in item.items()}
-    values: dict[str, Any] = {}
+        item = {**item, "uploader": uploader.get("name"), "uploader_info": uploader.get("info")}
+    tags: list[tuple[str, str]] = []
     for name, reader in READERS.items():
-        if (value := item.get(name, spelled.get(name))) in (None, "", []):
+        if (value := item.get(name)) in (None, "", []):
             continue
         notes: list[str] = []
         try:
-            values[name] = reader(value, page, notes)
+            texts = reader(value, page, notes)
         except ValueError as error:
-            notes.append(str(error))
+            reasons.append(f"{place}.{name}: {error}")
+            continue
+        tags += [(name, texts)] if isinstance(texts, str) else [("tag", text) for text in texts]
         reasons += (f"{place}.{name}: {note}" for note in notes)
-    if "uploader" not in values and values.pop("uploader_info", None):
+    if "uploader_info" in dict(tags) and "uploader" not in dict(tags):
         reasons.append(f"{place}.uploader_info: is left out without an uploader: give the uploader's name")
-    if "duration" in values:
-        values["duration_s"] = values.pop("duration")
-    return values
+        tags = [(name, text) for name, text in tags if name != "uploader_info"]
+    return tuple(tags)
+
+
+def url_on(page: str, value: object, *, keep_query: bool = False) -> str:
+    """Return the canonical URL that a page names. Raises ValueError."""
+    if not isinstance(value, str):
+        raise ValueError(f"{shown(value)} is no URL: give one, as a text")
+    return linked(value, page, keep_query=keep_query)
 
 
 def media_url(value: object, page: str, notes: list[str] | None = None) -> str:
     """Return the URL of an image, a file or a player, with all its parameters. Raises ValueError."""
-    if not isinstance(value, str):
-        raise ValueError(f"{shown(value)} is no URL: give one, as a text")
-    url = linked(value, page, keep_query=True)
+    url = url_on(page, value, keep_query=True)
     # The same page, apart from the scheme and tracking parameters.
     if canonical(url).partition(":")[2] == page.partition(":")[2]:
         raise ValueError("the URL is that of the page itself: give that of the file")
@@ -193,9 +156,7 @@ def media_url(value: object, page: str, notes: list[str] | None = None) -> str:
 
 
 def _uploader_info(value: object, page: str, notes: list[str]) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"{shown(value)} is no URL: give one, as a text")
-    url = linked(value, page)
+    url = url_on(page, value)
     if host_of(url) != host_of(page):
         raise ValueError(f"is on {host_of(url)}: give a page on {host_of(page)}, where the article is")
     return url
@@ -212,15 +173,11 @@ def _text(characters_max: int) -> Reader:
         if len(plain) <= characters_max:
             return plain
         notes.append(f"was cut to {characters_max:,} characters: give a shorter one")
-        return _shorten(plain, characters_max)
+        # Cut after a word. A last word longer than half of the text is cut too.
+        words = plain[:characters_max].rpartition(" ")[0]
+        return f"{words if len(words) > characters_max // 2 else plain[: characters_max - 1]}…"
 
     return read
-
-
-def _shorten(text: str, characters_max: int) -> str:
-    """Cut a text after a word and add an ellipsis. A last word longer than half of the text is cut too."""
-    words = text[:characters_max].rpartition(" ")[0]
-    return f"{words if len(words) > characters_max // 2 else text[: characters_max - 1]}…"
 
 
 def _number(value: object) -> float | None:
@@ -230,7 +187,7 @@ def _number(value: object) -> float | None:
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def _duration(value: object, page: str, notes: list[str]) -> int:
+def _duration(value: object, page: str, notes: list[str]) -> str:
     parts = _ISO_DURATION.fullmatch(value.strip().upper()) if isinstance(value, str) else None
     if parts:
         seconds: float | None = sum(float(parts[unit] or 0) * length_s for unit, length_s in _UNITS_S.items())
@@ -240,7 +197,7 @@ def _duration(value: object, page: str, notes: list[str]) -> int:
         raise ValueError(
             f"{shown(value)} is no duration: give 1 to {DURATION_S_MAX} seconds, or a text such as PT2M30S"
         )
-    return round(seconds)
+    return str(round(seconds))
 
 
 def _rating(value: object, page: str, notes: list[str]) -> str:
@@ -250,11 +207,11 @@ def _rating(value: object, page: str, notes: list[str]) -> str:
     return str(abs(round(float(number), 2)))
 
 
-def _view_count(value: object, page: str, notes: list[str]) -> int:
+def _view_count(value: object, page: str, notes: list[str]) -> str:
     number = _number(value)
     if not isinstance(number, int) or not 0 <= number <= VIEW_COUNT_MAX:
         raise ValueError(f"{shown(value)} is no count: give a whole number from 0 on")
-    return number
+    return str(number)
 
 
 def read_date(value: object, page: str = "", notes: list[str] | None = None) -> str:
@@ -269,53 +226,45 @@ def read_date(value: object, page: str = "", notes: list[str] | None = None) -> 
         raise ValueError(f"{shown(value)} is not in the calendar") from None
 
 
-def _yes_or_no(value: object, page: str, notes: list[str]) -> bool:
-    answer = _YES_NO.get(value.strip().lower()) if isinstance(value, str) else value
-    if not isinstance(answer, bool):
+def _yes_or_no(value: object, page: str, notes: list[str]) -> str:
+    answer = _YES_NO.get(str(value).strip().lower())
+    if answer is None:
         raise ValueError(f"{shown(value)} is neither yes nor no: give one of them")
     return answer
 
 
-def _country(code: str) -> str | None:
-    # Two wrong codes with a clear meaning. Dropping them would show a video where it is forbidden.
-    spelled = {"UK": "GB", "EL": "GR"}.get(code.upper(), code.upper())
-    return spelled if spelled in COUNTRIES else None
-
-
-def _platform(code: str) -> str | None:
-    return code.lower() if code.lower() in PLATFORMS else None
-
-
-def _relation(example: str, spelled: Callable[[str], str | None]) -> Reader:
+def _relation(example: str, spelled: Callable[[str], str], known: Collection[str]) -> Reader:
     """Return the reader of `{"allow": ["GB", "IE"]}`, and of the text `allow GB IE` that it becomes."""
 
     def read(value: object, page: str, notes: list[str]) -> str:
-        relationship, codes = _relationship_and_codes(value)
-        if relationship not in ("allow", "deny") or not isinstance(codes, list):
+        relationship, *codes = _words(value) or [""]
+        if relationship not in ("allow", "deny") or not codes:
             raise ValueError(f'give {{"allow": {example}}}, or the same with "deny"')
-        spellings = [spelled(code.strip()) if isinstance(code, str) else None for code in codes]
-        good = dict.fromkeys(spelling for spelling in spellings if spelling)
+        good = dict.fromkeys(code for code in map(spelled, codes) if code in known)
         if not good:
             raise ValueError(f"is left out, none of its codes is known: give some such as {example}")
-        if wrong := [shown(code) for code, spelling in zip(codes, spellings, strict=True) if not spelling]:
+        if wrong := [shown(code) for code in codes if spelled(code) not in known]:
             notes.append(f"{', '.join(wrong[:CODES_SHOWN])}: left out, not known; give codes such as {example}")
         return " ".join([relationship, *good])
 
     return read
 
 
-def _relationship_and_codes(value: object) -> tuple[str, Any]:
-    """Return `allow` or `deny`, as it was given, and its codes, from a text or an object."""
+def _words(value: object) -> list[str]:
+    """Return the words of `allow GB IE` or `{"allow": ["GB", "IE"]}`."""
     if isinstance(value, str):
-        relationship, *words = value.replace(",", " ").split() or [""]
-        return relationship, words
-    given = value if isinstance(value, dict) else {}
-    relationship = next((name for name in ("allow", "deny") if name in given), str(given.get("relationship")).lower())
-    codes = given.get(relationship, given.get("countries", given.get("platforms", given.get("codes"))))
-    return relationship, codes.replace(",", " ").split() if isinstance(codes, str) else codes
+        return value.replace(",", " ").split()
+    name = next((name for name in ("allow", "deny") if isinstance(value, dict) and name in value), "")
+    codes = value[name] if isinstance(value, dict) and name else []
+    return [name, *((str(code).strip() for code in codes) if isinstance(codes, list) else _words(codes))]
 
 
-def _tags(value: object, page: str, notes: list[str]) -> tuple[str, ...]:
+def _country(code: str) -> str:
+    # Two wrong codes with a clear meaning. Dropping them would show a video where it is forbidden.
+    return {"UK": "GB", "EL": "GR"}.get(code.upper(), code.upper())
+
+
+def _tag_texts(value: object, page: str, notes: list[str]) -> tuple[str, ...]:
     words = value.split(",") if isinstance(value, str) else value
     if not isinstance(words, list):
         raise ValueError(f"{shown(value)} is no list: give texts, in square brackets")
@@ -328,6 +277,7 @@ def _tags(value: object, page: str, notes: list[str]) -> tuple[str, ...]:
     return tags[:TAGS_MAX]
 
 
+# The fields of a video, in the order of the schema's tags.
 READERS: dict[str, Reader] = {
     "thumbnail_loc": media_url,
     "title": _text(TITLE_MAX),
@@ -339,18 +289,12 @@ READERS: dict[str, Reader] = {
     "rating": _rating,
     "view_count": _view_count,
     "publication_date": read_date,
+    "tags": _tag_texts,
     "family_friendly": _yes_or_no,
-    "restriction": _relation('["GB", "IE"]', _country),
-    "platform": _relation('["web", "mobile", "tv"]', _platform),
+    "restriction": _relation('["GB", "IE"]', _country, COUNTRIES),
     "requires_subscription": _yes_or_no,
     "uploader": _text(UPLOADER_MAX),
     "uploader_info": _uploader_info,
+    "platform": _relation('["web", "mobile", "tv"]', str.lower, PLATFORMS),
     "live": _yes_or_no,
-    "tags": _tags,
 }
-# Other names for a video's values: those of schema.org's VideoObject, and what CMSs call them. Any of them may be in camel case.
-_ALIASES = {
-    "thumbnail_url": "thumbnail_loc", "content_url": "content_loc", "player_url": "player_loc", "embed_url": "player_loc",
-    "duration_s": "duration", "tag": "tags",
-}  # fmt: skip
-_NAMES = {key.replace("_", ""): name for key, name in (*zip(READERS, READERS, strict=True), *_ALIASES.items())}

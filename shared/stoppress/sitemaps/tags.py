@@ -3,9 +3,9 @@
 The tags of a page stand without line breaks and in the order of their schemas. The root element declares their prefixes.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TypeVar
 
 from stoppress.model.alternates import DEFAULT, Alternate, hreflang_of
@@ -14,7 +14,6 @@ from stoppress.model.media import Video
 from stoppress.model.site import Site
 from stoppress.primitives.instants import iso
 from stoppress.primitives.text import escaped
-from stoppress.primitives.urls import host_of
 
 # Line-format version, stored with each object. Raise it when an entry would render differently, or when a file would list
 # other entries; older files are then rebuilt whole.
@@ -33,15 +32,16 @@ def general_lines(
     # Most pages of the largest files have nothing beyond URL and date, and hardly any URL needs an escape. So each call for a page
     # that can be spared is a twentieth of a file's time.
     has_hints, locs = bool(site.write), [entry.loc for entry in entries]
-    if site.scheme != "https":
-        locs = [under_scheme(loc, site) for loc in locs]
+    # The table keeps the site's own URLs under https.
+    own_url = re.compile(rf"(?:(?<=loc>)|(?<=href=\"))https:(?=//{re.escape(site.host)}/)")
     if escaped(text := "".join(locs)) != text:
         locs = [escaped(loc) for loc in locs]
     for entry, loc in zip(entries, locs, strict=True):
         lastmod, linked = entry.lastmod, backlinks.get(entry.loc, ()) if backlinks else ()
         is_rich = has_hints or linked or entry.alternates or entry.images or entry.videos
         more = _more(entry, site, linked) if is_rich else ""
-        yield f"<url><loc>{loc}</loc>{f'<lastmod>{iso(lastmod)}</lastmod>' if lastmod else ''}{more}</url>"
+        line = f"<url><loc>{loc}</loc>{f'<lastmod>{iso(lastmod)}</lastmod>' if lastmod else ''}{more}</url>"
+        yield line if site.scheme == "https" else own_url.sub("http:", line)
 
 
 def _more(entry: GeneralEntry, site: Site, backlinks: Sequence[Alternate]) -> str:
@@ -52,9 +52,7 @@ def _more(entry: GeneralEntry, site: Site, backlinks: Sequence[Alternate]) -> st
         if value and name in site.write
     )
     alternates = alternate_tags(alternates_of(entry, site, backlinks))
-    images = image_tags(_ours(url, site) for url in entry.images)
-    videos = video_tags(_our_video(video, site) for video in entry.videos)
-    return f"{hints}{alternates}{images}{videos}"
+    return f"{hints}{alternates}{image_tags(entry.images)}{video_tags(entry.videos)}"
 
 
 def news_line(entry: NewsEntry, site: Site) -> str:
@@ -140,25 +138,7 @@ def alternates_of(entry: GeneralEntry, site: Site, backlinks: Iterable[Alternate
         own = _own_code(entry, site)
         if own is None or known.setdefault(own, entry.loc) != entry.loc:
             return []
-    return [
-        Alternate(name, _ours(known[name], site)) for name in sorted(known, key=lambda name: (name == DEFAULT, name))
-    ]
-
-
-def _ours(url: str, site: Site) -> str:
-    """Return a URL of any host as a file lists it: a URL of the site's own host gets the site's scheme."""
-    return under_scheme(url, site) if site.scheme == "http" and host_of(url) == site.host else url
-
-
-def _our_video(video: Video, site: Site) -> Video:
-    if site.scheme == "https":
-        return video
-    return replace(
-        video,
-        thumbnail_loc=_ours(video.thumbnail_loc, site),
-        content_loc=video.content_loc and _ours(video.content_loc, site),
-        player_loc=video.player_loc and _ours(video.player_loc, site),
-    )
+    return [Alternate(name, known[name]) for name in sorted(known, key=lambda name: (name == DEFAULT, name))]
 
 
 _T = TypeVar("_T")
@@ -170,7 +150,7 @@ def image_tags(images: Iterable[str]) -> str:
 
 
 def video_tags(videos: Iterable[Video]) -> str:
-    return "".join(f"<video:video>{_video(video)}</video:video>" for video in videos)
+    return "".join(f"<video:video>{''.join(_video(video))}</video:video>" for video in videos)
 
 
 def alternate_tags(alternates: Iterable[Alternate]) -> str:
@@ -215,41 +195,14 @@ def _fitting(items: tuple[_T, ...], tags: Callable[[tuple[_T, ...]], str], room:
     return items, room
 
 
-def _video(video: Video) -> str:
-    return "".join(
-        (
-            _tag("thumbnail_loc", video.thumbnail_loc),
-            _tag("title", video.title),
-            _tag("description", video.description),
-            _tag("content_loc", video.content_loc),
-            _tag("player_loc", video.player_loc),
-            _tag("duration", video.duration_s),
-            _tag("expiration_date", video.expiration_date),
-            _tag("rating", video.rating),
-            _tag("view_count", video.view_count),
-            _tag("publication_date", video.publication_date),
-            *(_tag("tag", tag) for tag in video.tags),
-            _tag("family_friendly", video.family_friendly),
-            _relation("restriction", video.restriction),
-            _tag("requires_subscription", video.requires_subscription),
-            _tag("uploader", video.uploader, {"info": video.uploader_info} if video.uploader_info else {}),
-            _relation("platform", video.platform),
-            _tag("live", video.live),
-        )
-    )
-
-
-def _relation(name: str, relation: str | None) -> str:
-    if not relation:
-        return ""
-    relationship, _, codes = relation.partition(" ")
-    return _tag(name, codes or None, {"relationship": relationship})
-
-
-def _tag(name: str, value: str | int | None, attributes: dict[str, str] | None = None) -> str:
-    """Return a tag of a video; empty without a value."""
-    if value is None:
-        return ""
-    text = {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
-    pairs = "".join(f' {name}="{escaped(value)}"' for name, value in attributes.items()) if attributes else ""
-    return f"<video:{name}{pairs}>{escaped(text)}</video:{name}>"
+def _video(video: Video) -> Iterator[str]:
+    info = dict(video).get("uploader_info")
+    for name, text in video:
+        attribute, value = "", text
+        if name in ("restriction", "platform"):
+            relationship, _, value = text.partition(" ")
+            attribute = f' relationship="{relationship}"'
+        elif name == "uploader" and info:
+            attribute = f' info="{escaped(info)}"'
+        if name != "uploader_info":
+            yield f"<video:{name}{attribute}>{escaped(value)}</video:{name}>"

@@ -20,7 +20,6 @@ from stoppress.model.alternates import Alternate
 from stoppress.model.article import Article, Claim
 from stoppress.model.entries import GeneralEntry, Mark, NewsEntry, Traits
 from stoppress.model.file_names import Place, Series, Used
-from stoppress.model.media import Video
 from stoppress.model.order import Order
 from stoppress.notify.page_state import PageState, SubmittedSitemap, page_item, read_page, submitted_in, submitted_item
 from stoppress.poll.feed_items import feed_entries_item, feed_item, subscription_item
@@ -32,7 +31,7 @@ ORDER = Order(2**63 - 1, 3, exact(T), exact(LATER), "deleted")
 DATED = Order(exact(T), None, None, exact(LATER))
 PLACE = Place("2026-11", 2, 123)
 TRAITS = Traits("sport", ("cup", "final"), "live", ("breaking",))
-VIDEO = Video(thumbnail_loc=URL, title="V", description="D", duration_s=7, live=False, tags=("a",))
+VIDEO = (("thumbnail_loc", URL), ("title", "V"), ("tag", "a"), ("tag", "b"))
 
 # Each with all fields set, how it is written, and how it is read.
 CLASSES: list[tuple[Any, Callable[[Any], Any], Callable[[Any], Any]]] = [

@@ -236,7 +236,7 @@ def test_what_a_feed_says_besides_is_judged_like_what_a_cms_says_and_the_entry_s
     (event,), skipped = to_events(Reading((one,)), SITE, NOW, feed=FEED)
 
     assert event.images == ("https://www.example.com/1.jpg",)
-    assert [video.content_loc for video in event.videos] == ["https://www.example.com/v.mp4"]
+    assert [dict(video)["content_loc"] for video in event.videos] == ["https://www.example.com/v.mp4"]
     assert [(one.hreflang, one.href) for one in event.alternates] == [("fr", "https://www.example.com/fr/a")]
     assert (event.language, event.keywords) == ("pt", ("Harbour",))
     assert [reason.partition(":")[0] for reason in event.dropped] == ["images[1]", "videos[1]", "alternates[1]"]

@@ -7,17 +7,16 @@ import pytest
 from stoppress.model.alternates import Alternate
 from stoppress.model.entries import GeneralEntry, Mark, NewsEntry
 from stoppress.model.file_names import BYTES_MAX
-from stoppress.model.media import Video
 from stoppress.sitemaps.fold import fold_general
 from stoppress.sitemaps.render import BrokenFile, Rendered, assert_valid, render_general, render_index, render_news
 from tests.support.article_events import MORNING, SITE, page
 
-CAMERA = Video(
-    thumbnail_loc=page("still.jpg"),
-    title="The storm",
-    description="Wind & waves",
-    content_loc=page("v.mp4"),
-    uploader="The crew",
+CAMERA = (
+    ("thumbnail_loc", page("still.jpg")),
+    ("title", "The storm"),
+    ("description", "Wind & waves"),
+    ("content_loc", page("v.mp4")),
+    ("uploader", "The crew"),
 )
 RICH = GeneralEntry(
     page("a?x=1&y=2"), MORNING, images=(page("1.jpg"),), videos=(CAMERA,), alternates=(Alternate("fr", page("b")),)

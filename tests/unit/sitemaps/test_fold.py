@@ -9,7 +9,6 @@ from hypothesis import given, settings, strategies as st
 
 from stoppress.model.alternates import Alternate
 from stoppress.model.entries import GeneralEntry, Mark, NewsEntry, Traits
-from stoppress.model.media import Video
 from stoppress.model.news_window import window_end
 from stoppress.model.site import Edition, Page, Rule, Site, Voice
 from stoppress.model.site_parts import Outputs
@@ -25,11 +24,11 @@ PATHS = ["", "a", "a?b=1&c=2", "a'b", "a&b", "a%26b", "a&amp;b", "sponsored/a", 
 LOCS = st.sampled_from([page(path) for path in PATHS])
 MOMENTS = st.integers(-50, 60).map(lambda hours: MORNING + hours * HOUR)
 TRAITS = st.builds(Traits, section=st.sampled_from([None, "sport", "horoscope"]), keywords=st.just(("a & b",)))
-VIDEO = Video(
-    thumbnail_loc="https://img.example.com/v.jpg",
-    title="<v>",
-    description="of & about",
-    content_loc="https://img.example.com/v.mp4",
+VIDEO = (
+    ("thumbnail_loc", "https://img.example.com/v.jpg"),
+    ("title", "<v>"),
+    ("description", "of & about"),
+    ("content_loc", "https://img.example.com/v.mp4"),
 )
 GENERAL = st.builds(
     GeneralEntry,

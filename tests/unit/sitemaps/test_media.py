@@ -1,6 +1,5 @@
 """Images, videos and language versions: what is read of any JSON, what is kept, and the tags it becomes."""
 
-from dataclasses import replace
 from importlib.resources import files as resources
 from typing import Any
 
@@ -21,26 +20,27 @@ from tests.support.article_events import page
 PAGE = page("2026/flood")
 CDN = "https://cdn.example.net"
 REQUIRED = {"thumbnail_loc": f"{CDN}/t.jpg", "title": "Flood", "description": "It rose.", "content_loc": f"{CDN}/v.mp4"}
-VIDEO = Video(thumbnail_loc=f"{CDN}/t.jpg", title="Flood", description="It rose.", content_loc=f"{CDN}/v.mp4")
-WHOLE = Video(
-    thumbnail_loc=f"{CDN}/t.jpg?a=1&b='2'",
-    title='Fish & "chips" < 5 🌊',
-    description="It rose. مياه 洪水",
-    content_loc=f"{CDN}/v.mp4",
-    player_loc=f"{CDN}/player",
-    duration_s=150,
-    expiration_date="2026-12-31",
-    rating="4.5",
-    view_count=0,
-    publication_date="2026-11-20T08:00:00Z",
-    family_friendly=True,
-    restriction="allow GB IE",
-    platform="deny tv",
-    requires_subscription=False,
-    uploader="Desk & Co",
-    uploader_info=page("desk?a=1&b=2"),
-    live=False,
-    tags=("flood", "a & b"),
+VIDEO = tuple(REQUIRED.items())
+WHOLE = (
+    ("thumbnail_loc", f"{CDN}/t.jpg?a=1&b='2'"),
+    ("title", 'Fish & "chips" < 5 🌊'),
+    ("description", "It rose. مياه 洪水"),
+    ("content_loc", f"{CDN}/v.mp4"),
+    ("player_loc", f"{CDN}/player"),
+    ("duration", "150"),
+    ("expiration_date", "2026-12-31"),
+    ("rating", "4.5"),
+    ("view_count", "0"),
+    ("publication_date", "2026-11-20T08:00:00Z"),
+    ("tag", "flood"),
+    ("tag", "a & b"),
+    ("family_friendly", "yes"),
+    ("restriction", "allow GB IE"),
+    ("requires_subscription", "no"),
+    ("uploader", "Desk & Co"),
+    ("uploader_info", page("desk?a=1&b=2")),
+    ("platform", "deny tv"),
+    ("live", "no"),
 )
 
 
@@ -89,8 +89,7 @@ def test_the_url_of_a_page_has_no_tracking_parameters_and_the_scheme_of_its_host
 @pytest.mark.parametrize(
     ("raw", "urls", "reasons"),
     [
-        (["/1.jpg", {"url": f"{CDN}/2.jpg"}, {"loc": "/3.jpg"}, {"src": "/4.jpg", "caption": 7}, "/1.jpg#again"],
-         [page("1.jpg"), f"{CDN}/2.jpg", page("3.jpg"), page("4.jpg")], []),
+        (["/1.jpg", {"url": f"{CDN}/2.jpg", "caption": 7}, "/1.jpg#again"], [page("1.jpg"), f"{CDN}/2.jpg"], []),
         # One that comes again is as new as its newest date.
         (
             ["/1.jpg", {"url": "/2.jpg", "published_at": "2026-11-21"}, {"url": "/1.jpg", "published_at": "2026-11-22"}, "/1.jpg"],
@@ -124,7 +123,7 @@ def test_images_are_read_and_each_broken_one_is_named(raw: object, urls: list[st
 def test_a_single_one_needs_no_list() -> None:
     assert read_images("/1.jpg", PAGE) == read_images({"url": "/1.jpg"}, PAGE) == ((page("1.jpg"),), [])
     assert read_videos(REQUIRED, PAGE) == ((VIDEO,), [])
-    assert read_alternates({"hreflang": "fr", "href": "/fr"}, PAGE) == ((Alternate("fr", page("fr")),), [])
+    assert read_alternates({"hreflang": "fr", "url": "/fr"}, PAGE) == ((Alternate("fr", page("fr")),), [])
 
 
 # ── videos ──
@@ -235,14 +234,14 @@ def test_a_wrong_value_is_left_out_and_the_video_stays(name: str, value: object,
     ],
 )  # fmt: skip
 def test_durations_are_seconds_or_iso_8601(value: object, seconds: int) -> None:
-    assert (video(duration=value)[0] or VIDEO).duration_s == seconds
+    assert dict(video(duration=value)[0] or ())["duration"] == str(seconds)
 
 
 @pytest.mark.parametrize(
     ("value", "text"), [(0, "0.0"), (5, "5.0"), ("4.5", "4.5"), (4.456, "4.46"), (-0.0, "0.0"), (1e-9, "0.0")]
 )
 def test_ratings_are_texts_that_the_schema_reads(value: object, text: str) -> None:
-    assert (video(rating=value)[0] or VIDEO).rating == text
+    assert dict(video(rating=value)[0] or ())["rating"] == text
 
 
 @pytest.mark.parametrize(
@@ -250,12 +249,12 @@ def test_ratings_are_texts_that_the_schema_reads(value: object, text: str) -> No
     [
         ("allow GB IE", "allow GB IE"),
         ({"allow": "gb, ie"}, "allow GB IE"),
-        ({"relationship": "Deny", "codes": ["uk"]}, "deny GB"),
+        ({"deny": ["uk"]}, "deny GB"),
         ({"deny": ["EL", "GR"]}, "deny GR"),
     ],
 )
 def test_countries_are_those_of_iso_3166(value: object, relation: str) -> None:
-    assert (video(restriction=value)[0] or VIDEO).restriction == relation
+    assert dict(video(restriction=value)[0] or ())["restriction"] == relation
 
 
 @pytest.mark.parametrize(
@@ -271,29 +270,27 @@ def test_a_long_text_is_cut_between_words(name: str, characters_max: int, value:
     read, reasons = video(**{name: value})
     fits = value[:characters_max].strip()
 
-    assert getattr(read, name) == kept
+    assert dict(read or ())[name] == kept
     assert reasons == [f"videos[0].{name}: was cut to {characters_max:,} characters: give a shorter one"]
-    assert (getattr(video(**{name: fits})[0], name), video(**{name: fits})[1]) == (fits, [])
+    assert (dict(video(**{name: fits})[0] or ())[name], video(**{name: fits})[1]) == (fits, [])
 
 
 @pytest.mark.parametrize(
     ("raw", "read", "reasons"),
     [
-        ([{"contentUrl": "/other"} | REQUIRED], [VIDEO], []),
-        ([REQUIRED | {"embedUrl": "/p"}], [replace(VIDEO, player_loc=page("p"))], []),
-        ([REQUIRED | {"tags": "harbour, flood"}], [replace(VIDEO, tags=("harbour", "flood"))], []),
-        ([REQUIRED | {"content_loc": page("listed"), "player_loc": "/p"}], [replace(VIDEO, content_loc=None, player_loc=page("p"))],
+        ([REQUIRED | {"tags": "harbour, flood"}], [(*VIDEO, ("tag", "harbour"), ("tag", "flood"))], []),
+        ([REQUIRED | {"content_loc": page("listed"), "player_loc": "/p"}], [(*VIDEO[:3], ("player_loc", page("p")))],
          ["videos[0].content_loc: "]),
         ([REQUIRED | {"player_loc": "/listed"}], [VIDEO], ["videos[0].player_loc: the URL is that of the page itself"]),
-        ([REQUIRED | {"tags": [*map(str, range(33)), 7]}], [replace(VIDEO, tags=tuple(map(str, range(32))))], ["videos[0].tags"] * 2),
+        ([REQUIRED | {"tags": [*map(str, range(33)), 7]}], [(*VIDEO, *(("tag", str(number)) for number in range(32)))], ["videos[0].tags"] * 2),
         ([REQUIRED, REQUIRED, REQUIRED | {"title": "Other"}], [VIDEO],
          ["videos[2]: is left out: a video before it has the same file or player"]),
         ([REQUIRED | {"content_loc": f"/{number}.mp4"} for number in range(101)],
-         [replace(VIDEO, content_loc=page(f"{number}.mp4")) for number in range(100)], ["videos: a page takes 100; the last 1 were left out"]),
+         [(*VIDEO[:3], ("content_loc", page(f"{number}.mp4"))) for number in range(100)], ["videos: a page takes 100; the last 1 were left out"]),
         (["/v.mp4"], [], ["videos[0]: give an object"]),
-        ([REQUIRED | {"platform": {"allow": ["web", "radio", "TV", 7]}}], [replace(VIDEO, platform="allow web tv")],
-         ["""videos[0].platform: 'radio', 7: left out, not known; give codes such as ["web", "mobile", "tv"]"""]),
-        ([REQUIRED | {"uploader": {"name": "Desk", "info": f"{CDN}/desk"}}], [replace(VIDEO, uploader="Desk")],
+        ([REQUIRED | {"platform": {"allow": ["web", "radio", "TV", 7]}}], [(*VIDEO, ("platform", "allow web tv"))],
+         ["""videos[0].platform: 'radio', '7': left out, not known; give codes such as ["web", "mobile", "tv"]"""]),
+        ([REQUIRED | {"uploader": {"name": "Desk", "info": f"{CDN}/desk"}}], [(*VIDEO, ("uploader", "Desk"))],
          ["videos[0].uploader_info: is on cdn.example.net: give a page on www.example.com, where the article is"]),
         ([REQUIRED | {"uploader": {"info": "/desk"}}], [VIDEO], ["videos[0].uploader_info: is left out without an uploader: give the uploader's name"]),
         (None, [], []),
@@ -344,7 +341,7 @@ def test_a_code_that_no_search_engine_knows_is_refused(raw: str, wrong: str) -> 
 def test_versions_are_a_list_or_one_object() -> None:
     listed = [
         {"hreflang": "FR", "url": "/fr?utm_source=x"},
-        {"hreflang": "de", "href": "http://de.example.org/"},
+        {"hreflang": "de", "url": "http://de.example.org/"},
         {"hreflang": "x-default", "url": PAGE},
     ]
     read = read_alternates(listed, PAGE)
@@ -353,7 +350,7 @@ def test_versions_are_a_list_or_one_object() -> None:
         (Alternate("de", "http://de.example.org/"), Alternate("fr", page("fr")), Alternate("x-default", PAGE)),
         [],
     )
-    assert read_alternates({item["hreflang"]: item.get("url") or item["href"] for item in listed}, PAGE) == read
+    assert read_alternates({item["hreflang"]: item["url"] for item in listed}, PAGE) == read
 
 
 @pytest.mark.parametrize(
@@ -437,7 +434,7 @@ WORDS = st.sampled_from(
     ]
 )
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | TEXTS | WORDS
-KEYS = st.sampled_from("url loc src href hreflang published_at allow deny name info".split() + list(media.READERS))
+KEYS = st.sampled_from("url hreflang published_at allow deny name info".split() + list(media.READERS))
 ANY_JSON = st.recursive(
     SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS | TEXTS, inner, max_size=5), max_leaves=12
 )

@@ -136,10 +136,6 @@ NEWS_ENTRIES_MAX = 1_000
 FRAME_BYTES_MAX = 65_536
 
 
-class FileTooLarge(ValueError):
-    """A file would exceed a limit. Nothing is written; the last good file remains."""
-
-
 @dataclass(frozen=True, slots=True)
 class Place:
     """Room for one entry of `size_bytes` in file `number` of a series, counted from 1."""

@@ -114,7 +114,7 @@ def _can_fold(site: Site, file: str, stored: StoredFile, now: datetime) -> bool:
 
 
 def render(site: Site, file: str, now: datetime) -> Rendered:
-    """Make a file from all entries of its partition. Raises FileTooLarge and the table's errors."""
+    """Make a file from all entries of its partition. Raises the table's errors."""
     if file == ROBOTS_FILE:
         body = robots_txt(site)
         return Rendered(body, len(body), None)

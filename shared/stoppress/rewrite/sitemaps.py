@@ -148,7 +148,7 @@ def hand_over(results: Iterable[Result]) -> Exception | None:
 def rewrite(request: RewriteRequest, now: datetime) -> Result:
     """Bring one file up to date with the configuration that this function knows.
 
-    Raises BadConfiguration, FileTooLarge, BrokenFile, Overtaken, and the errors of bucket, table and queues.
+    Raises BadConfiguration, BrokenFile, Overtaken, and the errors of bucket, table and queues.
     """
     # The clock of the function that sent the due record may be ahead of ours.
     now = max(now, request.release or now)

@@ -24,7 +24,6 @@ from stoppress.model.file_names import (
     URLS_MAX,
     VIDEO,
     XHTML,
-    FileTooLarge,
     permanent_files,
 )
 from stoppress.model.news_window import select_news
@@ -58,7 +57,7 @@ class Rendered:
 
 
 def render_general(entries: Iterable[GeneralEntry], site: Site, departed: frozenset[str] = frozenset()) -> Rendered:
-    """Return a shard of the pages that the site's rules allow. Without pages it lists the home page (R2.8). Raises FileTooLarge.
+    """Return a shard of the pages that the site's rules allow. Without pages it lists the home page (R2.8).
 
     Pages of the site's configuration are left out: they have their own file. `departed` has the keys of pages that were in the
     shard and are gone.
@@ -79,7 +78,7 @@ def lists_in_general(entry: GeneralEntry, site: Site) -> bool:
 
 
 def render_pages(entries: Iterable[GeneralEntry], site: Site, departed: frozenset[str] = frozenset()) -> Rendered:
-    """Return the pages that are not articles: those of the configuration and those of events. Raises FileTooLarge."""
+    """Return the pages that are not articles: those of the configuration and those of events."""
     from_events = {identity(entry.loc): entry for entry in entries}
     configured = {
         url: replace(
@@ -110,7 +109,7 @@ def _general(entries: Iterable[GeneralEntry], site: Site, departed: frozenset[st
     body = _shard(lines, [prefix for prefix, is_used in used.items() if is_used])
     newest = newest_of(map(attrgetter("lastmod"), entries))
     by_line = bool(entries) and not has_alternates
-    return checked(Rendered(body, len(entries), newest, by_line=by_line), URLS_MAX)
+    return Rendered(body, len(entries), newest, by_line=by_line)
 
 
 def _without_alternates(entry: GeneralEntry, departed: frozenset[str], locs: set[str]) -> GeneralEntry:
@@ -129,16 +128,13 @@ def _shard(lines: Iterable[str], used: Collection[str]) -> bytes:
 
 
 def render_news(entries: Iterable[NewsEntry], site: Site, now: datetime) -> Rendered:
-    """Return a news sitemap of the entries in the window at `now`, newest first. An empty window lists the home page.
-
-    Raises FileTooLarge.
-    """
+    """Return a news sitemap of the entries in the window at `now`, newest first. An empty window lists the home page."""
     listed = select_news(entries, site, now)
     if not listed:
         return Rendered(_general([], site).body, 0, None)
     body = news_file(news_line(entry, site) for entry in listed)
     newest = newest_of([listed[0].published, *(entry.lastmod for entry in listed)])
-    return checked(Rendered(body, len(listed), newest, by_line=True), NEWS_ENTRIES_MAX)
+    return Rendered(body, len(listed), newest, by_line=True)
 
 
 def news_file(lines: Iterable[str]) -> bytes:
@@ -146,10 +142,7 @@ def news_file(lines: Iterable[str]) -> bytes:
 
 
 def render_index(marks: Iterable[Mark], site: Site) -> list[Rendered]:
-    """Return the index of all permanent files and all other files that list a page, in parts of at most 50,000 files.
-
-    Raises FileTooLarge.
-    """
+    """Return the index of all permanent files and all other files that list a page, in parts of at most 50,000 files."""
     permanent = permanent_files(site)
     listed = sorted((mark for mark in marks if in_index(mark, permanent)), key=attrgetter("file"))
     files = []
@@ -157,7 +150,7 @@ def render_index(marks: Iterable[Mark], site: Site) -> list[Rendered]:
         part = listed[start : start + INDEX_ENTRIES_MAX]
         body = index_file([index_line(mark, site) for mark in part])
         newest = newest_of(mark.changed for mark in part)
-        files.append(checked(Rendered(body, len(part), newest, by_line=bool(part)), INDEX_ENTRIES_MAX))
+        files.append(Rendered(body, len(part), newest, by_line=bool(part)))
     return files
 
 
@@ -183,16 +176,6 @@ def _framed(root: str, namespaces: dict[str, str], lines: Iterable[str]) -> byte
         file.write("\n".join([*some, ""]).encode())
     file.write(f"</{root}>\n".encode())
     return file.getvalue()
-
-
-def checked(file: Rendered, entries_max: int) -> Rendered:
-    """Return the file as it is. Raises FileTooLarge if it exceeds the protocol's limits."""
-    if not is_within_limits(file, entries_max):
-        raise FileTooLarge(
-            f"the file has {file.urls} entries, at most {entries_max}, and {len(file.body)} bytes, at most {BYTES_MAX}: "
-            "its series handed out too many places"
-        )
-    return file
 
 
 def is_within_limits(file: Rendered, entries_max: int) -> bool:

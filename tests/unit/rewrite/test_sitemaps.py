@@ -9,7 +9,7 @@ from stoppress.aws.clients import client
 from stoppress.aws.items import general_item, news_item, read_mark
 from stoppress.aws.queues import RewriteRequest, read_rewrite
 from stoppress.model.entries import GeneralEntry, NewsEntry
-from stoppress.model.file_names import FileTooLarge, Place
+from stoppress.model.file_names import Place
 from stoppress.rewrite.sitemaps import hand_over, rewrite, rewrite_all
 from stoppress.sitemaps import render
 from stoppress.sitemaps.render import BrokenFile, render_index
@@ -123,7 +123,7 @@ def test_a_file_over_its_limit_leaves_the_last_good_one(behind: MotoAws, monkeyp
     with monkeypatch.context() as patch:
         patch.setattr(render, "URLS_MAX", 1)
         (result,) = rewrite_all([RewriteRequest(HOST, SHARD)], NOON + MINUTE)
-    assert (result.outcome, type(result.error)) == ("failed", FileTooLarge)
+    assert (result.outcome, type(result.error)) == ("failed", BrokenFile)
     assert behind.file(SHARD) == before
     assert hand_over([result]) is None
     assert [read_rewrite(body) for body in behind.taken("rewrites")] == [RewriteRequest(HOST, SHARD, checks_all=True)]

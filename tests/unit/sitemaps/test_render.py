@@ -13,14 +13,16 @@ from lxml import etree
 from stoppress.model import file_names as limits
 from stoppress.model.alternates import Alternate
 from stoppress.model.entries import GeneralEntry, Mark, NewsEntry
-from stoppress.model.file_names import NEWS_FILE, FileTooLarge, file_name, shard_series
+from stoppress.model.file_names import NEWS_FILE, file_name, shard_series
 from stoppress.model.news_window import NEWS_WINDOW
 from stoppress.model.site import Page, Shards, Site
 from stoppress.model.site_parts import Outputs
 from stoppress.primitives.text import clean
 from stoppress.sitemaps import render
 from stoppress.sitemaps.render import (
+    BrokenFile,
     Rendered,
+    assert_valid,
     lists_in_general,
     render_general,
     render_index,
@@ -138,24 +140,24 @@ def test_no_two_files_of_any_series_share_a_name() -> None:
 def test_entries_are_limited_at_the_number_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(render, "URLS_MAX", 4)
     monkeypatch.setattr(render, "NEWS_ENTRIES_MAX", 4)
-    render_general(GENERAL, SITE)
-    render_news(FRESH, SITE, AT)  # of which one has expired
-    with pytest.raises(FileTooLarge, match="5 entries, at most 4"):
-        render_general([*GENERAL, GeneralEntry(page("z"))], SITE)
-    with pytest.raises(FileTooLarge, match="5 entries, at most 4"):
-        render_news(FRESH, SITE, MORNING)
+    for rendered in (render_general(GENERAL, SITE), render_news(FRESH, SITE, AT)):  # one of FRESH has expired
+        assert_valid("sitemap.xml", rendered, SITE.origin)
+    for rendered in (render_general([*GENERAL, GeneralEntry(page("z"))], SITE), render_news(FRESH, SITE, MORNING)):
+        with pytest.raises(BrokenFile, match=r"R1\.10 5 entries"):
+            assert_valid("sitemap.xml", rendered, SITE.origin)
 
 
 def test_bytes_are_those_of_utf_8_not_characters(monkeypatch: pytest.MonkeyPatch) -> None:
     entries = [NewsEntry(page("wave"), "🌊" * 100, MORNING)]
-    body = render_news(entries, SITE, AT).body
+    rendered = render_news(entries, SITE, AT)
+    body = rendered.body
     assert len(body) > len(body.decode()) + 290
 
     monkeypatch.setattr(render, "BYTES_MAX", len(body))
-    render_news(entries, SITE, AT)
+    assert_valid("sitemap-news.xml", rendered, SITE.origin)
     monkeypatch.setattr(render, "BYTES_MAX", len(body) - 1)
-    with pytest.raises(FileTooLarge, match=f"{len(body)} bytes, at most {len(body) - 1}"):
-        render_news(entries, SITE, AT)
+    with pytest.raises(BrokenFile, match=rf"R1\.10 .* {len(body)} bytes"):
+        assert_valid("sitemap-news.xml", rendered, SITE.origin)
 
 
 def test_the_protocols_numbers_are_in_the_code() -> None:

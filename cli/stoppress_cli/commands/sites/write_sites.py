@@ -14,7 +14,6 @@ from botocore.exceptions import BotoCoreError, ClientError
 from stoppress.aws import bucket, site_versions, sites
 from stoppress.aws.clients import client
 from stoppress.aws.site_versions import Replaced, same_document
-from stoppress.model.file_names import FileTooLarge
 from stoppress.model.site import BadConfiguration, Site
 from stoppress.model.site_parts import SHARED_SECRETS, secret_path
 from stoppress.rewrite.predict import FileChange, predict
@@ -69,7 +68,7 @@ def _put(text: str, *, dry_run: bool, yes: bool, can_ask: bool = True) -> NoRetu
         show(f"{host} is a new site" if document is None else f"{host} has version {version}; with the document:")
         try:
             lines += list_effects(site, datetime.now(UTC), is_new=document is None)
-        except (BrokenFile, FileTooLarge) as error:
+        except BrokenFile as error:
             raise BadRequest(f"a file of {host} could not be written with this configuration: {error}") from error
         for line in lines:
             show(line)
@@ -141,7 +140,7 @@ def find_earlier(host: str, number: int | None) -> str:
 def list_effects(site: Site, now: datetime, *, is_new: bool) -> Iterator[str]:
     """Yield what a configuration would change: a line for the stories, for each file, and for the settings that apply later.
 
-    Raises FileTooLarge and BrokenFile.
+    Raises BrokenFile.
     """
     before: set[str] = set()
     after: set[str] = set()

@@ -148,10 +148,14 @@ FAULTS: dict[str, Swap] = {
     ),
     "a tie is won by the removal even in a burst": Swap("model.order:BURST", lambda _: timedelta(), 82),
     "a repeat is not known by its content": Swap(
-        "model.order:known_by", lambda known_by: lambda **said: known_by(**said)[-1:] if said["delivery"] else (), 87
+        "model.event:names_of",
+        lambda names_of: lambda event, digest: names_of(event, digest)[-1:] if event.delivery else (),
+        87,
     ),
     "a repeat is not known by its delivery id": Swap(
-        "model.order:known_by", lambda known_by: lambda **said: known_by(**said | {"delivery": None}), 213
+        "model.event:names_of",
+        lambda names_of: lambda event, digest: names_of(replace(event, delivery=None), digest),
+        213,
     ),
     "a delivery that came late is not remembered": Swap(
         "record.publication_date:late",

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from stoppress.model import order
+from stoppress.model import event
 from stoppress.record import article
 from tests.simulation.faults import FAULTS, Swap, named, planted
 from tests.simulation.run import Broken, Run
@@ -58,12 +58,12 @@ def test_a_fault_of_a_function_that_is_gone_is_named() -> None:
 
 def test_a_function_that_another_stands_in_for_is_so_wherever_it_was_imported_and_only_for_a_while() -> None:
     def functions() -> list[object]:
-        return [vars(order)["known_by"], vars(article)["decide"]]
+        return [vars(event)["names_of"], vars(article)["decide"]]
 
     before = functions()
     with (
         planted(Swap("record.decide:decide", lambda _: str, 1)),
-        planted(Swap("model.order:known_by", lambda _: str, 1)),
+        planted(Swap("model.event:names_of", lambda _: str, 1)),
     ):
         assert functions() == [str, str]
 

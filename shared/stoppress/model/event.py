@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from stoppress.model.alternates import Alternate
 from stoppress.model.entries import Traits
 from stoppress.model.media import Video
-from stoppress.model.order import Order, Removal, known_by
+from stoppress.model.order import BY_ID, UNDATED, Order, Removal, hash_parts
 from stoppress.model.site import FEED_SOURCE, SITEMAP_SOURCE
 from stoppress.model.validation import ChangeFreq, explain
 from stoppress.primitives.instants import exact
@@ -31,7 +31,6 @@ ID_BYTES_MAX = 512
 
 # Fields about the delivery, not about the article.
 _CIRCUMSTANCES = {"timestamp", "version", "sequence", "release", "received_at", "delivery", "verb"}
-_INSTANTS = ("timestamp", "version", "published_at", "updated_at", "release", "received_at")
 
 # What happened to the article: the second word of an event type such as `article.published`.
 Verb: TypeAlias = Literal["published", "updated", "unpublished", "deleted"]
@@ -144,17 +143,22 @@ def order_of(event: ArticleEvent) -> Order:
     )
 
 
-def names_of(event: ArticleEvent) -> tuple[str, ...]:
-    """Hashes that identify a repeat of the event's delivery. Empty for a feed, which has no deliveries."""
+def names_of(event: ArticleEvent, digest: str) -> tuple[str, ...]:
+    """Return up to two hashes that identify a repeat of the event's delivery. Empty for a feed, which has no deliveries.
+
+    Both are of type, version and content (`digest`); one has the timestamp, one the delivery's id. Without a timestamp only a
+    publication has the first hash: an update or a removal may have the same content twice.
+    """
     if event.verb is None:
         return ()
-    return known_by(
-        verb=event.verb,
-        timestamp=event.timestamp,
-        version=event.version,
-        delivery=event.delivery,
-        digest=digest_of(event),
-    )
+    names, content = [], f"{event.version} {digest}"
+    if event.timestamp is not None:
+        names.append(hash_parts(event.verb, exact(event.timestamp), content))
+    elif event.verb == "published":
+        names.append(UNDATED + hash_parts(event.verb, content))
+    if event.delivery:
+        names.append(BY_ID + hash_parts(event.delivery, event.verb, content))
+    return tuple(names)
 
 
 def digest_of(event: ArticleEvent) -> str:
@@ -189,23 +193,9 @@ def to_message(event: ArticleEvent, *, in_ascii: bool = True) -> str:
 def from_message(text: str) -> ArticleEvent:
     """Read a message of the articles queue. Raises ValueError for what `to_message` did not write."""
     try:
-        event = _messages().validate_json(text, strict=True)
+        return _messages().validate_json(text, strict=True)
     except ValidationError as error:
         raise ValueError(f"the message is no article event: {explain(error)}") from None
-    instants = [value for name in _INSTANTS if isinstance(value := getattr(event, name), datetime)]
-    faults = {
-        "url: is missing": not event.url and (event.action == "publish" or not event.id),
-        f"id: takes one to {ID_BYTES_MAX} bytes": not _id_bytes_min(event) <= len(event.id.encode()) <= ID_BYTES_MAX,
-        f"{', '.join(_INSTANTS)}: an instant needs a zone": any(instant.tzinfo is None for instant in instants),
-    }
-    for fault, is_present in faults.items():
-        if is_present:
-            raise ValueError(f"the message is no article event: {fault}")
-    return event
-
-
-def _id_bytes_min(event: ArticleEvent) -> int:
-    return 0 if event.action == "remove" else 1
 
 
 @cache

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
-from stoppress.primitives.text import encodable, not_json, utf8
+from stoppress.primitives.text import clean, encodable
 
 # The URL of a webhook has one or two parameters.
 QUERY_PARAMETERS_MAX = 100
@@ -65,11 +65,8 @@ def delivery_id(headers: Mapping[str, str], item: Any = None) -> str | None:
     if not isinstance(item, dict) or "specversion" not in item:
         return None
     parts = [item.get("id"), item.get("source")]
-    return (
-        json.dumps(parts)[:DELIVERY_ID_CHARACTERS_MAX]
-        if all(isinstance(part, str) and part for part in parts)
-        else None
-    )
+    has_both = all(isinstance(part, str) and part for part in parts)
+    return json.dumps(parts)[:DELIVERY_ID_CHARACTERS_MAX] if has_both else None
 
 
 def bounded(value: Any) -> Any:
@@ -94,6 +91,12 @@ FORM_FIELDS_MAX = 1_000
 COMMENTS = (("<![CDATA[", "]]>"), ("<!--", "-->"))
 
 
+# The first bytes of gzip (RFC 1952).
+_GZIP = b"\x1f\x8b"
+# Endings of content types that are not JSON.
+_NOT_JSON = ("form-urlencoded", "form-data", "xml", "html")
+
+
 class BadDelivery(ValueError):
     """A body that cannot be read at all; the text says what to change."""
 
@@ -112,8 +115,8 @@ def document_of(request: Request, envelope: str) -> Any:
         # The body of a recorded delivery alone, as `adapters try` reads it, has no headers.
         if envelope == "auto" and not content_type and b"=" in request.body:
             return _form(request.body)
-        if reason := not_json(content_type):
-            raise BadDelivery(reason) from None
+        if content_type.endswith(_NOT_JSON):
+            raise BadDelivery(f"the body is {clean(content_type, 100)}: post JSON") from None
         raise
 
 
@@ -125,9 +128,11 @@ def check_container(document: Any) -> None:
 
 def _text(body: bytes) -> str:
     try:
-        return utf8(body)
-    except ValueError as error:
-        raise BadDelivery(str(error)) from None
+        return body.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        if body.startswith(_GZIP):
+            raise BadDelivery("the body is compressed with gzip: send and sign it uncompressed") from None
+        raise BadDelivery(f"the body is not UTF-8: {error.reason} at byte {error.start}") from None
 
 
 def _json(body: bytes, envelope: str = "json") -> Any:

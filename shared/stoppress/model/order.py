@@ -19,10 +19,10 @@ import base64
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any, Literal, TypeAlias
 
-from stoppress.primitives.instants import exact, parse
+from stoppress.primitives.instants import parse
 
 Removal: TypeAlias = Literal["", "unpublished", "deleted"]
 
@@ -34,9 +34,9 @@ DELIVERIES_KEPT = 8
 # 48 bits: fewer than one new delivery in 10^13 is taken for a remembered one. In base64 that is eight characters.
 _HASH_BYTES = 6
 # Marks the hash of a publication without a timestamp. An unpublished article forgets such hashes.
-_UNDATED = "~"
+UNDATED = "~"
 # Marks the hash of a delivery with an id.
-_BY_ID = "#"
+BY_ID = "#"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,36 +136,18 @@ def own_time(order: Order) -> str:
     return min(order.timestamp, order.received) if order.timestamp else order.received
 
 
-def known_by(
-    *, verb: str, timestamp: datetime | None, version: int | datetime | None, delivery: str | None, digest: str
-) -> tuple[str, ...]:
-    """Up to two hashes that identify a delivery. Both are of type, version and content; one has the timestamp, one the id.
-
-    A delivery without an id lacks the second hash. Without a timestamp only a publication has the first hash: an update
-    or a removal may have the same content twice.
-    """
-    names, digest = [], f"{version} {digest}"
-    if timestamp is not None:
-        names.append(_hash(verb, exact(timestamp), digest))
-    elif verb == "published":
-        names.append(_UNDATED + _hash(verb, digest))
-    if delivery:
-        names.append(_BY_ID + _hash(delivery, verb, digest))
-    return tuple(names)
-
-
 def is_repeat(names: Iterable[str], deliveries: Iterable[str]) -> bool:
     """Return True if a delivery with these hashes is among the remembered ones.
 
     An id decides alone: its sender keeps it in all attempts, so another id is another delivery, even of the same content.
     """
-    ids = {name for name in names if name.startswith(_BY_ID)}
+    ids = {name for name in names if name.startswith(BY_ID)}
     return not (ids or set(names)).isdisjoint(deliveries)
 
 
 def dated_names(names: Iterable[str]) -> tuple[str, ...]:
     """Return the hashes of a delivery, except that of a publication without a timestamp."""
-    return tuple(name for name in names if not name.startswith(_UNDATED))
+    return tuple(name for name in names if not name.startswith(UNDATED))
 
 
 def remembered(deliveries: Iterable[str], names: tuple[str, ...], *, removal: Removal) -> tuple[str, ...]:
@@ -173,10 +155,11 @@ def remembered(deliveries: Iterable[str], names: tuple[str, ...], *, removal: Re
 
     An unpublished article may be published again unchanged. So it forgets the hashes of publications without a timestamp.
     """
-    kept = [name for name in deliveries if name not in names and not (removal == "unpublished" and name[0] == _UNDATED)]
+    kept = [name for name in deliveries if name not in names and not (removal == "unpublished" and name[0] == UNDATED)]
     return (*names, *kept)[: 2 * DELIVERIES_KEPT]
 
 
-def _hash(*parts: str) -> str:
+def hash_parts(*parts: str) -> str:
+    """Return a short hash of some texts."""
     digest = hashlib.sha256("\n".join(parts).encode()).digest()
     return base64.urlsafe_b64encode(digest[:_HASH_BYTES]).decode()

@@ -34,22 +34,6 @@ _PARENTHESIS = re.compile("[()]")
 _INVISIBLE = re.compile("[\u200b\u2060\ufeff\u00ad]")
 
 
-# The first bytes of gzip (RFC 1952).
-_GZIP = b"\x1f\x8b"
-# Endings of content types that are not JSON.
-_NOT_JSON = ("form-urlencoded", "form-data", "xml", "html")
-
-
-def utf8(body: bytes) -> str:
-    """Decode a posted body. Raises ValueError, with what to change."""
-    try:
-        return body.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        if body.startswith(_GZIP):
-            raise ValueError("the body is compressed with gzip: send and sign it uncompressed") from None
-        raise ValueError(f"the body is not UTF-8: {error.reason} at byte {error.start}") from None
-
-
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return `; did you mean title?` for a word that is like a known one; empty if there is none."""
     from difflib import get_close_matches  # imported here: only a misspelt word needs it
@@ -61,12 +45,6 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 def encodable(text: str) -> str:
     """Return the text with a question mark for each lone surrogate, which has no form in UTF-8."""
     return text.encode(errors="replace").decode()
-
-
-def not_json(content_type: str) -> str:
-    """Why a body of this content type is not JSON, and what to change; empty if it may be JSON."""
-    kind = content_type.partition(";")[0].strip().lower()
-    return f"the body is {clean(kind, 100)}: post JSON" if kind.endswith(_NOT_JSON) else ""
 
 
 def clean(text: str, limit: int = TITLE_CHARACTERS_MAX) -> str:

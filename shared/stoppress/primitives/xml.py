@@ -7,7 +7,7 @@ texts are limited, so any file is parsed in limited memory.
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from pyexpat import ExpatError, ParserCreate, errors
+from pyexpat import ErrorString, ExpatError, ParserCreate, errors
 
 DEPTH_MAX = 32  # a video's tags are five deep
 TAG_BYTES_MAX = 1_048_576  # of a tag, comment or other token
@@ -16,9 +16,6 @@ TEXT_CHARACTERS_MAX = 16_384  # kept of an element's text; the rest is only coun
 
 XML_NAMESPACE = "http://www.w3.org/XML/1998/namespace"
 _RAW = re.compile("[\"'>]")
-_SYNTAX = {code: text for text, code in errors.codes.items()}
-_BAD_CHARACTERS = {errors.codes[errors.XML_ERROR_BAD_CHAR_REF]}
-_DECLARATION_MISPLACED = {errors.codes[errors.XML_ERROR_MISPLACED_XML_PI]}
 
 
 @dataclass(slots=True, eq=False)
@@ -45,9 +42,6 @@ class Node:
     def tag(self) -> str:
         """Prefix and name, as written."""
         return f"{self.prefix}:{self.name}" if self.prefix else self.name
-
-    def all(self, namespace: str, name: str) -> list["Node"]:
-        return [child for child in self.children if child.name == name and child.namespace == namespace]
 
     def first(self, namespace: str, name: str) -> "Node | None":
         return next((child for child in self.children if child.name == name and child.namespace == namespace), None)
@@ -78,7 +72,6 @@ class Document:
         self, hear: Hear, meant: Meant, first_line: int = 1, entry_depth: Callable[[Node], int] = lambda _root: 2
     ) -> None:
         self.root: Node | None = None
-        self.open_entry: Node | None = None  # an entry that is not closed yet
         self._hear, self._meant = hear, meant
         self._entry_depth_of = entry_depth
         self._entry_depth = 2
@@ -133,24 +126,18 @@ class Document:
             raise broken
 
     def _broken(self, error: ExpatError) -> Broken:
-        what = _SYNTAX.get(error.code, "not well-formed")
+        what = ErrorString(error.code)
         line = error.lineno + self._offset
-        if error.code in _BAD_CHARACTERS:
+        if what == errors.XML_ERROR_BAD_CHAR_REF:
             return Broken("control-character", line, "&#…; stands for a character that XML forbids: take it out")
-        if error.code in _DECLARATION_MISPLACED:
+        if what == errors.XML_ERROR_MISPLACED_XML_PI:
             return Broken("leading-bytes", line, "an XML declaration stands in the middle of the file")
         index = self._parser.ErrorByteIndex - self._base
         near = self._piece[max(0, index - 20) : index + 20].decode("utf-8", "replace") if index >= 0 else ""
         at = f" near {near.strip()!r}" if near.strip() else ""
-        if error.code in (
-            errors.codes[errors.XML_ERROR_INVALID_TOKEN],
-            errors.codes[errors.XML_ERROR_UNDEFINED_ENTITY],
-        ):
+        if what in (errors.XML_ERROR_INVALID_TOKEN, errors.XML_ERROR_UNDEFINED_ENTITY):
             at += ": write & as &amp; and < as &lt;"
-        if self._stack and error.code in (
-            errors.codes[errors.XML_ERROR_NO_ELEMENTS],
-            errors.codes[errors.XML_ERROR_UNCLOSED_TOKEN],
-        ):
+        if self._stack and what in (errors.XML_ERROR_NO_ELEMENTS, errors.XML_ERROR_UNCLOSED_TOKEN):
             at = f": the file ends inside {self._stack[-1].tag}"
         return Broken("not-well-formed", line, f"{what}{at}")
 

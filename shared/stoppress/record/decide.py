@@ -92,7 +92,8 @@ def _no_longer_waits(before: Article | None, after: Article | None) -> tuple[str
 
 def _decide(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Decision:
     article, order = known.article, order_of(event)
-    digest, names = digest_of(event), names_of(event)
+    digest = digest_of(event)
+    names = names_of(event, digest)
     if article and event.release and order == article.order:
         # An event that is recorded again may have a date that its delivery lacked. So the article keeps the digest of the
         # delivery, because a repeat of the delivery lacks the date too.

@@ -21,7 +21,7 @@ from datetime import datetime
 
 from stoppress.model.article import FORGOTTEN, Article, Decision, Entries, EntryKey, Known
 from stoppress.model.entries import excluding_rule
-from stoppress.model.event import CLOCK_SKEW_MAX, ArticleEvent, names_of, order_of, rank_of
+from stoppress.model.event import CLOCK_SKEW_MAX, ArticleEvent, digest_of, names_of, order_of, rank_of
 from stoppress.model.exclusion_reasons import EXPIRED, NO_DATE, excluded_because, is_embargo
 from stoppress.model.file_names import Want, news_series
 from stoppress.model.news_window import is_current
@@ -148,7 +148,7 @@ def late(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Decisi
     assert article
     if article.reason == FORGOTTEN:
         return Decision(outcome="late", reason=FORGOTTEN)
-    names = dated_names(names_of(event))
+    names = dated_names(names_of(event, digest_of(event)))
     if names:  # repeats of the event may look newer if the sender's clock is ahead
         article = first_received(replace(article, deliveries=remembered(article.deliveries, names, removal="")), event)
     embargo = _move_embargo(event, article, known, site, now) or _embargo_received_late(event, article, known, now)

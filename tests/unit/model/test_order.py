@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from stoppress.model.order import DELIVERIES_KEPT, Order, Removal, is_claimed_before, is_repeat, known_by, remembered
+from stoppress.model.event import ArticleEvent, names_of
+from stoppress.model.order import DELIVERIES_KEPT, Order, Removal, is_claimed_before, is_repeat, remembered
 from stoppress.primitives.instants import exact
 from stoppress.primitives.urls import identity
 from tests.support.article_events import MORNING
@@ -85,6 +86,10 @@ def test_clocks_of_two_sources_are_compared_by_ours_where_they_are_ahead() -> No
 # ── repeats ──
 
 
+def names(digest: str = "abc", **values: Any) -> tuple[str, ...]:
+    return names_of(ArticleEvent(site="www.example.com", source="cms", id="1", action="publish", **values), digest)
+
+
 @pytest.mark.parametrize(
     ("values", "repeats"),
     [
@@ -101,14 +106,14 @@ def test_clocks_of_two_sources_are_compared_by_ours_where_they_are_ahead() -> No
 def test_a_repeat_has_the_same_id_or_without_id_the_same_timestamp(values: dict[str, Any], *, repeats: bool) -> None:
     first: dict[str, Any] = {"verb": "updated", "timestamp": MORNING, "version": 1, "delivery": "d1", "digest": "abc"}
 
-    assert is_repeat(known_by(**(first | values)), known_by(**first)) is repeats
+    assert is_repeat(names(**(first | values)), names(**first)) is repeats
 
 
 def test_without_timestamp_and_id_only_a_publication_is_known_by_its_content() -> None:
-    publication = known_by(verb="published", timestamp=None, version=None, delivery=None, digest="abc")
+    publication = names(verb="published")
     assert len(publication) == 1
-    assert known_by(verb="updated", timestamp=None, version=None, delivery=None, digest="abc") == ()
-    assert known_by(verb="unpublished", timestamp=None, version=None, delivery=None, digest="abc") == ()
+    assert names(verb="updated") == ()
+    assert names(verb="unpublished") == ()
     assert remembered(publication, ("removal",), removal="deleted") == ("removal", *publication)
     assert remembered(publication, ("removal",), removal="unpublished") == ("removal",)
 

@@ -129,11 +129,10 @@ def _not_news(event: ArticleEvent, url: str, site: Site, now: datetime, unknown:
 
 def _meant_date(unknown: Mapping[str, object]) -> str:
     """The unknown field whose name is like published_at and whose value is like a date; empty if there is none."""
-    dated = [name for name, value in unknown.items() if isinstance(value, str) and _YEAR.search(value[:100])]
-    if not dated:
+    dated = (name for name, value in unknown.items() if isinstance(value, str) and _YEAR.search(value[:100]))
+    spelled = {_LETTERS.sub("", name.lower()): name for name in dated}
+    if not spelled:
         return ""
-    from difflib import SequenceMatcher  # imported here: only a misspelt field needs it
+    from difflib import get_close_matches  # imported here: only a misspelt field needs it
 
-    ratios = {name: SequenceMatcher(None, "publishedat", _LETTERS.sub("", name.lower())).ratio() for name in dated}
-    likely = [name for name in dated if ratios[name] >= _ALIKE]
-    return max(likely, key=ratios.__getitem__, default="")
+    return next((spelled[like] for like in get_close_matches("publishedat", spelled, n=1, cutoff=_ALIKE)), "")

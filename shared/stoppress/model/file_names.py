@@ -188,11 +188,23 @@ class Series:
         An entry with a `held` place keeps its file if that has room for the larger entry. Otherwise a news entry goes into
         the first file with room, and a page into the last file, or into a new one if the last is full.
         """
-        series, places = self, []
+        files, places = list(self.files), []
         for want in wants:
-            series, place = series._reserve(want, entries_max)
-            places.append(place)
-        return series, places
+            held = want.held if want.held and want.held.number <= len(files) else None
+            if held:
+                grown = files[held.number - 1].with_room_for(want.size_bytes - held.size_bytes, entries=0)
+                if grown.fits(grown.entries):
+                    files[held.number - 1] = grown
+                    places.append(replace(held, size_bytes=want.size_bytes))
+                    continue
+            reusable = range(len(files)) if is_news_series(self.name) else range(len(files))[-1:]
+            with_room = (index for index in reusable if files[index].with_room_for(want.size_bytes).fits(entries_max))
+            index = next(with_room, len(files))
+            if index == len(files):
+                files.append(Used())
+            files[index] = files[index].with_room_for(want.size_bytes)
+            places.append(Place(self.name, index + 1, want.size_bytes))
+        return replace(self, files=tuple(files)), places
 
     def give_back(self, places: Iterable[Place]) -> "Series":
         """Return the series after places are given back."""
@@ -202,29 +214,6 @@ class Series:
                 used = files[place.number - 1]
                 files[place.number - 1] = Used(max(0, used.entries - 1), max(0, used.size_bytes - place.size_bytes))
         return replace(self, files=tuple(files))
-
-    def _reserve(self, want: Want, entries_max: int) -> tuple["Series", Place]:
-        if want.held:
-            grown = self._grown(want.held, want.size_bytes)
-            if grown:
-                return grown, replace(want.held, size_bytes=want.size_bytes)
-        reusable = range(len(self.files)) if is_news_series(self.name) else range(len(self.files))[-1:]
-        for index in (*reusable, len(self.files)):
-            used = self.files[index] if index < len(self.files) else Used()
-            more = used.with_room_for(want.size_bytes)
-            if more.fits(entries_max) or index == len(self.files):
-                files = (*self.files[:index], more, *self.files[index + 1 :])
-                return replace(self, files=files), Place(self.name, index + 1, want.size_bytes)
-        raise AssertionError("a new file always has room")
-
-    def _grown(self, held: Place, size_bytes: int) -> "Series | None":
-        if held.number > len(self.files):
-            return None
-        used = self.files[held.number - 1]
-        more = used.with_room_for(size_bytes - held.size_bytes, entries=0)
-        if not more.fits(used.entries):
-            return None
-        return replace(self, files=(*self.files[: held.number - 1], more, *self.files[held.number :]))
 
 
 def entries_max_of(series: str, shard_size: int) -> int:

@@ -235,19 +235,13 @@ class Site(Part):
         fitting = (edition for edition in self.editions if path.startswith(edition.below))
         return max(fitting, key=lambda edition: len(edition.below), default=None)
 
-    def voices(self, url: str, section: str | None) -> list[Voice]:
-        """Return the voices that apply to a page, the most specific first: its section's, its edition's, the site's."""
-        nearest = [self.sections.get(section) if section else None, self.edition_of(url), self._voice]
-        return [voice for voice in nearest if voice]
-
-    @property
-    def speaks_in_parts(self) -> bool:
-        """Return True if sections or editions may have their own publication or language."""
-        return bool(self.sections or self.editions)
-
-    @cached_property
-    def _voice(self) -> Voice:
-        return Voice(publication=self.publication, language=self.language)
+    def voice_of(self, url: str, section: str | None) -> tuple[str, str]:
+        """Return publication and language of a page: those of its section, else of its edition, else of the site."""
+        publication, language = self.publication, self.language
+        for voice in (self.edition_of(url), self.sections.get(section) if section else None):
+            if voice:
+                publication, language = voice.publication or publication, voice.language or language
+        return publication, language
 
     @cached_property
     def digest(self) -> str:

@@ -1,9 +1,11 @@
 """Read dates as feeds write them: RFC 822, also misspelt, and ISO 8601, in many languages, with or without a zone."""
 
+import json
 import re
 import unicodedata
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from html import unescape
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 # Dates in earlier years are the zero values of programs (1 January of year 1 or of 1970), not dates of stories.
@@ -14,42 +16,17 @@ DATE_CHARACTERS_MAX = 100
 
 UTC_ZONE = ZoneInfo("UTC")
 
-# One text for each month: the first letters of its names, enough of them to distinguish months and days of the week.
+_WORDS = json.loads(Path(__file__).with_name("date_words.json").read_text("utf-8"))
+# The first letters of the names of each month, enough of them to distinguish months and days of the week.
 # Programs write dates in the language of their server. Other readers met Russian (RssSyndication issue 2), Finnish
 # (feedjira 186), Swedish (BlogEngine.NET 73), Polish (Plot 14) and Spanish (freeCodeCamp 43079). `lip`, `srp` and `lis`
 # are absent: each names one month in Croatian, and the next month in Polish or Czech.
-# English, French, Italian (ilmessaggero.it), German, Spanish, Portuguese (uol.com.br), Galician.
-# Dutch, Indonesian, the Scandinavian languages, Romanian, Turkish, Hungarian, Finnish, Latvian.
-# Polish, Czech, Croatian, Slovene, Russian, Ukrainian, Bulgarian, Serbian, Greek, Hebrew, Arabic.
-_MONTHS = (
-    "jan gen ene jän ian xan oca tam sty led sij янв січ яну јан ιαν ינו ينا",
-    "feb fév fev şub hel lut úno vel фев лют φεβ פבר فبر",
-    "mar mär mrz mrt már maa bře ožu мар бер μαρ μάρ מרץ מרס مار",
-    "apr avr abr ápr nis huh kwi dub tra апр кві απρ אפר أبر ابر إبر",
-    "may mai mag mei maj máj maí tou kvě svi май мая тра мај μαι μάι μαΐ מאי ماي",
-    "jun juin giu iun xuñ jún jūn haz kes cze čvn июн чер юни јун ιουν ιούν יונ يون",
-    "jul juil lug iul xul júl jūl tem hei čvc июл лип юли јул ιουλ ιούλ יול يول",
-    "aug aoû aou ago agu ağu avg ágú elo sie kol авг сер αυγ αύγ אוג أغس اغس",
-    "sep set szep eyl syy wrz zář ruj сен вер сеп σεπ ספט سبتم",
-    "oct ott okt out eki lok paź říj окт жов οκτ אוק أكت اكت",
-    "nov noi nóv kas marr stu ноя лис ное нов νοε νοέ נוב نوف",
-    "dec déc dic dez des ara jou gru pro дек гру дец δεκ דצמ ديس",
-)
-_MONTH_OF = {name: number for number, names in enumerate(_MONTHS, start=1) for name in names.split()}
-
-
+_MONTH_OF = {name: number for number, names in enumerate(_WORDS["months"], start=1) for name in names}
 # RFC 822 has Z, UT, GMT and the North American zones. The others are unambiguous. An ambiguous or unknown abbreviation,
 # such as IST, means the site's own zone. So does one that the site's own zone has, such as CST in China.
-_ZONE_HOURS: dict[str, float] = {
-    "z": 0, "ut": 0, "utc": 0, "gmt": 0, "est": -5, "edt": -4, "cst": -6, "cdt": -5, "mst": -7, "mdt": -6, "pst": -8,
-    "pdt": -7, "wet": 0, "west": 1, "cet": 1, "cest": 2, "mez": 1, "mesz": 2, "eet": 2, "eest": 3, "bst": 1, "msk": 3,
-    "jst": 9, "kst": 9, "hkt": 8, "sgt": 8, "aest": 10, "aedt": 11, "acst": 9.5, "awst": 8, "nzst": 12, "nzdt": 13,
-    "akst": -9, "akdt": -8, "hst": -10, "wib": 7, "pkt": 5, "sast": 2, "brt": -3,
-}  # fmt: skip
+_ZONE_HOURS: dict[str, float] = _WORDS["zone_hours"]
 # American abbreviations for both standard and daylight time. The date decides between them. feedparser reads them too.
-_ZONES_OF_THE_YEAR = {
-    "et": "America/New_York", "ct": "America/Chicago", "mt": "America/Denver", "pt": "America/Los_Angeles",
-}  # fmt: skip
+_ZONES_OF_THE_YEAR: dict[str, str] = _WORDS["zones_of_the_year"]
 # Kiribati has the largest offset.
 OFFSET_HOURS_MAX = 14
 

@@ -41,11 +41,8 @@ def fold_general(body: bytes, changed: Mapping[str, GeneralEntry | None], site: 
                 return None
             lines[entry.loc] = general_line(entry, site)
             fresh.append(lines[entry.loc])
-    if not lines:
-        return None
-    listed = sorted(lines)
     newest = render.newest_of(entry.lastmod for entry in changed.values() if entry and entry.loc in lines)
-    return _folded(render.general_file, [lines[loc] for loc in listed], fresh, newest, URLS_MAX)
+    return _folded(render.general_file, [lines[loc] for loc in sorted(lines)], fresh, newest, URLS_MAX)
 
 
 def fold_news(
@@ -66,8 +63,6 @@ def fold_news(
             fresh.append(lines[published, entry.loc])
         else:
             lines = _without(lines, loc, published)
-    if not lines:
-        return None
     newest_first = sorted(sorted(lines, key=itemgetter(1)), key=itemgetter(0), reverse=True)
     listed = (entry for (published, _), entry in changed.items() if entry and (published, entry.loc) in lines)
     instants = (instant for entry in listed for instant in (entry.lastmod, entry.published))
@@ -93,8 +88,6 @@ def fold_index(body: bytes, changed: Mapping[str, Mark | None], site: Site) -> R
         if mark and render.in_index(mark, permanent):
             lines[file] = index_line(mark, site)
             fresh.append(lines[file])
-    if not 0 < len(lines) <= INDEX_ENTRIES_MAX:
-        return None
     newest = render.newest_of(mark.changed for mark in changed.values() if mark)
     return _folded(render.index_file, [lines[file] for file in sorted(lines)], fresh, newest, INDEX_ENTRIES_MAX)
 
@@ -106,13 +99,12 @@ def _folded(
     newest: datetime | None,
     entries_max: int,
 ) -> Rendered | None:
-    """Return the file of these lines, or None if it is too large.
+    """Return the file of these lines, or None if it is empty or too large.
 
     The table may already lack entries that a later batch of the stream removes. So the file made from all entries may fit.
     """
-    fresh_file = file(fresh) if fresh else b""
-    rendered = Rendered(file(lines), len(lines), newest, by_line=True, fresh=fresh_file)
-    return rendered if render.is_within_limits(rendered, entries_max) else None
+    rendered = Rendered(file(lines), len(lines), newest, by_line=True, fresh=file(fresh) if fresh else b"")
+    return rendered if lines and render.is_within_limits(rendered, entries_max) else None
 
 
 def _lines(body: bytes) -> list[str]:

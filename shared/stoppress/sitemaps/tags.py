@@ -85,16 +85,12 @@ def line_bytes(line: str) -> int:
 
 def publication_of(entry: NewsEntry, site: Site) -> str:
     """Return the publication of an article: its own, its section's, its edition's, or the site's."""
-    if entry.publication or not site.speaks_in_parts:
-        return entry.publication or site.publication
-    return next(voice.publication for voice in site.voices(entry.loc, entry.traits.section) if voice.publication)
+    return entry.publication or site.voice_of(entry.loc, entry.traits.section)[0]
 
 
 def language_of(entry: NewsEntry | GeneralEntry, site: Site) -> str:
     """Return the language of an entry: its own, its section's, its edition's, or the site's."""
-    if entry.language or not site.speaks_in_parts:
-        return entry.language or site.language
-    return next(voice.language for voice in site.voices(entry.loc, entry.traits.section) if voice.language)
+    return entry.language or site.voice_of(entry.loc, entry.traits.section)[1]
 
 
 def under_scheme(loc: str, site: Site) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from stoppress.model.entries import GeneralEntry, NewsEntry
 from stoppress.model.event import ArticleEvent, rank_of, split_name
@@ -120,8 +120,7 @@ class Claim:
         return rank_of(self.source)
 
 
-@dataclass(frozen=True, slots=True)
-class Entries:
+class Entries(NamedTuple):
     """An article's entries in its shard and in the news sitemap."""
 
     general: GeneralEntry | None = None
@@ -146,8 +145,7 @@ class Known:
     due: ArticleEvent | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class EntryKey:
+class EntryKey(NamedTuple):
     """An entry to delete: file and page, and for a news entry its publication date and the place to give back.
 
     `url` is the identity of the page.

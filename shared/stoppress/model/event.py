@@ -5,7 +5,7 @@ import json
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timedelta
 from functools import cache
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -97,8 +97,7 @@ class ArticleEvent:
         return {name: text for name, text in (("id", self.id), ("url", self.url)) if text}
 
 
-@dataclass(frozen=True, slots=True)
-class Incomplete:
+class Incomplete(NamedTuple):
     """A CMS's item that lacks something an article needs. It goes to quarantine.
 
     `item` is the shortened text that the CMS sent; `missing` are names of fields.
@@ -214,8 +213,7 @@ def _plain(event: ArticleEvent) -> dict[str, Any]:
 _DEFAULTS = tuple((field.name, field.default) for field in fields(ArticleEvent))
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(NamedTuple):
     """An item or a page of a listing that cannot be used. `place` says where it is: `page 3, item 17` or `line 204`.
 
     `article` is the article's name if the item has an id. Such an article counts as listed.
@@ -226,16 +224,14 @@ class Problem:
     article: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
+class Listed(NamedTuple):
     """An item of a listing as an event. The event's `received_at` is when the listing was requested."""
 
     place: str
     event: ArticleEvent
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(NamedTuple):
     """A part of a listing.
 
     `problems` are items and pages that cannot be used, `ignored` are items that are no articles. `notes` are about items that

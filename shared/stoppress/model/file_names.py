@@ -10,6 +10,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import NamedTuple
 
 from stoppress.model.site import PAGES_MAX, Site
 
@@ -149,8 +150,7 @@ class Place:
         return file_name(self.series, self.number)
 
 
-@dataclass(frozen=True, slots=True)
-class Want:
+class Want(NamedTuple):
     """Room to reserve in a series; `held` is the place that the entry has outgrown."""
 
     series: str

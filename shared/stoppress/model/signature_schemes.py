@@ -34,6 +34,13 @@ class BadScheme(ValueError):
     """A signature setting that cannot be used: the configuration is at fault."""
 
 
+def _template(text: str) -> str:
+    template = PLACEHOLDER.sub(lambda place: place[0].lower(), text)
+    if "{body}" not in template:
+        raise ValueError("the template has no {body}, so that anything could be posted")
+    return template
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hmac:
     """An HMAC over a template of body, time and headers, sent in a header.
@@ -48,14 +55,14 @@ class Hmac:
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
-    header: Annotated[str, Field(min_length=1)]
-    signed: str = "{body}"
+    header: Annotated[str, Field(min_length=1), AfterValidator(str.lower)]
+    signed: Annotated[str, AfterValidator(_template)] = "{body}"
     digest: Literal["sha1", "sha256", "sha384", "sha512"] = "sha256"
     encoding: Encoding = "hex"
     prefix: str = ""
     separator: Literal["", " ", ","] = ""
     time: str = ""
-    time_header: str = ""
+    time_header: Annotated[str, AfterValidator(str.lower)] = ""
     unit: Literal["s", "ms"] = "s"
     key: Key = "text"
     key_prefix: str = ""
@@ -64,18 +71,10 @@ class Hmac:
     @classmethod
     def of(cls, table: Mapping[str, Any]) -> "Hmac":
         """Return the scheme that a mapping file or a source's settings describe. Raises BadScheme."""
-        values = dict(table)
-        for name in ("header", "time_header"):
-            if isinstance(values.get(name), str):
-                values[name] = values[name].lower()
-        if isinstance(values.get("signed"), str):
-            values["signed"] = PLACEHOLDER.sub(lambda place: place[0].lower(), values["signed"])
         try:
-            scheme = _tables().validate_python(values)
+            scheme = _tables().validate_python(dict(table))
         except ValidationError as error:
             raise BadScheme(explain(error)) from None
-        if "{body}" not in scheme.signed:
-            raise BadScheme("signed: the template has no {body}, so that anything could be posted")
         if "{t}" in scheme.signed and not (scheme.time or scheme.time_header):
             raise BadScheme("signed: {t} needs a time or a time_header")
         return scheme

@@ -7,8 +7,8 @@ could overflow.
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 _BEFORE = datetime(1, 1, 2, tzinfo=UTC)
@@ -77,8 +77,7 @@ def epoch_seconds(instant: datetime) -> int:
     return int((instant - datetime(1970, 1, 1, tzinfo=UTC)) / timedelta(seconds=1))
 
 
-@dataclass(frozen=True, slots=True)
-class Deadline:
+class Deadline(NamedTuple):
     """The instant at which work stops: `reserve_s` seconds before Lambda ends the function.
 
     `remaining_ms` is `get_remaining_time_in_millis` of Lambda's context. The reserve is the time to hand unfinished work back.

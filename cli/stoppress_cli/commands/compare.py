@@ -12,7 +12,7 @@ import typer
 from stoppress.aws import bucket, sites
 from stoppress.aws.inventory import all_files
 from stoppress.model.event import Problem
-from stoppress.model.file_names import is_news, is_pages, is_shard
+from stoppress.model.file_names import is_news, is_shard
 from stoppress.model.site import Site
 from stoppress.primitives.urls import identity, on_site
 from stoppress.show.question import Unclear, read_refused
@@ -100,7 +100,7 @@ def compare_pages(old: Sitemaps, site: Site, now: datetime) -> Comparison:
 def _here(site: Site) -> Iterator[str]:
     """The pages in the site's files. Leaves out the home page in a news sitemap: it only keeps the file from being empty."""
     for file in track(all_files(site), "files of the site"):
-        if not (is_shard(file) or is_news(file) or is_pages(file)) or not file.endswith(".xml"):
+        if not (is_shard(file) or is_news(file)) or not file.endswith(".xml"):
             continue
         stored = bucket.read(site.host, file)
         urls = (on_site(unescape(loc.decode()), site.host) for loc in _LOC.findall(stored.body if stored else b""))

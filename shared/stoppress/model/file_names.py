@@ -68,11 +68,6 @@ def is_shard(file: str) -> bool:
     return re.match(r"sitemap-(?:[0-9]{4}|pages)\b", file) is not None
 
 
-def is_pages(file: str) -> bool:
-    """Return True if a file lists pages that are not articles."""
-    return file == PAGES_FILE
-
-
 def series_of(file: str) -> str:
     """Return the series of a news sitemap: `news`, or an edition's, such as `news-fr`."""
     return re.sub(r"-[0-9]+$", "", file.removeprefix("sitemap-").removesuffix(".xml"))

@@ -32,8 +32,6 @@ UPLOADER_MAX = 255
 TAGS_MAX = 32
 # No rule limits a tag's length. A tag is a word or two.
 TAG_CHARACTERS_MAX = 200
-# Limits the work that a sender can cause with a long list.
-TAGS_READ_MAX = 1_000
 CODES_SHOWN = 5
 # Larger than any counter, and within the 38 digits of DynamoDB's numbers.
 VIEW_COUNT_MAX = 2**63 - 1
@@ -271,7 +269,7 @@ def _tag_texts(value: object, page: str, notes: list[str]) -> tuple[str, ...]:
     texts = [word for word in words if isinstance(word, str)]
     if len(texts) < len(words):
         notes.append("some are no texts and were left out: give them in quotation marks")
-    tags = tuple(dict.fromkeys(plain for word in texts[:TAGS_READ_MAX] if (plain := clean(word, TAG_CHARACTERS_MAX))))
+    tags = tuple(dict.fromkeys(plain for word in texts if (plain := clean(word, TAG_CHARACTERS_MAX))))
     if len(tags) > TAGS_MAX:
         notes.append(f"a video takes {TAGS_MAX}; those after the first {TAGS_MAX} were left out")
     return tags[:TAGS_MAX]

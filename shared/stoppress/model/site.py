@@ -141,7 +141,7 @@ class Site(Part):
     language: Language = Field(default="en", description="language of the publication, such as en, fr, zh-tw")
     timezone: Zone = Field(default="UTC", description="IANA name, for dates of feeds and CMSs without a zone")
     scheme: Literal["https", "http"] = Field(default="https", description="scheme of the site's URLs")
-    feeds: tuple[Annotated[Feed, BeforeValidator(_url_object)], ...] = Field(
+    feeds: tuple[Annotated[Feed, BeforeValidator(_url_object, json_schema_input_type=str | Feed)], ...] = Field(
         default=(), description="feeds and old sitemaps to poll, as URLs or objects"
     )
     sources: dict[str, Source] = Field(default={}, description="who may send events, by the name of the source")
@@ -153,7 +153,7 @@ class Site(Part):
     editions: tuple[Edition, ...] = Field(
         default=(), description="parts of the site with their own publication, language or news sitemap"
     )
-    pages: tuple[Annotated[Page, BeforeValidator(_url_object)], ...] = Field(
+    pages: tuple[Annotated[Page, BeforeValidator(_url_object, json_schema_input_type=str | Page)], ...] = Field(
         default=(), max_length=PAGES_MAX, description="pages that are no articles, as paths or objects"
     )
     write: tuple[Literal["keywords", "changefreq", "priority"], ...] = Field(
@@ -288,7 +288,4 @@ def schema() -> dict[str, Any]:
     """Return the JSON Schema of a site's document. It cannot express every rule: `read_site` has them all."""
     for part in (Shards, Outputs):  # pydantic builds these schemas late, and Site has defaults of these types
         part.model_rebuild()
-    made = Site.model_json_schema()
-    for key in ("feeds", "pages"):
-        made["properties"][key]["items"] = {"anyOf": [{"type": "string"}, made["properties"][key]["items"]]}
-    return {"$schema": SCHEMA_DIALECT, **made, "title": "The configuration of a site of Stoppress"}
+    return {"$schema": SCHEMA_DIALECT, **Site.model_json_schema(), "title": "The configuration of a site of Stoppress"}

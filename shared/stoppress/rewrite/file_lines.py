@@ -13,7 +13,7 @@ from stoppress.aws.bucket import StoredFile
 from stoppress.aws.items import Item, file_pk, read_general, read_mark, read_news
 from stoppress.aws.queues import RewriteRequest
 from stoppress.model.entries import Mark
-from stoppress.model.file_names import INDEX_FILE, ROBOTS_FILE, is_news, is_pages
+from stoppress.model.file_names import INDEX_FILE, PAGES_FILE, ROBOTS_FILE, is_news
 from stoppress.model.site import Site
 from stoppress.sitemaps.fold import fold_general, fold_index, fold_news
 from stoppress.sitemaps.render import Rendered, render_general, render_index, render_news, render_pages
@@ -110,7 +110,7 @@ def _can_fold(site: Site, file: str, stored: StoredFile, now: datetime) -> bool:
     """
     is_made_alike = stored.form == form_of(site)
     is_young = stored.whole is not None and now < stored.whole + WHOLE_EVERY
-    return is_made_alike and is_young and not is_pages(file) and not (is_news(file) and site.outputs.atom)
+    return is_made_alike and is_young and file != PAGES_FILE and not (is_news(file) and site.outputs.atom)
 
 
 def render(site: Site, file: str, now: datetime) -> Rendered:
@@ -129,4 +129,4 @@ def render(site: Site, file: str, now: datetime) -> Rendered:
     stored = {item["sk"]: read_general(item) for item in items}
     departed = frozenset(key for key, entry in stored.items() if entry is None)
     entries = filter(None, stored.values())
-    return (render_pages if is_pages(file) else render_general)(entries, site, departed)
+    return (render_pages if file == PAGES_FILE else render_general)(entries, site, departed)

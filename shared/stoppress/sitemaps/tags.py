@@ -6,7 +6,8 @@ The tags of a page stand without line breaks and in the order of their schemas. 
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TypeVar
+from itertools import accumulate
+from typing import Any
 
 from stoppress.model.alternates import DEFAULT, Alternate, hreflang_of
 from stoppress.model.entries import GeneralEntry, Mark, NewsEntry
@@ -137,9 +138,6 @@ def alternates_of(entry: GeneralEntry, site: Site, backlinks: Iterable[Alternate
     return [Alternate(name, known[name]) for name in sorted(known, key=lambda name: (name == DEFAULT, name))]
 
 
-_T = TypeVar("_T")
-
-
 def image_tags(images: Iterable[str]) -> str:
     """Return one `image:image` per image, with its URL only: the other tags are deprecated (R3.2)."""
     return "".join(f"<image:image><image:loc>{escaped(url)}</image:loc></image:image>" for url in images)
@@ -165,30 +163,23 @@ def fit(
     Language versions come first: without one of them a search engine sends readers to the wrong page. Videos follow, because
     each is a search result of its own. The newest images, which are the last ones, get the rest.
     """
-    kept_alternates, room = _fitting(alternates, alternate_tags, size_bytes_max)
-    kept_videos, room = _fitting(videos, video_tags, room)
-    newest, _ = _fitting(images[::-1], image_tags, room)
-    counts = {
-        "images: the oldest": (len(newest), len(images)),
-        "videos: the last": (len(kept_videos), len(videos)),
-        "alternates: the last": (len(kept_alternates), len(alternates)),
-    }
-    reasons = [
-        f"{which} {given - kept:,} of {given:,} were left out: a page's tags take {size_bytes_max:,} bytes at most"
-        for which, (kept, given) in counts.items()
-        if kept < given
-    ]
-    return newest[::-1], kept_videos, kept_alternates, reasons
-
-
-def _fitting(items: tuple[_T, ...], tags: Callable[[tuple[_T, ...]], str], room: int) -> tuple[tuple[_T, ...], int]:
-    """Return the first items whose tags fit, and the bytes left after them."""
-    for number, item in enumerate(items):
-        size_bytes = len(tags((item,)).encode())
-        if size_bytes > room:
-            return items[:number], room
-        room -= size_bytes
-    return items, room
+    kinds: tuple[tuple[str, Sequence[Any], Callable[[Sequence[Any]], str]], ...] = (
+        ("alternates: the last", alternates, alternate_tags),
+        ("videos: the last", videos, video_tags),
+        ("images: the oldest", images[::-1], image_tags),
+    )
+    fitting: list[tuple[Any, ...]] = []
+    reasons: list[str] = []
+    room = size_bytes_max
+    for which, items, tags in kinds:
+        sizes = [len(tags([item]).encode()) for item in items]
+        kept = sum(size_bytes <= room for size_bytes in accumulate(sizes))
+        room -= sum(sizes[:kept])
+        fitting.append(tuple(items[:kept]))
+        if kept < len(items):
+            left_out = f"{len(items) - kept:,} of {len(items):,} were left out"
+            reasons.append(f"{which} {left_out}: a page's tags take {size_bytes_max:,} bytes at most")
+    return fitting[2][::-1], fitting[1], fitting[0], reasons
 
 
 def _video(video: Video) -> Iterator[str]:

@@ -77,18 +77,12 @@ def instant(text: object, zone: ZoneInfo) -> datetime | None:
     if not isinstance(text, str) or not text or len(text) > DATE_CHARACTERS_MAX:
         return None
     try:
-        local = _read(" ".join(unescape(text).split()), zone)
-        moment = local.astimezone(UTC) if YEAR_MIN <= local.year <= YEAR_MAX else None
-    except (ValueError, OverflowError):
+        spelled = _respell_digits(unicodedata.normalize("NFC", " ".join(unescape(text).split())))
+        local, rest = _iso(spelled) or _written(spelled)
+        moment = local.replace(tzinfo=_zone(rest, local, zone))
+        return moment.astimezone(UTC) if YEAR_MIN <= moment.year <= YEAR_MAX else None
+    except (ValueError, OverflowError):  # the text is not a date, or beyond the calendar
         return None
-    return moment
-
-
-def _read(text: str, site_zone: ZoneInfo) -> datetime:
-    """Read a date of any form. Raises ValueError if the text is not a date, OverflowError beyond the calendar."""
-    text = _respell_digits(unicodedata.normalize("NFC", text))
-    local, rest = _iso(text) or _written(text)
-    return local.replace(tzinfo=_zone(rest, local, site_zone))
 
 
 def _respell_digits(text: str) -> str:

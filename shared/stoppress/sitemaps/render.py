@@ -4,7 +4,8 @@ A file depends only on its entries, the site's configuration and, for news sitem
 without generation time or comment, so that equal entries give equal bytes.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from io import BytesIO
@@ -188,14 +189,17 @@ WHITE_SPACE = " \t\r\n"  # of XML
 # The parser gives an element's name with its namespace.
 _LOC, _ARTICLE, _ENTRIES = f"{SITEMAP} loc", f"{NEWS} news", (f"{SITEMAP} url", f"{SITEMAP} sitemap")
 # Elements without a text of their own: every other element needs one.
-_CONTAINERS = (
+_CONTAINERS = {
     *(f"{SITEMAP} urlset", f"{SITEMAP} sitemapindex", *_ENTRIES, _ARTICLE, f"{NEWS} publication"),
     *(f"{IMAGE} image", f"{VIDEO} video", f"{XHTML} link"),
-)
+}
 
 
 class BrokenFile(ValueError):
     """A file would break a rule of the protocol. Nothing is written; the last good file remains."""
+
+    def __init__(self, file: str, reason: str) -> None:
+        super().__init__(f"{file} would break the protocol, and is not written: {reason}")
 
 
 def assert_valid(file: str, rendered: Rendered, origin: str) -> None:
@@ -204,53 +208,41 @@ def assert_valid(file: str, rendered: Rendered, origin: str) -> None:
     Raises BrokenFile if it is not well-formed XML with declared namespaces, an element is empty, or a URL is not below `origin`.
     Raises it too if the entries are not as many as were rendered, or entries or bytes exceed the protocol's limits.
     """
-    if file == ROBOTS_FILE:
-        return
-    try:
-        _check(rendered, f"{origin}/")
-    except BrokenFile as error:
-        raise BrokenFile(f"{file} would break the protocol, and is not written: {error}") from None
-
-
-def _check(rendered: Rendered, home: str) -> None:
     body = rendered.body if rendered.fresh is None else rendered.fresh
-    if not body:  # folding removed lines and wrote none
+    if file == ROBOTS_FILE or not body:  # folding may have removed lines and written none
         return
-    counts, locs, texts = dict.fromkeys(_CONTAINERS, 0), 0, list[str]()
-    parser = ParserCreate("utf-8", " ")
-
-    def end(name: str) -> None:
-        nonlocal locs
-        text = "".join(texts).strip(WHITE_SPACE)
-        texts.clear()
-        if name == _LOC:
-            locs += 1
-            if not text.startswith(home):
-                raise _broken(parser.CurrentLineNumber, f"R1.7 {text[:SHOWN_CHARACTERS_MAX]!r} is not below {home}")
-        elif name in counts:
-            counts[name] += 1
-            if text:
-                raise _broken(
-                    parser.CurrentLineNumber,
-                    f"R1.11 {text[:SHOWN_CHARACTERS_MAX]!r} is outside the elements with a text",
-                )
-        elif not text:
-            raise _broken(parser.CurrentLineNumber, f"R1.11 {name.rpartition(' ')[2]} is empty")
-
-    parser.buffer_text = True
-    parser.CharacterDataHandler = texts.append
-    parser.EndElementHandler = end
-    try:
-        parser.Parse(body, True)
-    except ExpatError as error:
-        raise _broken(error.lineno, f"R1.2 {ErrorString(error.code)}") from None
-    entries, articles = sum(counts[name] for name in _ENTRIES), counts[_ARTICLE]
+    counts = _count_elements(file, body, f"{origin}/")
+    entries, articles, locs = sum(counts[name] for name in _ENTRIES), counts[_ARTICLE], counts[_LOC]
     # A file without pages lists the home page.
     wanted = entries if rendered.fresh else rendered.urls or 1
     if not 0 < entries == locs == wanted <= URLS_MAX or articles > NEWS_ENTRIES_MAX or len(rendered.body) > BYTES_MAX:
         numbers = f"{entries:,} entries, {articles:,} with news, {locs:,} URLs and {len(rendered.body):,} bytes"
-        raise BrokenFile(f"R1.10 {numbers}, where {wanted:,} entries were rendered")
+        raise BrokenFile(file, f"R1.10 {numbers}, where {wanted:,} entries were rendered")
 
 
-def _broken(line: int, reason: str) -> BrokenFile:
-    return BrokenFile(f"line {line}: {reason}")
+def _count_elements(file: str, body: bytes, home: str) -> Mapping[str, int]:
+    """Return how often each element occurs in a file. Raises BrokenFile at the first that breaks a rule."""
+    counts, texts = defaultdict[str, int](int), list[str]()
+    parser = ParserCreate("utf-8", " ")
+
+    def check_element(name: str) -> None:
+        counts[name] += 1
+        text = "".join(texts).strip(WHITE_SPACE)
+        texts.clear()
+        if name == _LOC:
+            fault = "" if text.startswith(home) else f"R1.7 {text[:SHOWN_CHARACTERS_MAX]!r} is not below {home}"
+        elif name in _CONTAINERS:
+            fault = text and f"R1.11 {text[:SHOWN_CHARACTERS_MAX]!r} is outside the elements with a text"
+        else:
+            fault = "" if text else f"R1.11 {name.rpartition(' ')[2]} is empty"
+        if fault:
+            raise BrokenFile(file, f"line {parser.CurrentLineNumber}: {fault}")
+
+    parser.buffer_text = True
+    parser.CharacterDataHandler = texts.append
+    parser.EndElementHandler = check_element
+    try:
+        parser.Parse(body, True)
+    except ExpatError as error:
+        raise BrokenFile(file, f"line {error.lineno}: R1.2 {ErrorString(error.code)}") from None
+    return counts

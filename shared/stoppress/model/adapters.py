@@ -88,10 +88,14 @@ def check_settings(name: str, settings: Mapping[str, Any]) -> None:
 
 def check_list(name: str) -> None:
     """Raise ValueError unless the adapter has a mapping file with a `[list]`. The error names the adapters that have one."""
-    listed = [adapter for adapter in names() if "list" in _document(MAPPINGS / f"{adapter}.toml")]
-    if name not in listed:
+
+    def has_list(adapter: str) -> bool:
+        return "list" in _document(MAPPINGS / f"{adapter}.toml")
+
+    if name not in names() or not has_list(name):
+        listed = ", ".join(filter(has_list, names()))
         raise ValueError(
-            f"list: the adapter {name[:80]} cannot read a list: give the CMS's adapter in list.adapter: {', '.join(listed)}"
+            f"list: the adapter {name[:80]} cannot read a list: give the CMS's adapter in list.adapter: {listed}"
         )
 
 

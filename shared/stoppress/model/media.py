@@ -9,8 +9,11 @@ texts. Where it shortens a usable value, it adds a note. It raises ValueError, w
 
 import re
 from collections.abc import Callable, Collection, Iterator
-from datetime import date
+from contextlib import suppress
+from datetime import date, timedelta
 from typing import Any, TypeAlias
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from stoppress.primitives.instants import iso, parse
 from stoppress.primitives.text import COUNTRIES, TITLE_CHARACTERS_MAX, clean, shown
@@ -38,11 +41,7 @@ VIEW_COUNT_MAX = 2**63 - 1
 
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _NUMBER = re.compile(r"[0-9]{1,19}(?:\.[0-9]{1,19})?")
-_ISO_DURATION = re.compile(
-    r"P(?:(?P<days>[0-9]{1,9})D)?"
-    r"(?:T(?:(?P<hours>[0-9]{1,9})H)?(?:(?P<minutes>[0-9]{1,9})M)?(?:(?P<seconds>[0-9]{1,9}(?:\.[0-9]{1,9})?)S)?)?"
-)
-_UNITS_S = {"days": 86_400, "hours": 3_600, "minutes": 60, "seconds": 1}
+_DURATIONS: TypeAdapter[timedelta] = TypeAdapter(timedelta, config=ConfigDict(defer_build=True))
 PLATFORMS = {"web", "mobile", "tv"}
 _YES_NO = {"yes": "yes", "true": "yes", "no": "no", "false": "no"}
 
@@ -186,11 +185,10 @@ def _number(value: object) -> float | None:
 
 
 def _duration(value: object, page: str, notes: list[str]) -> str:
-    parts = _ISO_DURATION.fullmatch(value.strip().upper()) if isinstance(value, str) else None
-    if parts:
-        seconds: float | None = sum(float(parts[unit] or 0) * length_s for unit, length_s in _UNITS_S.items())
-    else:
-        seconds = _number(value)
+    seconds = _number(value)
+    if seconds is None and isinstance(value, str):
+        with suppress(ValidationError):  # ISO 8601
+            seconds = _DURATIONS.validate_python(value.strip().upper()).total_seconds()
     if seconds is None or not 1 <= seconds <= DURATION_S_MAX:
         raise ValueError(
             f"{shown(value)} is no duration: give 1 to {DURATION_S_MAX} seconds, or a text such as PT2M30S"

@@ -13,15 +13,7 @@ from pydantic import BaseModel
 
 from stoppress.cms.contract import read_delivery
 from stoppress.model.entries import Mark
-from stoppress.model.file_names import (
-    INDEX_FILE,
-    PAGES_FILE,
-    ROBOTS_FILE,
-    atom_name,
-    is_news,
-    permanent_files,
-    series_of,
-)
+from stoppress.model.file_names import INDEX_FILE, ROBOTS_FILE, atom_name, is_news, permanent_files, series_of
 from stoppress.model.site import Site, read_site
 from stoppress.primitives.instants import iso
 from stoppress.sitemaps.other_forms import atom_feed, compressed, text_sitemap
@@ -165,7 +157,7 @@ def published(settings: Settings) -> dict[str, str]:
             feed = atom_name(series_of(file))
             forms = {feed: atom_feed(entries, site, file=feed, hub=site.outputs.hub)} if site.outputs.atom else {}
         else:
-            rendered = (render_pages if file == PAGES_FILE else render_general)(entries, site)
+            rendered = (render_pages if file == "sitemap-pages.xml" else render_general)(entries, site)
             text = f"{file.removesuffix('.xml')}.txt"
             forms = {text: text_sitemap(rendered.body)} if site.outputs.text else {}
         if site.outputs.gzip:

@@ -7,11 +7,11 @@ source that has settings.
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, TypeAlias, TypeVar
 
-from pydantic import AfterValidator, Field, ValidationError
+from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
-from stoppress.model.signature_schemes import SignatureSettings
+from stoppress.model.signature_schemes import SIGNATURE_SETTINGS
 from stoppress.model.validation import Language, WebUrl, Zone, explain_each
 from stoppress.primitives.text import did_you_mean
 from stoppress.primitives.urls import canonical
@@ -35,30 +35,30 @@ def _template(text: str) -> str:
     return text
 
 
+_T = TypeVar("_T")
 _Text: TypeAlias = Annotated[str, AfterValidator(_text)]
 _Url: TypeAlias = Annotated[WebUrl, AfterValidator(_text)]
 _Texts: TypeAlias = Annotated[tuple[_Text, ...], Field(min_length=1, max_length=_TEXTS_MAX)]
 
 
-class _Settings(SignatureSettings):
-    """The settings of all adapters. The defaults only mean that a setting may be absent."""
-
-    base_url: _Url = ""
-    site_urls: dict[str, _Url] = Field(default={}, min_length=1, max_length=_TEXTS_MAX)
-    url_template: Annotated[_Text, AfterValidator(_template)] = ""
-    language: Language = ""
-    timezone: Zone = ""
-    content_types: _Texts = ()
-    types: _Texts = ()
-    models: _Texts = ()
-    environments: _Texts = ()
-    locales: _Texts = ()
-    map: dict[str, _Text] = Field(default={}, min_length=1, max_length=_TEXTS_MAX)
-
-
+_Table: TypeAlias = Annotated[dict[str, _T], Field(min_length=1, max_length=_TEXTS_MAX)]
+# The settings of all adapters, each with the type of its values.
+_KINDS: dict[str, Any] = {
+    "base_url": _Url,
+    "site_urls": _Table[_Url],
+    "url_template": Annotated[_Text, AfterValidator(_template)],
+    "language": Language,
+    "timezone": Zone,
+    "content_types": _Texts,
+    "types": _Texts,
+    "models": _Texts,
+    "environments": _Texts,
+    "locales": _Texts,
+    "map": _Table[_Text],
+}
+SETTINGS = tuple(_KINDS)
 # Settings of the signature. A source may have them with any adapter.
-OF_SIGNATURES = tuple(SignatureSettings.model_fields)
-SETTINGS = tuple(name for name in _Settings.model_fields if name not in OF_SIGNATURES)
+OF_SIGNATURES = tuple(SIGNATURE_SETTINGS)
 
 
 def names() -> list[str]:
@@ -77,11 +77,15 @@ def check_settings(name: str, settings: Mapping[str, Any]) -> None:
     """Raise ValueError, with a line for each setting that cannot be used or that the adapter does not have."""
     known = (*_document(MAPPINGS / f"{name}.toml").get("settings", ()), *OF_SIGNATURES)
     unknown = "is not known here: correct its name, or take it out; there are " + ", ".join(known)
-    faults = {setting: unknown + did_you_mean(setting, known) for setting in settings if setting not in known}
-    try:
-        _Settings.model_validate({setting: value for setting, value in settings.items() if setting in known})
-    except ValidationError as error:
-        faults |= {".".join(map(str, place)): reason for place, _, reason in explain_each(error)}
+    faults: dict[str, str] = {}
+    for setting, value in settings.items():
+        if setting not in known:
+            faults[setting] = unknown + did_you_mean(setting, known)
+            continue
+        try:
+            TypeAdapter((_KINDS | SIGNATURE_SETTINGS)[setting]).validate_python(value)
+        except ValidationError as error:
+            faults |= {".".join(map(str, (setting, *place))): reason for place, _, reason in explain_each(error)}
     if faults:
         raise ValueError("\n".join(f"settings.{place}: {reason}" for place, reason in faults.items()))
 

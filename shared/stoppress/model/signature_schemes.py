@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from stoppress.model.validation import explain, matching
 from stoppress.primitives.text import did_you_mean
@@ -133,11 +133,9 @@ def _checked(scheme: Any) -> Any:
 Signature: TypeAlias = Annotated[Any, AfterValidator(_checked)]
 
 
-class SignatureSettings(BaseModel):
-    """The settings of a source that concern its signature, whatever its adapter."""
-
-    model_config = ConfigDict(defer_build=True)
-
-    signature: Signature = "standard"
-    signed_path: Annotated[str, matching("/.*", "give the path that the sender posts to, beginning with /")] = "/"
-    tolerance_s: float = Field(default=1, strict=True, gt=0, le=TOLERANCE_S_MAX)
+# The settings of a source that concern its signature, whatever its adapter, each with the type of its values.
+SIGNATURE_SETTINGS: dict[str, Any] = {
+    "signature": Signature,
+    "signed_path": Annotated[str, matching("/.*", "give the path that the sender posts to, beginning with /")],
+    "tolerance_s": Annotated[float, Field(strict=True, gt=0, le=TOLERANCE_S_MAX)],
+}

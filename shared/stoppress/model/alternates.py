@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from stoppress.model.media import ITEMS_READ_MAX, items_of, url_on
+from stoppress.model.media import ITEMS_READ_MAX, first_of, items_of, url_on
 from stoppress.primitives.text import COUNTRIES, LANGUAGES, MEANT, RENAMED, shown
 
 # The version for readers of other languages.
@@ -93,4 +93,4 @@ def _alternate(item: object, base: str) -> Alternate:
     code = item.get("hreflang")
     if not isinstance(code, str):
         raise ValueError(f"{shown(code)} is no hreflang: give a text such as en, en-GB or x-default")
-    return Alternate(hreflang(code), url_on(base, item.get("url")))
+    return Alternate(hreflang(code), url_on(base, first_of(item, "url", "href")))

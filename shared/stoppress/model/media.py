@@ -62,7 +62,7 @@ def read_images(value: object, page: str) -> tuple[tuple[str, ...], list[str]]:
     for place, item in items_of("images", value, reasons):
         image = item if isinstance(item, dict) else {"url": item}
         try:
-            url = media_url(image.get("url"), page)
+            url = media_url(first_of(image, "url", "loc", "src"), page)
         except ValueError as error:
             reasons.append(f"{place}: {error}")
             continue
@@ -117,10 +117,11 @@ def _tags(item: dict[str, Any], page: str, place: str, reasons: list[str]) -> Vi
     """Return the tags of the readable fields of a video. Adds a reason for each other field."""
     uploader = item.get("uploader")
     if isinstance(uploader, dict):
-        item = {**item, "uploader": uploader.get("name"), "uploader_info": uploader.get("info")}
+        item = {**item, "uploader": uploader.get("name"), "uploader_info": first_of(uploader, "info", "url")}
+    spelled = {_NAMES.get(key.replace("_", "").lower()): value for key, value in item.items()}
     tags: list[tuple[str, str]] = []
     for name, reader in READERS.items():
-        if (value := item.get(name)) in (None, "", []):
+        if (value := item.get(name, spelled.get(name))) in (None, "", []):
             continue
         notes: list[str] = []
         try:
@@ -134,6 +135,11 @@ def _tags(item: dict[str, Any], page: str, place: str, reasons: list[str]) -> Vi
         reasons.append(f"{place}.uploader_info: is left out without an uploader: give the uploader's name")
         tags = [(name, text) for name, text in tags if name != "uploader_info"]
     return tuple(tags)
+
+
+def first_of(item: dict[str, Any], *names: str) -> object:
+    """Return the value under the first of some names that has one; else None."""
+    return next((item[name] for name in names if item.get(name) is not None), None)
 
 
 def url_on(page: str, value: object, *, keep_query: bool = False) -> str:
@@ -294,3 +300,9 @@ READERS: dict[str, Reader] = {
     "platform": _relation('["web", "mobile", "tv"]', str.lower, PLATFORMS),
     "live": _yes_or_no,
 }
+# Other names for a video's values: those of schema.org's VideoObject, and what CMSs call them. Any of them may be in camel case.
+_ALIASES = {
+    "thumbnail_url": "thumbnail_loc", "content_url": "content_loc", "player_url": "player_loc", "embed_url": "player_loc",
+    "duration_s": "duration", "tag": "tags",
+}  # fmt: skip
+_NAMES = {key.replace("_", ""): name for key, name in (*zip(READERS, READERS, strict=True), *_ALIASES.items())}

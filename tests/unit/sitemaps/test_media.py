@@ -89,7 +89,8 @@ def test_the_url_of_a_page_has_no_tracking_parameters_and_the_scheme_of_its_host
 @pytest.mark.parametrize(
     ("raw", "urls", "reasons"),
     [
-        (["/1.jpg", {"url": f"{CDN}/2.jpg", "caption": 7}, "/1.jpg#again"], [page("1.jpg"), f"{CDN}/2.jpg"], []),
+        (["/1.jpg", {"url": f"{CDN}/2.jpg"}, {"loc": "/3.jpg"}, {"src": "/4.jpg", "caption": 7}, "/1.jpg#again"],
+         [page("1.jpg"), f"{CDN}/2.jpg", page("3.jpg"), page("4.jpg")], []),
         # One that comes again is as new as its newest date.
         (
             ["/1.jpg", {"url": "/2.jpg", "published_at": "2026-11-21"}, {"url": "/1.jpg", "published_at": "2026-11-22"}, "/1.jpg"],
@@ -123,7 +124,7 @@ def test_images_are_read_and_each_broken_one_is_named(raw: object, urls: list[st
 def test_a_single_one_needs_no_list() -> None:
     assert read_images("/1.jpg", PAGE) == read_images({"url": "/1.jpg"}, PAGE) == ((page("1.jpg"),), [])
     assert read_videos(REQUIRED, PAGE) == ((VIDEO,), [])
-    assert read_alternates({"hreflang": "fr", "url": "/fr"}, PAGE) == ((Alternate("fr", page("fr")),), [])
+    assert read_alternates({"hreflang": "fr", "href": "/fr"}, PAGE) == ((Alternate("fr", page("fr")),), [])
 
 
 # ── videos ──
@@ -278,6 +279,9 @@ def test_a_long_text_is_cut_between_words(name: str, characters_max: int, value:
 @pytest.mark.parametrize(
     ("raw", "read", "reasons"),
     [
+        ([{"contentUrl": "/other"} | REQUIRED], [VIDEO], []),
+        ([{"thumbnailUrl": "/t.jpg", "title": "A", "description": "B", "embedUrl": "/p"}],
+         [(("thumbnail_loc", page("t.jpg")), ("title", "A"), ("description", "B"), ("player_loc", page("p")))], []),
         ([REQUIRED | {"tags": "harbour, flood"}], [(*VIDEO, ("tag", "harbour"), ("tag", "flood"))], []),
         ([REQUIRED | {"content_loc": page("listed"), "player_loc": "/p"}], [(*VIDEO[:3], ("player_loc", page("p")))],
          ["videos[0].content_loc: "]),

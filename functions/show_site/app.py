@@ -16,7 +16,7 @@ from stoppress.aws.metrics import publish
 from stoppress.model.http_request import request_of
 from stoppress.primitives.instants import Deadline
 from stoppress.show.page import headers, render_content, render_frame
-from stoppress.show.read_page import PAGE_SECRET, is_page_token, is_token, read_page
+from stoppress.show.read_page import PAGE_SECRET, is_page_token, read_page
 
 logger = Logger()
 
@@ -45,9 +45,7 @@ def lambda_handler(event: dict[str, Any], now: datetime, _: Deadline) -> dict[st
 
 def _page(host: str, token: str, question: str, part: str, now: datetime) -> str | None:
     """Return a part of the page as HTML; None for a wrong token, or a host without a site. Raises NoSecret, BadConfiguration, and AWS's errors."""
-    if not is_token(token):  # checked first, so that such a request costs no AWS call
-        return None
-    if not is_page_token(token, secrets.load(PAGE_SECRET), host):
+    if not is_page_token(token, lambda: secrets.load(PAGE_SECRET), host):
         return None
     if part not in ("content", "whole"):
         return render_frame(host, question)

@@ -77,7 +77,6 @@ def document(
         news=news,
         coming=held,
         deliveries=DELIVERIES if titles else (),
-        question=question,
         story=answer,
         matches=matches,
     )

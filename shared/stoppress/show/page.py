@@ -2,12 +2,11 @@
 
 import base64
 import hashlib
+from collections import defaultdict
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from functools import cache
-from operator import itemgetter
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -25,67 +24,46 @@ FILES_MAX = 20
 _TEMPLATES = Path(__file__).parent / "templates"
 # CSS class of the tag that shows a state; other states get `plain`.
 _TONES = {
-    "good": ("listed", "in the news", "in the general sitemap", "healthy"),
-    "wait": ("held",),
-    "bad": ("refused", "quarantined", "failing", "gone"),
+    **dict.fromkeys(("listed", "in the news", "in the general sitemap", "healthy"), "good"),
+    "held": "wait",
+    **dict.fromkeys(("refused", "quarantined", "failing", "gone"), "bad"),
 }
 
 
 def render_frame(host: str, question: str, content: str = "") -> str:
     """Return the HTML document. Its script loads the content and replaces it each minute; without a script give it here."""
-    return _fill(
-        "page.html",
+    return _ENVIRONMENT.get_template("page.html").render(
         host=host,
         question=question,
         content=Markup(content),  # noqa: S704 - made by render_content
-        style=_markup("page.css"),
-        script=_markup("page.js"),
+        style=_read("page.css"),
+        script=_read("page.js"),
     )
 
 
 def render_content(page: SitePage) -> str:
-    """Return what the table and the files have now, as HTML for the frame."""
-    zone, now, [site] = page.site.zone, page.status.at, page.status.sites
-
-    def time(instant: datetime | None) -> Markup:
-        """Return an instant in the newsroom's time zone."""
-        return _time(instant, local_time(instant, zone) if instant else "never")
-
-    def distance(instant: datetime | None) -> Markup:
-        """Return an instant as the time until then, or since then. The script keeps it current."""
-        return _time(
-            instant, _distance(instant, now) if instant else "never", title=local_time(instant, zone) if instant else ""
-        )
-
-    files = sorted(site["files"], key=itemgetter("changed"), reverse=True)
-    return _fill(
-        "content.html",
+    """Return what the table and the files have now, as HTML for the frame. Its times are in the newsroom's time zone."""
+    [site] = page.status.sites
+    return _ENVIRONMENT.get_template("content.html").render(
         page=page,
         site=site,
         story=page.story,
-        stories=select_news(page.news, page.site, now),
-        coming=[(held.release or held.published_at, held) for held in page.coming],
+        stories=select_news(page.news, page.site, page.status.at),
         deliveries=fold_deliveries(page.deliveries),
-        files=files,
-        waiting=sum(queue.messages for queue in page.status.queues if not queue.dead),
         unfolded_max=UNFOLDED_MAX,
         files_max=FILES_MAX,
-        time=time,
-        distance=distance,
-        zone=page.site.timezone,
-        left=lambda entry: f"{(window_end(entry.published) - now) / NEWS_WINDOW * 100:.0f}",
-        leaves_at=lambda entry: window_end(entry.published),
+        local=lambda instant: local_time(instant, page.site.zone),
+        window=NEWS_WINDOW,
+        window_end=window_end,
     )
 
 
 def fold_deliveries(deliveries: Iterable[Received]) -> list[tuple[Received, int]]:
     """Return the newest of equal deliveries, each with their number. Deliveries of a story are equal if no reader could tell them apart."""
-    rows: dict[tuple[str, ...], list[Received]] = {}
+    rows: defaultdict[tuple[str, ...], list[Received]] = defaultdict(list)
     for delivery in deliveries:
         source = delivery.by.partition("#")[0]
-        rows.setdefault((source, delivery.action, delivery.outcome, delivery.reason, delivery.url or ""), []).append(
-            delivery
-        )
+        rows[source, delivery.action, delivery.outcome, delivery.reason, delivery.url or ""].append(delivery)
     return [(equal[0], len(equal)) for equal in rows.values()]
 
 
@@ -106,30 +84,13 @@ def headers() -> dict[str, str]:
 
 
 @cache
-def _text(name: str) -> str:
-    return (_TEMPLATES / name).read_text(encoding="utf-8")
+def _read(name: str) -> Markup:
+    return Markup((_TEMPLATES / name).read_text(encoding="utf-8"))  # noqa: S704 - a file of this package
 
 
 def _source(name: str) -> str:
     """The CSP source of an inline style or script: the SHA-256 of its text."""
-    return f"'sha256-{base64.b64encode(hashlib.sha256(_text(name).encode()).digest()).decode()}'"
-
-
-@cache
-def _environment() -> Environment:
-    environment = Environment(
-        loader=FileSystemLoader(_TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters.update(path=_path, tone=_tone)
-    return environment
-
-
-def _tone(state: str) -> str:
-    return next((tone for tone, states in _TONES.items() if state in states), "plain")
+    return f"'sha256-{base64.b64encode(hashlib.sha256(_read(name).encode()).digest()).decode()}'"
 
 
 def _path(url: str) -> str:
@@ -141,21 +102,6 @@ def _path(url: str) -> str:
     return f"{parts.path}{f'?{parts.query}' if parts.query else ''}" if parts.scheme else url
 
 
-def _fill(template: str, **values: Any) -> str:
-    return _environment().get_template(template).render(values)
-
-
-def _markup(name: str) -> Markup:
-    return Markup(_text(name))  # noqa: S704 - a file of this package
-
-
-def _time(instant: datetime | None, text: str, *, title: str = "") -> Markup:
-    if instant is None:
-        return Markup("{}").format(text)
-    attributes = Markup(' title="{}" data-relative').format(title) if title else ""
-    return Markup('<time datetime="{}"{}>{}</time>').format(iso(instant), attributes, text)
-
-
 def _distance(instant: datetime, now: datetime) -> str:
     """`in 3 h 12 min`, `5 min ago`. `page.js` must write the same words."""
     minutes = abs(utc(instant) - now) // timedelta(minutes=1)
@@ -164,3 +110,18 @@ def _distance(instant: datetime, now: datetime) -> str:
     days, hours = minutes // 1_440, minutes // 60
     text = f"{days} days" if days > 2 else f"{hours} h {minutes % 60} min" if hours else f"{minutes} min"
     return f"in {text}" if instant > now else f"{text} ago"
+
+
+_ENVIRONMENT = Environment(
+    loader=FileSystemLoader(_TEMPLATES),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_ENVIRONMENT.filters |= {
+    "iso": iso,
+    "distance": _distance,
+    "path": _path,
+    "tone": lambda state: _TONES.get(state, "plain"),
+}

@@ -8,22 +8,21 @@ import base64
 import hashlib
 import hmac
 import logging
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import islice
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from stoppress.aws import items, queues, refusals, sites, table
+from stoppress.aws import items, refusals, sites, table
 from stoppress.aws.refusals import Refusal
 from stoppress.model.entries import NewsEntry
 from stoppress.model.event import ArticleEvent, article_name
 from stoppress.model.site import Site
 from stoppress.primitives.instants import parse
 from stoppress.show.question import REFUSED_SEARCHED_MAX, Match, Several, Unclear, held_events
-from stoppress.show.read_site import Queue, StackFacts, Unknown, read_last_runs, read_site
+from stoppress.show.read_site import StackFacts, Unknown, read_last_runs, read_queues, read_site
 from stoppress.show.read_story import Received, kept_items, read_line
 from stoppress.show.stack_status import Access, StackStatus, stack_status
 from stoppress.show.story import Story, story_of
@@ -54,16 +53,14 @@ def page_token(secret: str, host: str) -> str:
     return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
 
-def is_token(text: str) -> bool:
-    """Return True if a text has the form of a token. It may still be forged."""
-    return _TOKEN.fullmatch(text) is not None
+def is_page_token(text: str, load_secrets: Callable[[], Sequence[str]], host: str) -> bool:
+    """Return True if a text is the token of a host under one of the secrets. Compares in constant time.
 
-
-def is_page_token(text: str, secrets: Sequence[str], host: str) -> bool:
-    """Return True if a text is the token of a host under one of the secrets. Compares in constant time."""
-    if not is_token(text):
+    A text that has not the form of a token costs no read of the secrets.
+    """
+    if not _TOKEN.fullmatch(text):
         return False
-    matches = [hmac.compare_digest(text, page_token(secret, host)) for secret in secrets]
+    matches = [hmac.compare_digest(text, page_token(secret, host)) for secret in load_secrets()]
     return any(matches)
 
 
@@ -72,8 +69,7 @@ class SitePage:
     """What the page of a site shows. `news` are the entries of all news sitemaps. `deliveries` are newest first.
 
     `coming` are the held events, those that are released first come first. The `url` of a delivery is what the reader may ask about.
-    `question` is what the reader asked about; `story` answers it, or `matches` are the stories that it may mean, or `unclear` explains
-    what to ask instead.
+    `story` answers the reader's question, or `matches` are the stories that it may mean, or `unclear` explains what to ask instead.
     """
 
     site: Site
@@ -82,7 +78,6 @@ class SitePage:
     coming: tuple[ArticleEvent, ...] = ()
     deliveries: tuple[Received, ...] = ()
     quarantined: tuple[Received, ...] = ()
-    question: str = ""
     story: Story | None = None
     matches: tuple[Match, ...] = ()
     unclear: str = ""
@@ -96,13 +91,12 @@ def read_page(host: str, question: str, now: datetime) -> SitePage:
     quarantine and the answer are left out if they cannot be read. Raises UnknownSite, BadConfiguration, and other errors of AWS.
     """
     site = sites.load(host, age_max=timedelta())
-    unknown: list[Unknown] = []
     failures: list[Unknown] = []
-    facts = read_site(site, now, failures)
+    facts, queues = read_site(site, now, failures), tuple(read_queues(failures))
     for failure in failures:
         # AWS's error names the account and the role, so it goes only to the log: the page's readers are editors.
         _log.warning("%s not shown: %s", failure.what, failure.reason)
-    unknown += dict.fromkeys(Unknown(failure.what, _NOT_READ) for failure in failures)
+    unknown = list(dict.fromkeys(Unknown(failure.what, _NOT_READ) for failure in failures))
     news = tuple(sorted(facts.news, key=lambda entry: entry.published, reverse=True))
     question = question.strip()[:QUESTION_CHARACTERS_MAX]
     # Enough refusals for the list on the page and, with a question, to search for its answer.
@@ -111,39 +105,33 @@ def read_page(host: str, question: str, now: datetime) -> SitePage:
     recorded = _attempt("deliveries of the newest stories", unknown, lambda: list(read_recorded(site, news)))
     quarantined = _attempt("events in quarantine", unknown, lambda: list(read_quarantined(site, now)))
     coming = _attempt("held stories", unknown, lambda: list(islice(held_events(host), COMING_MAX)))
-    deliveries = {
-        (delivery.at, delivery.outcome, delivery.url): delivery for delivery in [*list_refused(refused), *recorded]
-    }
-    bad = (sites.BadSite(host, site.fault),) if site.fault else ()
-    waiting = tuple(_attempt("queues", unknown, _waiting))
-    stack = StackFacts((facts,), bad, queues=waiting, rolled_at=read_last_runs()[0], unknown=tuple(unknown))
-    status = stack_status(stack, now, Access())
-    story: Story | None = None
-    matches: tuple[Match, ...] = ()
-    unclear = ""
-    if question:
-        try:
-            story = story_of(question, host, now, refused or None)  # None: story_of reads the refusals again
-        except Several as several:
-            matches = several.matches
-        except Unclear as reason:
-            unclear = str(reason)
-        except Exception:  # noqa: BLE001 - the rest of the page must be shown
-            _log.exception("answer not shown")
-            unclear = NO_ANSWER
+    # A removed, held or excluded article is recorded and among the refusals.
+    deliveries = {(each.at, each.outcome, each.url): each for each in [*list_refused(refused), *recorded]}
     newest_first = sorted(deliveries.values(), key=lambda delivery: delivery.at, reverse=True)
+    bad = (sites.BadSite(host, site.fault),) if site.fault else ()
+    stack = StackFacts((facts,), bad, queues=queues, rolled_at=read_last_runs()[0], unknown=tuple(unknown))
     return SitePage(
         site=site,
-        status=status,
+        status=stack_status(stack, now, Access()),
         news=news,
         coming=tuple(coming),
         deliveries=tuple(newest_first[:DELIVERIES_MAX]),
         quarantined=tuple(quarantined),
-        question=question,
-        story=story,
-        matches=matches[:MATCHES_MAX],
-        unclear=unclear,
+        **(_answer(question, host, now, refused) if question else {}),
     )
+
+
+def _answer(question: str, host: str, now: datetime, refused: Sequence[Refusal]) -> dict[str, Any]:
+    """Return the answer to a question, as fields of `SitePage`."""
+    try:
+        return {"story": story_of(question, host, now, refused or None)}  # None: story_of reads the refusals again
+    except Several as several:
+        return {"matches": several.matches[:MATCHES_MAX]}
+    except Unclear as reason:
+        return {"unclear": str(reason)}
+    except Exception:  # noqa: BLE001 - the rest of the page must be shown
+        _log.exception("answer not shown")
+        return {"unclear": NO_ANSWER}
 
 
 def _attempt(what: str, unknown: list[Unknown], read: Callable[[], Sequence[_Each]]) -> Sequence[_Each]:
@@ -154,11 +142,6 @@ def _attempt(what: str, unknown: list[Unknown], read: Callable[[], Sequence[_Eac
         _log.exception("%s not shown", what)
         unknown.append(Unknown(what, _NOT_READ))
         return ()
-
-
-def _waiting() -> list[Queue]:
-    urls = {"articles": os.environ["ARTICLES_QUEUE_URL"], "rewrites": os.environ["REWRITES_QUEUE_URL"]}
-    return [Queue(name, dead=False, messages=queues.messages_in(url)) for name, url in urls.items()]
 
 
 def read_recorded(site: Site, news: Sequence[NewsEntry]) -> Iterator[Received]:

@@ -166,7 +166,7 @@ def read_stack(host: str | None, now: datetime, stack: str | None) -> StackFacts
         ),
         unreadable=tuple(site for site in bad if host in (None, site.host)),
         quarantine=Quarantine() if host else _quarantine(UNKNOWN_SITE, now),
-        queues=tuple(_queues(unknown)),
+        queues=tuple(read_queues(unknown)),
         alarms=tuple(_alarms(stack, unknown)) if stack else (),
         unknown=tuple(unknown),
         rolled_at=rolled_at,
@@ -275,7 +275,8 @@ def _quarantine(host: str, now: datetime) -> Quarantine:
     return Quarantine(min(len(counted), QUARANTINED_COUNTED_MAX), more, newest_at, counted[0]["reason"])
 
 
-def _queues(unknown: list[Unknown]) -> Iterable[Queue]:
+def read_queues(unknown: list[Unknown]) -> Iterable[Queue]:
+    """Yield the queues whose URLs the environment has."""
     for variable, (name, dead) in QUEUES.items():
         url = os.environ.get(variable)
         messages = _attempt("queues", unknown, queues.messages_in, url) if url else None

@@ -36,6 +36,7 @@ from stoppress.notify.page_state import (
 from stoppress.poll.feed_items import feed_key, subscription_key
 from stoppress.primitives.instants import parse
 from stoppress.show.feed import FeedStatus
+from stoppress.show.read_story import kept_items
 from stoppress.show.timeline import DAY, Delays, median_delays
 
 # So many refused deliveries of a source in a day are a problem.
@@ -185,9 +186,9 @@ def read_last_runs() -> tuple[datetime | None, datetime | None]:
 def read_site(site: Site, now: datetime, unknown: list[Unknown]) -> SiteFacts:
     """The facts of a site. What S3 or Secrets Manager refuses is added to `unknown`. Raises the table's errors.
 
-    Calls of the table: one for 50 feeds, one for the counts of 100 sources, one or two for a source that had many refusals, one for the commit marks, one for the audits. One
-    for the names of the news sitemaps, one for each of them, and up to six for quarantine. Other calls: one for each secret,
-    and one of S3 for 1,000 files.
+    Calls of the table: one for 50 feeds, one for the counts of 100 sources, and one or two for a source that had many refusals. One
+    each for the commit marks, the audits, the names of the news sitemaps, and each of these. Up to six for quarantine. Other calls:
+    one for each secret, and one of S3 for 1,000 files.
     """
     counts = {count.source: count for count in refusals.counts_of_day(site.host, now.date(), site.sources)}
     refused = {
@@ -266,13 +267,12 @@ def read_feeds(chosen: Iterable[Site]) -> list[FeedStatus]:
 
 
 def _quarantine(host: str, now: datetime) -> Quarantine:
-    stored = table.query(items.quarantine_pk(host), consistent=False, newest_first=True)
-    counted = list(islice((item for item in stored if items.is_kept(item, now)), QUARANTINED_COUNTED_MAX + 1))
-    if not counted:
+    kept = list(islice(kept_items(items.quarantine_pk(host), now), QUARANTINED_COUNTED_MAX + 1))
+    if not kept:
         return Quarantine()
-    newest_at = parse(counted[0]["sk"].partition("#")[0])
-    more = len(counted) > QUARANTINED_COUNTED_MAX
-    return Quarantine(min(len(counted), QUARANTINED_COUNTED_MAX), more, newest_at, counted[0]["reason"])
+    newest_at = parse(kept[0]["sk"].partition("#")[0])
+    events = min(len(kept), QUARANTINED_COUNTED_MAX)
+    return Quarantine(events, len(kept) > events, newest_at, kept[0]["reason"])
 
 
 def read_queues(unknown: list[Unknown]) -> Iterable[Queue]:

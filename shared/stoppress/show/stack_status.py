@@ -5,9 +5,9 @@ Pure.
 
 import shlex
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 from stoppress.audit.audit_state import AuditState
 from stoppress.aws.refusals import Count
@@ -105,15 +105,15 @@ class StackStatus:
 
 def stack_status(facts: StackFacts, now: datetime, access: Access) -> StackStatus:
     """Return the answer from the facts that were read at `now`."""
-    problems = [_problem(site.site.host, row) for site in facts.sites for row in _site_problems(site, now, access)]
-    problems += [_problem(host, row) for host, row in _stack_problems(facts, now, access)]
+    problems = [problem for site in facts.sites for problem in _site_problems(site, now, access)]
+    problems += _stack_problems(facts, now, access)
     unknown = facts.unknown
     if facts.rolled_at is None:
         unknown += (Unknown("the clock", "roll_window has not run yet: ask again in a minute"),)
     return StackStatus(
         at=now,
         verdict="attention" if problems else "unknown" if unknown else "healthy",
-        problems=tuple(problems),
+        problems=tuple(replace(problem, what="; ".join(problem.what.splitlines())) for problem in problems),
         unknown=unknown,
         unreadable=facts.unreadable,
         sites=tuple(report_site(site, now) for site in facts.sites),
@@ -187,121 +187,116 @@ def _report_window(facts: SiteFacts, now: datetime) -> dict[str, Any]:
 
 # ── problems ──
 
-# What is wrong, the command that mends or explains it, and since when.
-_Row: TypeAlias = tuple[str, str, datetime | None]
 
-
-def _problem(site: str | None, row: _Row) -> Problem:
-    what, mend, since = row
-    return Problem(site, "; ".join(what.splitlines()), mend, since)
-
-
-def _site_problems(facts: SiteFacts, now: datetime, access: Access) -> Iterator[_Row]:
+def _site_problems(facts: SiteFacts, now: datetime, access: Access) -> Iterator[Problem]:
     host, hours = facts.site.host, facts.site.silent_after_hours
     for name, is_there in facts.secrets.items():
         if is_there is False:
             what = f"the secret of the source {name!r} is missing: its webhooks are answered 503"
-            yield what, access.command(f"secrets put {host} {name}"), None
+            yield Problem(host, what, access.command(f"secrets put {host} {name}"))
     yield from _sender_problems(facts, access)
     for name, audit in facts.audits.items():
         if name in facts.site.sources:
-            yield from _audit_problems(name, audit, now, access)
+            yield from _audit_problems(host, name, audit, now, access)
     yield from _engine_problems(facts, access)
     for feed in facts.feeds:
         yield from _feed_problems(feed, now, access)
     if overdue := [entry.published for entry in facts.news if not is_current(entry.published, now - ROLLED_AGE_MAX)]:
         what = f"stories that roll_window has not removed from the news after 48 hours: {len(overdue):,}"
-        yield what, access.log("RollWindow"), window_end(min(overdue))
+        yield Problem(host, what, access.log("RollWindow"), window_end(min(overdue)))
     yield from _missing_files(facts, access)
     yield from _quarantine_problems(host, facts.quarantine, access)
     if hours and facts.last_event and now - facts.last_event > timedelta(hours=hours):
         what = f"no event for longer than silent_after_hours ({hours})"
-        yield what, access.log("ReceiveWebhook"), facts.last_event
+        yield Problem(host, what, access.log("ReceiveWebhook"), facts.last_event)
 
 
-def _sender_problems(facts: SiteFacts, access: Access) -> Iterator[_Row]:
+def _sender_problems(facts: SiteFacts, access: Access) -> Iterator[Problem]:
     host = facts.site.host
     for name, count in facts.counts.items():
         if count.unverified:
-            yield describe_unverified(count, facts.site), access.command(f"secrets rotate {host} {name}"), None
+            mend = access.command(f"secrets rotate {host} {name}")
+            yield Problem(host, describe_unverified(count, facts.site), mend)
     for name, refused in facts.refused.items():
         page = refused[0].url or (refused[0].id and f"{name}#{refused[0].id}")
         mend = access.command(f"explain {shlex.quote(page)} --site {host}") if page else access.log("ReceiveWebhook")
-        yield describe_refused(refused, facts.site), mend, None
+        yield Problem(host, describe_refused(refused, facts.site), mend)
 
 
-def _feed_problems(feed: FeedStatus, now: datetime, access: Access) -> Iterator[_Row]:
-    url, show = feed.feed.url, access.command(f"feeds show {feed.site.host}")
+def _feed_problems(feed: FeedStatus, now: datetime, access: Access) -> Iterator[Problem]:
+    host, url = feed.site.host, feed.feed.url
+    show = access.command(f"feeds show {host}")
     if feed.state and feed.condition == "gone":
-        yield f"the feed {url} answered 410 and is not polled any more", show, feed.state.failing_since
+        yield Problem(host, f"the feed {url} answered 410 and is not polled any more", show, feed.state.failing_since)
     elif feed.state and feed.condition == "failing":
-        yield f"the feed {url} fails: {feed.state.last_error}", show, feed.state.failing_since
+        yield Problem(host, f"the feed {url} fails: {feed.state.last_error}", show, feed.state.failing_since)
     elif since := feed.overdue_since(now):
-        yield f"poll_feeds does not poll the feed {url}", access.log("PollFeeds"), since
+        yield Problem(host, f"poll_feeds does not poll the feed {url}", access.log("PollFeeds"), since)
 
 
-def _audit_problems(name: str, audit: AuditState, now: datetime, access: Access) -> Iterator[_Row]:
+def _audit_problems(host: str, name: str, audit: AuditState, now: datetime, access: Access) -> Iterator[Problem]:
     log = access.log("AuditSources")
     if audit.failed:
-        yield f"{name} cannot be listed: {audit.failed}", log, audit.until
+        yield Problem(host, f"{name} cannot be listed: {audit.failed}", log, audit.until)
     elif audit.tried_at and now - audit.tried_at > AUDITED_AGE_MAX:
-        yield f"{name} is not audited any more", log, audit.tried_at
+        yield Problem(host, f"{name} is not audited any more", log, audit.tried_at)
     if missed := audit.missed_in_a_day:
-        yield f"webhooks of {name} that never came in 24 hours: {missed:,}; the audit sent their stories", log, None
+        what = f"webhooks of {name} that never came in 24 hours: {missed:,}; the audit sent their stories"
+        yield Problem(host, what, log)
     if urls := audit.confirmed:
         what = f"news that the list of {name} lacks: {len(urls):,}, such as {urls[0]}"
-        yield what, access.command(f"explain {urls[0]}"), None
+        yield Problem(host, what, access.command(f"explain {urls[0]}"))
     if audit.silent:
         what = f"no webhook of {name} came, while the feeds brought {audit.silent:,} stories of the last 48 hours"
-        yield what, access.log("ReceiveWebhook"), None
+        yield Problem(host, what, access.log("ReceiveWebhook"))
 
 
-def _engine_problems(facts: SiteFacts, access: Access) -> Iterator[_Row]:
+def _engine_problems(facts: SiteFacts, access: Access) -> Iterator[Problem]:
+    host = facts.site.host
     for engine, reason in facts.refusing.items():
         what = "returns no report" if engine == SEARCH_CONSOLE_NAME else "rejects notifications"
-        yield f"{engine} {what}: {reason}", access.log("NotifyEngines"), None
+        yield Problem(host, f"{engine} {what}: {reason}", access.log("NotifyEngines"))
     for sitemap in facts.submitted:
         if sitemap.errors:
             what = f"Google finds errors in {sitemap.file}: {sitemap.errors:,}; Search Console names them"
-            yield what, access.command(f"doctor {facts.site.host}"), sitemap.downloaded_at
+            yield Problem(host, what, access.command(f"doctor {host}"), sitemap.downloaded_at)
     if pages := facts.not_ready:
         first = min(pages, key=lambda page: page.failing_since or page.changed)
         what = f"listed pages that engines cannot index: {len(pages):,}, such as {first.url}, which {first.reason}"
-        yield what, access.command(f"explain {first.url}"), first.failing_since
+        yield Problem(host, what, access.command(f"explain {first.url}"), first.failing_since)
 
 
-def _quarantine_problems(host: str, quarantine: Quarantine, access: Access) -> Iterator[_Row]:
+def _quarantine_problems(host: str, quarantine: Quarantine, access: Access) -> Iterator[Problem]:
     if quarantine.events:
         more = " or more" if quarantine.more else ""
         what = f"events in quarantine: {quarantine.events:,}{more}; newest reason: {quarantine.newest_reason}"
-        yield what, access.command(f"quarantine list --site {host}"), quarantine.newest_at
+        yield Problem(host, what, access.command(f"quarantine list --site {host}"), quarantine.newest_at)
 
 
-def _missing_files(facts: SiteFacts, access: Access) -> Iterator[_Row]:
+def _missing_files(facts: SiteFacts, access: Access) -> Iterator[Problem]:
     names: dict[str, tuple[str, ...]] = {file: (file,) for file in [*permanent_files(facts.site), INDEX_FILE]}
     names |= {mark.file: (mark.file, *mark.also) for mark in facts.marks}
     for file, forms in names.items():
         missing = [form for form in forms if facts.stored is not None and form not in facts.stored]
         if missing:
             mend = access.command(f"rebuild {file} --site {facts.site.host}")
-            yield f"not in the bucket: {', '.join(missing)}", mend, None
+            yield Problem(facts.site.host, f"not in the bucket: {', '.join(missing)}", mend)
 
 
-def _stack_problems(facts: StackFacts, now: datetime, access: Access) -> Iterator[tuple[str | None, _Row]]:
+def _stack_problems(facts: StackFacts, now: datetime, access: Access) -> Iterator[Problem]:
     for site in facts.unreadable:
         what = f"its configuration cannot be read, the version before is in force: {site.reason}"
-        yield site.host, (what, access.command("sites put site.json"), None)
-    for row in _quarantine_problems(UNKNOWN_SITE, facts.quarantine, access):
-        yield UNKNOWN_SITE, row
+        yield Problem(site.host, what, access.command("sites put site.json"))
+    yield from _quarantine_problems(UNKNOWN_SITE, facts.quarantine, access)
     for queue in facts.queues:
         if queue.dead and queue.messages:
             letters = "dead letter" if queue.messages == 1 else "dead letters"
             what = f"{queue.messages:,} {letters} in the queue {queue.name}"
-            yield None, (what, access.command(f"redrive {queue.name} --dry-run"), None)
+            yield Problem(None, what, access.command(f"redrive {queue.name} --dry-run"))
     if facts.rolled_at and now - facts.rolled_at > ROLLED_AGE_MAX:
         what = "roll_window does not run: no story leaves the news, and no held article appears"
-        yield None, (what, access.log("RollWindow"), facts.rolled_at)
+        yield Problem(None, what, access.log("RollWindow"), facts.rolled_at)
     for alarm in facts.alarms:
         words = ALARM_COMMANDS.get(alarm.name)
         mend = access.command(words) if words else access.log(ALARM_LOGS.get(alarm.name, ""))
-        yield None, (f"{alarm.name} fires: {alarm.meaning}", mend, alarm.since)
+        yield Problem(None, f"{alarm.name} fires: {alarm.meaning}", mend, alarm.since)

@@ -1,7 +1,7 @@
 """The timeline of a story from its publication to the search engines, each stop with its delay. Pure."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 from statistics import median
@@ -28,13 +28,6 @@ def list_stops(published: datetime | None, received: datetime | None, page: Page
 
     `received` is when the first event was received; `page` is what engines were notified of, and what Google made of it.
     """
-    # Sorted, because Google may crawl a page before it is notified.
-    stops = sorted(_stops(published, received, page), key=lambda stop: stop.at)
-    delays = [round((later.at - earlier.at).total_seconds()) for earlier, later in pairwise(stops)]
-    return tuple(Stop(stop.what, stop.at, delay) for stop, delay in zip(stops, [None, *delays], strict=True))
-
-
-def _stops(published: datetime | None, received: datetime | None, page: PageState | None) -> Iterator[Stop]:
     instants = {"published": published, "received": received}
     if page:
         instants |= {
@@ -44,7 +37,12 @@ def _stops(published: datetime | None, received: datetime | None, page: PageStat
             "crawled by Google": page.crawled_at,
             "found in Google's index": page.indexed_at,
         }
-    yield from (Stop(what, at) for what, at in instants.items() if at)
+    # Sorted, because Google may crawl a page before it is notified.
+    stops = sorted((Stop(what, at) for what, at in instants.items() if at), key=lambda stop: stop.at)
+    later = (
+        replace(stop, after_seconds=round((stop.at - before.at).total_seconds())) for before, stop in pairwise(stops)
+    )
+    return (*stops[:1], *later)
 
 
 @dataclass(frozen=True)

@@ -341,7 +341,7 @@ FAULTS: dict[str, Swap] = {
         297,
     ),
     # ── explain ──
-    "a rule is no reason": Swap("show.reasons:_ruled", lambda _: lambda _facts, _target, _article: iter(()), 1),
+    "a rule is no reason": Swap("show.reasons:_rule_reasons", lambda _: lambda *_of: iter(()), 1),
     "the news sitemaps are not read": Swap(
         "show.read_story:_files",
         lambda _: lambda facts: [article.shard.file for article in facts.articles if article.shard],

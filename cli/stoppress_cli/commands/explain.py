@@ -1,10 +1,10 @@
 """`stoppress explain`: the answer about a page, as lines of text."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from math import ceil
-from typing import Annotated
+from typing import Annotated, Any
 from zoneinfo import ZoneInfo
 
 import typer
@@ -13,7 +13,7 @@ from rich.text import Text
 from stoppress.model.entries import names_rule
 from stoppress.primitives.instants import local_time, parse
 from stoppress.show.read_story import Received
-from stoppress.show.story import Answer, ArticleState, Story, story_of
+from stoppress.show.story import Answer, Story, story_of
 from stoppress_cli.options import READS, Commands
 from stoppress_cli.output import Part, Row, Table, counted, end, fields_of, state, verbatim
 
@@ -53,7 +53,7 @@ def as_lines(story: Story) -> Iterator[Part]:
     if story.news.until:
         yield f"  {draw_window(story.news.until, story.at)}"
     for article in story.articles:
-        yield Text.assemble(f"  article {article.name}: ", state(article.state))
+        yield Text.assemble(f"  article {article['name']}: ", state(article["state"]))
         yield _article(article, story.url, zone)
     if story.way:
         yield "  way to the search engines"
@@ -89,15 +89,15 @@ def _answer(question: str, answer: Answer, zone: ZoneInfo) -> Iterator[Text]:
     yield from (Text(f"  also, {reason}") for reason in others)
 
 
-def _article(article: ArticleState, url: str, zone: ZoneInfo) -> Table:
-    published, changed = article.first_published, article.last_changed
+def _article(article: Mapping[str, Any], url: str, zone: ZoneInfo) -> Table:
+    published, changed = article["first_published"], article["last_changed"]
     rows = {
-        "page": article.url if article.url != url else None,
-        "reason": _in_zone(article.reason, zone),
-        "first seen": local_time(article.first_received, zone),
+        "page": article["url"] if article["url"] != url else None,
+        "reason": _in_zone(article["reason"], zone),
+        "first seen": local_time(article["first_received"], zone),
         "first published": local_time(published, zone) if published else None,
         "last changed": local_time(changed, zone) if changed else None,
-        "left out": "; ".join(article.dropped),
+        "left out": "; ".join(article["dropped"]),
     }
     return fields_of(rows, indent=4)
 

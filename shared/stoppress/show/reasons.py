@@ -3,17 +3,19 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from operator import itemgetter
+from itertools import takewhile
+from operator import attrgetter
 from typing import Literal, TypeAlias, cast
 
 from stoppress.aws.refusals import Count, Refusal
 from stoppress.model.article import FORGOTTEN, Article, Claim
-from stoppress.model.entries import Traits, excluding_rule, names_rule
+from stoppress.model.entries import Traits, excluding_rule
 from stoppress.model.exclusion_reasons import (
     EXPIRED,
     HOME_PAGE,
     NO_DATE,
     NO_TITLE,
+    NOT_NEWS,
     PAGE,
     excluded_because,
     not_news_because,
@@ -71,8 +73,12 @@ def find_reasons(facts: Facts, owner: Article | None, target: Target, now: datet
     if facts.is_configured and target == "general":
         return ()
     if owner:
-        reasons = tuple(_news_reasons(facts, owner, now) if target == "news" else _ruled(facts, target, owner))
-        return (*reasons, *_unapplied(facts)) if reasons and target == "news" else reasons
+        entry = facts.general.get(owner.name)
+        ruled = list(_rule_reasons(facts, target, entry.loc, entry.traits)) if entry else []
+        if target == "general":
+            return tuple(ruled)
+        reasons = [*_event_reasons(owner.news_reason), *ruled, *_date_reasons(facts, owner, now)]
+        return tuple([*reasons, *_unapplied(facts)] if reasons else reasons)
     if facts.is_configured:
         return (Reason("page", "it is a page of the site's configuration, not an article"),)
     return (*_absence_reasons(facts), *_later_reasons(facts, target))
@@ -80,31 +86,31 @@ def find_reasons(facts: Facts, owner: Article | None, target: Target, now: datet
 
 def find_held_article(facts: Facts) -> Article | None:
     """Return the held article that is released next."""
-    held = [
-        (article.release_at, article) for article in _absentees(facts) if article.release_at and article.state == "held"
-    ]
-    return min(held, key=itemgetter(0))[1] if held else None
+    held = [article for article in _absentees(facts) if article.release_at and article.state == "held"]
+    return min(held, key=attrgetter("release_at"), default=None)
 
 
 # ── reasons of a page that has entries ──
 
 
-def _ruled(facts: Facts, target: Target, article: Article) -> Iterator[Reason]:
-    if entry := facts.general.get(article.name):
-        yield from _rule(facts.site, target, entry.loc, entry.traits)
-
-
-def _rule(site: Site, target: Target, url: str, traits: Traits) -> Iterator[Reason]:
-    if rule := excluding_rule(site.rules, target, url, traits):
+def _rule_reasons(facts: Facts, target: Target, url: str, traits: Traits) -> Iterator[Reason]:
+    if rule := excluding_rule(facts.site.rules, target, url, traits):
         yield Reason("rule", f"{rule} excludes it")
 
 
-def _news_reasons(facts: Facts, article: Article, now: datetime) -> Iterator[Reason]:
-    """Yield why an article with entries is not in the news sitemap. The stored reason comes first, the window last."""
-    stored, first = article.news_reason, article.first_published
-    if stored not in (NO_DATE, EXPIRED) and not names_rule(stored):
-        yield from _of_event(stored)
-    yield from _ruled(facts, "news", article)
+def _event_reasons(text: str) -> Iterator[Reason]:
+    """Yield the reason that `model/exclusion_reasons.py` found in an event. Rules and dates are judged anew."""
+    if text in (PAGE, HOME_PAGE):
+        yield Reason("page", f"it is {text}" if text == PAGE else text)
+    elif text == NO_TITLE:
+        yield Reason("no title", "no event gave its title")
+    elif text == NOT_NEWS:
+        yield Reason("not news", text)
+
+
+def _date_reasons(facts: Facts, article: Article, now: datetime) -> Iterator[Reason]:
+    """Yield how the publication date keeps an article with entries out of the news sitemap."""
+    first = article.first_published
     if first is None:
         yield Reason("no date", "no event gave its publication date (published_at)")
     elif not is_current(first, now):
@@ -112,18 +118,8 @@ def _news_reasons(facts: Facts, article: Article, now: datetime) -> Iterator[Rea
         yield Reason(
             "expired", f"it was published more than 48 hours ago: the window ended at {facts.at(ended)}", ended
         )
-    elif stored in (NO_DATE, EXPIRED):  # a date came later, and there was no title for an entry
+    elif article.news_reason in (NO_DATE, EXPIRED):  # a date came later, and there was no title for an entry
         yield Reason("no title", "no event gave its title together with its publication date")
-
-
-def _of_event(text: str) -> Iterator[Reason]:
-    """Yield the reason that `model/exclusion_reasons.py` found in an event."""
-    if text in (PAGE, HOME_PAGE):
-        yield Reason("page", f"it is {text}" if text == PAGE else text)
-    elif text == NO_TITLE:
-        yield Reason("no title", "no event gave its title")
-    elif text:
-        yield Reason("not news", text)
 
 
 # ── reasons of a page without entries ──
@@ -228,9 +224,9 @@ def _later_reasons(facts: Facts, target: Target) -> Iterator[Reason]:
         return
     if excluded := excluded_because(event, facts.site):
         yield Reason("excluded", f"{article.name} is excluded: {excluded}")
-    yield from _rule(facts.site, target, event.url, event.traits)
+    yield from _rule_reasons(facts, target, event.url, event.traits)
     if target == "news":
-        yield from _of_event(not_news_because(event, event.url, article.release_at, article.release_at))
+        yield from _event_reasons(not_news_because(event, event.url, article.release_at, article.release_at))
 
 
 def _gone_reasons(facts: Facts) -> Iterator[Reason]:
@@ -256,12 +252,10 @@ def _gone_reason(facts: Facts, article: Article) -> Reason:
 
 def _unapplied(facts: Facts) -> Iterator[Reason]:
     """Yield the newest refused or quarantined delivery, if no event was recorded after it. It might have ended another reason."""
-    recorded_at = max((received.at for received in facts.received if received.outcome not in _UNRECORDED), default=None)
-    for received in reversed(facts.received):
-        is_later = recorded_at is None or received.at > recorded_at
-        if received.outcome in ("refused", "quarantined") and is_later:
-            yield _delivery_reason(facts, received)
-            return
+    newest = takewhile(lambda received: received.outcome in _UNRECORDED, reversed(facts.received))
+    unapplied = next((received for received in newest if received.outcome != "ignored"), None)
+    if unapplied:
+        yield _delivery_reason(facts, unapplied)
 
 
 def _delivery_reason(facts: Facts, received: Received) -> Reason:

@@ -4,9 +4,10 @@ Commands, JSON and the page render it. The files decide whether a page is listed
 page appears when none of them holds any more.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from stoppress.aws.refusals import Refusal
 from stoppress.model.article import Article
@@ -42,23 +43,9 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class ArticleState:
-    """An article of the page. `reason` says why it has no entries, `dropped` what its entries omit, each with its reason."""
-
-    name: str
-    state: str
-    url: str | None
-    first_received: datetime
-    first_published: datetime | None
-    last_changed: datetime | None
-    held_until: datetime | None
-    reason: str
-    dropped: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class Story:
-    """The answer about one page. `received` are its newest deliveries, `received_earlier` counts the others.
+    """The answer about one page. `articles` has the reports of `report_article`. `received` are the page's newest deliveries, and
+    `received_earlier` counts the others.
 
     The times in sentences are in `timezone`, the site's time zone. `unsearched` says what was not searched for the page. If the
     site notifies engines, `way` is the story's timeline, and `not_notified` says why engines do not have its newest change.
@@ -73,7 +60,7 @@ class Story:
     news: Answer
     general: Answer
     held_until: datetime | None
-    articles: tuple[ArticleState, ...]
+    articles: tuple[Mapping[str, Any], ...]
     received: tuple[Received, ...]
     received_earlier: int
     did_you_mean: tuple[str, ...]
@@ -105,6 +92,7 @@ def answer_story(facts: Facts, now: datetime) -> Story:
     held = None if owner else find_held_article(facts)
     # The present pages of articles that left this page.
     present = [article.url for article in facts.articles if article.url and article.has_entries and not facts.owner]
+    way = list_stops(owner.first_published, owner.received_at, facts.page_state) if owner and facts.site.engines else ()
     return Story(
         asked=facts.asked,
         site=facts.site.host,
@@ -114,14 +102,12 @@ def answer_story(facts: Facts, now: datetime) -> Story:
         news=_answer(facts, owner, "news", now),
         general=_answer(facts, owner, "general", now),
         held_until=held.release_at if held else None,
-        articles=tuple(_article_state(facts, article, now) for article in facts.articles),
+        articles=tuple(report_article(facts, article, now) for article in facts.articles),
         received=facts.received[-RECEIVED_MAX:],
         received_earlier=max(0, len(facts.received) - RECEIVED_MAX),
         did_you_mean=tuple(dict.fromkeys([*present, *facts.others])),
         unsearched=facts.unsearched,
-        way=list_stops(owner.first_published, owner.received_at, facts.page_state)
-        if owner and facts.site.engines
-        else (),
+        way=way,
         not_notified=_not_notified(facts, now),
         google=_google(facts),
     )
@@ -130,10 +116,9 @@ def answer_story(facts: Facts, now: datetime) -> Story:
 def _answer(facts: Facts, owner: Article | None, target: Target, now: datetime) -> Answer:
     reasons = find_reasons(facts, owner, target, now)
     files = [file for file in facts.files if is_news(file.file) == (target == "news")]
-    # If the user asked for an article, the page counts as listed only for that article.
-    is_anothers = bool(facts.article) and owner is None and facts.owner is not None
     listing = next((file for file in files if file.lists), None)
-    if listing and not is_anothers:
+    # If the user asked for an article, the page counts as listed only for that article.
+    if listing and owner == facts.owner:
         until = window_end(facts.news.published) if target == "news" and facts.news and not reasons else None
         return Answer(True, listing.file, listing.changed, _listed_since(facts, owner), until, None, reasons)
     held = find_held_article(facts)
@@ -164,26 +149,27 @@ def _listed_since(facts: Facts, owner: Article | None) -> datetime | None:
     return max(since, owner.first_published or since) if since and owner else None
 
 
-def _article_state(facts: Facts, article: Article, now: datetime) -> ArticleState:
+def report_article(facts: Facts, article: Article, now: datetime) -> dict[str, Any]:
+    """Return an article of the page under the keys of `stoppress explain --json`."""
     state = str(article.state)
     if article.has_entries:
         state = "hidden" if all(find_reasons(facts, article, target, now) for target in TARGETS) else "listed"
-    return ArticleState(
-        name=article.name,
-        state=state,
-        url=article.url,
-        first_received=article.received_at,
-        first_published=article.first_published,
-        last_changed=article.lastmod,
-        held_until=article.release_at,
-        reason="" if article.has_entries else article.reason,
-        dropped=article.dropped,
-    )
+    return {
+        "name": article.name,
+        "state": state,
+        "url": article.url,
+        "first_received": article.received_at,
+        "first_published": article.first_published,
+        "last_changed": article.lastmod,
+        "held_until": article.release_at,
+        "reason": "" if article.has_entries else article.reason,
+        "dropped": article.dropped,
+    }
 
 
 def _not_notified(facts: Facts, now: datetime) -> str:
     page = facts.page_state
-    if facts.site.engines is None or page is None or page.is_notified:
+    if page is None or page.is_notified:
         return ""
     if page.checks and page.failing_since:
         return f"the page {page.reason}, since {facts.at(page.failing_since)}; last checked {facts.at(page.checked_at or now)}"
@@ -192,7 +178,7 @@ def _not_notified(facts: Facts, now: datetime) -> str:
 
 def _google(facts: Facts) -> str:
     page = facts.page_state
-    if facts.site.engines is None or page is None or page.inspected_at is None:
+    if page is None or page.inspected_at is None:
         return ""
     parts = [page.coverage or page.verdict]
     if page.google_canonical and identity(page.google_canonical) != facts.page:

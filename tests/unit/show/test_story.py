@@ -109,4 +109,3 @@ def test_what_google_says_of_a_page_is_shown_as_it_said_it() -> None:
         answer_story(replace(FACTS, site=notifying, page_state=plain), NOW).google
         == "NEUTRAL (asked 2026-11-20 13:16:00 +01:00)"
     )
-    assert answer_story(replace(FACTS, page_state=page), NOW).google == ""

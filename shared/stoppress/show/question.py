@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from unicodedata import normalize
 from urllib.parse import unquote, urljoin, urlsplit, urlunsplit
 
@@ -91,13 +92,13 @@ def find_question(asked: str, host: str | None, now: datetime, refused: Sequence
     """
     text = asked.strip()
     source, _, id_ = text.partition("#")
-    if "://" in text:
-        return Question(asked, *page_of(text, host), refused=refused)
     if id_ and SOURCE.fullmatch(source):
         return Question(asked, _site(host), article=article_name(source, id_), refused=refused)
     host_like = text.partition("/")[0].lower()
-    if {*sites.hosts()} & {host_like, _other(host_like)}:
-        return Question(asked, *page_of(f"https://{text}", host), refused=refused)
+    if "://" not in text and {*sites.hosts()} & {host_like, _other(host_like)}:
+        text = f"https://{text}"
+    if "://" in text:
+        return Question(asked, *page_of(text, host), refused=refused)
     site = _site(host)
     return _find_one(text, asked, site, read_refused(site.host, now) if refused is None else refused)
 
@@ -147,18 +148,13 @@ def _find_one(text: str, asked: str, site: Site, refused: Sequence[Refusal]) -> 
     words = _normal(text).strip("/").split()
     if not words:
         raise Unclear("give words of the headline, a URL or a part of it, or an article as source#id")
+    searched = list(islice(_all_stories(site, refused), STORIES_SEARCHED_MAX + 1))
+    newest = f"the newest {STORIES_SEARCHED_MAX:,} of " if len(searched) > STORIES_SEARCHED_MAX else ""
+    scope = f"of {newest}{site.host}"
     stories: dict[str, Match] = {}
-    searched = 0
-    for searched, match in enumerate(_all_stories(site, refused), 1):
-        if searched > STORIES_SEARCHED_MAX:
-            break
+    for match in searched[:STORIES_SEARCHED_MAX]:
         if all(word in match.text for word in words):
             stories.setdefault(identity(match.target) if "://" in match.target else match.target, match)
-    scope = (
-        f"of the newest {STORIES_SEARCHED_MAX:,} of {site.host}"
-        if searched > STORIES_SEARCHED_MAX
-        else f"of {site.host}"
-    )
     if not stories:
         raise Unclear(f"no story {scope} has {text!r} in its headline, its URL or its id")
     ends = _ending_with(text, stories.values())

@@ -55,8 +55,9 @@ class FileRead:
 class Received:
     """A delivery about the page and its outcome.
 
-    `sent_at` is the sender's own timestamp. `title` is the headline, if it is known. `by` is the article's name, or its source if the id is unknown. `url` is the URL that
-    the delivery named, if it is another one. `outcome` is an outcome of recording, or refused, ignored or quarantined.
+    `sent_at` is the sender's own timestamp. `title` is the headline, if it is known. `by` is the article's name, or its source if the
+    id is unknown. `url` is the URL that the delivery named, if it is another one. `outcome` is an outcome of recording, or refused,
+    ignored or quarantined.
     """
 
     at: datetime
@@ -77,9 +78,10 @@ class Facts:
     article, if the user asked for an article. `articles` own or owned the page, or an event about them named it. `general` has
     their entries in shards by name, `news` is the owner's entry in a news sitemap. `held` has the events of held
     articles by name. `received` is oldest first. `others` are known pages whose URLs are like this one. `unsearched` says what
-    was not searched for the page, because there is too much of it. `page_state` is what engines were notified of. `unverified` are
-    today's counts of the sources whose requests had a wrong signature, and `unidentified` today's refused deliveries without id and URL,
-    if no event of the page was received.
+    was not searched for the page, because there is too much of it. `page_state` is what engines were notified of.
+
+    If no event of the page was received, `unverified` are today's counts of the sources whose requests had a wrong signature.
+    `unidentified` are then today's refused deliveries without id and URL.
     """
 
     asked: str
@@ -134,13 +136,16 @@ def read_facts(question: Question, now: datetime) -> Facts:
     url = question.url or next((article.url for article in read_articles(site.host, names).values() if article.url), "")
     lines: tuple[Item, ...] = ()
     claim = None
+    held: dict[str, ArticleEvent] = {}
     if url:
         claim = read_claims(site.host, [url]).get(url)
         stored = kept_items(items.story_pk(site.host, url), now, consistent=True)
         lines = tuple(_first(stored, RECEIVED_SEARCHED_MAX, "deliveries of the page", unsearched))[::-1]
-    names |= dict.fromkeys([*([claim.owner] if claim else []), *map(article_of, lines)])
-    held = dict(_held(site, url, unsearched)) if url and (name or not (claim and claim.live)) else {}
-    names |= dict.fromkeys(held)
+        if name or not (claim and claim.live):
+            # A held article claims no URL. The page's story may lack its event, because a killed function writes no story.
+            due = _first(held_events(site.host), HELD_SEARCHED_MAX, "held articles", unsearched)
+            held = {event.name: event for event in due if event.url and identity(event.url) == identity(url)}
+    names |= dict.fromkeys([*([claim.owner] if claim else []), *map(article_of, lines), *held])
     articles = tuple(read_articles(site.host, names).values())
     refused = read_refused(site.host, now) if question.refused is None else question.refused
     received = [
@@ -178,19 +183,20 @@ def read_facts(question: Question, now: datetime) -> Facts:
         files=tuple(read_files(site, spellings, _files(facts))) if url else (),
         others=others,
         page_state=read_page(state) if state else None,
-        unverified=() if received else tuple(_unverified(site, now)),
-        unidentified=() if received else tuple(_unidentified(refused, now)),
+        **({} if received else _unrecognized(site, refused, now)),
     )
 
 
-def _unverified(site: Site, now: datetime) -> Iterator[Count]:
+def _unrecognized(site: Site, refused: Iterable[Refusal], now: datetime) -> dict[str, Any]:
+    """Return the deliveries of today that may be about any page, as fields of `Facts`."""
     counts = refusals.counts_of_day(site.host, now.date(), site.sources)
-    return (count for count in counts if count.unverified)
-
-
-def _unidentified(refused: Iterable[Refusal], now: datetime) -> Iterator[Refusal]:
-    is_of_today = takewhile(lambda refusal: refusal.at.date() == now.date(), refused)
-    return (refusal for refusal in is_of_today if refusal.outcome == "refused" and not (refusal.id or refusal.url))
+    today = (
+        each for each in takewhile(lambda each: each.at.date() == now.date(), refused) if each.outcome == "refused"
+    )
+    return {
+        "unverified": tuple(count for count in counts if count.unverified),
+        "unidentified": tuple(refusal for refusal in today if not (refusal.id or refusal.url)),
+    }
 
 
 def kept_items(pk: str, now: datetime, *, consistent: bool = False) -> Iterator[Item]:
@@ -204,16 +210,6 @@ def _first(stored: Iterator[_Each], number: int, what: str, unsearched: list[str
     yield from islice(stored, number)
     if next(stored, None) is not None:
         unsearched.append(f"there are more than {number:,} {what}, and only {number:,} were searched")
-
-
-def _held(site: Site, url: str, unsearched: list[str]) -> Iterator[tuple[str, ArticleEvent]]:
-    """The articles that are held for a page, each with its event.
-
-    A held article claims no URL. The page's story may lack its event, because a killed function writes no story.
-    """
-    for event in _first(held_events(site.host), HELD_SEARCHED_MAX, "held articles", unsearched):
-        if event.url and identity(event.url) == identity(url):
-            yield event.name, event
 
 
 def article_of(line: Item) -> str:

@@ -205,10 +205,10 @@ FAULTS = {
     ),
     "there is no pause": Swap("notify.page_state:PAUSE", lambda _: timedelta(), 1),
     "claims have no condition": Swap(
-        "notify.engines:write_page", lambda write: lambda host, page: write(host, page) or page, 4
+        "notify.engines:write_page", lambda write: lambda host, old, new: write(host, old, new) or new, 4
     ),
     "copies are put though nothing was marked": Swap("notify.changed_files:_mark_all", _ignoring_errors, 1),
-    "there is no sweep": Swap("notify.engines:_sweep", lambda _: lambda _site, _now: None, 1),
+    "there is no sweep": Swap("notify.engines:_sweep", lambda _: lambda _site, _now: None, 2),
     "the sweep leaves stories out": Swap("notify.google:due_questions", lambda _: lambda *_of: [], 16),
 }
 

@@ -22,7 +22,7 @@ from stoppress.notify.page_state import (
     GONE,
     SLOW_CHECK_SECONDS,
     PageState,
-    failing_key,
+    message,
     notified_pk,
     notified_site,
     page_key,
@@ -48,11 +48,6 @@ _PUBLISHED = re.compile(r"<news:publication_date>([^<]*)</news:publication_date>
 def file_message(host: str, file: str) -> str:
     """A message that asks to compare a file. It has the part of the bus event that is read."""
     return json.dumps({"detail": {"site": host, "file": file}})
-
-
-def page_message(host: str, url: str) -> str:
-    """A message that asks to check a page and to notify engines of it."""
-    return json.dumps({"site": host, "page": url})
 
 
 def compare(host: str, file: str, now: datetime) -> None:
@@ -138,14 +133,12 @@ def _mark_all(host: str, changed: Sequence[PageState]) -> bool:
     for change in new[:MARKED_MAX]:
         mark(host, states.get(change.url), change)
     urls = [*unchecked[:MARKED_MAX], *(change.url for change in new[:MARKED_MAX])]
-    queues.send_engines((page_message(host, url), 0) for url in urls)
+    queues.send_engines((message(host, page=url), 0) for url in urls)
     return len(new) <= MARKED_MAX
 
 
 def mark(host: str, old: PageState | None, new: PageState) -> None:
     """Write the new version of a page over its state. What engines were notified of, and what they know of the page, stays."""
-    if old:
-        forget_failing(host, old)
 
     def marked(old: PageState | None) -> PageState:
         if old is None:
@@ -161,14 +154,8 @@ def mark(host: str, old: PageState | None, new: PageState) -> None:
             reason="",
         )
 
-    if not write_page(host, marked(old)):
+    if not write_page(host, old, marked(old)):
         update_page(host, new.url, marked)
-
-
-def forget_failing(host: str, state: PageState) -> None:
-    """Delete the copy of a failing page's state before the state changes. After a crash in between, the next run deletes it."""
-    if state.is_failing:
-        table.delete(*failing_key(host, state.url))
 
 
 def note_began(host: str, now: datetime, *, sweeps: bool = False) -> datetime:

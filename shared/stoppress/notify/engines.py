@@ -20,10 +20,9 @@ from stoppress.model.file_names import CACHE_FRESH, CONTENT_TYPES, INDEX_FILE
 from stoppress.model.news_window import NEWS_WINDOW
 from stoppress.model.site import Site
 from stoppress.notify import google, indexnow
-from stoppress.notify.changed_files import compare, file_message, forget_failing, mark, note_began, page_message
+from stoppress.notify.changed_files import compare, file_message, mark, note_began
 from stoppress.notify.fetch_page import check_pages
 from stoppress.notify.indexnow import Meaning
-from stoppress.notify.page_readiness import PageVerdict
 from stoppress.notify.page_state import (
     ATTEMPTS_MAX,
     CHECKED_FOR,
@@ -35,8 +34,8 @@ from stoppress.notify.page_state import (
     PageState,
     after_failed_check,
     delay,
-    failing_item,
     is_ready,
+    message,
     note_answer,
     notified_pk,
     notified_site,
@@ -133,30 +132,36 @@ def notify_pages(host: str, urls: Sequence[str], now: datetime, deadline: Deadli
     engine = stored.pop(engine_key, {})
     live = {url: items.read_claim(stored.pop(key), url).live for url, key in claim_keys.items() if key in stored}
     states = list(_as_claimed(host, map(read_page, stored.values()), live, now))
-    waits = {state.url: seconds_until_check(state, now) for state in states}
-    again = [(url, seconds) for url, seconds in waits.items() if seconds]
-    due = [state for state in states if waits[state.url] == 0]
+    waits = [(state, seconds_until_check(state, now)) for state in states]
+    again = [(state, seconds) for state, seconds in waits if seconds]
+    due = [state for state, seconds in waits if seconds == 0]
     if seconds := paused_seconds(engine, now):
-        again += [(state.url, seconds) for state in due if now < state.changed + CHECKED_FOR]
+        again += [(state, seconds) for state in due]
     elif due:
         again += _check(site, engine, due, now, deadline, done)
-    queues.send_engines((page_message(host, url), seconds) for url, seconds in again)
+    # Later only the sweep tries.
+    in_time = ((state, seconds) for state, seconds in again if now < state.changed + CHECKED_FOR)
+    queues.send_engines((message(host, page=state.url), seconds) for state, seconds in in_time)
 
 
 def _check(
     site: Site, engine: Mapping[str, str], due: Sequence[PageState], now: datetime, deadline: Deadline, done: Notified
-) -> Iterator[tuple[str, int]]:
+) -> Iterator[tuple[PageState, int]]:
     """Check pages, and notify the engines of those that are ready. Yields the others, with the seconds until they come again."""
     verdicts = check_pages({state.url: state.published for state in due}, deadline)
     claimed: list[PageState] = []
     for state in due:
         verdict = verdicts[state.url]
         if not is_ready(state, verdict):
-            yield from _note_failed_check(site, state, verdict, now, done)
+            failed = after_failed_check(state, verdict, now)
+            write_page(site.host, state, failed)
+            if failed.is_failing and not state.is_failing:
+                done.not_ready.append((site.host, state.url, failed.reason))
+            yield state, delay(failed)
         elif mine := _claim_page(site.host, state, now):
             claimed.append(mine)
         else:  # another run notifies engines of the page, and may be killed
-            yield state.url, CLAIMED_SECONDS
+            yield state, CLAIMED_SECONDS
     if claimed:
         yield from _notify(site, engine, claimed, now, done)
 
@@ -171,64 +176,46 @@ def _as_claimed(host: str, states: Iterable[PageState], live: Mapping[str, bool]
             continue
         if not state.gone and not live.get(state.url, True):
             mark(host, state, PageState(state.url, GONE, now))
-            queues.send_engines([(page_message(host, state.url), 0)])
+            queues.send_engines([(message(host, page=state.url), 0)])
             continue
         yield state
 
 
 def _claim_page(host: str, state: PageState, now: datetime) -> PageState | None:
     """Claim a page, so that no other run notifies engines of it in the next ten minutes. None: another run was faster."""
-    forget_failing(host, state)
-    # The instant of the claim, not that of the run: the ten minutes count from the request.
-    return write_page(
-        host,
-        replace(
-            state,
-            notified="",  # after a crash, nobody knows what the engine took
-            tried_at=datetime.now(UTC),
-            checked_at=now,
-            checks=0,
-            failing_since=None,
-            reason="",
-        ),
+    claimed = replace(
+        state,
+        notified="",  # after a crash, nobody knows what the engine took
+        tried_at=datetime.now(UTC),  # not `now`: the ten minutes count from the request
+        checked_at=now,
+        checks=0,
+        failing_since=None,
+        reason="",
     )
-
-
-def _note_failed_check(
-    site: Site, state: PageState, verdict: PageVerdict, now: datetime, done: Notified
-) -> Iterator[tuple[str, int]]:
-    """Note a failed check. Yields the page with the seconds until its next check, unless that is left to the sweep."""
-    failed = after_failed_check(state, verdict, now)
-    if write_page(site.host, failed) and failed.is_failing:
-        table.put_if(failing_item(site.host, failed))
-    if failed.is_failing and not state.is_failing:
-        done.not_ready.append((site.host, state.url, failed.reason))
-    if now < state.changed + CHECKED_FOR:
-        yield state.url, delay(failed)
+    return write_page(host, state, claimed)
 
 
 def _notify(
     site: Site, engine: Mapping[str, str], claimed: Sequence[PageState], now: datetime, done: Notified
-) -> Iterator[tuple[str, int]]:
-    """Notify the engines of claimed pages. Yields those that must come again, with the seconds until then."""
+) -> Iterator[tuple[PageState, int]]:
+    """Notify the engines of claimed pages. Yields them with the seconds until they come again, if the engines did not take them."""
     answer = _ask_indexnow(site, [state.url for state in claimed], now)
-    taken: list[PageState] = []
-    for state in claimed:
-        if answer.result == "accepted":
-            done.notified.append((site.host, state.url))
+    urls = [(site.host, state.url) for state in claimed]
+    if answer.result == "accepted":
+        done.notified += urls
+        for state in claimed:
             notified = {"notified": state.version, "notified_at": now}
             update_page(site.host, state.url, lambda old, new=notified: replace(old, **new) if old else None)  # type: ignore[misc]
-            taken.append(state)
-            continue
-        done.later.append((site.host, state.url))
-        if answer.is_certain:
-            # Ends the claim of this run, but not that of another run that claimed the page since.
-            write_page(site.host, replace(state, tried_at=None))
-        if now < state.changed + CHECKED_FOR:  # then only the sweep tries
-            yield state.url, answer.after_seconds
+        queues.send_engines(google.first_questions(site, claimed))
+    else:
+        done.later += urls
+        for state in claimed:
+            if answer.is_certain:
+                # Ends the claim of this run, but not that of another run that claimed the page since.
+                write_page(site.host, state, replace(state, tried_at=None))
+            yield state, answer.after_seconds
     if reason := note_answer(site.host, INDEXNOW, engine, answer, now):
         done.note_failing(site.host, f"IndexNow: {reason}")
-    queues.send_engines(google.first_questions(site, taken))
 
 
 def _ask_indexnow(site: Site, urls: list[str], now: datetime) -> Meaning:
@@ -285,7 +272,7 @@ def _sweep(site: Site, now: datetime) -> None:
     urls += _departed(
         site.host, [state.url for state in states if not state.gone and state.changed > now - SWEPT_CLAIMS]
     )
-    messages = [file_message(site.host, file) for file in files] + [page_message(site.host, url) for url in urls]
+    messages = [file_message(site.host, file) for file in files] + [message(site.host, page=url) for url in urls]
     messages += google.due_questions(site, [mark.file for mark in marks], stored, states, now)
     queues.send_engines((message, 0) for message in messages)
 

@@ -3,7 +3,6 @@
 A notification never waits for this: a run asks afterwards. What Search Console does not answer is asked again later.
 """
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -28,6 +27,7 @@ from stoppress.notify.page_state import (
     SubmittedSitemap,
     count_inspection,
     is_inspection_due,
+    message,
     note_answer,
     notified_pk,
     notified_site,
@@ -55,22 +55,12 @@ KEPT_FOR_NEW_STORIES = INSPECTIONS_A_DAY // 2
 _Reader: TypeAlias = Callable[[bytes], dict[str, Any]]
 
 
-def inspect_message(host: str, url: str) -> str:
-    """A message that asks to inspect a page."""
-    return json.dumps({"site": host, "inspect": url})
-
-
-def sitemaps_message(host: str, files: Sequence[str]) -> str:
-    """A message that asks to submit sitemaps, or to read the reports on them."""
-    return json.dumps({"site": host, "sitemaps": files})
-
-
 def first_questions(site: Site, notified: Iterable[PageState]) -> list[tuple[str, int]]:
     """The messages about pages that engines have just been notified of, with their delays in seconds."""
     if _settings(site) is None:
         return []
     delay = int(INSPECTED_AFTER.total_seconds())
-    return [(inspect_message(site.host, page.url), delay) for page in notified if not (page.gone or page.inspected_at)]
+    return [(message(site.host, inspect=page.url), delay) for page in notified if not (page.gone or page.inspected_at)]
 
 
 def due_questions(
@@ -82,10 +72,10 @@ def due_questions(
         return []
     due = _newest_first(page for page in pages if is_inspection_due(page, now))
     left = INSPECTIONS_A_DAY - KEPT_FOR_NEW_STORIES - read_inspections(settings.property, now) if due else 0
-    messages = [inspect_message(site.host, page.url) for page in due[: max(0, min(left, ASKED_BY_SWEEP_MAX))]]
+    messages = [message(site.host, inspect=page.url) for page in due[: max(0, min(left, ASKED_BY_SWEEP_MAX))]]
     wanted = _sitemaps([INDEX_FILE, *filter(is_news, files)] if files else [], stored)
     if due_files := [sitemap.file for sitemap in wanted if sitemap.is_to_submit or sitemap.is_to_read(now)]:
-        messages.append(sitemaps_message(site.host, due_files))
+        messages.append(message(site.host, sitemaps=due_files))
     return messages
 
 
@@ -110,7 +100,7 @@ def ask(host: str, questions: Iterable[Mapping[str, Any]], now: datetime, deadli
         seconds = answer.after_seconds if answer and answer.result != "accepted" else SLOW_CHECK_SECONDS
     # Later only the sweep asks.
     in_time = [page for page in left if now < (page.notified_at or page.changed) + CHECKED_FOR]
-    queues.send_engines((inspect_message(host, page.url), seconds) for page in in_time)
+    queues.send_engines((message(host, inspect=page.url), seconds) for page in in_time)
     reason = note_answer(host, SEARCH_CONSOLE, engine, answer, now) if answer else None
     return f"Search Console: {reason}" if reason else None
 

@@ -4,6 +4,7 @@ A page's item has the version that the files list, and the version that the engi
 reordered or lost: the item shows what is left to do.
 """
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -126,18 +127,8 @@ def page_key(site: str, url: str) -> tuple[str, str]:
     return notified_pk(site), f"{PAGE}{key_of(url)}"
 
 
-def failing_key(site: str, url: str) -> tuple[str, str]:
-    return notified_pk(site), f"{FAILING}{key_of(url)}"
-
-
 def page_item(site: str, state: PageState) -> Item:
     return to_item(state, page_key(site, state.url), ttl=epoch_seconds(state.changed + STATE_KEPT))
-
-
-def failing_item(site: str, state: PageState) -> Item:
-    """The copy of a failing page's item, so that `stoppress status` reads no other pages."""
-    pk, sk = failing_key(site, state.url)
-    return page_item(site, state) | {"pk": pk, "sk": sk, "ttl": epoch_seconds(state.changed + TRIED_FOR)}
 
 
 def read_page(item: Mapping[str, Any]) -> PageState:
@@ -149,6 +140,11 @@ def pages_in(items: Iterable[Item]) -> list[PageState]:
     return [read_page(item) for item in items if item["sk"].startswith(PAGE)]
 
 
+def message(host: str, **work: object) -> str:
+    """Return a message of the engines queue: a `page` to check, a page to `inspect`, or the `sitemaps` to ask Google about."""
+    return json.dumps({"site": host, **work})
+
+
 def notified_site(host: str) -> Site | None:
     """The site, if engines are notified of its pages."""
     try:
@@ -158,13 +154,22 @@ def notified_site(host: str) -> Site | None:
     return site if site.engines else None
 
 
-def write_page(host: str, state: PageState) -> PageState | None:
-    """Write a state over the one that was read. None: another run was faster."""
+def write_page(host: str, old: PageState | None, new: PageState) -> PageState | None:
+    """Write a state over the one that was read. None: another run was faster.
+
+    A failing page has a copy of its item, so that `stoppress status` reads no other pages. The copy is deleted before the state
+    changes: after a crash in between, the next run deletes it.
+    """
+    copy_key = notified_pk(host), f"{FAILING}{key_of(new.url)}"
+    if old and old.is_failing and not new.is_failing:
+        table.delete(*copy_key)
     try:
-        table.put(page_item(host, state), state.rev)
+        table.put(page_item(host, new), old.rev if old else None)
     except table.Conflict:
         return None
-    return replace(state, rev=(state.rev or 0) + 1)
+    if new.is_failing:
+        table.put_if(to_item(new, copy_key, ttl=epoch_seconds(new.changed + TRIED_FOR)))
+    return replace(new, rev=((old and old.rev) or 0) + 1)
 
 
 def update_page(host: str, url: str, change: Callable[[PageState | None], PageState | None]) -> None:

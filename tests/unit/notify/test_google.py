@@ -14,7 +14,6 @@ from stoppress.http import client
 from stoppress.model.entries import Mark
 from stoppress.notify import changed_files, service_account
 from stoppress.notify.engines import Notified, notify_engines, sweep
-from stoppress.notify.google import inspect_message, sitemaps_message
 from stoppress.notify.page_state import (
     GONE,
     INSPECTIONS_A_DAY,
@@ -22,6 +21,7 @@ from stoppress.notify.page_state import (
     PageState,
     SubmittedSitemap,
     is_inspection_due,
+    message,
     notified_pk,
     page_item,
     page_key,
@@ -148,7 +148,7 @@ def test_the_date_of_a_story_is_noted_whichever_file_is_compared_first(
         bucket.write(HOST, file, body, "application/xml", "no-store", replaces=None, changed=T, config="")
         changed_files.compare(HOST, file, at(1))
     assert (kept().published, kept().version) == (T, "2026-11-20T08:00:00Z")
-    assert [message for message, _ in sent] == [changed_files.page_message(HOST, URL)] * 2
+    assert [message for message, _ in sent] == [message(HOST, page=URL)] * 2
 
 
 # ── inspections ──
@@ -157,7 +157,7 @@ def test_the_date_of_a_story_is_noted_whichever_file_is_compared_first(
 def test_what_google_knows_of_a_page_is_kept(doors: MotoAws, google: Console) -> None:
     page()
     google.answers["inspection"] = ["unknown page", "indexed"]
-    ask(at(16), inspect_message(HOST, URL))
+    ask(at(16), message(HOST, inspect=URL))
 
     [(url, headers, body)] = google.of("inspection")
     assert url == "https://searchconsole.googleapis.com/v1/urlInspection/index:inspect"
@@ -168,7 +168,7 @@ def test_what_google_knows_of_a_page_is_kept(doors: MotoAws, google: Console) ->
     assert (state.inspected_at, state.verdict, state.coverage) == (at(16), "NEUTRAL", "URL is unknown to Google")
     assert (state.crawled_at, state.indexed_at, state.notified) == (None, None, "v1")
 
-    ask(at(361), inspect_message(HOST, URL))
+    ask(at(361), message(HOST, inspect=URL))
     state = kept()
     assert (state.verdict, state.robots_state, state.google_canonical) == (
         "PASS", "ALLOWED", "https://www.example.com/flood",
@@ -180,8 +180,8 @@ def test_what_google_knows_of_a_page_is_kept(doors: MotoAws, google: Console) ->
 
 def test_a_repeated_message_asks_nothing(doors: MotoAws, google: Console) -> None:
     page()
-    ask(at(16), *[inspect_message(HOST, URL)] * 2)
-    ask(at(17), inspect_message(HOST, URL), inspect_message(HOST, f"{URL}-unknown"))
+    ask(at(16), *[message(HOST, inspect=URL)] * 2)
+    ask(at(17), message(HOST, inspect=URL), message(HOST, inspect=f"{URL}-unknown"))
     assert google.inspected == [URL]
 
 
@@ -191,10 +191,10 @@ def test_the_quota_is_kept_and_the_rest_comes_again(
 ) -> None:
     urls = several_pages(3)
     table.put({"pk": QUOTA_KEY[0], "sk": QUOTA_KEY[1], "day": counted}, None)
-    ask(at(20), *(inspect_message(HOST, url) for url in urls))
+    ask(at(20), *(message(HOST, inspect=url) for url in urls))
 
     assert google.inspected == urls[:asked]
-    assert sent == [(inspect_message(HOST, url), 900) for url in urls[asked:]]
+    assert sent == [(message(HOST, inspect=url), 900) for url in urls[asked:]]
     assert int(doors.item(*QUOTA_KEY)["day"]) == counted + asked
     assert engine() == {}
 
@@ -208,12 +208,12 @@ def test_inspections_end_after_half_a_minute_and_with_the_run(
         seconds = iter([*left, 0, 0, 0])
         ask(
             at(20),
-            *(inspect_message(HOST, url) for url in urls),
+            *(message(HOST, inspect=url) for url in urls),
             deadline=Deadline(lambda seconds=seconds: 1000 * next(seconds)),  # type: ignore[misc]
         )
         assert google.inspected == urls[:1]
         urls = urls[1:]
-    assert [message for message, _ in sent] == [inspect_message(HOST, f"{URL}-{number}") for number in (2, 1, 1)]
+    assert [message for message, _ in sent] == [message(HOST, inspect=f"{URL}-{number}") for number in (2, 1, 1)]
 
 
 # ── what can go wrong ──
@@ -238,22 +238,22 @@ def test_what_google_does_not_answer_comes_again_and_our_faults_ring(
 ) -> None:
     urls = several_pages(2)
     google.answers["inspection"] = [answer]
-    done = ask(at(20), *(inspect_message(HOST, url) for url in urls))
+    done = ask(at(20), *(message(HOST, inspect=url) for url in urls))
 
     assert google.inspected == urls[:1]  # one refusal is enough
-    assert sent == [(inspect_message(HOST, url), seconds) for url in urls]
+    assert sent == [(message(HOST, inspect=url), seconds) for url in urls]
     assert (HOST in done.engines_failing) == fires
     assert words in engine()["reason"]
     assert engine()["until"] == exact(at(20) + timedelta(seconds=seconds))
     assert kept(urls[0]).inspected_at is None
 
     sent.clear()
-    ask(at(21), inspect_message(HOST, urls[0]))  # Google is left alone until then
+    ask(at(21), message(HOST, inspect=urls[0]))  # Google is left alone until then
     assert len(google.inspected) == 1
-    assert sent == [(inspect_message(HOST, urls[0]), seconds - 60)]
+    assert sent == [(message(HOST, inspect=urls[0]), seconds - 60)]
 
     later = at(20) + timedelta(seconds=seconds)
-    assert ask(later, *(inspect_message(HOST, url) for url in urls)).engines_failing == {}
+    assert ask(later, *(message(HOST, inspect=url) for url in urls)).engines_failing == {}
     assert kept(urls[0]).inspected_at == kept(urls[1]).inspected_at == later
     assert "reason" not in engine()
     assert len(google.of("token")) == (2 if answer == "unauthorized" else 1)  # a refused token is not used again
@@ -273,15 +273,15 @@ def test_a_page_that_google_fails_for_holds_no_other_up(
 ) -> None:
     urls = several_pages(5)
     google.answers["inspection"] = [answer, "unknown page", answer]
-    ask(at(20), *(inspect_message(HOST, url) for url in urls))
+    ask(at(20), *(message(HOST, inspect=url) for url in urls))
     assert [bool(kept(url).inspected_at) for url in urls] == [False, True, False, True, True]
-    assert sent == [(inspect_message(HOST, url), 900) for url in (urls[0], urls[2])]
+    assert sent == [(message(HOST, inspect=url), 900) for url in (urls[0], urls[2])]
     assert engine() == {}
 
     google.answers["inspection"] = [answer, answer]
     sent.clear()
-    done = ask(at(36), *(inspect_message(HOST, url) for url in urls))
-    assert sent == [(inspect_message(HOST, url), seconds) for url in (urls[0], urls[2])]
+    done = ask(at(36), *(message(HOST, inspect=url) for url in urls))
+    assert sent == [(message(HOST, inspect=url), seconds) for url in (urls[0], urls[2])]
     assert bool(done.engines_failing) == fires
     assert engine()["until"] == exact(at(36) + timedelta(seconds=seconds))
     assert words in engine()["reason"]
@@ -290,7 +290,7 @@ def test_a_page_that_google_fails_for_holds_no_other_up(
 def test_google_that_fails_for_an_hour_rings(doors: MotoAws, google: Console) -> None:
     page()
     google.answers["inspection"] = ["broken"] * 3
-    fires = [ask(at(minutes), inspect_message(HOST, URL)).engines_failing for minutes in (20, 50, 80)]
+    fires = [ask(at(minutes), message(HOST, inspect=URL)).engines_failing for minutes in (20, 50, 80)]
     assert [bool(failing) for failing in fires] == [False, False, True]
     assert fires[-1][HOST].startswith("Search Console: answers 500")
 
@@ -304,7 +304,7 @@ def test_a_missing_or_wrong_secret_rings_and_nothing_is_sent(
     doors.secret(f"engines/{HOST}/bad", "a password")
     doors.site(engines={"search_console": SETTINGS | {"secret": secret}})
     page()
-    assert words in ask(at(20), inspect_message(HOST, URL)).engines_failing[HOST]
+    assert words in ask(at(20), message(HOST, inspect=URL)).engines_failing[HOST]
     assert words in engine()["reason"]
     assert google.requests == []
 
@@ -313,7 +313,7 @@ def test_a_missing_or_wrong_secret_rings_and_nothing_is_sent(
 
 
 def test_a_sitemap_is_submitted_once_and_its_report_read_each_day(doors: MotoAws, google: Console) -> None:
-    question = sitemaps_message(HOST, ["sitemap.xml", "sitemap-news.xml"])
+    question = message(HOST, sitemaps=["sitemap.xml", "sitemap-news.xml"])
     ask(T, question)
     [(url, headers, body), (news, _, _)] = google.of("PUT")
     site = "https://www.googleapis.com/webmasters/v3/sites/https%3A%2F%2Fwww.example.com%2F"
@@ -340,7 +340,7 @@ def test_a_sitemap_is_submitted_once_and_its_report_read_each_day(doors: MotoAws
 
 
 def test_a_sitemap_with_errors_or_that_somebody_deleted_is_submitted_again(doors: MotoAws, google: Console) -> None:
-    question = sitemaps_message(HOST, ["sitemap.xml"])
+    question = message(HOST, sitemaps=["sitemap.xml"])
     google.answers["GET"] = ["report with errors"] * 2 + ["not found"]
     for hours, submissions in ((0, 1), (3, 2), (27, 2), (28, 2), (51, 3)):
         assert ask(at(60 * hours), question).engines_failing == {}
@@ -350,7 +350,7 @@ def test_a_sitemap_with_errors_or_that_somebody_deleted_is_submitted_again(doors
 
 
 def test_a_failed_submission_is_not_noted(doors: MotoAws, google: Console) -> None:
-    question = sitemaps_message(HOST, ["sitemap.xml", "sitemap-news.xml"])
+    question = message(HOST, sitemaps=["sitemap.xml", "sitemap-news.xml"])
     google.answers["PUT"] = ["ok", "broken"]
     ask(T, question)
     assert [each.file for each in submitted_in(table.query(notified_pk(HOST)))] == ["sitemap.xml"]

@@ -14,7 +14,7 @@ from stoppress.model.entries import Mark
 from stoppress.model.order import Order
 from stoppress.model.site import Site
 from stoppress.notify import engines
-from stoppress.notify.changed_files import compare, page_message
+from stoppress.notify.changed_files import compare
 from stoppress.notify.engines import notify_engines, sweep
 from stoppress.notify.indexnow import Meaning
 from stoppress.notify.page_readiness import PageVerdict
@@ -24,6 +24,7 @@ from stoppress.notify.page_state import (
     PageState,
     after_failed_check,
     is_ready,
+    message,
     notified_pk,
     page_item,
     page_key,
@@ -83,7 +84,7 @@ def test_a_refused_request_does_not_end_the_claim_of_another_run(
 
     monkeypatch.setattr(engines, "check_pages", lambda *_: {URL: PageVerdict(ready=True)})
     monkeypatch.setattr(engines, "_ask_indexnow", refuse)
-    notify_engines({"1": page_message(HOST, URL)}, T, NEVER)
+    notify_engines({"1": message(HOST, page=URL)}, T, NEVER)
 
     assert read_page(table.get(*page_key(HOST, URL)) or {}).tried_at == T + HOUR
 
@@ -93,10 +94,10 @@ def test_after_two_hours_a_page_waits_for_the_sweep_and_has_no_message_of_its_ow
 ) -> None:
     page()
     paused_until(T + 24 * HOUR)
-    notify_engines({"1": page_message(HOST, URL)}, T + HOUR, NEVER)
+    notify_engines({"1": message(HOST, page=URL)}, T + HOUR, NEVER)
     assert pages_of(sent) == [URL]
     sent.clear()
-    notify_engines({"1": page_message(HOST, URL)}, T + 3 * HOUR, NEVER)
+    notify_engines({"1": message(HOST, page=URL)}, T + 3 * HOUR, NEVER)
     assert pages_of(sent) == []
 
 
@@ -118,7 +119,7 @@ def test_a_page_that_no_comparison_saw_leave_is_found_by_the_sweep(
     sweep([site], T + HOUR)
     assert pages_of(sent) == expected
 
-    notify_engines({"1": page_message(HOST, URL)}, T + HOUR, NEVER)
+    notify_engines({"1": message(HOST, page=URL)}, T + HOUR, NEVER)
     assert read_page(table.get(*page_key(HOST, URL)) or {}).gone is not live
 
 
@@ -145,7 +146,7 @@ def test_a_site_that_notified_nobody_for_days_does_not_notify_of_what_left_meanw
 
 
 def test_what_there_was_no_time_for_is_postponed_and_no_failure(site: Site) -> None:
-    done = notify_engines({"1": page_message(HOST, URL)}, T, Deadline(lambda: 0))
+    done = notify_engines({"1": message(HOST, page=URL)}, T, Deadline(lambda: 0))
     assert (done.failed, done.postponed) == ({}, {"1"})
 
 

@@ -49,11 +49,9 @@ def _sweep(now: datetime) -> None:
 def _log(done: Notified) -> None:
     for site, url in done.notified:
         logger.info("notified", site=site, url=url)
-    for site, url in done.later:
-        logger.info("notified later", site=site, url=url)
     for site, url, reason in done.not_ready:
         logger.warning("page not ready", site=site, url=url, reason=reason)
-    for site, reason in done.engines_failing.items():
+    for site, reason in done.engines_failing:
         logger.warning("engine rejects notifications", site=site, reason=reason)
     for error in {repr(error) for error in done.failed.values()}:
         logger.warning("failed", reason=error)

@@ -110,5 +110,5 @@ def _here(site: Site) -> Iterator[str]:
 def _reason(story: Story, *, is_here: bool) -> str:
     if not is_here:
         return "; ".join(reason.text for reason in story.general.reasons) or "it is listed now"
-    articles = (f"article {article.name}, {article.state}" for article in story.articles)
+    articles = (f"article {article['name']}, {article['state']}" for article in story.articles)
     return "; ".join(articles) or "a page of the configuration"

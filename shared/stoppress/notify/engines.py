@@ -15,7 +15,7 @@ from stoppress.aws import bucket, items, queues, table
 from stoppress.aws.bucket import Overtaken
 from stoppress.aws.inventory import read_claims
 from stoppress.http import client
-from stoppress.http.errors import FetchError, Refused
+from stoppress.http.errors import FetchError
 from stoppress.model.file_names import CACHE_FRESH, CONTENT_TYPES, INDEX_FILE
 from stoppress.model.news_window import NEWS_WINDOW
 from stoppress.model.site import Site
@@ -63,23 +63,16 @@ CLAIMED_SECONDS = int(PAUSE.total_seconds())
 
 @dataclass
 class Notified:
-    """What a run did. `notified` has site and URL; `not_ready` a reason too. `later`: pages that an engine did not take.
+    """What a run did. `notified` has site and URL; `not_ready` a reason too. `engines_failing` has the site, and why an engine fails.
 
-    `engines_failing` has, by host, why engines reject notifications. `failed` has errors by message id, `postponed` the ids of messages
-    for which there was no time.
+    `failed` has errors by message id, `postponed` the ids of messages for which there was no time.
     """
 
     notified: list[tuple[str, str]] = field(default_factory=list)
     not_ready: list[tuple[str, str, str]] = field(default_factory=list)
-    later: list[tuple[str, str]] = field(default_factory=list)
-    engines_failing: dict[str, str] = field(default_factory=dict)
+    engines_failing: list[tuple[str, str]] = field(default_factory=list)
     failed: dict[str, Exception] = field(default_factory=dict)
     postponed: set[str] = field(default_factory=set)
-
-    def note_failing(self, host: str, reason: str) -> None:
-        """Note why an engine rejects notifications."""
-        before = self.engines_failing.get(host)
-        self.engines_failing[host] = f"{before}; {reason}" if before else reason
 
 
 def notify_engines(messages: Mapping[str, str], now: datetime, deadline: Deadline = NEVER) -> Notified:
@@ -103,7 +96,7 @@ def notify_engines(messages: Mapping[str, str], now: datetime, deadline: Deadlin
                 urls = dict.fromkeys(document["page"] for document in documents.values())
                 notify_pages(host, list(urls), now, deadline, done)
             elif reason := google.ask(host, documents.values(), now, deadline):
-                done.note_failing(host, reason)
+                done.engines_failing.append((host, reason))
         except Exception as error:  # noqa: BLE001 - the other files and sites go on
             done.failed |= dict.fromkeys(documents, error)
     return done
@@ -200,22 +193,20 @@ def _notify(
 ) -> Iterator[tuple[PageState, int]]:
     """Notify the engines of claimed pages. Yields them with the seconds until they come again, if the engines did not take them."""
     answer = _ask_indexnow(site, [state.url for state in claimed], now)
-    urls = [(site.host, state.url) for state in claimed]
     if answer.result == "accepted":
-        done.notified += urls
         for state in claimed:
+            done.notified.append((site.host, state.url))
             notified = {"notified": state.version, "notified_at": now}
             update_page(site.host, state.url, lambda old, new=notified: replace(old, **new) if old else None)  # type: ignore[misc]
         queues.send_engines(google.first_questions(site, claimed))
     else:
-        done.later += urls
         for state in claimed:
             if answer.is_certain:
                 # Ends the claim of this run, but not that of another run that claimed the page since.
                 write_page(site.host, state, replace(state, tried_at=None))
             yield state, answer.after_seconds
     if reason := note_answer(site.host, INDEXNOW, engine, answer, now):
-        done.note_failing(site.host, f"IndexNow: {reason}")
+        done.engines_failing.append((site.host, reason))
 
 
 def _ask_indexnow(site: Site, urls: list[str], now: datetime) -> Meaning:
@@ -227,10 +218,8 @@ def _ask_indexnow(site: Site, urls: list[str], now: datetime) -> Meaning:
     body = indexnow.request_body(site.host, settings.key, f"{site.origin}/{file}", urls)
     try:
         answer = client.post_body(settings.url, body, indexnow.CONTENT_TYPE)
-    except Refused as error:
-        return Meaning("wrong", str(error), indexnow.WRONG_SECONDS, is_certain=True)
     except FetchError as error:
-        return Meaning("later", str(error))
+        return indexnow.meaning_of_failure(error)
     return indexnow.meaning(answer.status, answer.headers, answer.body, datetime.now(UTC))
 
 

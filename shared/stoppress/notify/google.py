@@ -85,12 +85,10 @@ def ask(host: str, questions: Iterable[Mapping[str, Any]], now: datetime, deadli
     settings = _settings(site) if site else None
     if site is None or settings is None:
         return None
-    engine_key, keys, files = (notified_pk(host), SEARCH_CONSOLE), [], list[str]()
-    for question in questions:
-        if "inspect" in question:
-            keys.append(page_key(host, question["inspect"]))
-        files += question.get("sitemaps", ())
-    stored = table.get_many([engine_key, *keys, *(submitted_key(host, file) for file in files)])
+    engine_key, asked = (notified_pk(host), SEARCH_CONSOLE), list(questions)
+    pages = [page_key(host, question["inspect"]) for question in asked if "inspect" in question]
+    files = [file for question in asked for file in question.get("sitemaps", ())]
+    stored = table.get_many([engine_key, *pages, *(submitted_key(host, file) for file in files)])
     engine = stored.pop(engine_key, {})
     left = _newest_first(page for page in pages_in(stored.values()) if is_inspection_due(page, now))
     sitemaps = _sitemaps(files, stored.values())
@@ -101,8 +99,7 @@ def ask(host: str, questions: Iterable[Mapping[str, Any]], now: datetime, deadli
     # Later only the sweep asks.
     in_time = [page for page in left if now < (page.notified_at or page.changed) + CHECKED_FOR]
     queues.send_engines((message(host, inspect=page.url), seconds) for page in in_time)
-    reason = note_answer(host, SEARCH_CONSOLE, engine, answer, now) if answer else None
-    return f"Search Console: {reason}" if reason else None
+    return note_answer(host, SEARCH_CONSOLE, engine, answer, now) if answer else None
 
 
 def _settings(site: Site) -> SearchConsole | None:

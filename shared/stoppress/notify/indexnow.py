@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Literal
 
 from stoppress.http import client
+from stoppress.http.errors import FetchError, Refused
 
 CONTENT_TYPE = "application/json; charset=utf-8"
 # Until an engine is notified again of what it did not take.
@@ -33,6 +34,16 @@ class Meaning:
     reason: str = ""
     after_seconds: int = LATER_SECONDS
     is_certain: bool = False
+
+
+def wrong(reason: str) -> Meaning:
+    """Return the meaning of a request that somebody must correct."""
+    return Meaning("wrong", reason, WRONG_SECONDS, is_certain=True)
+
+
+def meaning_of_failure(error: FetchError, *, is_certain: bool = False) -> Meaning:
+    """Return what it means that there was no answer."""
+    return wrong(str(error)) if isinstance(error, Refused) else Meaning("later", str(error), is_certain=is_certain)
 
 
 def key_file(key: str) -> str:
@@ -61,7 +72,7 @@ def meaning(status: int, headers: Mapping[str, str], body: bytes, now: datetime)
         return Meaning("later", answered, is_certain=True)
     if status >= 500:
         return Meaning("later", answered)
-    return Meaning("wrong", f"{answered}: {_FIXES.get(status, _OTHER_FIX)}", WRONG_SECONDS, is_certain=True)
+    return wrong(f"{answered}: {_FIXES.get(status, _OTHER_FIX)}")
 
 
 _FIXES = {

@@ -190,7 +190,7 @@ def paused_seconds(engine: Mapping[str, str], now: datetime) -> int:
 def note_answer(host: str, name: str, engine: Mapping[str, str], answer: "Meaning", now: datetime) -> str | None:
     """Note an engine's refusal for `stoppress status`, and until when it is left alone; or that it takes requests again.
 
-    `name` is the sort key of the engine's item, `engine` the item that was read. Returns the reason if somebody must look at it.
+    `name` is the sort key of the engine's item, `engine` the item that was read. Returns engine and reason if somebody must look at it.
     """
     key = {"pk": notified_pk(host), "sk": name, "at": exact(now)}
     if answer.result == "accepted":
@@ -202,7 +202,8 @@ def note_answer(host: str, name: str, engine: Mapping[str, str], answer: "Meanin
     table.put_if(
         key | {"since": since, "reason": answer.reason[:500]} | ({"until": exact(until)} if answer.is_certain else {})
     )
-    return answer.reason if answer.result == "wrong" or parse(since) + PATIENCE <= now else None
+    is_lasting = answer.result == "wrong" or parse(since) + PATIENCE <= now
+    return f"{name.removeprefix(ENGINE)}: {answer.reason}" if is_lasting else None
 
 
 def count_inspection(property_: str, now: datetime) -> bool:

@@ -12,7 +12,7 @@ from urllib.parse import quote
 from pydantic import AfterValidator, AliasPath, AwareDatetime, BaseModel, Field, ValidationError
 
 from stoppress.model.validation import explain
-from stoppress.notify.indexnow import WRONG_SECONDS, Meaning, retry_after
+from stoppress.notify.indexnow import Meaning, retry_after, wrong
 from stoppress.primitives.instants import utc
 
 SITEMAPS_URL = "https://www.googleapis.com/webmasters/v3/sites"
@@ -97,12 +97,11 @@ def meaning(status: int, headers: Mapping[str, str], body: bytes, now: datetime)
     text = body.decode(errors="replace")
     is_quota = status == 403 and any(word in text for word in _QUOTA)
     if is_quota or status in (408, 429) or status >= 500:
-        seconds = retry_after(headers, now)
-        return Meaning("later", answered, seconds, is_certain=True)
+        return Meaning("later", answered, retry_after(headers, now), is_certain=True)
     fix = _FIXES.get(status, _OTHER_FIX)
     if status == 403 and any(word in text for word in _DISABLED):
         fix = "enable the Search Console API in the Google Cloud project of the service account"
-    return Meaning("wrong", f"{answered}: {fix}", WRONG_SECONDS, is_certain=True)
+    return wrong(f"{answered}: {fix}")
 
 
 _FIXES = {

@@ -13,8 +13,8 @@ from pydantic import BaseModel, Field, ValidationError
 
 from stoppress.aws import secrets
 from stoppress.http import client
-from stoppress.http.errors import FetchError, Refused
-from stoppress.notify.indexnow import LATER_SECONDS, WRONG_SECONDS, Meaning, retry_after
+from stoppress.http.errors import FetchError
+from stoppress.notify.indexnow import Meaning, meaning_of_failure, retry_after, wrong
 from stoppress.notify.search_console import error_detail
 from stoppress.primitives.instants import epoch_seconds
 
@@ -30,7 +30,7 @@ SPARED = timedelta(minutes=1)
 
 # A token that may stand in a header (RFC 6750, 2.1).
 _TOKEN = r"^[A-Za-z0-9._~+/-]{1,4096}=*$"
-_STORE_UNCHANGED = "store the file from Google unchanged"
+_NO_KEY = "is no JSON key of a service account, with an RSA key: store the file from Google unchanged"
 _HEADER = {"alg": "RS256", "typ": "JWT"}
 
 
@@ -73,13 +73,11 @@ def token(secret: str, now: datetime) -> str:
             return kept
         form = {"grant_type": GRANT_TYPE, "assertion": assertion(account, now)}
     except secrets.NoSecret as error:
-        raise (_later if error.may_pass else _wrong)(str(error)) from None
-    except ImportError:
-        raise _wrong("the function lacks the library cryptography: build it with `make build`, and deploy") from None
-    except ValidationError:  # its text has the key
-        raise _wrong(f"the secret {secret} is no JSON key of a service account: {_STORE_UNCHANGED}") from None
-    except ValueError:
-        raise _wrong(f"the secret {secret} has no RSA key in `private_key`: {_STORE_UNCHANGED}") from None
+        raise Unanswered(
+            Meaning("later", str(error), is_certain=True) if error.may_pass else wrong(str(error))
+        ) from None
+    except ValueError:  # pydantic's text has the key
+        raise Unanswered(wrong(f"the secret {secret} {_NO_KEY}")) from None
     value, seconds = read_answer(ask(lambda: client.post(TOKEN_URL, form)), now)
     _tokens[account] = (now + timedelta(seconds=seconds) - SPARED, value)
     return value
@@ -89,10 +87,8 @@ def ask(request: Callable[[], client.Response]) -> client.Response:
     """Return the answer to a request to Google. Raises Unanswered if there is none."""
     try:
         return request()
-    except Refused as error:
-        raise _wrong(str(error)) from None
     except FetchError as error:
-        raise _later(str(error)) from None
+        raise Unanswered(meaning_of_failure(error, is_certain=True)) from None
 
 
 def forget() -> None:
@@ -101,7 +97,7 @@ def forget() -> None:
 
 
 def assertion(account: ServiceAccount, now: datetime) -> str:
-    """The signed request for a token: a JSON Web Token. Raises ValueError for a bad key, and ImportError without cryptography."""
+    """The signed request for a token: a JSON Web Token. Raises ValueError for a bad key."""
     issued = epoch_seconds(now)
     expires = issued + int(SIGNED_FOR.total_seconds())
     claims = {"iss": account.client_email, "scope": SCOPE, "aud": TOKEN_URL, "exp": expires, "iat": issued}
@@ -111,7 +107,7 @@ def assertion(account: ServiceAccount, now: datetime) -> str:
 
 
 def sign(private_key: str, text: bytes) -> bytes:
-    """The RS256 signature of a text (RFC 7518, 3.3). Raises ValueError for a bad key, and ImportError without cryptography."""
+    """The RS256 signature of a text (RFC 7518, 3.3). Raises ValueError for a bad key."""
     # Imported here, because only notify_engines has the library.
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
@@ -134,21 +130,13 @@ def read_answer(answer: client.Response, now: datetime) -> tuple[str, float]:
         try:
             read = _Answer.model_validate_json(answer.body)
         except ValidationError:
-            raise _later("answers without a token") from None
+            raise Unanswered(Meaning("later", "answers without a token", is_certain=True)) from None
         return read.access_token, read.expires_in
     reason = f"gives no token: it answers {answer.status}, {error_detail(answer.body)}".removesuffix(", ")
     if answer.status == 429 or answer.status >= 500:
-        raise _later(reason, retry_after(answer.headers, now))
-    raise _wrong(f"{reason}: store a new key of the service account in the secret")
+        raise Unanswered(Meaning("later", reason, retry_after(answer.headers, now), is_certain=True))
+    raise Unanswered(wrong(f"{reason}: store a new key of the service account in the secret"))
 
 
 def _base64url(content: bytes) -> bytes:
     return urlsafe_b64encode(content).rstrip(b"=")
-
-
-def _later(reason: str, seconds: int = LATER_SECONDS) -> Unanswered:
-    return Unanswered(Meaning("later", reason, seconds, is_certain=True))
-
-
-def _wrong(reason: str) -> Unanswered:
-    return Unanswered(Meaning("wrong", reason, WRONG_SECONDS, is_certain=True))

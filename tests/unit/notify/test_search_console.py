@@ -104,11 +104,11 @@ def test_each_refusal_of_a_token_has_its_meaning(
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("a password", "is no JSON key of a service account"),
-        ("[]", "is no JSON key of a service account"),
-        (json_key(type="authorized_user"), "is no JSON key of a service account"),
-        (json_key(private_key="-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"), "has no RSA key"),
-        (json_key(private_key="ä"), "has no RSA key"),
+        ("a password", "is no JSON key"),
+        ("[]", "is no JSON key"),
+        (json_key(type="authorized_user"), "is no JSON key"),
+        (json_key(private_key="-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"), "is no JSON key"),
+        (json_key(private_key="ä"), "is no JSON key"),
     ],
 )
 def test_a_secret_that_is_no_key_is_named_and_nothing_is_sent(

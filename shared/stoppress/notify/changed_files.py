@@ -17,19 +17,8 @@ from stoppress.aws.bucket import Overtaken
 from stoppress.aws.inventory import read_claims
 from stoppress.model.file_names import CONTENT_TYPES, INDEX_FILE, ROBOTS_FILE
 from stoppress.model.news_window import is_current, window_start
-from stoppress.notify.page_state import (
-    BEGAN,
-    GONE,
-    SLOW_CHECK_SECONDS,
-    PageState,
-    message,
-    notified_pk,
-    notified_site,
-    page_key,
-    read_page,
-    update_page,
-    write_page,
-)
+from stoppress.notify import page_state
+from stoppress.notify.page_state import PageState
 from stoppress.primitives.instants import exact, parse
 
 # Copies of the files as they were compared last. No CDN serves this folder, because its name is no host.
@@ -52,7 +41,7 @@ def file_message(host: str, file: str) -> str:
 
 def compare(host: str, file: str, now: datetime) -> None:
     """Mark the pages that changed in a file since it was compared last, and send a message for each."""
-    site = notified_site(host)
+    site = page_state.notified_site(host)
     if site is None or file in (INDEX_FILE, ROBOTS_FILE):
         return
     copies = f"{COPIES}/{host}"
@@ -65,7 +54,7 @@ def compare(host: str, file: str, now: datetime) -> None:
     before = copy.body if copy and copy.changed >= began else None
     changed = list(find_changes(before, body, site.home, began, now))
     # A page that left a file may still be published: then an article claims its URL.
-    claims = read_claims(host, [change.url for change in changed if change.version == GONE])
+    claims = read_claims(host, [change.url for change in changed if change.version == page_state.GONE])
     gone_or_listed = [change for change in changed if change.url not in claims or not claims[change.url].live]
     if not _mark_all(host, gone_or_listed):
         queues.send_engines([(file_message(host, file), 0)])
@@ -74,7 +63,7 @@ def compare(host: str, file: str, now: datetime) -> None:
         headers = CONTENT_TYPES[".xml"], "no-store"
         bucket.write(copies, file, body, *headers, replaces=copy, changed=now, config=site.digest)
     except Overtaken:  # another run compared the file too, perhaps an older version of it
-        queues.send_engines([(file_message(host, file), SLOW_CHECK_SECONDS)])
+        queues.send_engines([(file_message(host, file), page_state.SLOW_CHECK_SECONDS)])
 
 
 def find_changes(
@@ -99,7 +88,7 @@ def find_changes(
     for url, (entry, _) in old.items():
         has_expired = entry.published is not None and not is_current(entry.published, now)
         if url not in new and not has_expired:
-            yield PageState(url, GONE, now)
+            yield PageState(url, page_state.GONE, now)
 
 
 def _entries(body: bytes, filler: str, now: datetime) -> dict[str, tuple[PageState, datetime | None]]:
@@ -116,8 +105,8 @@ def _entries(body: bytes, filler: str, now: datetime) -> dict[str, tuple[PageSta
 
 def _mark_all(host: str, changed: Sequence[PageState]) -> bool:
     """Mark the changed pages, and send messages for them. Returns whether all are marked."""
-    stored = table.get_many(page_key(host, change.url) for change in changed) if changed else {}
-    states = {state.url: state for state in map(read_page, stored.values())}
+    stored = table.get_many(page_state.page_key(host, change.url) for change in changed) if changed else {}
+    states = {state.url: state for state in map(page_state.read_page, stored.values())}
     new: list[PageState] = []
     # Marked by an earlier run, which perhaps did not get to send the messages.
     unchecked: list[str] = []
@@ -129,11 +118,11 @@ def _mark_all(host: str, changed: Sequence[PageState]) -> bool:
         if not (state.is_notified or state.checked_at):
             unchecked.append(change.url)
         if published := change.published if not state.published else None:  # only news sitemaps have the date
-            update_page(host, change.url, lambda old, date=published: old and replace(old, published=date))  # type: ignore[misc]
+            page_state.update_page(host, change.url, lambda old, date=published: old and replace(old, published=date))  # type: ignore[misc]
     for change in new[:MARKED_MAX]:
         mark(host, states.get(change.url), change)
     urls = [*unchecked[:MARKED_MAX], *(change.url for change in new[:MARKED_MAX])]
-    queues.send_engines((message(host, page=url), 0) for url in urls)
+    queues.send_engines((page_state.message(host, page=url), 0) for url in urls)
     return len(new) <= MARKED_MAX
 
 
@@ -154,8 +143,8 @@ def mark(host: str, old: PageState | None, new: PageState) -> None:
             reason="",
         )
 
-    if not write_page(host, old, marked(old)):
-        update_page(host, new.url, marked)
+    if not page_state.write_page(host, old, marked(old)):
+        page_state.update_page(host, new.url, marked)
 
 
 def note_began(host: str, now: datetime, *, sweeps: bool = False) -> datetime:
@@ -163,9 +152,11 @@ def note_began(host: str, now: datetime, *, sweeps: bool = False) -> datetime:
 
     They begin again if no sweep came for NEWS_WINDOW, because they were switched off then.
     """
-    known = table.get(notified_pk(host), BEGAN)
+    known = table.get(page_state.notified_pk(host), page_state.BEGAN)
     is_known = known is not None and is_current(parse(known["swept"]), now)
     began = parse(known["at"]) if known and is_known else now - BEGAN_BEFORE
     if sweeps or not is_known:
-        table.put_if({"pk": notified_pk(host), "sk": BEGAN, "at": exact(began), "swept": exact(now)})
+        table.put_if(
+            {"pk": page_state.notified_pk(host), "sk": page_state.BEGAN, "at": exact(began), "swept": exact(now)}
+        )
     return began

@@ -19,34 +19,11 @@ from stoppress.http.errors import FetchError
 from stoppress.model.file_names import CACHE_FRESH, CONTENT_TYPES, INDEX_FILE
 from stoppress.model.news_window import NEWS_WINDOW
 from stoppress.model.site import Site
-from stoppress.notify import google, indexnow
+from stoppress.notify import google, indexnow, page_state
 from stoppress.notify.changed_files import compare, file_message, mark, note_began
 from stoppress.notify.fetch_page import check_pages
 from stoppress.notify.indexnow import Meaning
-from stoppress.notify.page_state import (
-    ATTEMPTS_MAX,
-    CHECKED_FOR,
-    GONE,
-    INDEXNOW,
-    PAUSE,
-    SLOW_CHECK_SECONDS,
-    TRIED_FOR,
-    PageState,
-    after_failed_check,
-    delay,
-    is_ready,
-    message,
-    note_answer,
-    notified_pk,
-    notified_site,
-    page_key,
-    pages_in,
-    paused_seconds,
-    read_page,
-    seconds_until_check,
-    update_page,
-    write_page,
-)
+from stoppress.notify.page_state import PageState
 from stoppress.primitives.instants import NEVER, Deadline
 
 # The hourly sweep compares the files that changed in this time, in case their events were lost. Older changes are left out.
@@ -54,11 +31,12 @@ SWEPT_FILES = NEWS_WINDOW
 # The sweep looks up the articles of the pages that changed in this time. One sweep may be lost.
 SWEPT_CLAIMS = timedelta(hours=2)
 # The sweep skips a page that changed or was checked within this time: its own messages are on their way.
-SWEPT_PAGES = timedelta(seconds=2 * SLOW_CHECK_SECONDS)
+SWEPT_PAGES = timedelta(seconds=2 * page_state.SLOW_CHECK_SECONDS)
 # The kinds of work, in their order. Questions come last, because no notification waits for Google's answers.
 _FILE, _PAGES, _QUESTIONS = range(3)
 # When to look again at a page that another run claims: its ten minutes, and one more.
-CLAIMED_SECONDS = int(PAUSE.total_seconds())
+CLAIMED_SECONDS = int(page_state.PAUSE.total_seconds())
+KEY_FILE_ATTEMPTS_MAX = 10
 
 
 @dataclass
@@ -116,25 +94,25 @@ def _task_of(document: Any) -> tuple[int, str, str]:
 
 def notify_pages(host: str, urls: Sequence[str], now: datetime, deadline: Deadline, done: Notified) -> None:
     """Check pages of a site, and notify the engines of those that are ready. The others get a message for later."""
-    site = notified_site(host)
+    site = page_state.notified_site(host)
     if site is None:
         return
-    engine_key = notified_pk(host), INDEXNOW
+    engine_key = page_state.notified_pk(host), page_state.INDEXNOW
     claim_keys = {url: items.claim_key(host, url) for url in urls}
-    stored = table.get_many([engine_key, *(page_key(host, url) for url in urls), *claim_keys.values()])
+    stored = table.get_many([engine_key, *(page_state.page_key(host, url) for url in urls), *claim_keys.values()])
     engine = stored.pop(engine_key, {})
     live = {url: items.read_claim(stored.pop(key), url).live for url, key in claim_keys.items() if key in stored}
-    states = list(_as_claimed(host, map(read_page, stored.values()), live, now))
-    waits = [(state, seconds_until_check(state, now)) for state in states]
+    states = list(_as_claimed(host, map(page_state.read_page, stored.values()), live, now))
+    waits = [(state, page_state.seconds_until_check(state, now)) for state in states]
     again = [(state, seconds) for state, seconds in waits if seconds]
     due = [state for state, seconds in waits if seconds == 0]
-    if seconds := paused_seconds(engine, now):
+    if seconds := page_state.paused_seconds(engine, now):
         again += [(state, seconds) for state in due]
     elif due:
         again += _check(site, engine, due, now, deadline, done)
     # Later only the sweep tries.
-    in_time = ((state, seconds) for state, seconds in again if now < state.changed + CHECKED_FOR)
-    queues.send_engines((message(host, page=state.url), seconds) for state, seconds in in_time)
+    in_time = ((state, seconds) for state, seconds in again if now < state.changed + page_state.CHECKED_FOR)
+    queues.send_engines((page_state.message(host, page=state.url), seconds) for state, seconds in in_time)
 
 
 def _check(
@@ -145,12 +123,12 @@ def _check(
     claimed: list[PageState] = []
     for state in due:
         verdict = verdicts[state.url]
-        if not is_ready(state, verdict):
-            failed = after_failed_check(state, verdict, now)
-            write_page(site.host, state, failed)
+        if not page_state.is_ready(state, verdict):
+            failed = page_state.after_failed_check(state, verdict, now)
+            page_state.write_page(site.host, state, failed)
             if failed.is_failing and not state.is_failing:
                 done.not_ready.append((site.host, state.url, failed.reason))
-            yield state, delay(failed)
+            yield state, page_state.delay(failed)
         elif mine := _claim_page(site.host, state, now):
             claimed.append(mine)
         else:  # another run notifies engines of the page, and may be killed
@@ -168,8 +146,8 @@ def _as_claimed(host: str, states: Iterable[PageState], live: Mapping[str, bool]
         if state.gone and live.get(state.url):
             continue
         if not state.gone and not live.get(state.url, True):
-            mark(host, state, PageState(state.url, GONE, now))
-            queues.send_engines([(message(host, page=state.url), 0)])
+            mark(host, state, PageState(state.url, page_state.GONE, now))
+            queues.send_engines([(page_state.message(host, page=state.url), 0)])
             continue
         yield state
 
@@ -185,7 +163,7 @@ def _claim_page(host: str, state: PageState, now: datetime) -> PageState | None:
         failing_since=None,
         reason="",
     )
-    return write_page(host, state, claimed)
+    return page_state.write_page(host, state, claimed)
 
 
 def _notify(
@@ -197,15 +175,15 @@ def _notify(
         for state in claimed:
             done.notified.append((site.host, state.url))
             notified = {"notified": state.version, "notified_at": now}
-            update_page(site.host, state.url, lambda old, new=notified: replace(old, **new) if old else None)  # type: ignore[misc]
+            page_state.update_page(site.host, state.url, lambda old, new=notified: replace(old, **new) if old else None)  # type: ignore[misc]
         queues.send_engines(google.first_questions(site, claimed))
     else:
         for state in claimed:
             if answer.is_certain:
                 # Ends the claim of this run, but not that of another run that claimed the page since.
-                write_page(site.host, state, replace(state, tried_at=None))
+                page_state.write_page(site.host, state, replace(state, tried_at=None))
             yield state, answer.after_seconds
-    if reason := note_answer(site.host, INDEXNOW, engine, answer, now):
+    if reason := page_state.note_answer(site.host, page_state.INDEXNOW, engine, answer, now):
         done.engines_failing.append((site.host, reason))
 
 
@@ -224,15 +202,15 @@ def _ask_indexnow(site: Site, urls: list[str], now: datetime) -> Meaning:
 
 
 def _keep_key_file(site: Site, file: str, key: str, now: datetime) -> None:
-    """Put the key file, if it is not in the bucket. Raises Overtaken after ATTEMPTS_MAX."""
+    """Put the key file, if it is not in the bucket. Raises Overtaken after KEY_FILE_ATTEMPTS_MAX."""
     headers = CONTENT_TYPES[".txt"], CACHE_FRESH
-    for _ in range(ATTEMPTS_MAX):
+    for _ in range(KEY_FILE_ATTEMPTS_MAX):
         if bucket.read(site.host, file) is not None:
             return
         with suppress(Overtaken):  # another run puts it, and may be killed
             bucket.write(site.host, file, key.encode(), *headers, replaces=None, changed=now, config=site.digest)
             return
-    raise Overtaken(f"{file}: other runs were faster in all {ATTEMPTS_MAX} attempts")
+    raise Overtaken(f"{file}: other runs were faster in all {KEY_FILE_ATTEMPTS_MAX} attempts")
 
 
 # ── sweep ──
@@ -253,15 +231,16 @@ def sweep(known: Iterable[Site], now: datetime) -> dict[str, Exception]:
 def _sweep(site: Site, now: datetime) -> None:
     marks = list(map(items.read_mark, table.query(items.file_pk(site.host, INDEX_FILE), consistent=False)))
     files = [mark.file for mark in marks if mark.changed > now - SWEPT_FILES]
-    stored = list(table.query(notified_pk(site.host), consistent=False))
+    stored = list(table.query(page_state.notified_pk(site.host), consistent=False))
     note_began(site.host, now, sweeps=True)
-    states = pages_in(stored)
-    engine = next((item for item in stored if item["sk"] == INDEXNOW), {})
-    urls = [] if paused_seconds(engine, now) else [state.url for state in states if _is_left(state, now)]
+    states = page_state.pages_in(stored)
+    engine = next((item for item in stored if item["sk"] == page_state.INDEXNOW), {})
+    urls = [] if page_state.paused_seconds(engine, now) else [state.url for state in states if _is_left(state, now)]
     urls += _departed(
         site.host, [state.url for state in states if not state.gone and state.changed > now - SWEPT_CLAIMS]
     )
-    messages = [file_message(site.host, file) for file in files] + [message(site.host, page=url) for url in urls]
+    messages = [file_message(site.host, file) for file in files]
+    messages += [page_state.message(site.host, page=url) for url in urls]
     messages += google.due_questions(site, [mark.file for mark in marks], stored, states, now)
     queues.send_engines((message, 0) for message in messages)
 
@@ -277,7 +256,7 @@ def _departed(host: str, urls: Sequence[str]) -> Iterator[str]:
 
 
 def _is_left(state: PageState, now: datetime) -> bool:
-    if state.gone and state.checks and state.changed + CHECKED_FOR <= now:
+    if state.gone and state.checks and state.changed + page_state.CHECKED_FOR <= now:
         return False  # the last check found that the page stays
     last = max(at for at in (state.changed, state.checked_at, state.tried_at) if at)
-    return not state.is_notified and state.changed + TRIED_FOR > now >= last + SWEPT_PAGES
+    return not state.is_notified and state.changed + page_state.TRIED_FOR > now >= last + SWEPT_PAGES

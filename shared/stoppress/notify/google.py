@@ -15,31 +15,9 @@ from stoppress.http import client
 from stoppress.model.file_names import INDEX_FILE, is_news
 from stoppress.model.site import Site
 from stoppress.model.site_parts import SearchConsole, secret_path
-from stoppress.notify import search_console, service_account
+from stoppress.notify import page_state, search_console, service_account
 from stoppress.notify.indexnow import Meaning
-from stoppress.notify.page_state import (
-    CHECKED_FOR,
-    INSPECTED_AFTER,
-    INSPECTIONS_A_DAY,
-    SEARCH_CONSOLE,
-    SLOW_CHECK_SECONDS,
-    PageState,
-    SubmittedSitemap,
-    count_inspection,
-    is_inspection_due,
-    message,
-    note_answer,
-    notified_pk,
-    notified_site,
-    page_key,
-    pages_in,
-    paused_seconds,
-    read_inspections,
-    submitted_in,
-    submitted_item,
-    submitted_key,
-    update_page,
-)
+from stoppress.notify.page_state import PageState, SubmittedSitemap
 from stoppress.notify.search_console import INDEXED
 from stoppress.notify.service_account import Unanswered
 from stoppress.primitives.instants import Deadline
@@ -50,8 +28,8 @@ ASKED_SECONDS_MAX = 30.0
 FAILURES_MAX = 3
 # The most pages that one sweep asks about, so that they do not hold up the queue. The next sweep asks about others.
 ASKED_BY_SWEEP_MAX = 100
-# The sweep asks only while more than this part of the day's quota is left: new stories come first.
-KEPT_FOR_NEW_STORIES = INSPECTIONS_A_DAY // 2
+# The sweep asks until so much of the day's quota is used: the rest is kept for new stories.
+INSPECTED_BY_SWEEPS_MAX = page_state.INSPECTIONS_A_DAY // 2
 _Reader: TypeAlias = Callable[[bytes], dict[str, Any]]
 
 
@@ -59,8 +37,9 @@ def first_questions(site: Site, notified: Iterable[PageState]) -> list[tuple[str
     """The messages about pages that engines have just been notified of, with their delays in seconds."""
     if _settings(site) is None:
         return []
-    delay = int(INSPECTED_AFTER.total_seconds())
-    return [(message(site.host, inspect=page.url), delay) for page in notified if not (page.gone or page.inspected_at)]
+    delay = int(page_state.INSPECTED_AFTER.total_seconds())
+    new = (page.url for page in notified if not (page.gone or page.inspected_at))
+    return [(page_state.message(site.host, inspect=url), delay) for url in new]
 
 
 def due_questions(
@@ -70,36 +49,38 @@ def due_questions(
     settings = _settings(site)
     if settings is None:
         return []
-    due = _newest_first(page for page in pages if is_inspection_due(page, now))
-    left = INSPECTIONS_A_DAY - KEPT_FOR_NEW_STORIES - read_inspections(settings.property, now) if due else 0
-    messages = [message(site.host, inspect=page.url) for page in due[: max(0, min(left, ASKED_BY_SWEEP_MAX))]]
+    due = _newest_first(page for page in pages if page_state.is_inspection_due(page, now))
+    left = INSPECTED_BY_SWEEPS_MAX - page_state.read_inspections(settings.property, now) if due else 0
+    asked = due[: max(0, min(left, ASKED_BY_SWEEP_MAX))]
+    messages = [page_state.message(site.host, inspect=page.url) for page in asked]
     wanted = _sitemaps([INDEX_FILE, *filter(is_news, files)] if files else [], stored)
     if due_files := [sitemap.file for sitemap in wanted if sitemap.is_to_submit or sitemap.is_to_read(now)]:
-        messages.append(message(site.host, sitemaps=due_files))
+        messages.append(page_state.message(site.host, sitemaps=due_files))
     return messages
 
 
 def ask(host: str, questions: Iterable[Mapping[str, Any]], now: datetime, deadline: Deadline) -> str | None:
     """Ask Search Console what messages of a site ask. Return why it does not answer, if somebody must look at that."""
-    site = notified_site(host)
+    site = page_state.notified_site(host)
     settings = _settings(site) if site else None
     if site is None or settings is None:
         return None
-    engine_key, asked = (notified_pk(host), SEARCH_CONSOLE), list(questions)
-    pages = [page_key(host, question["inspect"]) for question in asked if "inspect" in question]
+    engine_key, asked = (page_state.notified_pk(host), page_state.SEARCH_CONSOLE), list(questions)
+    pages = [page_state.page_key(host, question["inspect"]) for question in asked if "inspect" in question]
     files = [file for question in asked for file in question.get("sitemaps", ())]
-    stored = table.get_many([engine_key, *pages, *(submitted_key(host, file) for file in files)])
+    stored = table.get_many([engine_key, *pages, *(page_state.submitted_key(host, file) for file in files)])
     engine = stored.pop(engine_key, {})
-    left = _newest_first(page for page in pages_in(stored.values()) if is_inspection_due(page, now))
+    states = page_state.pages_in(stored.values())
+    left = _newest_first(state for state in states if page_state.is_inspection_due(state, now))
     sitemaps = _sitemaps(files, stored.values())
     answer = None
-    if not (seconds := paused_seconds(engine, now)):
+    if not (seconds := page_state.paused_seconds(engine, now)):
         answer = _Console(site, settings, now, deadline, deadline.seconds_left).ask(sitemaps, left)
-        seconds = answer.after_seconds if answer and answer.result != "accepted" else SLOW_CHECK_SECONDS
+        seconds = answer.after_seconds if answer and answer.result != "accepted" else page_state.SLOW_CHECK_SECONDS
     # Later only the sweep asks.
-    in_time = [page for page in left if now < (page.notified_at or page.changed) + CHECKED_FOR]
-    queues.send_engines((message(host, inspect=page.url), seconds) for page in in_time)
-    return note_answer(host, SEARCH_CONSOLE, engine, answer, now) if answer else None
+    in_time = [page for page in left if now < (page.notified_at or page.changed) + page_state.CHECKED_FOR]
+    queues.send_engines((page_state.message(host, inspect=page.url), seconds) for page in in_time)
+    return page_state.note_answer(host, page_state.SEARCH_CONSOLE, engine, answer, now) if answer else None
 
 
 def _settings(site: Site) -> SearchConsole | None:
@@ -108,7 +89,7 @@ def _settings(site: Site) -> SearchConsole | None:
 
 def _sitemaps(files: Iterable[str], stored: Iterable[Item]) -> list[SubmittedSitemap]:
     """Return the sitemaps of these names; those that are not stored are new."""
-    submitted = {sitemap.file: sitemap for sitemap in submitted_in(stored)}
+    submitted = {sitemap.file: sitemap for sitemap in page_state.submitted_in(stored)}
     return [submitted.get(file, SubmittedSitemap(file)) for file in files]
 
 
@@ -182,7 +163,7 @@ class _Console:
             self._request("PUT", url)
             sitemap = replace(sitemap, submitted_at=self.now)
         if sitemap != before:
-            table.put_if(submitted_item(self.site.host, sitemap, self.now))
+            table.put_if(page_state.submitted_item(self.site.host, sitemap, self.now))
 
     def _inspect(self, left: list[PageState]) -> None:
         """Ask about each page, while there are time and quota, and take it out of `left`. Raises Unanswered.
@@ -192,7 +173,7 @@ class _Console:
         failures: list[Unanswered] = []
         pages = len(left)
         for page in list(left):
-            if not (self._has_time() and count_inspection(self.settings.property, self.now)):
+            if not (self._has_time() and page_state.count_inspection(self.settings.property, self.now)):
                 break
             body = search_console.inspection_body(self.settings.property, page.url)
             try:
@@ -202,7 +183,8 @@ class _Console:
                 if not error.is_of_page or len(failures) == FAILURES_MAX:
                     raise
                 continue
-            update_page(self.site.host, page.url, partial(_with_inspection, status=status or {}, now=self.now))
+            change = partial(_with_inspection, status=status or {}, now=self.now)
+            page_state.update_page(self.site.host, page.url, change)
             left.remove(page)
         if failures and len(left) == pages:
             raise failures[0]

@@ -54,7 +54,6 @@ SEARCH_CONSOLE = f"{ENGINE}{SEARCH_CONSOLE_NAME}"
 
 # An engine that rejects notifications for this long needs somebody's attention.
 PATIENCE = timedelta(hours=1)
-ATTEMPTS_MAX = 10
 # developers.google.com/webmaster-tools/limits: inspections of one property in a day. The limit of a minute is its answer 429.
 INSPECTIONS_A_DAY = 2_000
 QUOTA_KEPT = timedelta(days=2)

@@ -14,10 +14,11 @@ from statistics import median
 from typing import Literal
 from urllib.parse import urlsplit
 
+from protego import Protego
+
 from stoppress.http import address, client
 from stoppress.http.errors import FetchError, Refused
 from stoppress.model.file_names import INDEX_FILE
-from stoppress.notify.fetch_page import rules_in
 from stoppress.notify.indexnow import key_file
 from stoppress.notify.page_readiness import site_name
 from stoppress.primitives.instants import iso, parse
@@ -213,8 +214,8 @@ class Doctor:
             if is_page(robots_txt):
                 raise _NotChecked("robots.txt is a page of HTML")
             # Without a robots.txt every crawler may read everything (RFC 9309, 2.3.1.3).
-            may_fetch = rules_in(robots_txt.body.decode("utf-8", "replace") if robots_txt.status == 200 else "")
-            if url := next((url for url in urls if not may_fetch(name, url)), None):
+            rules = Protego.parse(robots_txt.body.decode("utf-8", "replace") if robots_txt.status == 200 else "")
+            if url := next((url for url in urls if not rules.can_fetch(url, name)), None):
                 shut_out[name] = url
         for name in sorted(shut_out.keys() & SEARCH_ENGINES.keys()):
             yield "fault", f"robots.txt keeps {name} from {shut_out[name]}", f"allow it in the group of {name}"

@@ -132,16 +132,9 @@ def mark(host: str, old: PageState | None, new: PageState) -> None:
     def marked(old: PageState | None) -> PageState:
         if old is None:
             return new
-        return replace(
-            old,
-            version=new.version,
-            changed=new.changed,
-            published=new.published or old.published,
-            checked_at=None,
-            checks=0,
-            failing_since=None,
-            reason="",
-        )
+        published = new.published or old.published
+        no_checks = page_state.NO_FAILED_CHECKS
+        return replace(old, version=new.version, changed=new.changed, published=published, checked_at=None, **no_checks)
 
     if not page_state.write_page(host, old, marked(old)):
         page_state.update_page(host, new.url, marked)
@@ -152,11 +145,10 @@ def note_began(host: str, now: datetime, *, sweeps: bool = False) -> datetime:
 
     They begin again if no sweep came for NEWS_WINDOW, because they were switched off then.
     """
-    known = table.get(page_state.notified_pk(host), page_state.BEGAN)
+    pk = page_state.notified_pk(host)
+    known = table.get(pk, page_state.BEGAN)
     is_known = known is not None and is_current(parse(known["swept"]), now)
     began = parse(known["at"]) if known and is_known else now - BEGAN_BEFORE
     if sweeps or not is_known:
-        table.put_if(
-            {"pk": page_state.notified_pk(host), "sk": page_state.BEGAN, "at": exact(began), "swept": exact(now)}
-        )
+        table.put_if({"pk": pk, "sk": page_state.BEGAN, "at": exact(began), "swept": exact(now)})
     return began

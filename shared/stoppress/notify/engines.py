@@ -36,7 +36,6 @@ SWEPT_PAGES = timedelta(seconds=2 * page_state.SLOW_CHECK_SECONDS)
 _FILE, _PAGES, _QUESTIONS = range(3)
 # When to look again at a page that another run claims: its ten minutes, and one more.
 CLAIMED_SECONDS = int(page_state.PAUSE.total_seconds())
-KEY_FILE_ATTEMPTS_MAX = 10
 
 
 @dataclass
@@ -159,9 +158,7 @@ def _claim_page(host: str, state: PageState, now: datetime) -> PageState | None:
         notified="",  # after a crash, nobody knows what the engine took
         tried_at=datetime.now(UTC),  # not `now`: the ten minutes count from the request
         checked_at=now,
-        checks=0,
-        failing_since=None,
-        reason="",
+        **page_state.NO_FAILED_CHECKS,
     )
     return page_state.write_page(host, state, claimed)
 
@@ -202,15 +199,10 @@ def _ask_indexnow(site: Site, urls: list[str], now: datetime) -> Meaning:
 
 
 def _keep_key_file(site: Site, file: str, key: str, now: datetime) -> None:
-    """Put the key file, if it is not in the bucket. Raises Overtaken after KEY_FILE_ATTEMPTS_MAX."""
     headers = CONTENT_TYPES[".txt"], CACHE_FRESH
-    for _ in range(KEY_FILE_ATTEMPTS_MAX):
-        if bucket.read(site.host, file) is not None:
-            return
+    while bucket.read(site.host, file) is None:
         with suppress(Overtaken):  # another run puts it, and may be killed
             bucket.write(site.host, file, key.encode(), *headers, replaces=None, changed=now, config=site.digest)
-            return
-    raise Overtaken(f"{file}: other runs were faster in all {KEY_FILE_ATTEMPTS_MAX} attempts")
 
 
 # ── sweep ──

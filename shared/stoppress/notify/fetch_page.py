@@ -24,12 +24,10 @@ ROBOTS_SECONDS = 600.0
 ROBOTS_BYTES_MAX = 512_000
 
 Fetch = Callable[..., client.Response]
-# Whether a crawler, by its product token, may fetch a URL.
-Rules = Callable[[str, str], bool]
 
 _TOKEN = client.USER_AGENT.partition("/")[0]
 # By scheme and host: when the rules expire, by `time.monotonic`, and the rules.
-_rules: dict[str, tuple[float, Rules]] = {}
+_rules: dict[str, tuple[float, Protego]] = {}
 
 
 def check_pages(
@@ -51,18 +49,12 @@ def check_pages(
         return dict(verdict for verdicts in executor.map(check, lanes) for verdict in verdicts)
 
 
-def rules_in(text: str) -> Rules:
-    """The rules in the text of a robots.txt."""
-    parsed = Protego.parse(text)
-    return lambda crawler, url: bool(parsed.can_fetch(url, crawler))
-
-
 def _verdict(url: str, published: datetime | None, deadline: Deadline, fetch: Fetch) -> PageVerdict:
     try:
         rules = _rules_of(_origin(url), deadline, fetch)
         if isinstance(rules, str):
             return PageVerdict(ready=False, reason=f"was not checked, because {rules}", kind="unreachable")
-        if not rules(_TOKEN, url):
+        if not rules.can_fetch(url, _TOKEN):
             reason = "was not checked, because robots.txt forbids it"
             return PageVerdict(ready=True, reason=reason, kind="robots")
         return judge(url, published, _fetch(url, deadline, fetch, redirects=False))
@@ -70,7 +62,7 @@ def _verdict(url: str, published: datetime | None, deadline: Deadline, fetch: Fe
         return PageVerdict(ready=False, reason=f"cannot be fetched: {error}", kind="unreachable")
 
 
-def _rules_of(origin: str, deadline: Deadline, fetch: Fetch) -> Rules | str:
+def _rules_of(origin: str, deadline: Deadline, fetch: Fetch) -> Protego | str:
     """The rules of the robots.txt of a scheme and host, or why they cannot be read.
 
     RFC 9309, 2.3.1: without a robots.txt (4xx) everything is allowed; while the server fails, nothing is. For Google, 429 is
@@ -85,7 +77,8 @@ def _rules_of(origin: str, deadline: Deadline, fetch: Fetch) -> Rules | str:
         return f"robots.txt cannot be fetched: {error}"
     if response.status == 429 or response.status >= 500:
         return f"robots.txt answers {response.status}"
-    rules = rules_in(response.body[:ROBOTS_BYTES_MAX].decode("utf-8", "replace") if response.status < 300 else "")
+    text = response.body[:ROBOTS_BYTES_MAX].decode("utf-8", "replace") if response.status < 300 else ""
+    rules = Protego.parse(text)
     _rules[origin] = time.monotonic() + ROBOTS_SECONDS, rules
     return rules
 

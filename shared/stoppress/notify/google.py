@@ -73,14 +73,15 @@ def ask(host: str, questions: Iterable[Mapping[str, Any]], now: datetime, deadli
     states = page_state.pages_in(stored.values())
     left = _newest_first(state for state in states if page_state.is_inspection_due(state, now))
     sitemaps = _sitemaps(files, stored.values())
-    answer = None
-    if not (seconds := page_state.paused_seconds(engine, now)):
+    reason, seconds = None, page_state.paused_seconds(engine, now)
+    if (sitemaps or left) and not seconds:
         answer = _Console(site, settings, now, deadline, deadline.seconds_left).ask(sitemaps, left)
-        seconds = answer.after_seconds if answer and answer.result != "accepted" else page_state.SLOW_CHECK_SECONDS
+        seconds = page_state.SLOW_CHECK_SECONDS if answer.result == "accepted" else answer.after_seconds
+        reason = page_state.note_answer(host, page_state.SEARCH_CONSOLE, engine, answer, now)
     # Later only the sweep asks.
     in_time = [page for page in left if now < (page.notified_at or page.changed) + page_state.CHECKED_FOR]
     queues.send_engines((page_state.message(host, inspect=page.url), seconds) for page in in_time)
-    return page_state.note_answer(host, page_state.SEARCH_CONSOLE, engine, answer, now) if answer else None
+    return reason
 
 
 def _settings(site: Site) -> SearchConsole | None:
@@ -99,7 +100,7 @@ def _newest_first(pages: Iterable[PageState]) -> list[PageState]:
 
 @dataclass
 class _Console:
-    """The API for a site. `started`: the seconds until the deadline at the start. `has_answered`: a request was successful."""
+    """The API for a site. `started`: the seconds until the deadline at the start."""
 
     site: Site
     settings: SearchConsole
@@ -107,12 +108,9 @@ class _Console:
     deadline: Deadline
     started: float
     token: str = ""
-    has_answered: bool = False
 
-    def ask(self, sitemaps: Sequence[SubmittedSitemap], left: list[PageState]) -> Meaning | None:
-        """Ask about sitemaps and pages while there is time; take the inspected pages out of `left`. None: nothing was asked."""
-        if not (sitemaps or left):
-            return None
+    def ask(self, sitemaps: Sequence[SubmittedSitemap], left: list[PageState]) -> Meaning:
+        """Ask about sitemaps and pages while there is time; take the inspected pages out of `left`."""
         try:
             self.token = service_account.token(secret_path("engines", self.site.host, self.settings.secret), self.now)
             for sitemap in sitemaps:
@@ -121,7 +119,7 @@ class _Console:
             self._inspect(left)
         except Unanswered as error:
             return error.meaning
-        return Meaning("accepted") if self.has_answered else None
+        return Meaning("accepted")
 
     def _has_time(self) -> bool:
         spent = self.started - self.deadline.seconds_left
@@ -144,7 +142,6 @@ class _Console:
         if meaning.result != "accepted":
             is_of_page = answer.status == 400 or (answer.status >= 500 and answer.status != 503)
             raise Unanswered(meaning, is_of_page=is_of_page)
-        self.has_answered = True
         try:
             return read(answer.body)
         except ValueError as error:

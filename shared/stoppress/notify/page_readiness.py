@@ -73,7 +73,7 @@ def site_name(home: Response) -> str:
 
     Source: Google's documentation of site names.
     """
-    page = _page_of(home)
+    page = _Page(home)
     names = [node.get("name") for node in page.nodes() if "WebSite" in _types(node)]
     metas = page.elements["meta"]
     in_metas = (meta.get("content", "") for meta in metas if meta.get("property", "").lower() == "og:site_name")
@@ -82,12 +82,12 @@ def site_name(home: Response) -> str:
 
 def title_of(response: Response) -> str:
     """Return the title of a page; empty without one."""
-    return next((title.get("", "").strip() for title in _page_of(response).elements["title"]), "")
+    return next((title.get("", "").strip() for title in _Page(response).elements["title"]), "")
 
 
 def _faults(url: str, published: datetime | None, response: Response) -> Iterator[tuple[str, str]]:
     """The kind and the reason of each fault of a page, the gravest first."""
-    page = _page_of(response)
+    page = _Page(response)
     if _header_forbids(response.headers.get("x-robots-tag", "")):
         yield "noindex", "has noindex in the header X-Robots-Tag"
     for meta in page.elements["meta"]:
@@ -139,16 +139,6 @@ def _forbids(rules: Iterable[str]) -> bool:
     return any(":" not in rule and not _NOINDEX.isdisjoint(rule.lower().split()) for rule in rules)
 
 
-def _page_of(response: Response) -> "_Page":
-    media_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-    page = _Page(is_html=media_type in _HTML_TYPES)
-    if page.is_html:
-        # AssertionError is HTMLParser's, for a marked section with an unknown keyword; what was read counts.
-        with suppress(AssertionError):
-            page.feed(_text(response))  # without close(), which takes quadratic time for many unfinished tags
-    return page
-
-
 def _text(response: Response) -> str:
     body = response.body[:PAGE_BYTES_MAX]
     in_header = _CHARSET.search(response.headers.get("content-type", ""))
@@ -169,13 +159,17 @@ class _Page(HTMLParser):
     _OUTSIDE = frozenset({"template", "noscript", "svg"})
     _READ = frozenset({"meta", "link", "base", "title", "script"})
 
-    def __init__(self, *, is_html: bool) -> None:
+    def __init__(self, response: Response) -> None:
         super().__init__()
-        self.is_html = is_html
+        self.is_html = response.headers.get("content-type", "").partition(";")[0].strip().lower() in _HTML_TYPES
         # The attributes of elements, by tag. Titles and scripts have their text as the attribute "".
         self.elements: defaultdict[str, list[dict[str, str]]] = defaultdict(list)
         self._outside = 0
         self._text: list[str] = []
+        if self.is_html:
+            # AssertionError is HTMLParser's, for a marked section with an unknown keyword; what was read counts.
+            with suppress(AssertionError):
+                self.feed(_text(response))  # without close(), which takes quadratic time for many unfinished tags
 
     def canonicals(self, url: str) -> Iterator[str]:
         """The page's canonical links as absolute URLs. A link that is no URL stays as it is."""

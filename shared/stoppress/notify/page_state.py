@@ -118,6 +118,10 @@ class PageState:
         return self.is_late and not self.gone
 
 
+# The fields of a page without failed checks.
+NO_FAILED_CHECKS: dict[str, Any] = {"checks": 0, "failing_since": None, "reason": ""}
+
+
 def notified_pk(site: str) -> str:
     return f"notified#{site}"
 

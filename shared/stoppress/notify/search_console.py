@@ -88,8 +88,8 @@ def _read(model: type[_Model], body: bytes) -> _Model:
         raise ValueError(f"cannot be read: {explain(error)}"[:200]) from None
 
 
-def meaning(status: int, headers: Mapping[str, str], body: bytes, now: datetime) -> Meaning:
-    """What the API's answer means. The names of `headers` are in lower case."""
+def meaning(status: int, headers: Mapping[str, str], body: bytes, now: datetime, fix: str = "") -> Meaning:
+    """What an answer of Google means. The names of `headers` are in lower case. `fix` mends a wrong request; default: by its status."""
     if 200 <= status < 300:
         return Meaning("accepted")
     detail = error_detail(body)
@@ -98,7 +98,7 @@ def meaning(status: int, headers: Mapping[str, str], body: bytes, now: datetime)
     is_quota = status == 403 and any(word in text for word in _QUOTA)
     if is_quota or status in (408, 429) or status >= 500:
         return Meaning("later", answered, retry_after(headers, now), is_certain=True)
-    fix = _FIXES.get(status, _OTHER_FIX)
+    fix = fix or _FIXES.get(status, _OTHER_FIX)
     if status == 403 and any(word in text for word in _DISABLED):
         fix = "enable the Search Console API in the Google Cloud project of the service account"
     return wrong(f"{answered}: {fix}")

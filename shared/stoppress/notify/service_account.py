@@ -6,6 +6,7 @@ Source: developers.google.com/identity/protocols/oauth2/service-account.
 import json
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Literal
 
@@ -14,8 +15,8 @@ from pydantic import BaseModel, Field, ValidationError
 from stoppress.aws import secrets
 from stoppress.http import client
 from stoppress.http.errors import FetchError
-from stoppress.notify.indexnow import Meaning, meaning_of_failure, retry_after, wrong
-from stoppress.notify.search_console import error_detail
+from stoppress.notify.indexnow import Meaning, meaning_of_failure, wrong
+from stoppress.notify.search_console import meaning
 from stoppress.primitives.instants import epoch_seconds
 
 # Also the audience of the signed request. `token_uri` of the JSON key is ignored: no secret decides where requests go.
@@ -78,9 +79,18 @@ def token(secret: str, now: datetime) -> str:
         ) from None
     except ValueError:  # pydantic's text has the key
         raise Unanswered(wrong(f"the secret {secret} {_NO_KEY}")) from None
-    value, seconds = read_answer(ask(lambda: client.post(TOKEN_URL, form)), now)
-    _tokens[account] = (now + timedelta(seconds=seconds) - SPARED, value)
-    return value
+    answer = ask(lambda: client.post(TOKEN_URL, form))
+    refused = meaning(
+        answer.status, answer.headers, answer.body, now, "store a new key of the service account in the secret"
+    )
+    if refused.result != "accepted":
+        raise Unanswered(replace(refused, reason=f"gives no token: {refused.reason}"))
+    try:
+        read = _Answer.model_validate_json(answer.body)
+    except ValidationError:
+        raise Unanswered(Meaning("later", "answers without a token", is_certain=True)) from None
+    _tokens[account] = (now + timedelta(seconds=read.expires_in) - SPARED, read.access_token)
+    return read.access_token
 
 
 def ask(request: Callable[[], client.Response]) -> client.Response:
@@ -97,17 +107,7 @@ def forget() -> None:
 
 
 def assertion(account: ServiceAccount, now: datetime) -> str:
-    """The signed request for a token: a JSON Web Token. Raises ValueError for a bad key."""
-    issued = epoch_seconds(now)
-    expires = issued + int(SIGNED_FOR.total_seconds())
-    claims = {"iss": account.client_email, "scope": SCOPE, "aud": TOKEN_URL, "exp": expires, "iat": issued}
-    parts = [json.dumps(part, separators=(",", ":")).encode() for part in (_HEADER, claims)]
-    signed = b".".join(map(_base64url, parts))
-    return b".".join((signed, _base64url(sign(account.private_key, signed)))).decode()
-
-
-def sign(private_key: str, text: bytes) -> bytes:
-    """The RS256 signature of a text (RFC 7518, 3.3). Raises ValueError for a bad key."""
+    """The signed request for a token: a JSON Web Token with an RS256 signature (RFC 7518, 3.3). Raises ValueError for a bad key."""
     # Imported here, because only notify_engines has the library.
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
@@ -116,26 +116,17 @@ def sign(private_key: str, text: bytes) -> bytes:
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
     try:
-        key = load_pem_private_key(private_key.encode(), password=None)
+        key = load_pem_private_key(account.private_key.encode(), password=None)
     except (TypeError, UnsupportedAlgorithm) as error:
         raise ValueError(str(error)) from None
     if not isinstance(key, RSAPrivateKey):
         raise ValueError("is no RSA key")
-    return key.sign(text, PKCS1v15(), SHA256())
-
-
-def read_answer(answer: client.Response, now: datetime) -> tuple[str, float]:
-    """The token in an answer, and for how many seconds it is valid. Raises Unanswered."""
-    if answer.status == 200:
-        try:
-            read = _Answer.model_validate_json(answer.body)
-        except ValidationError:
-            raise Unanswered(Meaning("later", "answers without a token", is_certain=True)) from None
-        return read.access_token, read.expires_in
-    reason = f"gives no token: it answers {answer.status}, {error_detail(answer.body)}".removesuffix(", ")
-    if answer.status == 429 or answer.status >= 500:
-        raise Unanswered(Meaning("later", reason, retry_after(answer.headers, now), is_certain=True))
-    raise Unanswered(wrong(f"{reason}: store a new key of the service account in the secret"))
+    issued = epoch_seconds(now)
+    expires = issued + int(SIGNED_FOR.total_seconds())
+    claims = {"iss": account.client_email, "scope": SCOPE, "aud": TOKEN_URL, "exp": expires, "iat": issued}
+    parts = [json.dumps(part, separators=(",", ":")).encode() for part in (_HEADER, claims)]
+    signed = b".".join(map(_base64url, parts))
+    return b".".join((signed, _base64url(key.sign(signed, PKCS1v15(), SHA256())))).decode()
 
 
 def _base64url(content: bytes) -> bytes:

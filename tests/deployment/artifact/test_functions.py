@@ -7,19 +7,20 @@ import json
 import re
 import subprocess
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from stoppress.model.event import from_message
-from stoppress.notify import service_account
+from stoppress.notify.service_account import ServiceAccount, assertion
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.scenario.feeds_server import FeedServer
 from stoppress_cli.scenario.file import FeedAnswer
 from tests.deployment.artifact import builds, events_now, faults
 from tests.deployment.artifact.runtime_api import Answer, aws_of, started
 from tests.support import event_files
-from tests.support.console import private_key
+from tests.support.console import json_key
 
 pytestmark = pytest.mark.artifact
 
@@ -108,12 +109,14 @@ def test_notify_engines_signs_with_the_library_that_was_built_for_it(built: Path
     folders = [built / "NotifyEngines", built / builds.LAYER, builds.RUNTIME]
     code = (
         f"import sys; sys.path[:0] = {[str(folder) for folder in folders]!r}\n"
-        "from stoppress.notify.service_account import sign\n"
-        "import cryptography; print(cryptography.__file__); print(sign(sys.stdin.read(), b'text').hex())"
+        "from datetime import UTC, datetime\n"
+        "from stoppress.notify.service_account import ServiceAccount, assertion\n"
+        "account = ServiceAccount.model_validate_json(sys.stdin.read())\n"
+        "import cryptography; print(cryptography.__file__); print(assertion(account, datetime(2026, 11, 20, tzinfo=UTC)))"
     )
     done = subprocess.run(  # noqa: S603 - our own code
         [builds.python(), "-I", "-S", "-B", "-c", code],
-        input=private_key(),
+        input=json_key(),
         capture_output=True,
         text=True,
         check=False,
@@ -121,7 +124,7 @@ def test_notify_engines_signs_with_the_library_that_was_built_for_it(built: Path
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == [
         str(built / "NotifyEngines/cryptography/__init__.py"),
-        service_account.sign(private_key(), b"text").hex(),
+        assertion(ServiceAccount.model_validate_json(json_key()), datetime(2026, 11, 20, tzinfo=UTC)),
     ]
 
 

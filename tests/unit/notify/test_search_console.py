@@ -79,8 +79,8 @@ def test_a_token_is_used_by_its_account_until_a_minute_before_it_expires(
     ("answer", "result", "after_seconds", "words"),
     [
         ("invalid grant", "wrong", WRONG_SECONDS,
-         "answers 400, invalid_grant: Invalid JWT Signature.: store a new key"),
-        ("invalid client", "wrong", WRONG_SECONDS, "answers 401, invalid_client"),
+         "answers 400: invalid_grant: Invalid JWT Signature.: store a new key"),
+        ("invalid client", "wrong", WRONG_SECONDS, "answers 401: invalid_client"),
         ("no token", "later", LATER_SECONDS, "without a token"),
         ("no json", "later", LATER_SECONDS, "without a token"),
         ("too many", "later", 300, "answers 429"),

@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from stoppress.aws import sites, table
@@ -276,9 +277,9 @@ def seconds_until_check(state: PageState, now: datetime) -> int | None:
     if state.is_notified or now >= state.changed + TRIED_FOR:
         return None
     if state.tried_at and now < state.tried_at + PAUSE:
-        return _seconds(state.tried_at + PAUSE - now)
+        return ceil((state.tried_at + PAUSE - now).total_seconds())
     if state.checks and state.checked_at:
-        return max(0, _seconds(state.checked_at + timedelta(seconds=delay(state)) - now))
+        return max(0, ceil((state.checked_at - now).total_seconds()) + delay(state))
     return 0
 
 
@@ -311,7 +312,3 @@ def is_inspection_due(state: PageState, now: datetime) -> bool:
     if state.inspected_at is None:
         return now >= (state.notified_at + INSPECTED_AFTER if state.notified_at else again)
     return state.inspected_at < again <= now
-
-
-def _seconds(period: timedelta) -> int:
-    return -(-period // timedelta(seconds=1))

@@ -164,7 +164,7 @@ def read_facts(question: Question, now: datetime) -> Facts:
         general={
             article.name: entry
             for article in articles
-            if (item := _entry(site, article, article.shard)) and (entry := items.read_general(item))
+            if (entry := items.read_general(_entry(site, article, article.shard)))
         },
         held=held,
         received=tuple(sorted(received, key=lambda delivery: delivery.at)),
@@ -217,10 +217,10 @@ def article_of(line: Item) -> str:
     return "#".join(line["sk"].split("#")[1:-1])
 
 
-def _entry(site: Site, article: Article, place: Place | None, published: datetime | None = None) -> Item | None:
+def _entry(site: Site, article: Article, place: Place | None, published: datetime | None = None) -> Item:
     if not (article.has_entries and place and article.url):
-        return None
-    return table.get(*items.entry_key(site.host, EntryKey(place.file, article.url, published)))
+        return {}
+    return table.get(*items.entry_key(site.host, EntryKey(place.file, article.url, published))) or {}
 
 
 def _files(facts: Facts) -> list[str]:

@@ -127,7 +127,7 @@ def _date_reasons(facts: Facts, article: Article, now: datetime) -> Iterator[Rea
 
 def _absence_reasons(facts: Facts) -> Iterator[Reason]:
     """Yield why a page has no entries. The first reason decides."""
-    own = next(_own_reasons(facts), None)
+    own = _own_reason(facts)
     reasons = [*([own] if own else []), *_unapplied(facts)]
     what = f"the article {facts.article}" if facts.article else "this page"
     if reasons:
@@ -172,26 +172,35 @@ def _deliveries(number: int) -> str:
     return f"{number:,} {'delivery' if number == 1 else 'deliveries'}"
 
 
-def _own_reasons(facts: Facts) -> Iterator[Reason]:
-    """Yield why the page's articles have no entries, as far as the table shows it. The first reason decides."""
+def _own_reason(facts: Facts) -> Reason | None:
+    """Return why the page's articles have no entries, as far as the table shows it."""
     claim = facts.claim
     if held := find_held_article(facts):
         assert held.release_at
-        yield Reason("held", f"{held.name} is held until {facts.at(held.release_at)}", parse(held.order.received))
+        return Reason("held", f"{held.name} is held until {facts.at(held.release_at)}", parse(held.order.received))
     if facts.article and (owner := facts.owner):
-        yield Reason("other article", f"{owner.name} has its URL", parse(owner.order.received))
-    yield from sorted(
-        _gone_reasons(facts), key=lambda reason: reason.since.timestamp() if reason.since else 0, reverse=True
-    )
+        return Reason("other article", f"{owner.name} has its URL", parse(owner.order.received))
+    gone = [_gone_reason(facts, article) for article in _absentees(facts) if article.state in ("removed", "excluded")]
+    removal = claim.removed.get(claim.source) if claim and not claim.live else None
+    if claim and removal and not removal.is_before(claim.order):
+        gone.append(Reason("removed", f"{claim.source} removed this URL", parse(removal.received)))
+    return max(gone, key=attrgetter("since")) if gone else _other_reason(facts)
+
+
+def _other_reason(facts: Facts) -> Reason | None:
+    """Return where an article of the page is now, or which other article has the page."""
+    claim = facts.claim
     elsewhere = [article for article in facts.articles if article.url and not facts.is_here(article)]
-    for article in sorted(elsewhere, key=lambda article: claim is None or article.name != claim.owner):
+    if elsewhere:
+        article = next((article for article in elsewhere if claim and article.name == claim.owner), elsewhere[0])
         if article.state == "removed":
-            yield _gone_reason(facts, article)
-        yield Reason("moved", f"{article.name} moved to {article.url}", parse(article.order.received))
+            return _gone_reason(facts, article)
+        return Reason("moved", f"{article.name} moved to {article.url}", parse(article.order.received))
     for article in facts.articles:
         if article.state == "displaced" and _is_meant(facts, article):
             left = "" if claim is None or claim.live else f". The URL is free since: send {article.name} again"
-            yield Reason("other article", f"{article.reason}{left}", parse(article.order.received))
+            return Reason("other article", f"{article.reason}{left}", parse(article.order.received))
+    return None
 
 
 def _absentees(facts: Facts) -> list[Article]:
@@ -227,17 +236,6 @@ def _later_reasons(facts: Facts, target: Target) -> Iterator[Reason]:
     yield from _rule_reasons(facts, target, event.url, event.traits)
     if target == "news":
         yield from _event_reasons(not_news_because(event, event.url, article.release_at, article.release_at))
-
-
-def _gone_reasons(facts: Facts) -> Iterator[Reason]:
-    """Yield why removed and excluded articles, or the page itself, are gone."""
-    for article in _absentees(facts):
-        if article.state in ("removed", "excluded"):
-            yield _gone_reason(facts, article)
-    claim = facts.claim
-    removal = claim.removed.get(claim.source) if claim and not claim.live else None
-    if claim and removal and not removal.is_before(claim.order):
-        yield Reason("removed", f"{claim.source} removed this URL", parse(removal.received))
 
 
 def _gone_reason(facts: Facts, article: Article) -> Reason:

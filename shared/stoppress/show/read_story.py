@@ -37,7 +37,9 @@ QUARANTINED_SEARCHED_MAX = 500
 HELD_SEARCHED_MAX = 1_000
 RECEIVED_SEARCHED_MAX = 5_000
 # Matches URL and id in an event of which quarantine kept only the beginning.
-_URL_OR_ID = re.compile(r'"(url|id)"\s*:\s*("(?:[^"\\]|\\.)*"|\d{1,20}\b)')
+_URL_OR_ID = re.compile(
+    r'"(url|id)"\s*:\s*("(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[\dA-Fa-f]{4}))*"|\d{1,20}\b)', re.ASCII
+)
 
 _Each = TypeVar("_Each")
 
@@ -124,6 +126,15 @@ class Facts:
         """Whether the article's URL is this page. The stack may know no URL of a removed article."""
         return article.url is None or identity(article.url) == self.page
 
+    @property
+    def spellings(self) -> list[str]:
+        """The page's URL as the question, its articles and files may spell it."""
+        return [
+            self.url,
+            *(article.url for article in self.articles if article.url and self.is_here(article)),
+            self.page,
+        ]
+
 
 # ── reading ──
 
@@ -132,7 +143,7 @@ def read_facts(question: Question, now: datetime) -> Facts:
     """What the table and the files hold of a page or an article. Raises the errors of the table and the bucket."""
     unsearched: list[str] = []
     site, name = question.site, question.article
-    names = dict.fromkeys([name] if name else [])
+    names = dict.fromkeys(filter(None, [name]))
     url = question.url or next((article.url for article in read_articles(site.host, names).values() if article.url), "")
     lines: tuple[Item, ...] = ()
     claim = None
@@ -175,12 +186,11 @@ def read_facts(question: Question, now: datetime) -> Facts:
     others = question.others
     if url and not (claim or articles):
         others += tuple(find_variants(site, url))
-    spellings = [url, *(article.url for article in articles if article.url and facts.is_here(article)), facts.page]
     state = table.get(*page_key(site.host, url)) if url and site.engines else None
     return replace(
         facts,
         news=items.read_news(news) if news else None,
-        files=tuple(read_files(site, spellings, _files(facts))) if url else (),
+        files=tuple(read_files(site, facts.spellings, _files(facts))) if url else (),
         others=others,
         page_state=read_page(state) if state else None,
         **({} if received else _unrecognized(site, refused, now)),
@@ -190,12 +200,10 @@ def read_facts(question: Question, now: datetime) -> Facts:
 def _unrecognized(site: Site, refused: Iterable[Refusal], now: datetime) -> dict[str, Any]:
     """Return the deliveries of today that may be about any page, as fields of `Facts`."""
     counts = refusals.counts_of_day(site.host, now.date(), site.sources)
-    today = (
-        each for each in takewhile(lambda each: each.at.date() == now.date(), refused) if each.outcome == "refused"
-    )
+    today = takewhile(lambda refusal: refusal.at.date() == now.date(), refused)
     return {
         "unverified": tuple(count for count in counts if count.unverified),
-        "unidentified": tuple(refusal for refusal in today if not (refusal.id or refusal.url)),
+        "unidentified": tuple(each for each in today if each.outcome == "refused" and not (each.id or each.url)),
     }
 
 
@@ -316,13 +324,11 @@ def _objects(event: str) -> list[dict[str, Any]]:
         document = json.loads(event)
     except (ValueError, RecursionError):
         # Reversed, so that of several values of one name the first counts.
-        return [{name: _text(value) for name, value in reversed(_URL_OR_ID.findall(event))}]
+        return [
+            {
+                name: value if value.isdigit() else json.loads(value)
+                for name, value in reversed(_URL_OR_ID.findall(event))
+            }
+        ]
     parts = (document.get("detail"), document.get("data"), document) if isinstance(document, dict) else ()
     return [part for part in parts if isinstance(part, dict)]
-
-
-def _text(quoted: str) -> str:
-    try:
-        return str(json.loads(quoted))
-    except ValueError:
-        return quoted

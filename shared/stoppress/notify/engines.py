@@ -228,9 +228,8 @@ def _sweep(site: Site, now: datetime) -> None:
     states = page_state.pages_in(stored)
     engine = next((item for item in stored if item["sk"] == page_state.INDEXNOW), {})
     urls = [] if page_state.paused_seconds(engine, now) else [state.url for state in states if _is_left(state, now)]
-    urls += _departed(
-        site.host, [state.url for state in states if not state.gone and state.changed > now - SWEPT_CLAIMS]
-    )
+    recent = [state.url for state in states if not state.gone and state.changed > now - SWEPT_CLAIMS]
+    urls += _departed(site.host, recent)
     messages = [file_message(site.host, file) for file in files]
     messages += [page_state.message(site.host, page=url) for url in urls]
     messages += google.due_questions(site, [mark.file for mark in marks], stored, states, now)

@@ -225,6 +225,5 @@ class _Page(HTMLParser):
 def _types(node: dict[str, Any]) -> set[str]:
     """The types of an object, without the URL or the prefix of schema.org."""
     types = node.get("@type")
-    return {
-        re.split("[/#:]", name)[-1] for name in (types if isinstance(types, list) else [types]) if isinstance(name, str)
-    }
+    names = types if isinstance(types, list) else [types]
+    return {re.split("[/#:]", name)[-1] for name in names if isinstance(name, str)}

@@ -203,9 +203,8 @@ def note_answer(host: str, name: str, engine: Mapping[str, str], answer: "Meanin
         return None
     since = engine["since"] if engine.get("reason") else exact(now)
     until = now + timedelta(seconds=answer.after_seconds)
-    table.put_if(
-        key | {"since": since, "reason": answer.reason[:500]} | ({"until": exact(until)} if answer.is_certain else {})
-    )
+    pause = {"until": exact(until)} if answer.is_certain else {}
+    table.put_if(key | {"since": since, "reason": answer.reason[:500]} | pause)
     is_lasting = answer.result == "wrong" or parse(since) + PATIENCE <= now
     return f"{name.removeprefix(ENGINE)}: {answer.reason}" if is_lasting else None
 

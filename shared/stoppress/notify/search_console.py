@@ -70,9 +70,8 @@ class _Inspection(BaseModel, defer_build=True):
 def read_report(body: bytes) -> dict[str, Any]:
     """Return what Google made of a sitemap, as fields of `SubmittedSitemap`. Raises ValueError."""
     report = _read(_Report, body)
-    return report.model_dump(exclude={"contents"}) | {
-        "urls": {content.type[:50]: content.submitted for content in report.contents}
-    }
+    urls = {content.type[:50]: content.submitted for content in report.contents}
+    return report.model_dump(exclude={"contents"}) | {"urls": urls}
 
 
 def read_inspection(body: bytes) -> dict[str, Any]:

@@ -31,6 +31,7 @@ SPARED = timedelta(minutes=1)
 
 # A token that may stand in a header (RFC 6750, 2.1).
 _TOKEN = r"^[A-Za-z0-9._~+/-]{1,4096}=*$"
+_NEW_KEY = "store a new key of the service account in the secret"
 _NO_KEY = "is no JSON key of a service account, with an RSA key: store the file from Google unchanged"
 _HEADER = {"alg": "RS256", "typ": "JWT"}
 
@@ -74,15 +75,12 @@ def token(secret: str, now: datetime) -> str:
             return kept
         form = {"grant_type": GRANT_TYPE, "assertion": assertion(account, now)}
     except secrets.NoSecret as error:
-        raise Unanswered(
-            Meaning("later", str(error), is_certain=True) if error.may_pass else wrong(str(error))
-        ) from None
+        later = Meaning("later", str(error), is_certain=True)
+        raise Unanswered(later if error.may_pass else wrong(str(error))) from None
     except ValueError:  # pydantic's text has the key
         raise Unanswered(wrong(f"the secret {secret} {_NO_KEY}")) from None
     answer = ask(lambda: client.post(TOKEN_URL, form))
-    refused = meaning(
-        answer.status, answer.headers, answer.body, now, "store a new key of the service account in the secret"
-    )
+    refused = meaning(answer.status, answer.headers, answer.body, now, _NEW_KEY)
     if refused.result != "accepted":
         raise Unanswered(replace(refused, reason=f"gives no token: {refused.reason}"))
     try:

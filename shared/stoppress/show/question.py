@@ -52,15 +52,12 @@ class Several(Unclear):
     """A search that found several stories, the best first."""
 
     def __init__(self, text: str, scope: str, matches: Sequence[Match]) -> None:
-        shown = [
-            f"{match.target}{f'  {match.title}' if match.title else ''}  ({match.state})"
-            for match in matches[:MATCHES_MAX]
-        ]
+        best = matches[:MATCHES_MAX]
+        shown = [f"{match.target}{f'  {match.title}' if match.title else ''}  ({match.state})" for match in best]
         more = [f"and {len(matches) - MATCHES_MAX:,} more"] if len(matches) > MATCHES_MAX else []
         lines = "".join(f"\n  {line}" for line in [*shown, *more])
-        super().__init__(
-            f"{len(matches):,} stories {scope} have {text!r} in headline, URL or id. Did you mean one of these?{lines}"
-        )
+        what = f"{len(matches):,} stories {scope} have {text!r} in headline, URL or id"
+        super().__init__(f"{what}. Did you mean one of these?{lines}")
         self.matches = tuple(matches)
 
 

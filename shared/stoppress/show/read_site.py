@@ -22,17 +22,8 @@ from stoppress.model.entries import Mark, NewsEntry
 from stoppress.model.file_names import INDEX_FILE
 from stoppress.model.site import UNKNOWN_SITE, Site
 from stoppress.model.site_parts import secret_path
-from stoppress.notify.page_state import (
-    CONSOLE,
-    ENGINE,
-    FAILING,
-    PAGE,
-    PageState,
-    SubmittedSitemap,
-    notified_pk,
-    read_page,
-    submitted_in,
-)
+from stoppress.notify import page_state
+from stoppress.notify.page_state import PageState, SubmittedSitemap
 from stoppress.poll.feed_items import feed_key, subscription_key
 from stoppress.primitives.instants import parse
 from stoppress.show.feed import FeedStatus
@@ -159,12 +150,9 @@ def read_stack(host: str | None, now: datetime, stack: str | None) -> StackFacts
     if host and host not in hosts:
         raise sites.UnknownSite(f"unknown site {host!r}: choose one of {', '.join(hosts) or 'none'}")
     rolled_at, reconciled_at = read_last_runs()
+    wanted = [site for site in good if host in (None, site.host)]
     return StackFacts(
-        sites=tuple(
-            replace(read_site(site, now, unknown), delays=_delays_of(site, now))
-            for site in good
-            if host in (None, site.host)
-        ),
+        sites=tuple(replace(read_site(site, now, unknown), delays=_delays_of(site, now)) for site in wanted),
         unreadable=tuple(site for site in bad if host in (None, site.host)),
         quarantine=Quarantine() if host else _quarantine(UNKNOWN_SITE, now),
         queues=tuple(read_queues(unknown)),
@@ -191,25 +179,21 @@ def read_site(site: Site, now: datetime, unknown: list[Unknown]) -> SiteFacts:
     one for each secret, and one of S3 for 1,000 files.
     """
     counts = {count.source: count for count in refusals.counts_of_day(site.host, now.date(), site.sources)}
-    refused = {
-        name: refusals.refused_of_day(site.host, count)
-        for name, count in counts.items()
-        if count.refused >= REFUSED_MIN
+    many = [count for count in counts.values() if count.refused >= REFUSED_MIN]
+    refused = {count.source: refusals.refused_of_day(site.host, count) for count in many}
+    of_sources = {
+        name: secret_path("webhooks", site.host, source.secret)
+        for name, source in site.sources.items()
+        if source.secret
     }
     marks = (item for item in table.query(items.file_pk(site.host, INDEX_FILE), consistent=False) if "digest" in item)
     return SiteFacts(
         site=site,
-        secrets={
-            name: _attempt("secrets", unknown, secrets.is_there, secret_path("webhooks", site.host, source.secret))
-            for name, source in site.sources.items()
-            if source.secret
-        },
+        secrets={name: _attempt("secrets", unknown, secrets.is_there, path) for name, path in of_sources.items()},
         feeds=tuple(read_feeds([site])),
         marks=tuple(map(items.read_mark, marks)),
         news=tuple(news_entries(site.host)),
-        stored=_attempt(
-            "files in the bucket", unknown, lambda host: frozenset(file.file for file in bucket.listed(host)), site.host
-        ),
+        stored=_attempt("files in the bucket", unknown, _names_stored, site.host),
         quarantine=_quarantine(site.host, now),
         last_event=parse(last["at"]) if (last := table.get(*items.last_event_key(site.host))) else None,
         counts=counts,
@@ -219,6 +203,10 @@ def read_site(site: Site, now: datetime, unknown: list[Unknown]) -> SiteFacts:
     )
 
 
+def _names_stored(host: str) -> frozenset[str]:
+    return frozenset(file.file for file in bucket.listed(host))
+
+
 def _engines(site: Site) -> dict[str, Any]:
     """Why engines refuse notifications, which pages are not ready, and what Google made of the sitemaps.
 
@@ -226,13 +214,14 @@ def _engines(site: Site) -> dict[str, Any]:
     """
     if site.engines is None:
         return {}
-    engines, failing, submitted = (
-        table.query(notified_pk(site.host), prefix=prefix, consistent=False) for prefix in (ENGINE, FAILING, CONSOLE)
-    )
+    prefixes = page_state.ENGINE, page_state.FAILING, page_state.CONSOLE
+    pk = page_state.notified_pk(site.host)
+    engines, failing, submitted = (table.query(pk, prefix=prefix, consistent=False) for prefix in prefixes)
+    reasons = {item["sk"].removeprefix(page_state.ENGINE): item.get("reason") for item in engines}
     return {
-        "refusing": {item["sk"].removeprefix(ENGINE): item["reason"] for item in engines if item.get("reason")},
-        "not_ready": tuple(map(read_page, failing)),
-        "submitted": tuple(submitted_in(submitted)) if site.engines.search_console else (),
+        "refusing": {engine: reason for engine, reason in reasons.items() if reason},
+        "not_ready": tuple(map(page_state.read_page, failing)),
+        "submitted": tuple(page_state.submitted_in(submitted)) if site.engines.search_console else (),
     }
 
 
@@ -240,14 +229,14 @@ def _delays_of(site: Site, now: datetime) -> Delays | None:
     """The median delays of a sample of the pages that changed in the last day. Without `engines` nothing is read."""
     if site.engines is None:
         return None
-    stored = islice(table.query(notified_pk(site.host), prefix=PAGE, consistent=False), PAGES_READ_MAX)
-    of_day = (page for page in map(read_page, stored) if page.changed > now - DAY and not page.gone)
+    stored = table.query(page_state.notified_pk(site.host), prefix=page_state.PAGE, consistent=False)
+    read = map(page_state.read_page, islice(stored, PAGES_READ_MAX))
+    of_day = (page for page in read if page.changed > now - DAY and not page.gone)
     pages = list(islice(of_day, DELAYS_MAX))
     claims = read_claims(site.host, [page.url for page in pages], consistent=False)
     articles = read_articles(site.host, {claim.owner for claim in claims.values()}, consistent=False)
-    return median_delays(
-        [(page, articles.get(claims[page.url].owner) if page.url in claims else None) for page in pages], now
-    )
+    owners = {url: articles.get(claim.owner) for url, claim in claims.items()}
+    return median_delays([(page, owners.get(page.url)) for page in pages], now)
 
 
 def read_feeds(chosen: Iterable[Site]) -> list[FeedStatus]:
@@ -255,15 +244,9 @@ def read_feeds(chosen: Iterable[Site]) -> list[FeedStatus]:
     feeds = [(site, feed) for site in chosen for feed in site.feeds]
     keys = [(feed_key(site.host, feed.url), subscription_key(site.host, feed.url)) for site, feed in feeds]
     stored = table.get_many(key for pair in keys for key in pair)
-    return [
-        FeedStatus(
-            site,
-            feed,
-            from_item(FeedState, stored[state_key]) if state_key in stored else None,
-            from_item(Subscription, stored[hub_key]) if hub_key in stored else None,
-        )
-        for (site, feed), (state_key, hub_key) in zip(feeds, keys, strict=True)
-    ]
+    states = [from_item(FeedState, stored[key]) if key in stored else None for key, _ in keys]
+    hubs = [from_item(Subscription, stored[key]) if key in stored else None for _, key in keys]
+    return [FeedStatus(site, feed, state, hub) for (site, feed), state, hub in zip(feeds, states, hubs, strict=True)]
 
 
 def _quarantine(host: str, now: datetime) -> Quarantine:

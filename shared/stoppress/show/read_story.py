@@ -37,9 +37,8 @@ QUARANTINED_SEARCHED_MAX = 500
 HELD_SEARCHED_MAX = 1_000
 RECEIVED_SEARCHED_MAX = 5_000
 # Matches URL and id in an event of which quarantine kept only the beginning.
-_URL_OR_ID = re.compile(
-    r'"(url|id)"\s*:\s*("(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[\dA-Fa-f]{4}))*"|\d{1,20}\b)', re.ASCII
-)
+_TEXT = r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4}))*"'
+_URL_OR_ID = re.compile(rf'"(url|id)"\s*:\s*({_TEXT}|[0-9]{{1,20}}\b)')
 
 _Each = TypeVar("_Each")
 
@@ -129,11 +128,8 @@ class Facts:
     @property
     def spellings(self) -> list[str]:
         """The page's URL as the question, its articles and files may spell it."""
-        return [
-            self.url,
-            *(article.url for article in self.articles if article.url and self.is_here(article)),
-            self.page,
-        ]
+        of_articles = [article.url for article in self.articles if article.url and self.is_here(article)]
+        return [self.url, *of_articles, self.page]
 
 
 # ── reading ──
@@ -164,6 +160,8 @@ def read_facts(question: Question, now: datetime) -> Facts:
         *_refused(_first(iter(refused), REFUSED_SEARCHED_MAX, "refused deliveries", unsearched), site, url, names),
         *_quarantined(site, url, names, now, unsearched),
     ]
+    # The site's rules for the general sitemap apply to these entries.
+    general = {article.name: items.read_general(_entry(site, article, article.shard)) for article in articles}
     facts = Facts(
         asked=question.asked,
         site=site,
@@ -171,12 +169,7 @@ def read_facts(question: Question, now: datetime) -> Facts:
         article=name,
         claim=claim,
         articles=articles,
-        # The site's rules for the general sitemap apply to these entries.
-        general={
-            article.name: entry
-            for article in articles
-            if (entry := items.read_general(_entry(site, article, article.shard)))
-        },
+        general={name: entry for name, entry in general.items() if entry},
         held=held,
         received=tuple(sorted(received, key=lambda delivery: delivery.at)),
         unsearched=tuple(unsearched),
@@ -190,7 +183,7 @@ def read_facts(question: Question, now: datetime) -> Facts:
     return replace(
         facts,
         news=items.read_news(news) if news else None,
-        files=tuple(read_files(site, facts.spellings, _files(facts))) if url else (),
+        files=tuple(read_files(site, facts.spellings, _files(facts))),
         others=others,
         page_state=read_page(state) if state else None,
         **({} if received else _unrecognized(site, refused, now)),
@@ -233,6 +226,8 @@ def _entry(site: Site, article: Article, place: Place | None, published: datetim
 
 def _files(facts: Facts) -> list[str]:
     """The files that may list a page: the shards of its articles, the news sitemaps of its series, the configured pages."""
+    if not facts.url:
+        return []
     host, here = facts.site.host, [article for article in facts.articles if article.shard or article.news]
     files = [PAGES_FILE] if facts.is_configured else []
     files += [place.file for article in here for place in (article.shard, article.news) if place]
@@ -251,11 +246,8 @@ def read_files(
     locs = [tag.format(url).encode() for url in spellings for tag in tags]
     for file in dict.fromkeys(files):
         stored = bucket.read(site.host, file)
-        lists = (
-            stored is not None
-            and any(loc in stored.body for loc in locs)
-            and (not is_news(file) or b"<news:news>" in stored.body)
-        )
+        body = stored.body if stored else b""
+        lists = any(loc in body for loc in locs) and (not is_news(file) or b"<news:news>" in body)
         yield FileRead(file, lists, stored.changed if stored else None)
 
 
@@ -323,12 +315,7 @@ def _objects(event: str) -> list[dict[str, Any]]:
     try:
         document = json.loads(event)
     except (ValueError, RecursionError):
-        # Reversed, so that of several values of one name the first counts.
-        return [
-            {
-                name: value if value.isdigit() else json.loads(value)
-                for name, value in reversed(_URL_OR_ID.findall(event))
-            }
-        ]
+        found = reversed(_URL_OR_ID.findall(event))  # of several values of one name the first counts
+        return [{name: value if value.isdigit() else json.loads(value) for name, value in found}]
     parts = (document.get("detail"), document.get("data"), document) if isinstance(document, dict) else ()
     return [part for part in parts if isinstance(part, dict)]

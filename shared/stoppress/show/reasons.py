@@ -8,18 +8,9 @@ from operator import attrgetter
 from typing import Literal, TypeAlias, cast
 
 from stoppress.aws.refusals import Count, Refusal
+from stoppress.model import exclusion_reasons
 from stoppress.model.article import FORGOTTEN, Article, Claim
 from stoppress.model.entries import Traits, excluding_rule
-from stoppress.model.exclusion_reasons import (
-    EXPIRED,
-    HOME_PAGE,
-    NO_DATE,
-    NO_TITLE,
-    NOT_NEWS,
-    PAGE,
-    excluded_because,
-    not_news_because,
-)
 from stoppress.model.news_window import is_current, window_end
 from stoppress.model.site import Site
 from stoppress.primitives.instants import local_time, parse
@@ -54,6 +45,8 @@ Kind: TypeAlias = Literal[
 
 # What became of a delivery that was not recorded.
 _UNRECORDED = {"refused": "was refused", "ignored": "was ignored", "quarantined": "is in quarantine"}
+# Reasons of an article that a later date ends.
+_OF_DATES = (exclusion_reasons.NO_DATE, exclusion_reasons.EXPIRED)
 
 
 @dataclass(frozen=True)
@@ -100,11 +93,11 @@ def _rule_reasons(facts: Facts, target: Target, url: str, traits: Traits) -> Ite
 
 def _event_reasons(text: str) -> Iterator[Reason]:
     """Yield the reason that `model/exclusion_reasons.py` found in an event. Rules and dates are judged anew."""
-    if text in (PAGE, HOME_PAGE):
-        yield Reason("page", f"it is {text}" if text == PAGE else text)
-    elif text == NO_TITLE:
+    if text in (exclusion_reasons.PAGE, exclusion_reasons.HOME_PAGE):
+        yield Reason("page", f"it is {text}" if text == exclusion_reasons.PAGE else text)
+    elif text == exclusion_reasons.NO_TITLE:
         yield Reason("no title", "no event gave its title")
-    elif text == NOT_NEWS:
+    elif text == exclusion_reasons.NOT_NEWS:
         yield Reason("not news", text)
 
 
@@ -115,10 +108,9 @@ def _date_reasons(facts: Facts, article: Article, now: datetime) -> Iterator[Rea
         yield Reason("no date", "no event gave its publication date (published_at)")
     elif not is_current(first, now):
         ended = window_end(first)
-        yield Reason(
-            "expired", f"it was published more than 48 hours ago: the window ended at {facts.at(ended)}", ended
-        )
-    elif article.news_reason in (NO_DATE, EXPIRED):  # a date came later, and there was no title for an entry
+        text = f"it was published more than 48 hours ago: the window ended at {facts.at(ended)}"
+        yield Reason("expired", text, ended)
+    elif article.news_reason in _OF_DATES:  # a date came later, and there was no title for an entry
         yield Reason("no title", "no event gave its title together with its publication date")
 
 
@@ -205,11 +197,8 @@ def _other_reason(facts: Facts) -> Reason | None:
 
 def _absentees(facts: Facts) -> list[Article]:
     """Return the articles that would be listed at the page if their own reason ended: no claim on the URL keeps them out."""
-    return [
-        article
-        for article in facts.articles
-        if not article.has_entries and _is_meant(facts, article) and not _is_outclaimed(article, facts.claim)
-    ]
+    meant = [article for article in facts.articles if _is_meant(facts, article) and not article.has_entries]
+    return [article for article in meant if not _is_outclaimed(article, facts.claim)]
 
 
 def _is_outclaimed(article: Article, claim: Claim | None) -> bool:
@@ -231,11 +220,13 @@ def _later_reasons(facts: Facts, target: Target) -> Iterator[Reason]:
     event = facts.held.get(article.name) if article else None
     if article is None or event is None or event.url is None or article.release_at is None:
         return
-    if excluded := excluded_because(event, facts.site):
+    if excluded := exclusion_reasons.excluded_because(event, facts.site):
         yield Reason("excluded", f"{article.name} is excluded: {excluded}")
     yield from _rule_reasons(facts, target, event.url, event.traits)
     if target == "news":
-        yield from _event_reasons(not_news_because(event, event.url, article.release_at, article.release_at))
+        yield from _event_reasons(
+            exclusion_reasons.not_news_because(event, event.url, article.release_at, article.release_at)
+        )
 
 
 def _gone_reason(facts: Facts, article: Article) -> Reason:

@@ -39,10 +39,8 @@ def list_stops(published: datetime | None, received: datetime | None, page: Page
         }
     # Sorted, because Google may crawl a page before it is notified.
     stops = sorted((Stop(what, at) for what, at in instants.items() if at), key=lambda stop: stop.at)
-    later = (
-        replace(stop, after_seconds=round((stop.at - before.at).total_seconds())) for before, stop in pairwise(stops)
-    )
-    return (*stops[:1], *later)
+    delays = [round((stop.at - before.at).total_seconds()) for before, stop in pairwise(stops)]
+    return (*stops[:1], *(replace(stop, after_seconds=delay) for stop, delay in zip(stops[1:], delays, strict=True)))
 
 
 @dataclass(frozen=True)

@@ -201,15 +201,15 @@ def _ignoring_errors(mark_all: Callable[..., bool]) -> Callable[..., bool]:
 FAULTS = {
     "pages are not checked": Swap("notify.page_state:is_ready", lambda _: lambda _state, _verdict: True, 1),
     "removals are notified while the page is there": Swap(
-        "notify.page_state:is_ready", lambda is_ready: lambda page, verdict: page.gone or is_ready(page, verdict), 1
+        "notify.page_state:is_ready", lambda is_ready: lambda page, verdict: page.gone or is_ready(page, verdict), 2
     ),
     "there is no pause": Swap("notify.page_state:PAUSE", lambda _: timedelta(), 1),
     "claims have no condition": Swap(
-        "notify.page_state:write_page", lambda write: lambda host, old, new: write(host, old, new) or new, 4
+        "notify.page_state:write_page", lambda write: lambda host, old, new: write(host, old, new) or new, 10
     ),
-    "copies are put though nothing was marked": Swap("notify.changed_files:_mark_all", _ignoring_errors, 1),
+    "copies are put though nothing was marked": Swap("notify.changed_files:_mark_all", _ignoring_errors, 16),
     "there is no sweep": Swap("notify.engines:_sweep", lambda _: lambda _site, _now: None, 2),
-    "the sweep leaves stories out": Swap("notify.google:due_questions", lambda _: lambda *_of: [], 16),
+    "the sweep leaves stories out": Swap("notify.google:due_questions", lambda _: lambda *_of: [], 5),
 }
 
 

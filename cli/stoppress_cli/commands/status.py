@@ -15,6 +15,7 @@ from rich.text import Text
 from stoppress.primitives.instants import local_time
 from stoppress.show.read_site import read_stack
 from stoppress.show.stack_status import Access, StackStatus, stack_status
+from stoppress.show.timeline import DELAYS
 from stoppress_cli.connect import DEPLOYED_COMMIT, print_unreadable
 from stoppress_cli.options import READS, Commands
 from stoppress_cli.output import Part, Row, Table, age, ago, counted, end, fields_of, state, verbatim
@@ -79,9 +80,8 @@ def _overview(answer: StackStatus) -> Iterator[Part]:
         file = f"{age(newest, answer.at)} ago" if newest else "no file yet"
         of_feeds = f"{healthy} of {len(feeds):,}" if feeds else ""
         rows.append((host, window["stories"], draw_numbers(window["published_by_hour"]), file, of_feeds))
-        if (delays := site["delays"]) and delays.pages:
-            stops = (delays.received_s, delays.listed_s, delays.page_ready_s, delays.notified_s)
-            medians.append((host, delays.pages, *map(_period, stops)))
+        if (delays := site["delays"]) and delays["pages"]:
+            medians.append((host, delays["pages"], *(_period(delays[name]) for name in DELAYS)))
     yield Table(("site", "news", "last 24 hours", "newest file", "healthy feeds"), rows)
     if medians:
         yield ""

@@ -66,18 +66,16 @@ def compare(host: str, file: str, now: datetime) -> None:
         queues.send_engines([(file_message(host, file), page_state.SLOW_CHECK_SECONDS)])
 
 
-def find_changes(
-    before: bytes | None, after: bytes, filler: str, began: datetime, now: datetime
-) -> Iterator[PageState]:
+def find_changes(before: bytes | None, after: bytes, home: str, began: datetime, now: datetime) -> Iterator[PageState]:
     """Yield new states of the pages that changed from one version of a file to the next.
 
     The version of a page that a file lists newly or with a new lastmod is its lastmod, or without one a digest of its tags. A page that
-    has left the file has the version GONE. `filler` is the home page, which files without pages list.
+    has left the file has the version GONE. `home` is the home page, which files without pages list.
 
     IndexNow wants no back catalogue. So a date of the page must lie in the news window, and a page without dates counts only if
     there is a version before. Without one, the date must also be later than `began`, when notifications were switched on.
     """
-    old, new = _entries(before or b"", filler, now), _entries(after, filler, now)
+    old, new = _entries(before or b"", home, now), _entries(after, home, now)
     start = window_start(now)
     earliest = start if before is not None else max(began, start)
     for url, (entry, newest) in new.items():
@@ -91,11 +89,11 @@ def find_changes(
             yield PageState(url, page_state.GONE, now)
 
 
-def _entries(body: bytes, filler: str, now: datetime) -> dict[str, tuple[PageState, datetime | None]]:
+def _entries(body: bytes, home: str, now: datetime) -> dict[str, tuple[PageState, datetime | None]]:
     """Return the pages in a file that Stoppress wrote, by URL, each with the latest of its dates."""
     entries = {}
     for url in _URL.finditer(body.decode()):
-        if (loc := _LOC.search(url[1])) and (page := unescape(loc[1])) != filler:
+        if (loc := _LOC.search(url[1])) and (page := unescape(loc[1])) != home:
             lastmod, published = _LASTMOD.search(url[1]), _PUBLISHED.search(url[1])
             version = lastmod[1] if lastmod else sha256(url[1].encode()).hexdigest()[:16]
             state = PageState(page, version, now, parse(published[1]) if published else None)

@@ -128,8 +128,11 @@ def _check(
             if failed.is_failing and not state.is_failing:
                 done.not_ready.append((site.host, state.url, failed.reason))
             yield state, page_state.delay(failed)
-        elif mine := _claim_page(site.host, state, now):
-            claimed.append(mine)
+            continue
+        # Until the engine has answered, nobody knows what it took. The ten minutes count from the request, not from `now`.
+        claim = replace(state, notified="", tried_at=datetime.now(UTC), checked_at=now, **page_state.NO_FAILED_CHECKS)
+        if written := page_state.write_page(site.host, state, claim):
+            claimed.append(written)
         else:  # another run notifies engines of the page, and may be killed
             yield state, CLAIMED_SECONDS
     if claimed:
@@ -149,18 +152,6 @@ def _as_claimed(host: str, states: Iterable[PageState], live: Mapping[str, bool]
             queues.send_engines([(page_state.message(host, page=state.url), 0)])
             continue
         yield state
-
-
-def _claim_page(host: str, state: PageState, now: datetime) -> PageState | None:
-    """Claim a page, so that no other run notifies engines of it in the next ten minutes. None: another run was faster."""
-    claimed = replace(
-        state,
-        notified="",  # after a crash, nobody knows what the engine took
-        tried_at=datetime.now(UTC),  # not `now`: the ten minutes count from the request
-        checked_at=now,
-        **page_state.NO_FAILED_CHECKS,
-    )
-    return page_state.write_page(host, state, claimed)
 
 
 def _notify(
@@ -188,21 +179,17 @@ def _ask_indexnow(site: Site, urls: list[str], now: datetime) -> Meaning:
     if site.engines is None or site.engines.indexnow is None:
         return Meaning("accepted")
     settings = site.engines.indexnow
-    file = indexnow.key_file(settings.key)
-    _keep_key_file(site, file, settings.key, now)
+    file, headers = indexnow.key_file(settings.key), (CONTENT_TYPES[".txt"], CACHE_FRESH)
+    while bucket.read(site.host, file) is None:
+        with suppress(Overtaken):  # another run puts it, and may be killed
+            key = settings.key.encode()
+            bucket.write(site.host, file, key, *headers, replaces=None, changed=now, config=site.digest)
     body = indexnow.request_body(site.host, settings.key, f"{site.origin}/{file}", urls)
     try:
         answer = client.post_body(settings.url, body, indexnow.CONTENT_TYPE)
     except FetchError as error:
         return indexnow.meaning_of_failure(error)
     return indexnow.meaning(answer.status, answer.headers, answer.body, datetime.now(UTC))
-
-
-def _keep_key_file(site: Site, file: str, key: str, now: datetime) -> None:
-    headers = CONTENT_TYPES[".txt"], CACHE_FRESH
-    while bucket.read(site.host, file) is None:
-        with suppress(Overtaken):  # another run puts it, and may be killed
-            bucket.write(site.host, file, key.encode(), *headers, replaces=None, changed=now, config=site.digest)
 
 
 # ── sweep ──
@@ -229,21 +216,14 @@ def _sweep(site: Site, now: datetime) -> None:
     engine = next((item for item in stored if item["sk"] == page_state.INDEXNOW), {})
     urls = [] if page_state.paused_seconds(engine, now) else [state.url for state in states if _is_left(state, now)]
     recent = [state.url for state in states if not state.gone and state.changed > now - SWEPT_CLAIMS]
-    urls += _departed(site.host, recent)
+    # A run that is killed after it marked a page leaves no copy of the file. If the page then leaves the file before the next
+    # comparison, only its claim shows that it left.
+    claims = read_claims(site.host, recent, consistent=False)
+    urls += [url for url in recent if url in claims and not claims[url].live]
     messages = [file_message(site.host, file) for file in files]
     messages += [page_state.message(site.host, page=url) for url in urls]
-    messages += google.due_questions(site, [mark.file for mark in marks], stored, states, now)
+    messages += google.due_questions(site, [mark.file for mark in marks], stored, now)
     queues.send_engines((message, 0) for message in messages)
-
-
-def _departed(host: str, urls: Sequence[str]) -> Iterator[str]:
-    """Yield the listed pages that no article has any longer.
-
-    A run that is killed after it marked a page leaves no copy of the file. If the page leaves the file before the next comparison, no
-    comparison sees it leave.
-    """
-    claims = read_claims(host, urls, consistent=False)
-    return (url for url in urls if url in claims and not claims[url].live)
 
 
 def _is_left(state: PageState, now: datetime) -> bool:

@@ -42,14 +42,12 @@ def first_questions(site: Site, notified: Iterable[PageState]) -> list[tuple[str
     return [(page_state.message(site.host, inspect=url), delay) for url in new]
 
 
-def due_questions(
-    site: Site, files: Sequence[str], stored: Sequence[Item], pages: Iterable[PageState], now: datetime
-) -> list[str]:
+def due_questions(site: Site, files: Sequence[str], stored: Sequence[Item], now: datetime) -> list[str]:
     """The messages about what is due, for the sweep. `stored` are all items under `notified#<site>`."""
     settings = _settings(site)
     if settings is None:
         return []
-    due = _newest_first(page for page in pages if page_state.is_inspection_due(page, now))
+    due = _newest_first(page for page in page_state.pages_in(stored) if page_state.is_inspection_due(page, now))
     left = INSPECTED_BY_SWEEPS_MAX - page_state.read_inspections(settings.property, now) if due else 0
     asked = due[: max(0, min(left, ASKED_BY_SWEEP_MAX))]
     messages = [page_state.message(site.host, inspect=page.url) for page in asked]

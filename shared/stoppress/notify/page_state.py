@@ -109,14 +109,9 @@ class PageState:
         return self.version == GONE
 
     @property
-    def is_late(self) -> bool:
-        """Whether the page has not been ready for ten minutes."""
-        return self.checks > len(CHECK_DELAYS_SECONDS)
-
-    @property
     def is_failing(self) -> bool:
         """Whether the page is listed and has not been ready for ten minutes."""
-        return self.is_late and not self.gone
+        return self.checks > len(CHECK_DELAYS_SECONDS) and not self.gone
 
 
 # The fields of a page without failed checks.
@@ -284,7 +279,8 @@ def seconds_until_check(state: PageState, now: datetime) -> int | None:
 
 def delay(state: PageState) -> int:
     """The seconds after a failed check until the next one."""
-    return SLOW_CHECK_SECONDS if state.is_late else CHECK_DELAYS_SECONDS[max(0, state.checks - 1)]
+    is_late = state.checks > len(CHECK_DELAYS_SECONDS)
+    return SLOW_CHECK_SECONDS if is_late else CHECK_DELAYS_SECONDS[state.checks - 1]
 
 
 def is_ready(state: PageState, verdict: "PageVerdict") -> bool:

@@ -28,7 +28,7 @@ from stoppress.poll.feed_items import feed_key, subscription_key
 from stoppress.primitives.instants import parse
 from stoppress.show.feed import FeedStatus
 from stoppress.show.read_story import kept_items
-from stoppress.show.timeline import DAY, Delays, median_delays
+from stoppress.show.timeline import DAY, median_delays
 
 # So many refused deliveries of a source in a day are a problem.
 REFUSED_MIN = 3
@@ -88,7 +88,7 @@ class SiteFacts:
     refusing: Mapping[str, str] = field(default_factory=dict)
     not_ready: tuple[PageState, ...] = ()
     submitted: tuple[SubmittedSitemap, ...] = ()
-    delays: Delays | None = None
+    delays: Mapping[str, float | None] | None = None
 
 
 @dataclass(frozen=True)
@@ -225,7 +225,7 @@ def _engines(site: Site) -> dict[str, Any]:
     }
 
 
-def _delays_of(site: Site, now: datetime) -> Delays | None:
+def _delays_of(site: Site, now: datetime) -> dict[str, float | None] | None:
     """The median delays of a sample of the pages that changed in the last day. Without `engines` nothing is read."""
     if site.engines is None:
         return None

@@ -148,10 +148,10 @@ def read_facts(question: Question, now: datetime) -> Facts:
         claim = read_claims(site.host, [url]).get(url)
         stored = kept_items(items.story_pk(site.host, url), now, consistent=True)
         lines = tuple(_first(stored, RECEIVED_SEARCHED_MAX, "deliveries of the page", unsearched))[::-1]
-        if name or not (claim and claim.live):
-            # A held article claims no URL. The page's story may lack its event, because a killed function writes no story.
-            due = _first(held_events(site.host), HELD_SEARCHED_MAX, "held articles", unsearched)
-            held = {event.name: event for event in due if event.url and identity(event.url) == identity(url)}
+    if url and (name or not (claim and claim.live)):
+        # A held article claims no URL. The page's story may lack its event, because a killed function writes no story.
+        due = _first(held_events(site.host), HELD_SEARCHED_MAX, "held articles", unsearched)
+        held = {event.name: event for event in due if event.url and identity(event.url) == identity(url)}
     names |= dict.fromkeys([*([claim.owner] if claim else []), *map(article_of, lines), *held])
     articles = tuple(read_articles(site.host, names).values())
     refused = read_refused(site.host, now) if question.refused is None else question.refused
@@ -169,7 +169,7 @@ def read_facts(question: Question, now: datetime) -> Facts:
         article=name,
         claim=claim,
         articles=articles,
-        general={name: entry for name, entry in general.items() if entry},
+        general={of: entry for of, entry in general.items() if entry},
         held=held,
         received=tuple(sorted(received, key=lambda delivery: delivery.at)),
         unsearched=tuple(unsearched),

@@ -1,6 +1,6 @@
 """The timeline of a story from its publication to the search engines, each stop with its delay. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -43,26 +43,16 @@ def list_stops(published: datetime | None, received: datetime | None, page: Page
     return (*stops[:1], *(replace(stop, after_seconds=delay) for stop, delay in zip(stops[1:], delays, strict=True)))
 
 
-@dataclass(frozen=True)
-class Delays:
-    """Median delays of pages, in seconds. None: no page shows the delay.
-
-    `received`: from publication. `listed`: from the newest event, or from a later publication. `page_ready`: from the listing.
-    `notified`: from the check that found the page ready.
-    """
-
-    pages: int
-    received_s: float | None = None
-    listed_s: float | None = None
-    page_ready_s: float | None = None
-    notified_s: float | None = None
+# The delays in the medians of a day. `received`: from publication. `listed`: from the newest event, or from a later publication.
+# `page_ready`: from the listing. `notified`: from the check that found the page ready.
+DELAYS = ("received_s", "listed_s", "page_ready_s", "notified_s")
 
 
-def median_delays(pages: Iterable[tuple[PageState, Article | None]], now: datetime) -> Delays:
-    """Return the median delays of pages that changed in the last day, each with its article."""
+def median_delays(pages: Sequence[tuple[PageState, Article | None]], now: datetime) -> dict[str, float | None]:
+    """Return the median DELAYS of pages that changed in the last day, in seconds. None: no page shows the delay. Each page has its article."""
     periods = [_delays(page, article, now) for page, article in pages]
-    columns = zip(*periods, strict=True) if periods else [()] * 4
-    return Delays(len(periods), *(_median_s(column) for column in columns))
+    medians = [_median_s(of_pages[number] for of_pages in periods) for number in range(len(DELAYS))]
+    return {"pages": len(periods), **dict(zip(DELAYS, medians, strict=True))}
 
 
 def _delays(page: PageState, article: Article | None, now: datetime) -> tuple[timedelta | None, ...]:

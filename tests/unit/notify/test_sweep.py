@@ -182,7 +182,7 @@ def test_checks_are_repeated_for_ten_minutes_and_then_every_quarter_of_an_hour()
         seconds.append(seconds_until_check(state, now) or 0)
         now += timedelta(seconds=seconds[-1])
     assert seconds == [10, 20, 40, 80, 160, 290, 900, 900]
-    assert (state.is_late, state.failing_since, state.reason) == (True, T, "answers 404")
+    assert (state.is_failing, state.failing_since, state.reason) == (True, T, "answers 404")
 
 
 @pytest.mark.parametrize(

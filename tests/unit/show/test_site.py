@@ -16,7 +16,7 @@ from stoppress.notify.page_state import SubmittedSitemap
 from stoppress.show.feed import OVERDUE_AFTER, FeedStatus
 from stoppress.show.read_site import Alarm, Quarantine, Queue, SiteFacts, StackFacts, Unknown
 from stoppress.show.stack_status import Access, StackStatus, stack_status
-from stoppress.show.timeline import Delays
+from stoppress.show.timeline import DELAYS
 from stoppress_cli.commands.status import as_lines
 from tests.docs.test_pages import parse
 from tests.support.printed import as_text
@@ -142,7 +142,7 @@ def a_full_answer() -> StackStatus:
         site(
             feeds=feed(failures=1),
             submitted=(SubmittedSitemap("sitemap.xml", NOW),),
-            delays=Delays(3, 2.0, 5.0, 4.0, 0.0),
+            delays={"pages": 3, **dict.fromkeys(DELAYS, 2.0)},
         ),
         unreadable=(BadSite("b.example.com", "not JSON"),),
         alarms=(Alarm("FailuresAlarm", NOW, "Failed."),),

@@ -12,7 +12,7 @@ from stoppress.model.order import Order
 from stoppress.notify.page_state import GONE, PageState, page_item
 from stoppress.primitives.instants import exact
 from stoppress.show import read_site
-from stoppress.show.timeline import Delays, list_stops, median_delays
+from stoppress.show.timeline import DELAYS, list_stops, median_delays
 from tests.support import moto_aws
 
 T = datetime(2026, 11, 20, 8, 0, tzinfo=UTC)
@@ -70,6 +70,10 @@ def story(
     return replace(PageState(url, "v1", at(listed), checked_at=checked_at), **version, **changes)
 
 
+def medians(pages: int, *seconds: float | None) -> dict[str, float | None]:
+    return {"pages": pages, **dict(zip(DELAYS, seconds, strict=True))}
+
+
 def test_the_medians_are_those_of_the_pages_that_show_each_delay() -> None:
     pages = [
         (story(6, 10, 11), article(0, 2)),
@@ -77,7 +81,7 @@ def test_the_medians_are_those_of_the_pages_that_show_each_delay() -> None:
         (story(9, 10), article(0, 3)),  # not notified yet
         (story(30), None),  # not checked yet, and its article is gone
     ]
-    assert median_delays(pages, NOW) == Delays(4, received_s=3.0, listed_s=6.0, page_ready_s=4.0, notified_s=2.0)
+    assert median_delays(pages, NOW) == medians(4, 3.0, 6.0, 4.0, 2.0)
 
 
 # By case: the page and its article, and the delays that they show: received, listed, page ready, notified.
@@ -98,7 +102,7 @@ CASES: dict[str, tuple[PageState, Article, tuple[float | None, ...]]] = {
 def test_a_delay_counts_only_where_the_page_shows_it(case: str) -> None:
     page, its_article, expected = CASES[case]
 
-    assert median_delays([(page, its_article)], NOW) == Delays(1, *expected)
+    assert median_delays([(page, its_article)], NOW) == medians(1, *expected)
 
 
 @pytest.mark.moto
@@ -115,5 +119,5 @@ def test_the_medians_are_read_from_pages_claims_and_articles() -> None:
         table.put(page_item(HOST, story(-90_000, url=f"{URL}-old")), None)
         table.put(page_item(HOST, story(6, url=f"{URL}-gone", version=GONE)), None)
         with moto_aws.counted("dynamodb", "Query") as queries, moto_aws.counted("dynamodb", "BatchGetItem") as reads:
-            assert read_site._delays_of(site, NOW) == Delays(6, 2.0, 6.0, 12.5, 0.0)
+            assert read_site._delays_of(site, NOW) == medians(6, 2.0, 6.0, 12.5, 0.0)
         assert (len(queries), len(reads)) == (1, 2)

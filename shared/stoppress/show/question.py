@@ -1,6 +1,6 @@
 """What a user asks about: a page by its URL, an article by its name, or a story by what people know of it. Also URLs like a page's."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
@@ -95,22 +95,14 @@ def find_question(asked: str, host: str | None, now: datetime, refused: Sequence
     if "://" not in text and {*sites.hosts()} & {host_like, _other(host_like)}:
         text = f"https://{text}"
     if "://" in text:
-        return Question(asked, *page_of(text, host), refused=refused)
+        try:
+            url = canonical(text)
+        except ValueError as error:
+            raise Unclear(str(error)) from None
+        site = _site(host or host_of(url), url)
+        return Question(asked, site, on_site(url, site.host), refused=refused)
     site = _site(host)
     return _find_one(text, asked, site, read_refused(site.host, now) if refused is None else refused)
-
-
-def page_of(url: str, host: str | None) -> tuple[Site, str]:
-    """The site of a page, and the page's URL on it. `host` is the host of the site; None: the URL's host.
-
-    Raises Unclear for a text that is no URL, UnknownSite, and BadConfiguration.
-    """
-    try:
-        url = canonical(url)
-    except ValueError as error:
-        raise Unclear(str(error)) from None
-    site = _site(host or host_of(url), url)
-    return site, on_site(url, site.host)
 
 
 def _site(host: str | None, url: str = "") -> Site:
@@ -154,7 +146,8 @@ def _find_one(text: str, asked: str, site: Site, refused: Sequence[Refusal]) -> 
             stories.setdefault(identity(match.target) if "://" in match.target else match.target, match)
     if not stories:
         raise Unclear(f"no story {scope} has {text!r} in its headline, its URL or its id")
-    ends = _ending_with(text, stories.values())
+    ending = f"/{_normal(text).strip('/')}"
+    ends = [match for match in stories.values() if f"/{match.path}".rstrip("/").endswith(ending)]
     best_first = [*ends, *(match for match in stories.values() if match not in ends)]
     if len(ends or stories) > 1:
         raise Several(text, scope, best_first)
@@ -162,12 +155,6 @@ def _find_one(text: str, asked: str, site: Site, refused: Sequence[Refusal]) -> 
     if "://" in target:
         return Question(asked, site, target, others=others, refused=refused)
     return Question(asked, site, article=target, others=others, refused=refused)
-
-
-def _ending_with(text: str, stories: Iterable[Match]) -> list[Match]:
-    """Return the stories whose path ends with a text, at a slash."""
-    ending = f"/{_normal(text).strip('/')}"
-    return [match for match in stories if f"/{match.path}".rstrip("/").endswith(ending)]
 
 
 def _all_stories(site: Site, refused: Sequence[Refusal]) -> Iterator[Match]:
@@ -212,25 +199,17 @@ def spell_url(text: object, site: Site) -> str | None:
 
 def find_variants(site: Site, url: str) -> Iterator[str]:
     """Pages of the site that differ from an unknown page by a slash, by case, by escapes or by the query."""
-    variants = list(_variants(url, site))
-    claims = read_claims(site.host, variants)
-    for variant in variants:
-        if variant in claims:
-            yield claims[variant].url
-        elif next(table.query(items.story_pk(site.host, variant)), None):  # a held article has no claim
-            yield variant
-
-
-def _variants(url: str, site: Site) -> Iterator[str]:
     parts = urlsplit(url)
     readable = unquote(unquote(parts.path))
     paths = dict.fromkeys([parts.path, readable, normalize("NFC", readable), normalize("NFD", readable)])
     paths |= dict.fromkeys([path.lower() for path in paths])
     paths |= dict.fromkeys([path.rstrip("/") if path.endswith("/") else f"{path}/" for path in paths])
-    seen = {identity(url)}
-    for path in paths:
-        for query in dict.fromkeys([parts.query, ""]):
-            variant = spell_url(urlunsplit(parts._replace(path=path, query=query)), site)
-            if variant and identity(variant) not in seen:
-                seen.add(identity(variant))
-                yield variant
+    spellings = [urlunsplit(parts._replace(path=path, query=query)) for path in paths for query in (parts.query, "")]
+    variants = {identity(variant): variant for text in spellings if (variant := spell_url(text, site))}
+    variants.pop(identity(url), None)
+    claims = read_claims(site.host, variants.values())
+    for variant in variants.values():
+        if variant in claims:
+            yield claims[variant].url
+        elif next(table.query(items.story_pk(site.host, variant)), None):  # a held article has no claim
+            yield variant

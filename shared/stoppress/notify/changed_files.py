@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from hashlib import sha256
 from html import unescape
 
@@ -106,20 +107,19 @@ def _mark_all(host: str, changed: Sequence[PageState]) -> bool:
     stored = table.get_many(page_state.page_key(host, change.url) for change in changed) if changed else {}
     states = {state.url: state for state in map(page_state.read_page, stored.values())}
     new: list[PageState] = []
-    # Marked by an earlier run, which perhaps did not get to send the messages.
-    unchecked: list[str] = []
+    urls: list[str] = []
     for change in changed:
         state = states.get(change.url)
         if state is None or state.version != change.version:
             new.append(change)
             continue
-        if not (state.is_notified or state.checked_at):
-            unchecked.append(change.url)
-        if published := change.published if not state.published else None:  # only news sitemaps have the date
-            page_state.update_page(host, change.url, lambda old, date=published: old and replace(old, published=date))  # type: ignore[misc]
+        if not (state.is_notified or state.checked_at) and len(urls) < MARKED_MAX:
+            urls.append(change.url)  # marked by an earlier run, which perhaps did not get to send the message
+        if change.published and not state.published:  # only news sitemaps have the date
+            page_state.update_page(host, change.url, partial(replace, published=change.published))
     for change in new[:MARKED_MAX]:
         mark(host, states.get(change.url), change)
-    urls = [*unchecked[:MARKED_MAX], *(change.url for change in new[:MARKED_MAX])]
+        urls.append(change.url)
     queues.send_engines((page_state.message(host, page=url), 0) for url in urls)
     return len(new) <= MARKED_MAX
 
@@ -127,14 +127,11 @@ def _mark_all(host: str, changed: Sequence[PageState]) -> bool:
 def mark(host: str, old: PageState | None, new: PageState) -> None:
     """Write the new version of a page over its state. What engines were notified of, and what they know of the page, stays."""
 
-    def marked(old: PageState | None) -> PageState:
-        if old is None:
-            return new
-        published = new.published or old.published
-        no_checks = page_state.NO_FAILED_CHECKS
+    def marked(old: PageState) -> PageState:
+        published, no_checks = new.published or old.published, page_state.NO_FAILED_CHECKS
         return replace(old, version=new.version, changed=new.changed, published=published, checked_at=None, **no_checks)
 
-    if not page_state.write_page(host, old, marked(old)):
+    if not page_state.write_page(host, old, marked(old) if old else new):
         page_state.update_page(host, new.url, marked)
 
 

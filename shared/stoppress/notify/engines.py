@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 from stoppress.aws import bucket, items, queues, table
@@ -163,7 +164,7 @@ def _notify(
         for state in claimed:
             done.notified.append((site.host, state.url))
             notified = {"notified": state.version, "notified_at": now}
-            page_state.update_page(site.host, state.url, lambda old, new=notified: replace(old, **new) if old else None)  # type: ignore[misc]
+            page_state.update_page(site.host, state.url, partial(replace, **notified))
         queues.send_engines(google.first_questions(site, claimed))
     else:
         for state in claimed:

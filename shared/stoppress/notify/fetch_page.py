@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from protego import Protego
 
 from stoppress.http import client
-from stoppress.http.errors import FetchError
+from stoppress.http.errors import FetchError, Unreachable
 from stoppress.notify.page_readiness import PageVerdict, judge
 from stoppress.primitives.instants import Deadline
 
@@ -52,18 +52,20 @@ def check_pages(
 def _verdict(url: str, published: datetime | None, deadline: Deadline, fetch: Fetch) -> PageVerdict:
     try:
         rules = _rules_of(_origin(url), deadline, fetch)
-        if isinstance(rules, str):
-            return PageVerdict(ready=False, reason=f"was not checked, because {rules}", kind="unreachable")
-        if not rules.can_fetch(url, _TOKEN):
-            reason = "was not checked, because robots.txt forbids it"
-            return PageVerdict(ready=True, reason=reason, kind="robots")
+    except FetchError as error:
+        reason = f"was not checked, because robots.txt cannot be read: {error}"
+        return PageVerdict(ready=False, reason=reason, kind="unreachable")
+    if not rules.can_fetch(url, _TOKEN):
+        reason = "was not checked, because robots.txt forbids it"
+        return PageVerdict(ready=True, reason=reason, kind="robots")
+    try:
         return judge(url, published, _fetch(url, deadline, fetch, redirects=False))
     except FetchError as error:
         return PageVerdict(ready=False, reason=f"cannot be fetched: {error}", kind="unreachable")
 
 
-def _rules_of(origin: str, deadline: Deadline, fetch: Fetch) -> Protego | str:
-    """The rules of the robots.txt of a scheme and host, or why they cannot be read.
+def _rules_of(origin: str, deadline: Deadline, fetch: Fetch) -> Protego:
+    """The rules of the robots.txt of a scheme and host. Raises FetchError.
 
     RFC 9309, 2.3.1: without a robots.txt (4xx) everything is allowed; while the server fails, nothing is. For Google, 429 is
     a failure of the server too.
@@ -71,12 +73,9 @@ def _rules_of(origin: str, deadline: Deadline, fetch: Fetch) -> Protego | str:
     kept = _rules.get(origin)
     if kept and time.monotonic() < kept[0]:
         return kept[1]
-    try:
-        response = _fetch(f"{origin}/robots.txt", deadline, fetch)
-    except FetchError as error:
-        return f"robots.txt cannot be fetched: {error}"
+    response = _fetch(f"{origin}/robots.txt", deadline, fetch)
     if response.status == 429 or response.status >= 500:
-        return f"robots.txt answers {response.status}"
+        raise Unreachable(f"the server answers {response.status}")
     text = response.body[:ROBOTS_BYTES_MAX].decode("utf-8", "replace") if response.status < 300 else ""
     rules = Protego.parse(text)
     _rules[origin] = time.monotonic() + ROBOTS_SECONDS, rules

@@ -185,9 +185,9 @@ class _Console:
             raise failures[0]
 
 
-def _with_inspection(old: PageState | None, status: Mapping[str, Any], now: datetime) -> PageState | None:
+def _with_inspection(old: PageState, status: Mapping[str, Any], now: datetime) -> PageState:
     """Return the state with what Google has of the page. `status` has fields of `PageState`."""
-    return old and replace(
+    return replace(
         old,
         **{**status, "crawled_at": status["crawled_at"] or old.crawled_at},
         inspected_at=now,

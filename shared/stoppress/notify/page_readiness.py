@@ -3,7 +3,6 @@
 Sources: Google's documentation of robots meta tags, of canonical URLs and of Article structured data; the HTML standard.
 """
 
-import codecs
 import json
 import re
 from collections import defaultdict, deque
@@ -145,8 +144,7 @@ def _text(response: Response) -> str:
     charset = in_header or _CHARSET.search(body[:_CHARSET_BYTES_MAX].decode("latin-1"))
     name = charset[1] if charset else "utf-8"
     with suppress(LookupError, UnicodeError):
-        if codecs.lookup(name)._is_text_encoding:  # noqa: SLF001 - else "hex" would be a charset
-            return body.decode(name, "replace")
+        return body.decode(name, "replace")
     return body.decode("utf-8", "replace")
 
 

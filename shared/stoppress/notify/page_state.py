@@ -171,12 +171,11 @@ def write_page(host: str, old: PageState | None, new: PageState) -> PageState | 
     return replace(new, rev=((old and old.rev) or 0) + 1)
 
 
-def update_page(host: str, url: str, change: Callable[[PageState | None], PageState | None]) -> None:
-    """Change a page's state, however many others write it. None: the state stays. Raises Conflict."""
+def update_page(host: str, url: str, change: Callable[[PageState], PageState]) -> None:
+    """Change a page's state, however many others write it. Raises Conflict."""
 
     def change_item(item: Item | None) -> Item | None:
-        new = change(read_page(item) if item else None)
-        return page_item(host, new) if new else None
+        return page_item(host, change(read_page(item))) if item else None
 
     table.update(page_key(host, url), change_item)
 

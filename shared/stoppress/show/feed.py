@@ -69,9 +69,8 @@ class FeedStatus:
 
     def is_subscribed(self, now: datetime) -> bool:
         """Whether the hub that the feed names pushes new entries."""
-        if self.subscription is None or self.state is None:
-            return False
-        return self.feed.websub and self.subscription.hub == self.state.hub and self.subscription.holds(now)
+        hub, state = self.subscription, self.state
+        return bool(self.feed.websub and hub and state and hub.hub == state.hub and hub.holds(now))
 
     def not_subscribed(self, now: datetime) -> str | None:
         """Why there is no subscription at the hub that the feed names; None if there is one, or the feed names no hub."""

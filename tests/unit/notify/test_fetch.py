@@ -110,7 +110,7 @@ def test_nothing_is_fetched_while_robots_txt_fails(web: Web, status: int) -> Non
     verdict = check_pages({f"{HOST}/a": None}, NEVER)[f"{HOST}/a"]
 
     assert (verdict.ready, verdict.kind) == (False, "unreachable")
-    assert verdict.reason == f"was not checked, because robots.txt answers {status}"
+    assert verdict.reason == f"was not checked, because robots.txt cannot be read: the server answers {status}"
     assert web.urls == [f"{HOST}/robots.txt"]
 
 

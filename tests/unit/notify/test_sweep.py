@@ -79,7 +79,7 @@ def test_a_refused_request_does_not_end_the_claim_of_another_run(
     page()
 
     def refuse(*_: object) -> Meaning:
-        update_page(HOST, URL, lambda old: old and replace(old, tried_at=T + HOUR))  # another run claims the page
+        update_page(HOST, URL, lambda old: replace(old, tried_at=T + HOUR))  # another run claims the page
         return Meaning("later", "answers 429", 60, is_certain=True)
 
     monkeypatch.setattr(engines, "check_pages", lambda *_: {URL: PageVerdict(ready=True)})

@@ -81,7 +81,7 @@ def site_name(home: Response) -> str:
 
 def title_of(response: Response) -> str:
     """Return the title of a page; empty without one."""
-    return next((title.get("", "").strip() for title in _Page(response).elements["title"]), "")
+    return _Page(response).title
 
 
 def _faults(url: str, published: datetime | None, response: Response) -> Iterator[tuple[str, str]]:
@@ -99,7 +99,7 @@ def _faults(url: str, published: datetime | None, response: Response) -> Iterato
     dates = list(page.dates())
     if published and dates and not any(abs(date - published) <= DATE_TOLERANCE for date in dates):
         yield "date", f"has the datePublished {iso(dates[0])} in its JSON-LD, and the sitemap has {iso(published)}"
-    if page.is_html and not any(title.get("", "").strip() for title in page.elements["title"]):
+    if page.is_html and not page.title:
         yield "title", "has no title"
 
 
@@ -168,6 +168,11 @@ class _Page(HTMLParser):
             # AssertionError is HTMLParser's, for a marked section with an unknown keyword; what was read counts.
             with suppress(AssertionError):
                 self.feed(_text(response))  # without close(), which takes quadratic time for many unfinished tags
+
+    @property
+    def title(self) -> str:
+        """The first title that is not empty."""
+        return next((text for title in self.elements["title"] if (text := title.get("", "").strip())), "")
 
     def canonicals(self, url: str) -> Iterator[str]:
         """The page's canonical links as absolute URLs. A link that is no URL stays as it is."""

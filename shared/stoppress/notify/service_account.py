@@ -122,10 +122,7 @@ def assertion(account: ServiceAccount, now: datetime) -> str:
     issued = epoch_seconds(now)
     expires = issued + int(SIGNED_FOR.total_seconds())
     claims = {"iss": account.client_email, "scope": SCOPE, "aud": TOKEN_URL, "exp": expires, "iat": issued}
-    parts = [json.dumps(part, separators=(",", ":")).encode() for part in (_HEADER, claims)]
-    signed = b".".join(map(_base64url, parts))
-    return b".".join((signed, _base64url(key.sign(signed, PKCS1v15(), SHA256())))).decode()
-
-
-def _base64url(content: bytes) -> bytes:
-    return urlsafe_b64encode(content).rstrip(b"=")
+    parts = [urlsafe_b64encode(json.dumps(part, separators=(",", ":")).encode()) for part in (_HEADER, claims)]
+    signed = b".".join(part.rstrip(b"=") for part in parts)
+    signature = urlsafe_b64encode(key.sign(signed, PKCS1v15(), SHA256())).rstrip(b"=")
+    return b".".join((signed, signature)).decode()

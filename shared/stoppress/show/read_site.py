@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice
@@ -69,9 +69,9 @@ class SiteFacts:
 
     `secrets`: whether each source's secret is there, by the source's name; None if that could not be read. `stored`: the names in the
     bucket; None if they could not be read. `last_event` is known only for sites with `silent_after_hours`. `counts` are today's, by
-    source. `refused` are today's refusals of sources with REFUSED_MIN or more, newest first. `audits` are the states of the sources that are audited. `refusing` says
-    by engine why it refuses notifications, `not_ready` are listed pages that engines cannot index. `submitted` are the sitemaps in
-    Search Console. `delays` are those of the last day; None: the site has no engines, or they were not read.
+    source. `refused` are today's refusals of sources with REFUSED_MIN or more, newest first. `audits` are states by audited source.
+    `refusing` has by engine why it refuses notifications, `not_ready` are listed pages that engines cannot index. `submitted` are the
+    sitemaps in Search Console. `delays` are those of the last day; None: the site has no engines, or they were not read.
     """
 
     site: Site
@@ -79,7 +79,7 @@ class SiteFacts:
     feeds: tuple[FeedStatus, ...]
     marks: tuple[Mark, ...]
     news: tuple[NewsEntry, ...]
-    stored: frozenset[str] | None
+    stored: Collection[str] | None
     quarantine: Quarantine
     last_event: datetime | None = None
     counts: Mapping[str, Count] = field(default_factory=dict)
@@ -140,7 +140,8 @@ class StackFacts:
 def read_stack(host: str | None, now: datetime, stack: str | None) -> StackFacts:
     """The facts of all sites, or of one. `stack`: name of a deployed stack; None for a local one, which has no alarms.
 
-    Calls: one for a hundred sites, one for the list of them, one for the clocks, one for each queue, one for the alarms. For each site those of `read_site`; for a site with engines also one for each megabyte of PAGES_READ_MAX pages, and two.
+    Calls: one for a hundred sites, one for the list of them, one for the clocks, one for each queue, one for the alarms, and those of
+    `read_site` for each site. A site with engines costs two more, and one for each megabyte of PAGES_READ_MAX pages.
 
     Raises UnknownSite for a host that is no site of the stack, and the table's errors. What any other service refuses is `unknown`.
     """
@@ -181,19 +182,20 @@ def read_site(site: Site, now: datetime, unknown: list[Unknown]) -> SiteFacts:
     counts = {count.source: count for count in refusals.counts_of_day(site.host, now.date(), site.sources)}
     many = [count for count in counts.values() if count.refused >= REFUSED_MIN]
     refused = {count.source: refusals.refused_of_day(site.host, count) for count in many}
-    of_sources = {
-        name: secret_path("webhooks", site.host, source.secret)
-        for name, source in site.sources.items()
-        if source.secret
-    }
     marks = (item for item in table.query(items.file_pk(site.host, INDEX_FILE), consistent=False) if "digest" in item)
     return SiteFacts(
         site=site,
-        secrets={name: _attempt("secrets", unknown, secrets.is_there, path) for name, path in of_sources.items()},
+        secrets={
+            name: _attempt("secrets", unknown, secrets.is_there, secret_path("webhooks", site.host, source.secret))
+            for name, source in site.sources.items()
+            if source.secret
+        },
         feeds=tuple(read_feeds([site])),
         marks=tuple(map(items.read_mark, marks)),
         news=tuple(news_entries(site.host)),
-        stored=_attempt("files in the bucket", unknown, _names_stored, site.host),
+        stored=_attempt(
+            "files in the bucket", unknown, lambda host: {each.file for each in bucket.listed(host)}, site.host
+        ),
         quarantine=_quarantine(site.host, now),
         last_event=parse(last["at"]) if (last := table.get(*items.last_event_key(site.host))) else None,
         counts=counts,
@@ -201,10 +203,6 @@ def read_site(site: Site, now: datetime, unknown: list[Unknown]) -> SiteFacts:
         audits={item["sk"]: from_item(AuditState, item) for item in table.query(audit_pk(site.host), consistent=False)},
         **_engines(site),
     )
-
-
-def _names_stored(host: str) -> frozenset[str]:
-    return frozenset(file.file for file in bucket.listed(host))
 
 
 def _engines(site: Site) -> dict[str, Any]:

@@ -49,7 +49,7 @@ DELAYS = ("received_s", "listed_s", "page_ready_s", "notified_s")
 
 
 def median_delays(pages: Sequence[tuple[PageState, Article | None]], now: datetime) -> dict[str, float | None]:
-    """Return the median DELAYS of pages that changed in the last day, in seconds. None: no page shows the delay. Each page has its article."""
+    """Return the median DELAYS, in seconds, of pages that changed in the last day, each with its article. None: no page shows the delay."""
     periods = [_delays(page, article, now) for page, article in pages]
     medians = [_median_s(of_pages[number] for of_pages in periods) for number in range(len(DELAYS))]
     return {"pages": len(periods), **dict(zip(DELAYS, medians, strict=True))}

@@ -45,7 +45,7 @@ def due_questions(site: Site, files: Sequence[str], stored: Sequence[Item], now:
     settings = _settings(site)
     if settings is None:
         return []
-    due = _newest_first(page for page in page_state.pages_in(stored) if page_state.is_inspection_due(page, now))
+    due = _due_pages(stored, now)
     left = INSPECTED_BY_SWEEPS_MAX - page_state.read_inspections(settings.property, now) if due else 0
     asked = due[: max(0, min(left, ASKED_BY_SWEEP_MAX))]
     messages = [page_state.message(site.host, inspect=page.url) for page in asked]
@@ -66,8 +66,7 @@ def ask(host: str, questions: Iterable[Mapping[str, Any]], now: datetime, deadli
     files = [file for question in asked for file in question.get("sitemaps", ())]
     stored = table.get_many([engine_key, *pages, *(page_state.submitted_key(host, file) for file in files)])
     engine = stored.pop(engine_key, {})
-    states = page_state.pages_in(stored.values())
-    left = _newest_first(state for state in states if page_state.is_inspection_due(state, now))
+    left = _due_pages(stored.values(), now)
     sitemaps = _sitemaps(files, stored.values())
     reason, seconds = None, page_state.paused_seconds(engine, now)
     if (sitemaps or left) and not seconds:
@@ -90,8 +89,10 @@ def _sitemaps(files: Iterable[str], stored: Iterable[Item]) -> list[SubmittedSit
     return [submitted.get(file, SubmittedSitemap(file)) for file in files]
 
 
-def _newest_first(pages: Iterable[PageState]) -> list[PageState]:
-    return sorted(pages, key=lambda page: page.published or page.changed, reverse=True)
+def _due_pages(stored: Iterable[Item], now: datetime) -> list[PageState]:
+    """Return the pages to inspect, the newest stories first."""
+    due = [page for page in page_state.pages_in(stored) if page_state.is_inspection_due(page, now)]
+    return sorted(due, key=lambda page: page.published or page.changed, reverse=True)
 
 
 @dataclass

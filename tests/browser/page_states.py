@@ -8,7 +8,7 @@ from stoppress.model.entries import Mark, NewsEntry, Traits, excluding_rule
 from stoppress.model.event import ArticleEvent
 from stoppress.model.site import Site
 from stoppress.show.page import render_content, render_frame
-from stoppress.show.question import Match
+from stoppress.show.question import Match, Several
 from stoppress.show.read_page import SitePage
 from stoppress.show.read_site import Quarantine, SiteFacts, StackFacts, Unknown
 from stoppress.show.read_story import Facts, Received
@@ -77,8 +77,7 @@ def document(
         news=news,
         coming=held,
         deliveries=DELIVERIES if titles else (),
-        story=answer,
-        matches=matches,
+        answer=Several("flood", f"of {HOST}", matches) if matches else answer,
     )
     return render_frame(HOST, question, render_content(page))
 

@@ -17,9 +17,10 @@ from stoppress.primitives.instants import iso, local_time, utc
 from stoppress.show.read_page import SitePage
 from stoppress.show.read_story import Received
 
-# How many stories and deliveries the page shows unfolded, and how many files it shows.
+# How many stories and deliveries the page shows unfolded, and how many files and found stories it shows.
 UNFOLDED_MAX = 25
 FILES_MAX = 20
+MATCHES_MAX = 50
 
 _TEMPLATES = Path(__file__).parent / "templates"
 # CSS class of the tag that shows a state; other states get `plain`.
@@ -47,7 +48,7 @@ def render_content(page: SitePage) -> str:
     return _ENVIRONMENT.get_template("content.html").render(
         page=page,
         site=site,
-        story=page.story,
+        matches_max=MATCHES_MAX,
         stories=select_news(page.news, page.site, page.status.at),
         deliveries=fold_deliveries(page.deliveries),
         unfolded_max=UNFOLDED_MAX,

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import islice
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from stoppress.aws import items, refusals, sites, table
 from stoppress.aws.refusals import Refusal
@@ -21,7 +21,7 @@ from stoppress.model.entries import NewsEntry
 from stoppress.model.event import ArticleEvent, article_name
 from stoppress.model.site import Site
 from stoppress.primitives.instants import parse
-from stoppress.show.question import REFUSED_SEARCHED_MAX, Match, Several, Unclear, held_events
+from stoppress.show.question import REFUSED_SEARCHED_MAX, Unclear, held_events
 from stoppress.show.read_site import StackFacts, Unknown, read_last_runs, read_queues, read_site
 from stoppress.show.read_story import Received, kept_items, read_line
 from stoppress.show.stack_status import Access, StackStatus, stack_status
@@ -31,7 +31,6 @@ from stoppress.show.story import Story, story_of
 PAGE_SECRET = "page"
 # How many deliveries and events in quarantine the page shows.
 DELIVERIES_MAX = 50
-MATCHES_MAX = 50
 # How many held stories the page shows.
 COMING_MAX = 50
 QUARANTINED_MAX = 20
@@ -69,7 +68,7 @@ class SitePage:
     """What the page of a site shows. `news` are the entries of all news sitemaps. `deliveries` are newest first.
 
     `coming` are the held events, those that are released first come first. The `url` of a delivery is what the reader may ask about.
-    `story` answers the reader's question, or `matches` are the stories that it may mean, or `unclear` explains what to ask instead.
+    `answer` is the answer to the reader's question, or what to ask instead; None: the reader asked nothing.
     """
 
     site: Site
@@ -78,9 +77,7 @@ class SitePage:
     coming: tuple[ArticleEvent, ...] = ()
     deliveries: tuple[Received, ...] = ()
     quarantined: tuple[Received, ...] = ()
-    story: Story | None = None
-    matches: tuple[Match, ...] = ()
-    unclear: str = ""
+    answer: Story | Unclear | None = None
 
 
 def read_page(host: str, question: str, now: datetime) -> SitePage:
@@ -117,21 +114,18 @@ def read_page(host: str, question: str, now: datetime) -> SitePage:
         coming=tuple(coming),
         deliveries=tuple(newest_first[:DELIVERIES_MAX]),
         quarantined=tuple(quarantined),
-        **(_answer(question, host, now, refused) if question else {}),
+        answer=_answer(question, host, now, refused) if question else None,
     )
 
 
-def _answer(question: str, host: str, now: datetime, refused: Sequence[Refusal]) -> dict[str, Any]:
-    """Return the answer to a question, as fields of `SitePage`."""
+def _answer(question: str, host: str, now: datetime, refused: Sequence[Refusal]) -> Story | Unclear:
     try:
-        return {"story": story_of(question, host, now, refused or None)}  # None: story_of reads the refusals again
-    except Several as several:
-        return {"matches": several.matches[:MATCHES_MAX]}
-    except Unclear as reason:
-        return {"unclear": str(reason)}
+        return story_of(question, host, now, refused or None)  # None: story_of reads the refusals again
+    except Unclear as unclear:
+        return unclear
     except Exception:  # noqa: BLE001 - the rest of the page must be shown
         _log.exception("answer not shown")
-        return {"unclear": NO_ANSWER}
+        return Unclear(NO_ANSWER)
 
 
 def _attempt(what: str, unknown: list[Unknown], read: Callable[[], Sequence[_Each]]) -> Sequence[_Each]:

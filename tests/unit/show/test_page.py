@@ -65,7 +65,7 @@ def everything_hostile() -> str:
         deliveries=(Received(NOW, HOSTILE, HOSTILE, HOSTILE, HOSTILE, url=HOSTILE),),
         quarantined=(Received(NOW, "", "", "quarantined", HOSTILE),),
         question=HOSTILE,
-        story=story(f"https://{HOST}/{HOSTILE}"),
+        answer=story(f"https://{HOST}/{HOSTILE}"),
     )
 
 

@@ -62,11 +62,6 @@ class FeedStatus:
         instants = [self.state and self.state.last_new, self.subscription and self.subscription.last_push]
         return max((instant for instant in instants if instant), default=None)
 
-    def overdue_since(self, now: datetime) -> datetime | None:
-        """The instant of a poll that should have run long ago; None if poll_feeds is in time."""
-        due = self.state.next_poll_at if self.state and self.condition != "gone" else None
-        return due if due and now - due > OVERDUE_AFTER else None
-
     def is_subscribed(self, now: datetime) -> bool:
         """Whether the hub that the feed names pushes new entries."""
         hub, state = self.subscription, self.state

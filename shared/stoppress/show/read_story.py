@@ -21,14 +21,7 @@ from stoppress.notify.page_state import PageState, page_key, read_page
 from stoppress.primitives.instants import local_time, parse
 from stoppress.primitives.text import escaped
 from stoppress.primitives.urls import host_of, identity
-from stoppress.show.question import (
-    REFUSED_SEARCHED_MAX,
-    Question,
-    find_variants,
-    held_events,
-    read_refused,
-    spell_url,
-)
+from stoppress.show.question import REFUSED_SEARCHED_MAX, Question, find_variants, held_events, read_refused, spell_url
 from stoppress.sitemaps.tags import under_scheme
 
 # How many items of each kind are searched for a page: the newest ones, and the held articles that are published first. If the items

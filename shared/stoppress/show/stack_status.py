@@ -16,7 +16,7 @@ from stoppress.model.file_names import INDEX_FILE, permanent_files
 from stoppress.model.news_window import is_current, select_news, window_end
 from stoppress.model.site import UNKNOWN_SITE
 from stoppress.notify.page_state import SEARCH_CONSOLE_NAME
-from stoppress.show.feed import FeedStatus
+from stoppress.show.feed import OVERDUE_AFTER, FeedStatus
 from stoppress.show.read_site import Alarm, Quarantine, Queue, SiteFacts, StackFacts, Unknown
 from stoppress.show.reasons import describe_refused, describe_unverified
 
@@ -230,8 +230,8 @@ def _feed_problems(feed: FeedStatus, now: datetime, access: Access) -> Iterator[
         yield Problem(host, f"the feed {url} answered 410 and is not polled any more", show, feed.state.failing_since)
     elif feed.state and feed.condition == "failing":
         yield Problem(host, f"the feed {url} fails: {feed.state.last_error}", show, feed.state.failing_since)
-    elif since := feed.overdue_since(now):
-        yield Problem(host, f"poll_feeds does not poll the feed {url}", access.log("PollFeeds"), since)
+    elif (due := feed.state and feed.state.next_poll_at) and now - due > OVERDUE_AFTER:
+        yield Problem(host, f"poll_feeds does not poll the feed {url}", access.log("PollFeeds"), due)
 
 
 def _audit_problems(host: str, name: str, audit: AuditState, now: datetime, access: Access) -> Iterator[Problem]:

@@ -82,7 +82,6 @@ def test_a_token_is_used_by_its_account_until_a_minute_before_it_expires(
          "answers 400: invalid_grant: Invalid JWT Signature.: store a new key"),
         ("invalid client", "wrong", WRONG_SECONDS, "answers 401: invalid_client"),
         ("no token", "later", LATER_SECONDS, "without a token"),
-        ("no json", "later", LATER_SECONDS, "without a token"),
         ("too many", "later", 300, "answers 429"),
         ("broken", "later", LATER_SECONDS, "answers 500"),
         ("overloaded", "later", 120, "answers 503"),
@@ -102,22 +101,20 @@ def test_each_refusal_of_a_token_has_its_meaning(
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    "text",
     [
-        ("a password", "is no JSON key"),
-        ("[]", "is no JSON key"),
-        (json_key(type="authorized_user"), "is no JSON key"),
-        (json_key(private_key="-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"), "is no JSON key"),
-        (json_key(private_key="ä"), "is no JSON key"),
+        "a password",
+        json_key(type="authorized_user"),
+        json_key(private_key="-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"),
     ],
 )
 def test_a_secret_that_is_no_key_is_named_and_nothing_is_sent(
-    google: Console, monkeypatch: pytest.MonkeyPatch, text: str, words: str
+    google: Console, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
     monkeypatch.setattr(secrets, "load_text", lambda _: text)
     refused = refusal()
     assert refused.result == "wrong"
-    assert f"the secret {NAME} {words}" in refused.reason
+    assert f"the secret {NAME} is no JSON key" in refused.reason
     assert "PRIVATE" not in refused.reason + repr(ServiceAccount.model_validate_json(json_key()))
     assert not google.requests
 

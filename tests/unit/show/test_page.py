@@ -29,13 +29,7 @@ def entry(path: str, hours: float = 1, title: str = "Flood") -> NewsEntry:
     return NewsEntry(f"https://{HOST}/{path}", title, NOW - timedelta(hours=hours))
 
 
-def page(
-    *news: NewsEntry,
-    quarantine: Quarantine = EMPTY,
-    unknown: tuple[Unknown, ...] = (),
-    question: str = "",
-    **more: Any,
-) -> str:
+def page(*news: NewsEntry, quarantine: Quarantine = EMPTY, unknown: Any = (), question: str = "", **more: Any) -> str:
     facts = SiteFacts(SITE, {}, (), (), news, None, quarantine)
     status = stack_status(StackFacts((facts,), rolled_at=NOW, unknown=unknown), NOW, Access())
     return render_frame(HOST, question, render_content(SitePage(SITE, status, news, **more)))

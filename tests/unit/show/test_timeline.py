@@ -23,6 +23,7 @@ def at(seconds: int) -> datetime:
     return T + timedelta(seconds=seconds)
 
 
+MEDIANS = ("pages", *DELAYS)
 NOTIFIED = PageState(URL, "v1", at(6), checked_at=at(10), notified="v1", notified_at=at(10))
 # By case: the page, and its stops after "received", each with the seconds since the stop before.
 STOPS: dict[str, tuple[PageState, dict[str, int]]] = {
@@ -70,10 +71,6 @@ def story(
     return replace(PageState(url, "v1", at(listed), checked_at=checked_at), **version, **changes)
 
 
-def medians(pages: int, *seconds: float | None) -> dict[str, float | None]:
-    return {"pages": pages, **dict(zip(DELAYS, seconds, strict=True))}
-
-
 def test_the_medians_are_those_of_the_pages_that_show_each_delay() -> None:
     pages = [
         (story(6, 10, 11), article(0, 2)),
@@ -81,7 +78,7 @@ def test_the_medians_are_those_of_the_pages_that_show_each_delay() -> None:
         (story(9, 10), article(0, 3)),  # not notified yet
         (story(30), None),  # not checked yet, and its article is gone
     ]
-    assert median_delays(pages, NOW) == medians(4, 3.0, 6.0, 4.0, 2.0)
+    assert median_delays(pages, NOW) == dict(zip(MEDIANS, (4, 3.0, 6.0, 4.0, 2.0), strict=True))
 
 
 # By case: the page and its article, and the delays that they show: received, listed, page ready, notified.
@@ -102,7 +99,7 @@ CASES: dict[str, tuple[PageState, Article, tuple[float | None, ...]]] = {
 def test_a_delay_counts_only_where_the_page_shows_it(case: str) -> None:
     page, its_article, expected = CASES[case]
 
-    assert median_delays([(page, its_article)], NOW) == medians(1, *expected)
+    assert median_delays([(page, its_article)], NOW) == dict(zip(MEDIANS, (1, *expected), strict=True))
 
 
 @pytest.mark.moto
@@ -119,5 +116,5 @@ def test_the_medians_are_read_from_pages_claims_and_articles() -> None:
         table.put(page_item(HOST, story(-90_000, url=f"{URL}-old")), None)
         table.put(page_item(HOST, story(6, url=f"{URL}-gone", version=GONE)), None)
         with moto_aws.counted("dynamodb", "Query") as queries, moto_aws.counted("dynamodb", "BatchGetItem") as reads:
-            assert read_site._delays_of(site, NOW) == medians(6, 2.0, 6.0, 12.5, 0.0)
+            assert read_site._delays_of(site, NOW) == dict(zip(MEDIANS, (6, 2.0, 6.0, 12.5, 0.0), strict=True))
         assert (len(queries), len(reads)) == (1, 2)

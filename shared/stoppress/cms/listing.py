@@ -21,6 +21,7 @@ from stoppress.cms.contract import BadArticle
 from stoppress.cms.engine import read_delivery, settings_of
 from stoppress.cms.expressions import search
 from stoppress.cms.mapping import REMOVALS, Listing, MappingFile
+from stoppress.feeds.websub import link_targets
 from stoppress.model.event import ArticleEvent, Listed, ListingError, Problem, StaleCheckpoint, article_name, digest_of
 from stoppress.model.http_request import BadDelivery, Request
 from stoppress.model.site import Site
@@ -32,8 +33,6 @@ from stoppress.primitives.text import clean, clean_html
 # ISO 8601 with whole seconds, because every API accepts it.
 _INSTANT = "%Y-%m-%dT%H:%M:%SZ"
 _NUMBER = re.compile(r"[0-9]{1,15}")
-# A target and its parameters in a `Link` header (RFC 8288). A target may have commas and semicolons in it.
-_LINK = re.compile(r"<([^>]*)>([^<]*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +148,8 @@ class Query:
         total = search(self.listing.total, root)[0] if self.listing.total else None
         cursor = search(self.listing.cursor, root)[0] if self.listing.cursor else None
         number = int(str(total)) if _NUMBER.fullmatch(str(total)) else None
-        return Answer(items, number, str(cursor) if cursor else "", _next_link(headers), root)
+        link = next(link_targets("next", headers), "").strip()
+        return Answer(items, number, str(cursor) if cursor else "", link, root)
 
     def item(self, answer: "Answer", item: Any, place: str, asked_at: datetime, by: str) -> Listed | Problem:
         """An item as an event, or the problem that prevents it. Raises Ignored for an item that is no article of the site.
@@ -272,16 +272,6 @@ def _values(expressions: Mapping[str, str], root: Mapping[str, Any]) -> dict[str
         if value is not None:
             values[name] = value if isinstance(value, str) else json.dumps(value)
     return values
-
-
-def _next_link(headers: Mapping[str, str]) -> str:
-    """Return the URL of the next page in a `Link` header; empty if there is none."""
-    for target, parameters in _LINK.findall(headers.get("link", "")):
-        for parameter in parameters.rstrip(", ").split(";"):
-            name, _, value = parameter.partition("=")
-            if name.strip().lower() == "rel" and "next" in value.strip().strip('"').lower().split():
-                return str(target).strip()
-    return ""
 
 
 def _origin(url: str) -> tuple[str, str]:

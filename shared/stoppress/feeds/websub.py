@@ -14,7 +14,7 @@ from urllib.parse import urljoin, urlsplit
 
 URL_CHARACTERS_MAX = 2_000
 
-_LINK_HEADER = re.compile(r"<([^<>]{1,2000})>((?:\s*;\s*[\w*-]+\s*(?:=\s*(?:\"[^\"]*\"|[^\s;,\"]*))?)*)")
+_LINK_HEADER = re.compile(r"<([^<>]{1,8000})>((?:\s*;\s*[\w*-]+\s*(?:=\s*(?:\"[^\"]*\"|[^\s;,\"]*))?)*)")
 _RELATIONS = re.compile(r"(?:^|;)\s*rel\s*=\s*(?:\"([^\"]*)\"|([^\s;,\"]+))", re.IGNORECASE)
 _LINK = re.compile(r"<(?:[\w.-]+:)?link\s([^<>]{0,4000})>", re.IGNORECASE)
 # The look-behind keeps a long name without a value from being tried at each of its letters.
@@ -38,12 +38,17 @@ def can_be_trusted(hub: str) -> bool:
     return urlsplit(hub).scheme == "https"
 
 
-def linked_in_headers(relation: str, headers: Mapping[str, str], url: str) -> Iterator[str]:
-    """The URLs that the header Link names with this relation (RFC 8288)."""
+def link_targets(relation: str, headers: Mapping[str, str]) -> Iterator[str]:
+    """The targets that the header Link names with this relation (RFC 8288), perhaps relative."""
     for target, parameters in _LINK_HEADER.findall(headers.get("link", "")):
         relations = [quoted or plain for quoted, plain in _RELATIONS.findall(parameters)]
-        if relations and relation in relations[0].lower().split() and (linked := _usable(target, url)):
-            yield linked
+        if relations and relation in relations[0].lower().split():
+            yield target
+
+
+def linked_in_headers(relation: str, headers: Mapping[str, str], url: str) -> Iterator[str]:
+    """The URLs that the header Link names with this relation."""
+    return filter(None, (_usable(target, url) for target in link_targets(relation, headers)))
 
 
 def _linked(relation: str, head: str, headers: Mapping[str, str], url: str) -> Iterator[str]:

@@ -99,10 +99,8 @@ PRESETS = {
     name: Hmac(**table)
     for name, table in json.loads(Path(__file__).with_name("signature_presets.json").read_text("utf-8")).items()
 }
-# Schemes that are more than an HMAC over a template, each with the module of `stoppress.signatures` that verifies it.
-NAMED = dict.fromkeys(("contentful", "hygraph", "kontent"), "canonical") | dict.fromkeys(
-    ("bearer", "token", "query-token", "basic", "body-secret"), "tokens"
-)
+# Schemes that are more than an HMAC over a template: `stoppress.signatures.canonical` verifies them.
+NAMED = ("contentful", "hygraph", "kontent", "bearer", "token", "query-token", "basic", "body-secret")
 # Webhooks are refused. Events of such a source come over the bus, where IAM decides who may send.
 NONE = "none"
 

@@ -1,4 +1,4 @@
-"""Schemes that sign a text composed from the request: Contentful's, Hygraph's and Kontent.ai's."""
+"""Schemes that are more than an HMAC over a template: a text composed from the request is signed, or there is only a token."""
 
 import base64
 import hashlib
@@ -7,12 +7,14 @@ import json
 import re
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-from urllib.parse import quote, unquote
+from urllib.parse import quote, unquote, unquote_plus
 
 from stoppress.model.http_request import Request
 from stoppress.model.signature_schemes import PRESETS
 from stoppress.signatures.verify import (
+    BadSecret,
     BadSignature,
+    NotSigned,
     Proof,
     Prover,
     check_time,
@@ -122,4 +124,62 @@ def kontent(request: Request, secrets: list[str], now: datetime, tolerance: time
     return expected, given, f"{preset.header} does not match: {preset.how}"
 
 
-PROVERS: dict[str, Prover] = {"contentful": contentful, "hygraph": hygraph, "kontent": kontent}
+# A token is a long secret in each request, for senders that cannot sign. It does not cover the content or the time: whoever
+# has seen one request can make others, and only TLS protects it.
+
+
+def bearer(request: Request, secrets: list[str], now: datetime, tolerance: timedelta) -> Proof:
+    """`Authorization: Bearer <secret>`, or `?access_token=<secret>`.
+
+    The parameter is in RFC 6750 and the HTTP webhooks of CloudEvents, for senders that cannot set a header.
+    """
+    given = _credentials(request, "bearer") or _parameter(request, "access_token")
+    return secrets, given, "Authorization does not match: have the sender set it to 'Bearer ' and this source's secret"
+
+
+def token(request: Request, secrets: list[str], now: datetime, tolerance: timedelta) -> Proof:
+    """`?token=<secret>` in the URL that the sender posts to."""
+    how = "the token does not match: end the URL given to the sender with ?token= and this source's secret"
+    return secrets, _parameter(request, "token"), how
+
+
+def basic(request: Request, secrets: list[str], now: datetime, tolerance: timedelta) -> Proof:
+    """`Authorization: Basic …` with a secret of the form user:password. Raises BadSecret."""
+    expected = [base64.b64encode(header_bytes(secret)).decode() for secret in secrets if ":" in secret]
+    if not expected:
+        raise BadSecret("the secret is not of the form user:password")
+    how = "Authorization does not match: give the sender the user and the password of this source's secret"
+    return expected, _credentials(request, "basic"), how
+
+
+def body_secret(request: Request, secrets: list[str], now: datetime, tolerance: timedelta) -> Proof:
+    """`{"secret": …}` in a JSON body, as Prismic sends it. Raises NotSigned."""
+    try:
+        document = json.loads(request.body)
+    except (ValueError, RecursionError):
+        raise NotSigned('the body is not JSON with a "secret" in it') from None
+    given = document.get("secret") if isinstance(document, dict) else None
+    how = '"secret" in the body does not match: give the sender the secret of this source'
+    return secrets, [given] if isinstance(given, str) else [], how
+
+
+def _credentials(request: Request, scheme: str) -> list[str]:
+    name, _, value = request.headers.get("authorization", "").strip().partition(" ")
+    return [value.strip()] if name.lower() == scheme else []
+
+
+def _parameter(request: Request, name: str) -> list[str]:
+    """Return the value of a query parameter, decoded with + as itself and with + as a space.
+
+    People paste a secret with a + into a URL without escaping it. The list is empty if the parameter is missing or
+    repeated: nothing says which of two counts.
+    """
+    pairs = [part.partition("=") for part in request.query.split("&")]
+    values = [value for key, _, value in pairs if unquote_plus(key) == name]
+    return [unquote(values[0]), unquote_plus(values[0])] if len(values) == 1 else []
+
+
+PROVERS: dict[str, Prover] = {
+    "contentful": contentful, "hygraph": hygraph, "kontent": kontent,
+    "bearer": bearer, "token": token, "query-token": token, "basic": basic, "body-secret": body_secret,
+}  # fmt: skip

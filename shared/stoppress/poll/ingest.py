@@ -8,7 +8,7 @@ polled less often (`feeds.subscription`).
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
@@ -198,10 +198,7 @@ class _Ingestion:
         entries = [(event, digest_of(event)) for event in events]
         digests, received = tuple(digest for _, digest in entries), set(before.digests)
         self.load_subscription(state)
-        hubs = self.subscription
-        new = [
-            event for event, digest in entries if (hubs.has_news(event, received) if hubs else digest not in received)
-        ]
+        new = self._find_news(entries, received)
         # Under a new configuration an entry may mean something else; record_article recognises duplicates.
         sent = new if feed.has_this_configuration else events
         queues.send_articles(sent)
@@ -231,6 +228,13 @@ class _Ingestion:
         """Store the digests of a poll's entries: these are not sent again."""
         if seen != before:
             table.put_if(feed_entries_item(self.feed.site.host, self.feed.feed.url, seen))
+
+    def _find_news(self, entries: Sequence[tuple[ArticleEvent, str]], received: Container[str]) -> list[ArticleEvent]:
+        """Return the events that neither the last poll nor a push brought; `received` are the digests of the last poll."""
+        hubs = self.subscription
+        if hubs is None:
+            return [event for event, digest in entries if digest not in received]
+        return [event for event, _ in entries if hubs.has_news(event, received)]
 
     def _note_poll(self, state: FeedState) -> None:
         """Load the subscription, and note in it a poll that found nothing new."""

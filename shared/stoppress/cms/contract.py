@@ -191,9 +191,9 @@ def _flags(value: object) -> tuple[tuple[str, ...], list[str]]:
     if not isinstance(value, dict):
         return _names("flags", value, FLAGS_MAX)
     flags, reasons = _names("flags", [name for name, there in value.items() if there is True], FLAGS_MAX)
-    unclear = {name: there for name, there in value.items() if there is not None and not isinstance(there, bool)}
+    unclear = [(name, there) for name, there in value.items() if not isinstance(there, bool | None)]
     return flags, reasons + [
-        f"flags[{shown(name)}]: {shown(there)} is neither true nor false" for name, there in unclear.items()
+        f"flags[{shown(name)}]: {shown(there)} is neither true nor false" for name, there in unclear
     ]
 
 

@@ -3,7 +3,7 @@
 Incomplete items travel on the articles queue too, so that the webhook needs one write and no access to the table.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -32,7 +32,8 @@ def take_delivery(
     """Reads a CMS's delivery to the source `name` by its mapping. `Taker` describes the other arguments. Raises BadDelivery."""
     source = site.sources[name]
     verdicts = read_delivery(load(source.adapter), request, source.settings, site, now)
-    return Taker(site, name, now, load_site, request.headers).take(verdicts)
+    taker = Taker(site, name, now, load_site, request.headers)
+    return [taker.take(verdict) for verdict in verdicts]
 
 
 @dataclass
@@ -50,11 +51,8 @@ class Taker:
     headers: Mapping[str, str]
     _others: dict[str, Site | None] = field(default_factory=dict)
 
-    def take(self, verdicts: Iterable[Verdict]) -> list[Taken]:
-        """Return the result of each verdict. An event goes only to the site whose host its URL has."""
-        return [self._take_verdict(verdict) for verdict in verdicts]
-
-    def _take_verdict(self, verdict: Verdict) -> Taken:
+    def take(self, verdict: Verdict) -> Taken:
+        """Return the result of a verdict. An event goes only to the site whose host its URL has."""
         delivery = delivery_id(self.headers, verdict.item)
         if verdict.disposition == "ignore":
             return Taken(None, {"status": "ignored", "reason": verdict.reason}, named_in(verdict.item), delivery)
@@ -111,10 +109,9 @@ class Taker:
             other = self.load_site(host)
         except (LookupError, BadConfiguration):
             return None
-        sources = (self.site.sources[self.name], other.sources.get(self.name))
-        paths = {
+        paths = [
             (source.adapter, secret_path("webhooks", site.host, source.secret or ""))
-            for site, source in zip((self.site, other), sources, strict=True)
-            if source
-        }
-        return other if sources[1] and len(paths) == 1 else None
+            for site in (self.site, other)
+            if (source := site.sources.get(self.name))
+        ]
+        return other if paths[1:] == paths[:1] else None

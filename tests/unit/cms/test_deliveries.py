@@ -139,6 +139,6 @@ def test_no_body_breaks_an_adapter(adapter: str, body: bytes) -> None:
         verdicts = read_delivery(load(adapter), Request(body=body), {}, site, now)
     assert {verdict.disposition for verdict in verdicts} <= {"ignore", "incomplete"}
     json.dumps([verdict.shown(now) for verdict in verdicts])
-    for taken in Taker(site, "cms", now, lambda host: site, {}).take(verdicts):
+    for taken in map(Taker(site, "cms", now, lambda host: site, {}).take, verdicts):
         assert not isinstance(taken.message, ArticleEvent)
         json.dumps(taken.answer)

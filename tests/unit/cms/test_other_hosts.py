@@ -79,7 +79,7 @@ def test_a_delivery_of_many_hosts_does_not_look_all_of_them_up() -> None:
         raise LookupError(host)
 
     verdicts = read_delivery(load("jsonld"), Request(body=json.dumps(body * 2).encode()), {}, site, NOW)
-    messages = [result.message for result in Taker(site, "cms", NOW, load_site, {}).take(verdicts)]
+    messages = [result.message for result in map(Taker(site, "cms", NOW, load_site, {}).take, verdicts)]
     assert len(hosts) == OTHER_SITES_MAX
     assert len(messages) == 40
     assert all(isinstance(message, Incomplete) for message in messages)

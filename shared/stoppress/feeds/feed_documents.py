@@ -249,17 +249,16 @@ def decode(body: bytes, content_type: str) -> str:
     for signature, encoding in _SIGNATURES:
         if body.startswith(signature):
             return body.decode(encoding, "replace").removeprefix("\ufeff")
-    body = body.removeprefix(b"\xef\xbb\xbf")
     declared = _DECLARED.search(body, 0, 1_000)
     charset = _CHARSET.search(content_type)
     if not body.isascii() or b"\x1b" not in body:
         # A text in another encoding is hardly ever valid UTF-8 by accident.
         try:
-            return body.decode()
+            return body.decode("utf-8-sig")
         except UnicodeDecodeError:
             pass
         # A few characters are broken, as at thisismoney.co.uk (SimplePie, issue 39). The rest stays readable as UTF-8.
-        text = body.decode("utf-8", "replace")
+        text = body.decode("utf-8-sig", "replace")
         if text.count("\ufffd") * 10 <= sum(1 for character in text if character > "\x7f"):
             return text
     claims = (declared[1].decode() if declared else "", charset[1] if charset else "")

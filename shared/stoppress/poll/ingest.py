@@ -7,7 +7,6 @@ poll_feeds subscribes to the feed there after the first good poll. While the hub
 polled less often (`feeds.subscription`).
 """
 
-import re
 from collections.abc import Container, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -46,7 +45,6 @@ UNFINISHED = "poll_feeds ended while it read the document, which takes too long 
 
 _ASKING_TO_WAIT = {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}
 _OVERTAKEN = "another run polled it at the same time"
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 def ingest(feed: DueFeed, future: Future[fetch_feeds.Fetched], hubs: Hubs) -> PollOutcome:
@@ -276,4 +274,4 @@ def _without_validators(state: FeedState) -> FeedState:
 
 def _validator(value: str | None) -> str | None:
     """A header's value, if it can be sent back."""
-    return value if value and len(value) <= VALIDATOR_CHARACTERS_MAX and not _CONTROL.search(value) else None
+    return value if value and len(value) <= VALIDATOR_CHARACTERS_MAX and value.isprintable() else None

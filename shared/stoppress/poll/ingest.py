@@ -262,16 +262,14 @@ def _newest(new: Sequence[ArticleEvent], feed: DueFeed, *, first: bool) -> datet
 
 
 def _validated(state: FeedState, answer: client.Response) -> FeedState:
-    """The state with the answer's validators. Those of the state stay if the answer, a 304, has none."""
-    etag, last_modified = (_validator(answer.headers.get(name)) for name in ("etag", "last-modified"))
+    """The state with the answer's validators that can be sent back. Those of the state stay if the answer, a 304, has none."""
+    values = (answer.headers.get(name, "") for name in ("etag", "last-modified"))
+    etag, last_modified = (
+        value if len(value) <= VALIDATOR_CHARACTERS_MAX and value.isprintable() else "" for value in values
+    )
     return replace(state, etag=etag or state.etag, last_modified=last_modified or state.last_modified)
 
 
 def _without_validators(state: FeedState) -> FeedState:
     """The state without validators: the next poll reads the whole feed."""
     return replace(state, etag=None, last_modified=None, body_digest=None)
-
-
-def _validator(value: str | None) -> str | None:
-    """A header's value, if it can be sent back."""
-    return value if value and len(value) <= VALIDATOR_CHARACTERS_MAX and value.isprintable() else None

@@ -1,13 +1,11 @@
 """Queues and streams for event source mappings, directly on those of moto: the Lambda service's own calls are not counted."""
 
-import base64
 import json
-from datetime import datetime
 from typing import Any
 
 from moto.core.utils import unix_time_millis
 from moto.dynamodb.models import dynamodb_backends
-from moto.dynamodb.models.dynamo_type import DynamoType
+from moto.dynamodb.models.utilities import dynamo_json_dump
 from moto.sqs.models import Message, Queue, sqs_backends
 
 from stoppress_cli.local.template import ACCOUNT, REGION, Json
@@ -104,22 +102,5 @@ def read_stream(arn: str) -> list[Json]:
     with LOCK:
         new, shard.items = shard.items, []
         shard.starting_sequence_number += len(new)
-    return [_lambda_record(item.record, arn) for item in new]
-
-
-def _lambda_record(record: Json, arn: str) -> Json:
-    """Return a stream record as Lambda passes it: JSON only, the time in seconds, with the stream's ARN."""
-    complete = {**record, "awsRegion": REGION, "eventSourceARN": arn}
-    copied: Json = json.loads(json.dumps(complete, default=_json_value))
-    return copied
-
-
-def _json_value(value: Any) -> Any:
-    match value:
-        case DynamoType():
-            return value.to_regular_json()
-        case datetime():
-            return int(value.timestamp())
-        case bytes():
-            return base64.b64encode(value).decode()
-    return [*value]  # a set
+    records = (item.record | {"awsRegion": REGION, "eventSourceARN": arn} for item in new)
+    return [json.loads(dynamo_json_dump(record)) for record in records]

@@ -7,6 +7,8 @@
 """
 
 import copy
+import inspect
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -15,15 +17,17 @@ from unittest import mock
 from moto.core.serialize import BaseJSONSerializer
 from moto.dynamodb.models import DynamoDBBackend, dynamodb_backends
 from moto.dynamodb.models.dynamo_type import DynamoType, Item
-from moto.dynamodb.models.table import StreamRecord, StreamShard, Table
+from moto.dynamodb.models.table import StreamShard, Table
+from moto.dynamodb.models.utilities import dynamo_json_dump
 
 from stoppress_cli.local.meter import item_bytes
 from stoppress_cli.local.template import ACCOUNT, REGION
 
 PAGE_BYTES = 1_048_576  # one page of a Query: 1 MB of items evaluated (DynamoDB developer guide, Query)
 
-_query = Table.query
+_query, _query_signature = Table.query, inspect.signature(Table.query)
 _transact = DynamoDBBackend.transact_write_items
+_add = StreamShard.add
 _serialize_structure = BaseJSONSerializer._serialize_type_structure
 
 Json = dict[str, Any]
@@ -50,49 +54,34 @@ def _keys(table: Table | None, key: Json) -> Any:
 
 
 def _transact_write_items(self: DynamoDBBackend, transact_items: list[Json]) -> None:
-    before: list[tuple[Any, DynamoType, Item | None]] = []
-    lengths: list[tuple[StreamShard, int]] = []
+    before: list[tuple[Table, Any, Item | None, int]] = []  # of each item: table, keys, item, and records in the stream
     for part in (part for item in transact_items for part in item.values()):
         table = self.tables.get(part.get("TableName", ""))
         keys = _keys(table, part.get("Key") or part.get("Item") or {})
         if table is not None and keys:  # moto refuses malformed parts itself
-            partition: Any = table.items[keys[0]]
-            before.append((partition, keys[1], copy.deepcopy(partition.get(keys[1]))))
-            lengths += [(table.stream_shard, len(table.stream_shard.items))] if table.stream_shard else []
+            item = copy.deepcopy(table.items[keys[0]].get(keys[1]))
+            before.append((table, keys, item, len(table.stream_shard.items) if table.stream_shard else 0))
     try:
         _transact(self, transact_items)
     except Exception:
-        for partition, sort, item in before:
-            partition.pop(sort, None)
+        for table, keys, item, records in before:
+            table.items[keys[0]].pop(keys[1], None)
             if item is not None:
-                partition[sort] = item
-        for shard, length in lengths:
-            del shard.items[length:]
+                table.items[keys[0]][keys[1]] = item
+            if table.stream_shard:
+                del table.stream_shard.items[records:]
         raise
 
 
-def _query_partition(
-    self: Table,
-    hash_key: DynamoType,
-    comparison: str | None,
-    operands: list[DynamoType],
-    limit: int,
-    start: dict[str, Any],
-    is_forward: bool,
-    projection: list[list[str]] | None,
-    index: str | None = None,
-    consistent: bool = False,
-    filter_expression: Any = None,
-    **more: Any,
-) -> tuple[list[Item], int, dict[str, Any] | None]:
-    partition = [*self.items.get(hash_key, {}).values()]
-    with mock.patch.object(self, "all_items", return_value=partition):
-        page, number, last = _query(
-            self, hash_key, comparison, operands, limit, start, is_forward, None, index, consistent, **more
-        )
+def _query_partition(*given: Any, **named: Any) -> tuple[list[Item], int, Json | None]:
+    call = _query_signature.bind(*given, **named).arguments
+    table, projection, condition = call["self"], call["projection_expressions"], call.get("filter_expression")
+    partition = [*table.items.get(call["hash_key"], {}).values()]
+    with mock.patch.object(table, "all_items", return_value=partition):
+        page, number, last = _query(**call | {"projection_expressions": None, "filter_expression": None})
     # For the meter: DynamoDB charges for what a Query reads, before the filter and the projection.
-    self.evaluated_bytes = sum(map(_size, page))  # type: ignore[attr-defined]
-    results = [item for item in page if filter_expression is None or filter_expression.expr(item)]
+    table.evaluated_bytes = sum(map(_size, page))
+    results = [item for item in page if condition is None or condition.expr(item)]
     return [item.project(projection) for item in results] if projection else results, number, last
 
 
@@ -101,35 +90,15 @@ def _size(item: Item) -> int:
 
 
 def _add_to_stream(self: StreamShard, old: Item | None, new: Item | None) -> None:
-    # A whole replacement: moto's own method looks for Lambda functions at each record, and loads many modules for that.
-    if old is not None and new is not None and old == new:
-        return
-    event = "INSERT" if old is None else "REMOVE" if new is None else "MODIFY"
-    specification = self.table.stream_specification or {}
-    number = self.starting_sequence_number + len(self.items)
-    self.items.append(StreamRecord(self.table, specification["StreamViewType"], event, old, new, number))
+    if old is None or new is None or old != new:
+        _add(self, old, new)
 
 
 def _serialize_attribute(self: BaseJSONSerializer, serialized: Any, value: Any, shape: Any, key: str) -> None:
     if shape.name == "AttributeValue" and key and value is not None:
-        serialized[self.get_serialized_name(shape, key)] = _wire_value(self, value)
+        serialized[self.get_serialized_name(shape, key)] = json.loads(dynamo_json_dump(value))
     else:
         _serialize_structure(self, serialized, value, shape, key)
-
-
-def _wire_value(serializer: BaseJSONSerializer, value: Any) -> dict[str, Any]:
-    kind, content = (value.type, value.value) if isinstance(value, DynamoType) else next(iter(value.items()))
-    match kind:
-        case "M":
-            return {kind: {name: _wire_value(serializer, part) for name, part in content.items()}}
-        case "L":
-            return {kind: [_wire_value(serializer, part) for part in content]}
-        case "B":
-            return {kind: serializer._base64(content)}
-        case "BS":
-            return {kind: [serializer._base64(part) for part in content]}
-        case _:
-            return {kind: content}
 
 
 @contextmanager

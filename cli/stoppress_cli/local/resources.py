@@ -1,26 +1,19 @@
-"""The resource types that the local stack runs: their names, the properties that it understands, and how moto creates them."""
+"""The resources that the local stack runs: their names and properties, and how moto creates them.
 
+resource_types.toml lists what the local stack knows of each type.
+"""
+
+import functools
 import json
 import secrets
 import string
+import tomllib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from stoppress_cli.local.template import ACCOUNT, REGION, STACK_NAME, Json, Resolver, Template, TemplateError, arn_of
-
-# Types that the local stack leaves out on purpose. A type that is neither here nor in _TYPES is refused. Otherwise the
-# local stack would silently leave out a new part of the template.
-NOT_RUN = {
-    "AWS::ApiGatewayV2::Stage": "the local API has one stage only",
-    "AWS::CloudWatch::Alarm": "nobody watches alarms of a local stack",
-    "AWS::CloudWatch::Dashboard": "the local stack stores no metrics",
-    "AWS::Lambda::LayerVersion": "its folder is on sys.path instead",
-    "AWS::Logs::LogGroup": "the functions' output goes to --log",
-    "AWS::Logs::MetricFilter": "only alarms use its metric",
-    "AWS::SNS::Subscription": "only alarms use it",
-    "AWS::SNS::Topic": "only alarms use it",
-}
+from stoppress_cli.local.template import ACCOUNT, REGION, STACK_NAME, Json, Resolver, Template, TemplateError
 
 
 @dataclass(frozen=True)
@@ -48,18 +41,10 @@ def _create_table(resource: Resource, client: Client) -> None:
         dynamodb.update_time_to_live(TableName=resource.ref, TimeToLiveSpecification=ttl)
 
 
-def _create_bucket(resource: Resource, client: Client) -> None:
-    client("s3").create_bucket(Bucket=resource.ref, CreateBucketConfiguration={"LocationConstraint": REGION})
-
-
 def _create_queue(resource: Resource, client: Client) -> None:
     attributes = {key: value for key, value in resource.properties.items() if key != "QueueName"}
     texts = {key: value if isinstance(value, str) else json.dumps(value) for key, value in attributes.items()}
     client("sqs").create_queue(QueueName=resource.ref.rsplit("/", 1)[1], Attributes=texts)
-
-
-def _create_bus(resource: Resource, client: Client) -> None:
-    client("events").create_event_bus(Name=resource.ref)
 
 
 def _create_secret(resource: Resource, client: Client) -> None:
@@ -68,100 +53,44 @@ def _create_secret(resource: Resource, client: Client) -> None:
     client("secretsmanager").create_secret(Name=resource.properties["Name"], SecretString=value)
 
 
+def create(resource: Resource, client: Client) -> None:
+    """Create a resource in moto, if its type needs that."""
+    match resource.type:
+        case "AWS::DynamoDB::Table":
+            _create_table(resource, client)
+        case "AWS::Events::EventBus":
+            client("events").create_event_bus(Name=resource.ref)
+        case "AWS::S3::Bucket":
+            client("s3").create_bucket(Bucket=resource.ref, CreateBucketConfiguration={"LocationConstraint": REGION})
+        case "AWS::SecretsManager::Secret":
+            _create_secret(resource, client)
+        case "AWS::SQS::Queue":
+            _create_queue(resource, client)
+
+
 @dataclass(frozen=True)
 class _Type:
-    """A type of resource. In `arn`, `ref` and `attributes` (the values of Fn::GetAtt), `{name}` is the physical name."""
+    """A type of resource, as resource_types.toml describes it."""
 
+    not_run: str = ""
+    name_property: str = ""
     arn: str = ""
     ref: str = "{name}"
-    name_property: str = ""
     attributes: dict[str, str] = field(default_factory=dict)
-    properties: str | None = None  # the understood ones, and those without a visible effect in a run; None: any
-    create: Callable[[Resource, Client], None] | None = None
+    properties: list[str] | None = None
 
 
-# Other resources may refer to those that do not run, so some of these have names too.
-_TYPES = {
-    "AWS::ApiGatewayV2::Api": _Type(
-        attributes={"ApiEndpoint": "http://127.0.0.1"}, properties="Body Description Name ProtocolType Tags"
-    ),
-    "AWS::DynamoDB::Table": _Type(
-        arn_of("dynamodb", "table/{name}"),
-        name_property="TableName",
-        attributes={"StreamArn": arn_of("dynamodb", "table/{name}/stream/local")},
-        properties="AttributeDefinitions BillingMode DeletionProtectionEnabled KeySchema PointInTimeRecoverySpecification"
-        " SSESpecification StreamSpecification TableName TimeToLiveSpecification",
-        create=_create_table,
-    ),
-    "AWS::Events::EventBus": _Type(
-        arn_of("events", "event-bus/{name}"),
-        name_property="Name",
-        attributes={"Name": "{name}"},
-        properties="Description Name",
-        create=_create_bus,
-    ),
-    "AWS::Events::Rule": _Type(
-        arn_of("events", "rule/{name}"),
-        name_property="Name",
-        properties="Description EventBusName EventPattern Name State Targets",
-    ),
-    "AWS::IAM::Role": _Type(f"arn:aws:iam::{ACCOUNT}:role/{{name}}"),
-    "AWS::Lambda::EventInvokeConfig": _Type(
-        properties="DestinationConfig FunctionName MaximumEventAgeInSeconds MaximumRetryAttempts Qualifier"
-    ),
-    "AWS::Lambda::EventSourceMapping": _Type(
-        properties="BatchSize EventSourceArn FilterCriteria FunctionName FunctionResponseTypes"
-        " MaximumBatchingWindowInSeconds ScalingConfig StartingPosition"
-    ),
-    "AWS::Lambda::Function": _Type(
-        arn_of("lambda", "function:{name}"),
-        name_property="FunctionName",
-        properties="Architectures Code Description Environment FunctionName Handler LoggingConfig MemorySize"
-        " ReservedConcurrentExecutions Role Runtime Tags Timeout TracingConfig",
-    ),
-    "AWS::Lambda::Permission": _Type(),
-    "AWS::Logs::LogGroup": _Type(arn_of("logs", "log-group:{name}:*")),
-    "AWS::S3::Bucket": _Type(
-        "arn:aws:s3:::{name}",
-        name_property="BucketName",
-        attributes={
-            "DomainName": "{name}.s3.amazonaws.com",
-            "RegionalDomainName": f"{{name}}.s3.{REGION}.amazonaws.com",
-        },
-        properties="BucketEncryption BucketName LifecycleConfiguration OwnershipControls PublicAccessBlockConfiguration"
-        " VersioningConfiguration",
-        create=_create_bucket,
-    ),
-    "AWS::S3::BucketPolicy": _Type(),
-    "AWS::Scheduler::Schedule": _Type(
-        arn_of("scheduler", "schedule/default/{name}"),
-        name_property="Name",
-        properties="Description FlexibleTimeWindow GroupName Name ScheduleExpression State Target",
-    ),
-    "AWS::SecretsManager::Secret": _Type(
-        ref=arn_of("secretsmanager", "secret:{name}"),
-        name_property="Name",
-        properties="Description GenerateSecretString Name",
-        create=_create_secret,
-    ),
-    "AWS::SQS::Queue": _Type(
-        arn_of("sqs", "{name}"),
-        f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/{{name}}",
-        name_property="QueueName",
-        attributes={"QueueName": "{name}"},
-        properties="DelaySeconds MessageRetentionPeriod QueueName RedrivePolicy SqsManagedSseEnabled VisibilityTimeout",
-        create=_create_queue,
-    ),
-    "AWS::SQS::QueuePolicy": _Type(),
-    "AWS::SNS::Topic": _Type(ref=arn_of("sns", "{name}"), attributes={"TopicName": "{name}"}),
-}
+@functools.cache
+def _types() -> dict[str, _Type]:
+    text = Path(__file__).with_name("resource_types.toml").read_text(encoding="utf-8")
+    return {kind: _Type(**row) for kind, row in tomllib.loads(text).items()}
 
 
 def resolve(template: Template, stack_name: str = STACK_NAME) -> list[Resource]:
     """Return every resource of the template that runs here, in the template's order, all properties resolved.
 
-    Layers are left out, because their folders are on sys.path. Raises TemplateError for a type that is neither run nor
-    listed in NOT_RUN.
+    Layers are left out, because their folders are on sys.path. Raises TemplateError for a type that the local stack does
+    not know.
     """
     nameless = Resolver(template, {}, stack_name)
     present = {
@@ -173,7 +102,7 @@ def resolve(template: Template, stack_name: str = STACK_NAME) -> list[Resource]:
     resolver = Resolver(template, values, stack_name)
     resources = []
     for logical, resource in present.items():
-        if resource["Type"] not in NOT_RUN:
+        if not _types()[resource["Type"]].not_run:
             properties = {key: value for key, value in resource.get("Properties", {}).items() if key != "Layers"}
             ref, attributes = values[logical]
             arn = attributes.get("Arn", "")
@@ -184,12 +113,12 @@ def resolve(template: Template, stack_name: str = STACK_NAME) -> list[Resource]:
 def _values(logical: str, resource: Json, nameless: Resolver, stack_name: str) -> tuple[str, dict[str, str]]:
     """Return the value of Ref to a resource, and those of Fn::GetAtt by attribute."""
     kind = resource["Type"]
-    if kind not in _TYPES and kind not in NOT_RUN:
+    if kind not in _types():
         raise TemplateError(
-            f"{logical}: the local stack does not know {kind}. Add it to stoppress_cli/local/resources.py,"
-            " or list it there under NOT_RUN with the reason"
+            f"{logical}: the local stack does not know {kind}. Add it to stoppress_cli/local/resource_types.toml,"
+            " with the reason if the local stack does not run it"
         )
-    type_ = _TYPES.get(kind, _Type())
+    type_ = _types()[kind]
     given = resource.get("Properties", {}).get(type_.name_property)
     name = nameless.resolve(given) if given else f"{stack_name}-{logical}"
     if kind == "AWS::S3::Bucket":
@@ -197,7 +126,8 @@ def _values(logical: str, resource: Json, nameless: Resolver, stack_name: str) -
     elif kind == "AWS::ApiGatewayV2::Api":
         name = name.lower()
     attributes = {"Arn": type_.arn, **type_.attributes} if type_.arn else type_.attributes
-    return type_.ref.format(name=name), {attribute: text.format(name=name) for attribute, text in attributes.items()}
+    filled = {key: text.format(name=name, region=REGION, account=ACCOUNT) for key, text in attributes.items()}
+    return type_.ref.format(name=name, region=REGION, account=ACCOUNT), filled
 
 
 def of_type(resources: Iterable[Resource], kind: str) -> list[Resource]:
@@ -208,23 +138,17 @@ def of_type(resources: Iterable[Resource], kind: str) -> list[Resource]:
 def check_properties(resources: Iterable[Resource]) -> None:
     """Raise TemplateError for a property that the local stack does not know."""
     for resource in resources:
-        known = _TYPES[resource.type].properties
-        if known is not None and (unknown := sorted(set(resource.properties) - set(known.split()))):
+        known = _types()[resource.type].properties
+        if known is not None and (unknown := sorted(set(resource.properties) - set(known))):
             raise TemplateError(
                 f"{resource.logical} ({resource.type}): the local stack does not know the property {unknown[0]};"
-                " implement it, or list it as known in stoppress_cli/local/resources.py"
+                " implement it, or list it as known in stoppress_cli/local/resource_types.toml"
             )
 
 
 def is_given(resource: Resource) -> bool:
     """Return True if an operator provides the resource: a secret, which scenarios bring themselves."""
     return resource.logical.startswith("First") and resource.type == "AWS::SecretsManager::Secret"
-
-
-def create(resource: Resource, client: Client) -> None:
-    """Create a resource in moto, if its type needs that."""
-    if create_one := _TYPES[resource.type].create:
-        create_one(resource, client)
 
 
 def failure_destination(properties: Json) -> str | None:

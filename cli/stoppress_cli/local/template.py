@@ -1,10 +1,11 @@
 """Reads template.yaml as CloudFormation does: SAM transform, parameters, conditions, intrinsic functions."""
 
+import copy
 import functools
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -71,8 +72,11 @@ def parse_yaml(text: str) -> Any:
 
 
 @functools.cache
-def _read(path: Path, changed_ns: int) -> str:
-    """Return the template as JSON text; `changed_ns` tells the cache that the file was edited. Raises TemplateError."""
+def _read(path: Path, changed_ns: int) -> tuple[Json, Template]:
+    """Return the declared parameters and the transformed template, without values of parameters.
+
+    `changed_ns` tells the cache that the file was edited. Raises TemplateError.
+    """
     from yaml import YAMLError
 
     try:
@@ -82,21 +86,32 @@ def _read(path: Path, changed_ns: int) -> str:
         raise TemplateError(f"{path} is not YAML: {problem}") from error
     if not isinstance(document, dict):
         raise TemplateError(f"{path} is no template: give a file with Resources")
-    return json.dumps(document, default=str)
+    document = json.loads(json.dumps(document, default=str))  # YAML has dates
+    folders: dict[str, dict[str, Path]] = {kind: {} for kind in _CODE_PROPERTY}
+    for name, resource in document.get("Resources", {}).items():
+        if (kind := resource.get("Type")) in _CODE_PROPERTY:
+            folders[kind][name] = path.parent / str(resource["Properties"].get(_CODE_PROPERTY[kind], "."))
+            resource["Properties"][_CODE_PROPERTY[kind]] = _PLACEHOLDER
+    functions, layers = folders.values()
+    declared: Json = document.get("Parameters", {})
+    made = _transform(document)
+    return declared, Template(
+        made.get("Resources", {}), made.get("Conditions", {}), {}, functions, tuple(layers.values())
+    )
 
 
-@functools.cache
-def _transform(text: str) -> str:
+def _transform(document: Json) -> Json:
     from samtranslator.parser.parser import Parser
     from samtranslator.public.exceptions import InvalidDocumentException
     from samtranslator.translator.translator import Translator
 
     session: Any = SimpleNamespace(region_name=REGION)  # instead of one with the user's settings
     try:
-        return json.dumps(Translator({}, Parser(), boto_session=session).translate(json.loads(text), {}))
+        transformed: Json = Translator({}, Parser(), boto_session=session).translate(document, {})
     except InvalidDocumentException as error:
         causes = "; ".join(str(cause.message) for cause in error.causes)
         raise TemplateError(f"the SAM transform refuses the template: {causes}") from error
+    return json.loads(json.dumps(transformed))
 
 
 def load(
@@ -107,8 +122,7 @@ def load(
     `parameters` override `defaults`, and `defaults` override the template's defaults. Names in `defaults` that the template lacks
     are ignored. Raises TemplateError for invalid SAM, a parameter without a value, or a name in `parameters` that the template lacks.
     """
-    document: Json = json.loads(_read(path.resolve(), path.stat().st_mtime_ns))
-    declared: Json = document.get("Parameters", {})
+    declared, template = _read(path.resolve(), path.stat().st_mtime_ns)
     given = dict(parameters or {})
     if unknown := sorted(set(given) - set(declared)):
         raise TemplateError(f"{path.name} has no parameter {unknown[0]}; it has {', '.join(sorted(declared))}")
@@ -118,20 +132,7 @@ def load(
         if value is None:
             raise TemplateError(f"{path.name}: the parameter {name} has no default; give it a value")
         values[name] = str(value).split(",") if declaration.get("Type") == "CommaDelimitedList" else str(value)
-    folders: dict[str, Path] = {}
-    layers: list[Path] = []
-    for name, resource in document.get("Resources", {}).items():
-        code_property = _CODE_PROPERTY.get(resource.get("Type"))
-        if code_property is None:
-            continue
-        folder = path.resolve().parent / str(resource["Properties"].get(code_property, "."))
-        if resource["Type"] == "AWS::Serverless::Function":
-            folders[name] = folder
-        else:
-            layers.append(folder)
-        resource["Properties"][code_property] = _PLACEHOLDER
-    transformed: Json = json.loads(_transform(json.dumps(document)))
-    return Template(transformed.get("Resources", {}), transformed.get("Conditions", {}), values, folders, tuple(layers))
+    return replace(copy.deepcopy(template), parameters=values)
 
 
 class Resolver:
@@ -141,10 +142,14 @@ class Resolver:
     """
 
     def __init__(self, template: Template, names: Mapping[str, tuple[str, Mapping[str, str]]], stack_name: str) -> None:
-        self._template = template
-        self._names = names
-        self._pseudo: dict[str, str] = {
+        self._conditions = template.conditions
+        # Values of Ref, and of Fn::GetAtt by `<name>.<attribute>`.
+        self._values: dict[str, Any] = {
+            **{name: ref for name, (ref, _) in names.items()},
+            **{f"{name}.{key}": value for name, (_, attributes) in names.items() for key, value in attributes.items()},
+            **template.parameters,
             "AWS::AccountId": ACCOUNT,
+            "AWS::NoValue": _NO_VALUE,
             "AWS::Region": REGION,
             "AWS::Partition": "aws",
             "AWS::StackName": stack_name,
@@ -152,35 +157,36 @@ class Resolver:
             "AWS::URLSuffix": "amazonaws.com",
         }
 
-    def resolve(self, value: Any, local: Mapping[str, Any] | None = None) -> Any:
+    def resolve(self, value: Any) -> Any:
         """Replace every intrinsic function in `value`, and leave out properties that are AWS::NoValue."""
-        local = local or {}
         if isinstance(value, list):
-            return [resolved for part in value if (resolved := self.resolve(part, local)) is not _NO_VALUE]
+            return [resolved for part in value if (resolved := self.resolve(part)) is not _NO_VALUE]
         if not isinstance(value, dict):
             return value
         match [*value.items()]:
             case [("Ref", name)]:
-                return self._ref(name)
+                return self._value(name)
             case [("Fn::GetAtt", name)]:
-                return self._attribute(name if isinstance(name, str) else ".".join(name))
+                return self._value(name if isinstance(name, str) else ".".join(name))
+            case [("Fn::Sub", [text, variables])]:
+                return self._fill_in(text, self.resolve(variables))
             case [("Fn::Sub", text)]:
-                return self._sub(text, local)
+                return self._fill_in(text, {})
             case [("Fn::Join", [separator, parts])]:
-                return separator.join(str(part) for part in self.resolve(parts, local))
+                return separator.join(str(part) for part in self.resolve(parts))
             case [("Fn::If", [condition, then, otherwise])]:
-                return self.resolve(then if self.holds(condition) else otherwise, local)
+                return self.resolve(then if self.holds(condition) else otherwise)
             case [(name, _)] if name.startswith("Fn::"):
                 raise TemplateError(f"the local stack does not know the intrinsic function {name}; add it to Resolver")
-        resolved = {key: self.resolve(part, local) for key, part in value.items()}
+        resolved = {key: self.resolve(part) for key, part in value.items()}
         return {key: part for key, part in resolved.items() if part is not _NO_VALUE}
 
     def holds(self, condition: Any) -> bool:
         """Return True if a condition holds; it is a name or an expression."""
         if isinstance(condition, str):
-            if condition not in self._template.conditions:
+            if condition not in self._conditions:
                 raise TemplateError(f"the template has no condition {condition}")
-            return self.holds(self._template.conditions[condition])
+            return self.holds(self._conditions[condition])
         name, argument = next(iter(condition.items()))
         match name:
             case "Fn::Equals":
@@ -191,32 +197,15 @@ class Resolver:
                 return self.holds(argument)
         raise TemplateError(f"the local stack does not know the condition function {name}; add it to Resolver")
 
-    def _ref(self, name: str) -> Any:
-        if name == "AWS::NoValue":
-            return _NO_VALUE
-        if name in self._pseudo:
-            return self._pseudo[name]
-        if name in self._template.parameters:
-            return self._template.parameters[name]
-        if name in self._names:
-            return self._names[name][0]
-        raise TemplateError(f"Ref to {name}, which is neither a parameter nor a resource that runs here")
+    def _value(self, name: str) -> Any:
+        if name not in self._values:
+            raise TemplateError(f"the template refers to {name}, which is no parameter and nothing that runs here")
+        return self._values[name]
 
-    def _attribute(self, path: str) -> str:
-        name, attribute = path.split(".", 1)
-        attributes = self._names.get(name, ("", {}))[1]
-        if attribute not in attributes:
-            raise TemplateError(f"Fn::GetAtt of {name}.{attribute}, which the local stack cannot give")
-        return attributes[attribute]
-
-    def _sub(self, value: Any, local: Mapping[str, Any]) -> str:
-        text, more = (value, {}) if isinstance(value, str) else (value[0], value[1])
-        local = {**local, **{key: self.resolve(part, local) for key, part in more.items()}}
-
-        def replaced(match: re.Match[str]) -> str:
-            name = match[1]
-            if name in local:
-                return str(local[name])
-            return self._attribute(name) if "." in name else str(self._ref(name))
-
-        return re.sub(r"\$\{([^}]+)\}", replaced, text)
+    def _fill_in(self, text: str, variables: Mapping[str, Any]) -> str:
+        """Replace each ${name} in a text."""
+        return re.sub(
+            r"\$\{([^}]+)\}",
+            lambda name: str(variables[name[1]] if name[1] in variables else self._value(name[1])),
+            text,
+        )

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from stoppress_cli.local import event_sources, local_queues
-from stoppress_cli.local.bus import Pattern
+from stoppress_cli.local.bus import read_pattern
 from stoppress_cli.local.event_sources import EndlessLoopError
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.template import TemplateError
@@ -129,11 +129,11 @@ def test_a_function_that_makes_its_own_work_is_stopped(toy: Toy, monkeypatch: py
     ("pattern", "word"),
     [
         ({"source": [{"sounds-like": "cms"}]}, "sounds-like"),
-        ({"source": "cms"}, "list"),
+        ({"source": "cms"}, "array"),
         ("{", "JSON"),
-        ({"a": []}, "list"),
+        ({"a": []}, "arrays"),
     ],
 )
 def test_a_pattern_that_cannot_be_evaluated_is_refused(pattern: Any, word: str) -> None:
     with pytest.raises(TemplateError, match=word):
-        Pattern(pattern, "Rule")
+        read_pattern(pattern, "Rule")

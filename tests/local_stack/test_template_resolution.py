@@ -69,7 +69,10 @@ def test_a_resource_whose_condition_does_not_hold_is_not_there(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("document", "words"),
     [
-        ({"Resources": {"Mail": {"Type": "AWS::SES::Template"}}}, ["Mail", "AWS::SES::Template", "resource_types.toml"]),
+        (
+            {"Resources": {"Mail": {"Type": "AWS::SES::Template"}}},
+            ["Mail", "AWS::SES::Template", "resource_types.toml"],
+        ),
         (named({"Fn::Cidr": []}), ["Fn::Cidr"]),
         (named({"Ref": "Nobody"}), ["Nobody"]),
         (named({"Fn::GetAtt": ["Bus", "Colour"]}), ["Bus.Colour"]),

@@ -1,5 +1,6 @@
 """EventBridge and EventBridge Scheduler: buses, rules, schedules, and asynchronous invocations with retries."""
 
+import bisect
 import json
 import re
 import uuid
@@ -11,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from unittest import mock
 
+from moto.events.exceptions import InvalidEventPatternException
 from moto.events.models import EventPattern, EventsBackend
 
 from stoppress_cli.local import local_queues
@@ -22,42 +24,34 @@ DEFAULT_BUS = "default"
 # How long Lambda waits before each retry of a failed asynchronous invocation.
 RETRY_DELAYS = (timedelta(minutes=1), timedelta(minutes=2))
 
-_RATE = re.compile(r"rate\((\d+) (minute|hour|day)s?\)")
+_RATE = re.compile(r"rate\((\d+) (minute|hour)s?\)")
 _DAILY = re.compile(r"cron\((\d+(?:,\d+)*) (\d+) \* \* \? \*\)")
-_SECONDS = {"minute": 60, "hour": 3_600, "day": 86_400}
-
+_MINUTES = {"minute": 1, "hour": 60}
+_DAY_MINUTES = 24 * 60
 
 _OPERATORS = {"prefix", "suffix", "anything-but", "exists", "numeric", "equals-ignore-case", "wildcard", "cidr"}
 
 
-class Pattern:
-    """An event pattern of a rule or of a mapping's filter, from its JSON text or object. moto's matcher evaluates it.
+def read_pattern(pattern: str | Json, where: str) -> EventPattern:
+    """Return the event pattern of a rule or of a mapping's filter, which moto evaluates, from its JSON text or object.
 
-    Raises TemplateError for an operator that the matcher does not know.
+    Raises TemplateError for a pattern or an operator that moto does not know.
     """
-
-    def __init__(self, pattern: str | Json, where: str) -> None:
-        try:
-            parsed: Any = json.loads(pattern) if isinstance(pattern, str) else pattern
-        except ValueError as error:
-            raise TemplateError(f"{where}: the event pattern is not JSON ({error})") from error
-        _check_pattern(parsed, where)
-        self._pattern = EventPattern(None, parsed)
-
-    def matches(self, event: Json) -> bool:
-        """Return True if the event matches the pattern."""
-        return self._pattern.matches_event(event)  # type: ignore[arg-type]
+    try:
+        parsed = EventPattern.load(pattern if isinstance(pattern, str) else json.dumps(pattern))
+    except InvalidEventPatternException as error:
+        raise TemplateError(f"{where}: {error.message}") from error
+    if unknown := sorted(set(_operators(parsed.get_pattern())) - _OPERATORS):
+        raise TemplateError(f"{where}: the local stack does not know the filter {unknown[0]!r}")
+    return parsed
 
 
-def _check_pattern(node: Any, where: str) -> None:
-    if isinstance(node, dict):
-        parts = [part for key, value in node.items() for part in (value if key == "$or" else [value])]
-        for part in parts:
-            _check_pattern(part, where)
-    elif not isinstance(node, list) or not node:
-        raise TemplateError(f"{where}: a value of an event pattern must be a list or an object, not {node!r}")
-    elif unknown := [test for test in node if isinstance(test, dict) and set(test) - _OPERATORS]:
-        raise TemplateError(f"{where}: the local stack does not know the filter {next(iter(unknown[0]))!r}")
+def _operators(pattern: Json) -> Iterator[str]:
+    """Return the operators of a pattern: the keys of the objects in its lists."""
+    for key, value in pattern.items():
+        for part in value if isinstance(value, list) else [value]:
+            if isinstance(part, dict):
+                yield from _operators(part) if part is value or key == "$or" else part
 
 
 class Rule:
@@ -69,7 +63,7 @@ class Rule:
             _check_target(resource, target)
         self.targets = tuple(target["Arn"] for target in properties["Targets"])
         self.bus = str(properties.get("EventBusName", DEFAULT_BUS)).rsplit("/", 1)[-1]
-        self.pattern = Pattern(properties["EventPattern"], resource.logical)
+        self.pattern = read_pattern(properties["EventPattern"], resource.logical)
 
 
 def _check_target(resource: Resource, target: Json) -> None:
@@ -87,25 +81,30 @@ class Schedule:
         rate, daily = _RATE.fullmatch(expression), _DAILY.fullmatch(expression)
         if rate is None and daily is None:
             raise TemplateError(
-                f"{resource.logical}: the local stack knows rate(…) and daily cron(<minutes> <hour> * * ? *), not {expression}"
+                f"{resource.logical}: the local stack knows rate(<number> minutes or hours) and daily"
+                f" cron(<minutes> <hour> * * ? *), not {expression}"
             )
         self.target: str = target["Arn"]
         self._arn = resource.arn
-        self._period_s = int(rate[1]) * _SECONDS[rate[2]] if rate else _SECONDS["day"]
-        # Minutes since midnight (UTC) of a daily schedule.
-        self._minutes = [int(daily[2]) * 60 + int(minute) for minute in daily[1].split(",")] if daily else []
+        self._is_daily = daily is not None
+        # Minutes since midnight (UTC) at which it fires.
+        self._minutes = (
+            range(0, _DAY_MINUTES, int(rate[1]) * _MINUTES[rate[2]])
+            if rate
+            else sorted(int(daily[2]) * 60 + int(minute) for minute in daily[1].split(","))
+        )
         self._fired: int | None = None  # the value of `_count` at the last firing
 
     def due(self, now: datetime) -> bool:
         """Return True if the schedule has to fire. A new rate is due immediately; a new daily schedule waits for its minute."""
-        if self._fired is None and self._minutes:
+        if self._fired is None and self._is_daily:
             self._fired = self._count(now - timedelta(minutes=1))
         return self._fired is None or self._count(now) > self._fired
 
     @property
     def frequent(self) -> bool:
         """Whether the schedule fires each minute."""
-        return self._period_s <= _SECONDS["minute"]
+        return len(self._minutes) == _DAY_MINUTES
 
     def fire(self, now: datetime) -> Json:
         """Fire: return the event for the target."""
@@ -114,10 +113,8 @@ class Schedule:
 
     def _count(self, now: datetime) -> int:
         """Return how many firings were due from 1970 until `now`."""
-        if not self._minutes:
-            return int(now.timestamp()) // self._period_s
-        day, second = divmod(int(now.timestamp()), _SECONDS["day"])
-        return day * len(self._minutes) + sum(minute * 60 <= second for minute in self._minutes)
+        day, minute = divmod(int(now.timestamp()) // 60, _DAY_MINUTES)
+        return day * len(self._minutes) + bisect.bisect_right(self._minutes, minute)
 
 
 def envelope(detail_type: str, source: str, detail: Any, now: datetime, resources: list[str] | None = None) -> Json:

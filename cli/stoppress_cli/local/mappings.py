@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from stoppress_cli.local import local_queues
-from stoppress_cli.local.bus import Pattern
+from stoppress_cli.local.bus import read_pattern
 from stoppress_cli.local.lambda_functions import Function, Result
 from stoppress_cli.local.resources import Resource
 from stoppress_cli.local.template import Json, TemplateError
@@ -28,12 +28,12 @@ class _Mapping:
         self.reported = 0  # records of attempts that failed
         self._batch_size = int(properties.get("BatchSize", batch_size))
         filters = properties.get("FilterCriteria", {}).get("Filters", [])
-        self._filters = [Pattern(part["Pattern"], resource.logical) for part in filters]
+        self._filters = [read_pattern(part["Pattern"], resource.logical) for part in filters]
         self._reports_failures = "ReportBatchItemFailures" in properties.get("FunctionResponseTypes", [])
 
     def passes(self, record: Json) -> bool:
         """Return True if a record passes the filters: if one of them matches, or if there are none."""
-        return not self._filters or any(pattern.matches(record) for pattern in self._filters)
+        return not self._filters or any(pattern.matches_event(record) for pattern in self._filters)
 
     def _failed(self, result: Result, identifiers: list[str]) -> set[str]:
         """Return the failed ones of a batch's identifiers."""

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from stoppress.model.http_request import Request
-from stoppress_cli.scenario.signing import standard
+from stoppress_cli.scenario.signing import signed
 
 HOST = "www.example.com"
 SECRET = "whsec_c3RvcHByZXNz"
@@ -79,7 +79,7 @@ def request(delivery: dict[str, Any], at: datetime, message_id: str) -> Request:
     """A signed request of the CMS."""
     body = json.dumps(delivery, ensure_ascii=False).encode()
     headers = {"content-type": "application/json"}
-    return Request(headers | standard(SECRET, headers, body, message_id, at), body, path=f"/webhooks/{HOST}/cms")
+    return signed(Request(headers, body, path=f"/webhooks/{HOST}/cms"), "standard", SECRET, message_id, at)
 
 
 def spread(count: int, start: datetime, end: datetime) -> Iterator[datetime]:

@@ -17,7 +17,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from bench.newsroom import HOST, SECRET, text
-from stoppress_cli.scenario.signing import standard
+from stoppress.model.http_request import Request
+from stoppress_cli.scenario.signing import signed
 
 HELD_UP = 0.08  # of the deliveries: on their way for so long that others overtake them
 HELD_UP_MAX_S = 1.5
@@ -164,7 +165,7 @@ class Flood:
     def _post(self, delivery: Delivery) -> str:
         # Each attempt is signed anew, its id stays.
         headers = {"content-type": "application/json"}
-        headers |= standard(SECRET, headers, delivery.body, delivery.id, datetime.now(UTC))
+        headers |= signed(Request(headers, delivery.body), "standard", SECRET, delivery.id, datetime.now(UTC)).headers
         connection = http.client.HTTPConnection(*self._at, timeout=ANSWER_MAX_S)
         try:
             connection.request("POST", f"/webhooks/{HOST}/cms", delivery.body, headers)

@@ -37,7 +37,7 @@ def post(url: str, body: bytes | None, headers: dict[str, str] | None = None) ->
 
 
 def test_deliveries_are_printed_and_saved_for_adapters_try(tmp_path: Path) -> None:
-    signature = signing.standard(SECRET, {}, BODY, "m1", datetime.now(UTC))
+    signature = dict(signing.signed(Request({}, BODY), "standard", SECRET, "m1", datetime.now(UTC)).headers)
     with listening("--out", "saved", "--secret-env", "CMS_SECRET", folder=tmp_path) as served:
         url = served.url
         assert post(url + CMS, BODY, signature) == {"status": "printed"}

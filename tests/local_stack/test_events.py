@@ -232,7 +232,7 @@ def test_the_clock_has_a_part_announced_for_each_site(stack: Stack) -> None:
     assert stack.sources.invoke(stack.functions["ReconcileSites"], {}).error is None
     [(bus, event)] = stack.sources._events
     assert event | {"id": ""} == event_files.read(event_files.NIGHT) | {"id": ""}
-    [rule] = [rule for rule in stack.sources.rules if rule.bus == bus and rule.pattern.matches_event(event)]
+    [rule] = [rule for rule in stack.sources.rules if rule.bus == bus and rule.matches(event)]
     assert rule.targets == (stack.functions["ReconcileSites"].arn,)
 
 

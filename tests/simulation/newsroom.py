@@ -38,8 +38,9 @@ class Newsroom:
             "content-type": "application/json",
             **{name.replace("_", "-"): value for name, value in headers.items()},
         }
-        signed = signing.standard(SECRET, sent, raw, f"msg_{self.chance.random()}", self.now)
-        return self.stack.request(Request(sent | signed, raw, path=f"/webhooks/{host}/cms")).status
+        request = Request(sent, raw, path=f"/webhooks/{host}/cms")
+        signed = signing.signed(request, "standard", SECRET, f"msg_{self.chance.random()}", self.now)
+        return self.stack.request(signed).status
 
 
 @contextmanager

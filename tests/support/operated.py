@@ -81,9 +81,9 @@ def operated(
 
 def post(stack: Stack, body: Mapping[str, Any], delivery: str = "m1", **headers: str) -> None:
     """Have the webhook of the source `cms` receive a signed body now."""
-    sent, signed = json.dumps(body).encode(), {"content-type": "application/json", **headers}
-    signed |= signing.standard("whsec_c3RvcHByZXNz", signed, sent, delivery, stack.clock.now())
-    answer = stack.request(Request(signed, sent, path=CMS))
+    request = Request({"content-type": "application/json", **headers}, json.dumps(body).encode(), path=CMS)
+    signed = signing.signed(request, "standard", "whsec_c3RvcHByZXNz", delivery, stack.clock.now())
+    answer = stack.request(signed)
     assert answer.status == 200, answer
 
 

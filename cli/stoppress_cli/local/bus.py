@@ -5,7 +5,7 @@ import json
 import re
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -32,8 +32,8 @@ _DAY_MINUTES = 24 * 60
 _OPERATORS = {"prefix", "suffix", "anything-but", "exists", "numeric", "equals-ignore-case", "wildcard", "cidr"}
 
 
-def read_pattern(pattern: str | Json, where: str) -> EventPattern:
-    """Return the event pattern of a rule or of a mapping's filter, which moto evaluates, from its JSON text or object.
+def read_pattern(pattern: str | Json, where: str) -> Callable[[Any], bool]:
+    """Return moto's test whether an event matches the pattern of a rule or of a mapping's filter, JSON text or object.
 
     Raises TemplateError for a pattern or an operator that moto does not know.
     """
@@ -43,7 +43,7 @@ def read_pattern(pattern: str | Json, where: str) -> EventPattern:
         raise TemplateError(f"{where}: {error.message}") from error
     if unknown := sorted(set(_operators(parsed.get_pattern())) - _OPERATORS):
         raise TemplateError(f"{where}: the local stack does not know the filter {unknown[0]!r}")
-    return parsed
+    return parsed.matches_event
 
 
 def _operators(pattern: Json) -> Iterator[str]:
@@ -63,7 +63,7 @@ class Rule:
             _check_target(resource, target)
         self.targets = tuple(target["Arn"] for target in properties["Targets"])
         self.bus = str(properties.get("EventBusName", DEFAULT_BUS)).rsplit("/", 1)[-1]
-        self.pattern = read_pattern(properties["EventPattern"], resource.logical)
+        self.matches = read_pattern(properties["EventPattern"], resource.logical)
 
 
 def _check_target(resource: Resource, target: Json) -> None:
@@ -78,21 +78,20 @@ class Schedule:
         target = resource.properties["Target"]
         _check_target(resource, target)
         expression = resource.properties["ScheduleExpression"]
-        rate, daily = _RATE.fullmatch(expression), _DAILY.fullmatch(expression)
-        if rate is None and daily is None:
+        # Minutes since midnight (UTC) at which it fires.
+        self._minutes: Sequence[int]
+        if rate := _RATE.fullmatch(expression):
+            self._minutes = range(0, _DAY_MINUTES, int(rate[1]) * _MINUTES[rate[2]])
+        elif daily := _DAILY.fullmatch(expression):
+            self._minutes = sorted(int(daily[2]) * 60 + int(minute) for minute in daily[1].split(","))
+        else:
             raise TemplateError(
                 f"{resource.logical}: the local stack knows rate(<number> minutes or hours) and daily"
                 f" cron(<minutes> <hour> * * ? *), not {expression}"
             )
+        self._is_daily = rate is None
         self.target: str = target["Arn"]
         self._arn = resource.arn
-        self._is_daily = daily is not None
-        # Minutes since midnight (UTC) at which it fires.
-        self._minutes = (
-            range(0, _DAY_MINUTES, int(rate[1]) * _MINUTES[rate[2]])
-            if rate
-            else sorted(int(daily[2]) * 60 + int(minute) for minute in daily[1].split(","))
-        )
         self._fired: int | None = None  # the value of `_count` at the last firing
 
     def due(self, now: datetime) -> bool:

@@ -135,7 +135,7 @@ class Sources:
 
     def _route(self, bus_name: str, event: Json, now: datetime) -> None:
         for rule in self.rules:
-            if rule.bus == bus_name and rule.pattern.matches_event(event):
+            if rule.bus == bus_name and rule.matches(event):
                 for arn in rule.targets:
                     self._target(arn, event, now)
 

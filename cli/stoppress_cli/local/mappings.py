@@ -33,7 +33,7 @@ class _Mapping:
 
     def passes(self, record: Json) -> bool:
         """Return True if a record passes the filters: if one of them matches, or if there are none."""
-        return not self._filters or any(pattern.matches_event(record) for pattern in self._filters)
+        return not self._filters or any(pattern(record) for pattern in self._filters)
 
     def _failed(self, result: Result, identifiers: list[str]) -> set[str]:
         """Return the failed ones of a batch's identifiers."""

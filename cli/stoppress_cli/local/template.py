@@ -107,11 +107,12 @@ def _transform(document: Json) -> Json:
 
     session: Any = SimpleNamespace(region_name=REGION)  # instead of one with the user's settings
     try:
-        transformed: Json = Translator({}, Parser(), boto_session=session).translate(document, {})
+        transformed = Translator({}, Parser(), boto_session=session).translate(document, {})
     except InvalidDocumentException as error:
         causes = "; ".join(str(cause.message) for cause in error.causes)
         raise TemplateError(f"the SAM transform refuses the template: {causes}") from error
-    return json.loads(json.dumps(transformed))
+    made: Json = json.loads(json.dumps(transformed))
+    return made
 
 
 def load(

@@ -5,11 +5,10 @@ port and every address. Then its connection goes to this server.
 """
 
 import ipaddress
-import re
 import socket
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from http import HTTPStatus
 from typing import Any
@@ -23,7 +22,7 @@ from werkzeug.wrappers import Response
 
 from stoppress.http import address, client
 from stoppress_cli.scenario.file import FeedAnswer
-from stoppress_cli.scenario.hubs import Hubs
+from stoppress_cli.scenario.hubs import Hubs, without_scheme
 from stoppress_cli.serving import QuietHandler, request_of
 
 # The answer of a feed without a step. Not 304, which would be an error for a request without validators.
@@ -43,30 +42,26 @@ class FeedServer:
     """A server thread on 127.0.0.1; `set` sets the answer of a URL. The URL's scheme does not matter."""
 
     def __init__(self) -> None:
-        self._answers: dict[tuple[str, str], FeedAnswer] = {}
+        self._answers: dict[str, FeedAnswer] = {}
         self._addresses: dict[str, tuple[str, ...]] = {}
         self._server = make_server("127.0.0.1", 0, self._answer, threaded=True, request_handler=QuietHandler)
+        self.port = self._server.port
         self._open = ExitStack()
         self._is_hurried = False
         self._counting = threading.Lock()
         self.hubs = Hubs()
-        self._requests: Counter[tuple[str, str]] = Counter()
+        self._requests: Counter[str] = Counter()
         self.ending = threading.Event()
-
-    @property
-    def port(self) -> int:
-        return self._server.port
 
     def requests_for(self, url: str) -> int:
         """Return the number of requests for a URL."""
-        return self._requests[_key(urlsplit(url).netloc, url)]
+        return self._requests[without_scheme(url)]
 
     def set(self, url: str, answer: FeedAnswer) -> None:
         """Set the answer of `url` from now on."""
-        host, path = _key(urlsplit(url).netloc, url)
-        self._answers[host, path] = answer
+        self._answers[without_scheme(url)] = answer
         if answer.addresses:
-            self._addresses[host] = tuple(map(str, answer.addresses))
+            self._addresses[urlsplit(url).hostname or ""] = tuple(map(str, answer.addresses))
         if answer.slow and not self._is_hurried:
             self._is_hurried = True
             for name in ("CONNECT_SECONDS_MAX", "FETCH_SECONDS_MAX"):
@@ -74,13 +69,15 @@ class FeedServer:
 
     def _answer(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         request = request_of(environ)
-        host, url = request.headers.get("host", ""), f"{request.path}?{request.query}".removesuffix("?")
+        path = f"//{request.headers.get('host', '')}{request.path}"
+        key = without_scheme(f"{path}?{request.query}")
         if request.method == "POST":
-            self._count(_key(host, url))
-            status, text = self.hubs.take(f"https://{host}{url}", dict(parse_qsl(request.body.decode())))
+            self._count(key)
+            status, text = self.hubs.take(key, dict(parse_qsl(request.body.decode())))
             return Response(text, status)(environ, start_response)
         # The answer of the URL, else of the URL without its query. A URL without a step is a feed without entries.
-        key = _key(host, url) if _key(host, url) in self._answers else _key(host, request.path)
+        if key not in self._answers:
+            key = without_scheme(path)
         number = self._count(key)
         answer = self._answers.get(key, _NOTHING_YET)
         self.ending.wait(answer.delay_s / TIMES_AS_FAST)
@@ -93,11 +90,14 @@ class FeedServer:
         response.headers["content-length"] = str(len(body) if answer.length is None else answer.length)
         if answer.changing_etag:
             response.headers["etag"] = f'"{number}"'
-        elif answer.status == HTTPStatus.OK and _is_unchanged(request.headers, answer.headers):
-            response.status_code = HTTPStatus.NOT_MODIFIED
+        elif answer.status == HTTPStatus.OK and (
+            "if-none-match" in request.headers  # a date has to be the same, as many servers demand
+            or request.headers.get("if-modified-since") == answer.headers.get("last-modified")
+        ):
+            response.make_conditional(environ)
         return response(environ, start_response)
 
-    def _count(self, key: tuple[str, str]) -> int:
+    def _count(self, key: str) -> int:
         with self._counting:
             self._requests[key] += 1
             return self._requests[key]
@@ -136,22 +136,6 @@ def _number(host: str) -> tuple[str, ...]:
     with suppress(ValueError):
         return (str(ipaddress.ip_address(host)),)
     return ()
-
-
-def _is_unchanged(request: Mapping[str, str], answer: Mapping[str, str]) -> bool:
-    """Return True if the validators of a request match. A date has to be the same, as many servers demand."""
-    if (if_none_match := request.get("if-none-match")) is not None:
-        return answer.get("etag", "").removeprefix("W/") in re.split(
-            r"\s*,\s*(?:W/)?", if_none_match.removeprefix("W/")
-        )
-    return "if-modified-since" in request and request["if-modified-since"] == answer.get("last-modified")
-
-
-def _key(host: str, url: str) -> tuple[str, str]:
-    parts = urlsplit(url)
-    name, _, port = host.lower().partition(":")
-    host = name if port in ("", "80", "443") else f"{name}:{port}"
-    return host, (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
 
 
 @contextmanager

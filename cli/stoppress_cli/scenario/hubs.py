@@ -5,6 +5,7 @@ API of the stack, after the function that sent the subscription request has ende
 """
 
 import hmac
+import re
 import threading
 import urllib.parse
 from collections.abc import Callable, Mapping
@@ -40,24 +41,24 @@ class Hubs:
     def set(self, step: HubStep) -> None:
         """Set how the hub answers from now on, and whether it then verifies or denies requests, or does neither."""
         with self._lock:
-            self._steps[_name(step.hub)] = step
+            self._steps[without_scheme(step.hub)] = step
 
     def take(self, hub: str, form: Mapping[str, str]) -> tuple[int, str]:
-        """Take a subscription request. Return the status and text of the answer."""
+        """Take a subscription request at a hub, given without its scheme. Return the status and text of the answer."""
         with self._lock:
-            step = self._steps.get(_name(hub))
+            step = self._steps.get(hub)
             if step is None:
                 return 404, "there is no hub here"
             if 200 <= step.status < 300:
-                before = self.subscriber(hub, form["hub.topic"])
+                before = self._subscribers.get((hub, form["hub.topic"]))
                 subscriber = _Subscriber(form["hub.topic"], form["hub.callback"], form["hub.secret"])
                 subscriber.is_verified = bool(before and before.is_verified and before.callback == subscriber.callback)
-                self._subscribers[_name(hub), subscriber.topic] = subscriber
+                self._subscribers[hub, subscriber.topic] = subscriber
             return step.status, step.body
 
     def subscriber(self, hub: str, topic: str) -> _Subscriber | None:
         """Return the last subscriber of a topic."""
-        return self._subscribers.get((_name(hub), topic))
+        return self._subscribers.get((without_scheme(hub), topic))
 
     def questions(self) -> list[tuple[_Subscriber, dict[str, Any]]]:
         """Return the subscribers to verify, and the parameters of the request to each; each is returned once."""
@@ -76,7 +77,8 @@ class Hubs:
 
     def subscribed(self, hub: str) -> list[str]:
         """Return the topics with a verified subscriber."""
-        return [topic for (name, topic), each in self._subscribers.items() if name == _name(hub) and each.is_verified]
+        name = without_scheme(hub)
+        return [topic for (at, topic), each in self._subscribers.items() if at == name and each.is_verified]
 
 
 def ask(subscriber: _Subscriber, parameters: Mapping[str, Any], send: Callable[[Request], Answer]) -> Answer:
@@ -107,7 +109,8 @@ def _path(callback: str) -> str:
     return urllib.parse.urlsplit(callback).path
 
 
-def _name(hub: str) -> str:
-    """Return a hub's URL without its scheme, which the server on loopback does not see."""
-    parts = urllib.parse.urlsplit(hub)
-    return f"{parts.netloc.lower()}{parts.path or '/'}" + (f"?{parts.query}" if parts.query else "")
+def without_scheme(url: str) -> str:
+    """Return a URL without its scheme, which the server on loopback does not see, and without the port of a scheme."""
+    parts = urllib.parse.urlsplit(url)
+    host = re.sub(r":(80|443)?$", "", parts.netloc.lower())
+    return f"{host}{parts.path or '/'}" + (f"?{parts.query}" if parts.query else "")

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
+from moto.dynamodb.models import dynamodb_backends
 
 from stoppress.aws import table
 from stoppress.aws.secrets import split
@@ -88,7 +89,10 @@ class Player:
     def rows(self, seconds: float) -> dict[str, str]:
         """Return what `stoppress play` prints at the end, by heading; `seconds` is how long the run took."""
         stack, meter = self.stack, self.stack.wire.meter
-        articles = Counter(item.get("state", {}).get("S", "?") for item in _articles(stack))
+        # moto's table is read in place, because its Scan is slow.
+        partitions = dynamodb_backends[ACCOUNT][REGION].get_table(stack.only("AWS::DynamoDB::Table").ref).items
+        stored = (partition for key, partition in partitions.items() if key.value.startswith("article#"))
+        articles = Counter(item.attrs["state"].value for partition in stored for item in partition.values())
         files = Counter(file.host for file in listed_pages.read(stack))
         rows = {
             "steps": f"{self.steps:,} in {seconds:.1f} s, {counted(len(self.failures), 'difference')}",
@@ -127,15 +131,12 @@ class Player:
         client = self.stack.client("secretsmanager")
         hosts = (host for host, site in self.sites.items() if name in _secret_names(site))
         for place in {name, *(secret_path("webhooks", host, name) for host in hosts)}:
-            secret_id = self._secret_id(place)
+            secret_id = f"{self.stack.variable('SECRETS_PATH')}/{place}"
             try:
                 client.put_secret_value(SecretId=secret_id, SecretString=value)
             except client.exceptions.ResourceNotFoundException:
                 client.create_secret(Name=secret_id, SecretString=value)
         self.stack.forget_secrets()
-
-    def _secret_id(self, name: str) -> str:
-        return f"{self.stack.variable('SECRETS_PATH')}/{name}"
 
     def _post(self, line: Line) -> str:
         step: file.PostStep = line.step
@@ -159,15 +160,10 @@ class Player:
         host, source = (parts[1], parts[2]) if len(parts) >= 3 else ("", "")
         settings = self.sites.get(host, {}).get("sources", {}).get(source, {})
         # Some scenarios post to a site or source that does not exist; any key will do.
-        chosen, secret = settings.get("settings") or {}, "whsec_c3RvcHByZXNz"
-        if name := settings.get("secret"):
-            client = self.stack.client("secretsmanager")
-            try:
-                secret = client.get_secret_value(SecretId=self._secret_id(secret_path("webhooks", host, name)))[
-                    "SecretString"
-                ]
-            except client.exceptions.ResourceNotFoundException:
-                raise self._error(line, f"the secret {name} does not exist; put a `secret` step before") from None
+        chosen, name = settings.get("settings") or {}, settings.get("secret")
+        if name and name not in self._secrets:
+            raise self._error(line, f"the secret {name} does not exist; put a `secret` step before")
+        secret = self._secrets[name] if name else "whsec_c3RvcHByZXNz"
         try:
             scheme = scheme_of(settings.get("adapter", "standard"), chosen)
             to_sign = replace(request, path=chosen.get("signed_path", request.path))
@@ -293,13 +289,3 @@ def _troubles(stack: Stack) -> dict[str, str]:
 
 def _listed(numbers: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {number:,}" for name, number in sorted(numbers.items()))
-
-
-def _articles(stack: Stack) -> Iterator[dict[str, Any]]:
-    """Return every article's item in DynamoDB's JSON. moto's table is read in place, because its Scan is slow."""
-    table = stack.only("AWS::DynamoDB::Table").ref
-    from moto.dynamodb.models import dynamodb_backends
-
-    for key, partition in dynamodb_backends[ACCOUNT][REGION].get_table(table).items.items():
-        if key.value.startswith("article#"):
-            yield from (item.to_json()["Attributes"] for item in partition.values())

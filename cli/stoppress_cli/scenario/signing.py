@@ -4,7 +4,6 @@ import base64
 import hashlib
 import hmac
 import json
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from urllib.parse import quote
@@ -12,12 +11,6 @@ from urllib.parse import quote
 from stoppress.model.http_request import Request
 from stoppress.model.signature_schemes import PRESETS, Hmac, Scheme
 from stoppress.signatures import canonical, verify
-
-
-def standard(secret: str, headers: Mapping[str, str], body: bytes, message_id: str, now: datetime) -> dict[str, str]:
-    """Headers of Standard Webhooks 1.0; an id or timestamp that `headers` has is kept and signed."""
-    made = signed(Request(headers, body), "standard", secret, message_id, now).headers
-    return {name: made[name] for name in ("webhook-id", "webhook-timestamp", "webhook-signature")}
 
 
 def signed(request: Request, scheme: Scheme, secret: str, message_id: str, now: datetime) -> Request:

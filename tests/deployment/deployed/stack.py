@@ -19,6 +19,7 @@ import boto3
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
+from stoppress.model.http_request import Request
 from stoppress_cli.local.template import parse_yaml
 from stoppress_cli.scenario import signing
 
@@ -169,11 +170,11 @@ class Stack:
 
     def post(self, path: str, event: Mapping[str, Any], secret: str) -> int:
         """Posts a webhook with the signature of Standard Webhooks; the status of the answer."""
-        body = json.dumps(event).encode()
-        headers = signing.standard(secret, {}, body, f"msg_{uuid.uuid4()}", datetime.now(UTC))
+        request = Request({"content-type": "application/json"}, json.dumps(event).encode())
+        signed = signing.signed(request, "standard", secret, f"msg_{uuid.uuid4()}", datetime.now(UTC))
         connection = http.client.HTTPConnection("127.0.0.1", self._emulator.port, timeout=SEEN_S)
         try:
-            connection.request("POST", self.api + path, body, headers | {"content-type": "application/json"})
+            connection.request("POST", self.api + path, signed.body, dict(signed.headers))
             return connection.getresponse().status
         finally:
             connection.close()

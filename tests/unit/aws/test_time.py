@@ -23,6 +23,7 @@ from stoppress.aws.queues import RewriteRequest, read_rewrite
 from stoppress.aws.site_versions import NET_AFTER
 from stoppress.http import client as web
 from stoppress.model.event import from_message
+from stoppress.model.http_request import Request
 from stoppress.roll.window import RESEND_AFTER
 from stoppress_cli.local import template
 from stoppress_cli.local.lambda_functions import Context
@@ -139,7 +140,9 @@ def webhook() -> dict[str, Any]:
     return {
         "rawPath": f"/webhooks/{HOST}/cms",
         "rawQueryString": "",
-        "headers": {"content-type": "application/json"} | signing.standard(SECRET, {}, raw, "msg-1", NOON),
+        "headers": signing.signed(
+            Request({"content-type": "application/json"}, raw), "standard", SECRET, "msg-1", NOON
+        ).headers,
         "requestContext": {"http": {"method": "POST"}},
         "pathParameters": {"site": HOST, "source": "cms"},
         "body": raw.decode(),

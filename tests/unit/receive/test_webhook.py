@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from stoppress.aws import sites
 from stoppress.aws.refusals import Refusal, Report, read_report
 from stoppress.model.event import ArticleEvent, from_message
+from stoppress.model.http_request import Request
 from stoppress.receive import refused as refusing
 from stoppress_cli.scenario import signing
 from tests.support import moto_aws
@@ -60,13 +61,13 @@ def request(
 ) -> dict[str, Any]:
     """A request as API Gateway hands it over (payload 2.0), signed."""
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
-    signed = signing.standard(secret, {}, raw, "msg-1", at)
+    signed = signing.signed(Request({}, raw), "standard", secret, "msg-1", at).headers
     return {
         "version": "2.0",
         "routeKey": "POST /webhooks/{site}/{source}",
         "rawPath": f"/webhooks/{site}/{source}",
         "rawQueryString": "",
-        "headers": {"content-type": "application/json"} | signed | (headers or {}),
+        "headers": {"content-type": "application/json", **signed, **(headers or {})},
         "requestContext": {"http": {"method": "POST"}},
         "pathParameters": {"site": site, "source": source},
         "body": base64.b64encode(raw).decode() if encoded else raw.decode(errors="surrogatepass"),

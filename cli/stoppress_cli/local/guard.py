@@ -5,7 +5,6 @@ absence would lose events or logs silently.
 """
 
 import re
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -90,23 +89,21 @@ class Guard:
         return [Ask(f"s3:{operation}", "*")]
 
     def _of_table(self, operation: str, params: Json) -> list[Ask]:
-        items: dict[str, list[Json]] = defaultdict(list)
+        items: dict[str, list[Json]] = {params["TableName"]: []} if "TableName" in params else {}
         match operation:
             case "Query":
-                items[params["TableName"]] = self._queried(params)
-            case "Scan":
-                items[params["TableName"]] = []
+                items = {params["TableName"]: self._queried(params)}
             case "GetItem":
-                items[params["TableName"]] = [params["Key"]]
+                items = {params["TableName"]: [params["Key"]]}
             case "BatchGetItem":
-                items |= {table: part["Keys"] for table, part in params["RequestItems"].items()}
+                items = {table: part["Keys"] for table, part in params["RequestItems"].items()}
             case "TransactWriteItems":  # needs the permission of each of its parts
                 kinds = (next(iter(part)) for part in params["TransactItems"])
                 parts = zip(kinds, keys_written(operation, params), strict=True)
                 return [self._ask(_PARTS[kind], table, [item]) for kind, (table, item) in parts]
             case _:
                 for table, item in keys_written(operation, params):
-                    items[table].append(item)
+                    items.setdefault(table, []).append(item)
         asks = [self._ask(operation, table, of_table) for table, of_table in items.items()]
         return asks or [Ask(f"dynamodb:{operation}", "*")]
 

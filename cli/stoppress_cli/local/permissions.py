@@ -4,10 +4,9 @@ moto's own evaluator knows only the condition StringEquals, knows none of Dynamo
 whose condition fails as a Deny.
 """
 
-import functools
+import fnmatch
 import json
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -107,29 +106,9 @@ class Permissions:
             function.logical: str(function.properties.get("Role"))
             for function in of_type(resources, "AWS::Lambda::Function")
         }
-        # Decisions so far, because a run asks the same many times.
-        self._decided: dict[tuple[str, str], bool] = {}
         arns = {resource.ref: resource.arn for resource in resources if resource.arn}
-        self._resources: list[tuple[str, Statement]] = []  # with the ARN that the policy is attached to
-        for resource in resources:
-            properties = resource.properties
-            match resource.type:
-                case "AWS::SQS::QueuePolicy":
-                    holders = [arns[queue] for queue in properties["Queues"]]
-                    parsed = statements(properties["PolicyDocument"])
-                case "AWS::S3::BucketPolicy":
-                    holders = [arns[properties["Bucket"]]]
-                    parsed = statements(properties["PolicyDocument"])
-                case "AWS::Lambda::Permission":
-                    name = str(properties["FunctionName"])
-                    holders = [arns.get(name, name)]
-                    source = properties.get("SourceArn")
-                    conditions = {"ArnLike": {"aws:SourceArn": source}} if source else {}
-                    action, principal = str(properties["Action"]), str(properties["Principal"])
-                    parsed = [Statement(True, (action,), (holders[0],), conditions, (principal,))]
-                case _:
-                    continue
-            self._resources += [(holder, statement) for holder in holders for statement in parsed]
+        # The statements of resources' policies, each with the ARN that its policy is attached to.
+        self._of_resources = [pair for resource in resources for pair in _attached_statements(resource, arns)]
 
     def role(self, arn: Any) -> Role | None:
         """Return the role of an ARN; None where the template has none."""
@@ -141,10 +120,7 @@ class Permissions:
 
     def may(self, role: Role, ask: Ask) -> bool:
         """Return True if the role may make the call: a statement allows it and none denies it."""
-        key = role.arn, str(ask)
-        if key not in self._decided:
-            self._decided[key] = allowed(ask, [*role.statements, *self._attached(ask, {"*", role.arn})])
-        return self._decided[key]
+        return allowed(ask, [*role.statements, *self._attached(ask, {"*", role.arn})])
 
     def service_may(self, service: str, source_arn: str, ask: Ask) -> bool:
         """Return True if the resource's policy lets an AWS service make the call on behalf of `source_arn`."""
@@ -154,46 +130,41 @@ class Permissions:
     def _attached(self, ask: Ask, principals: set[str]) -> list[Statement]:
         return [
             statement
-            for arn, statement in self._resources
+            for arn, statement in self._of_resources
             if (ask.resource == arn or ask.resource.startswith(f"{arn}/")) and principals & set(statement.principals)
         ]
 
 
-def _role(resource: Resource) -> Role:
+def _attached_statements(resource: Resource, arns: Mapping[str, str]) -> Iterator[tuple[str, Statement]]:
+    """Return the statements of a resource that is a policy, each with the ARN of what it is attached to."""
     properties = resource.properties
-    own = [statement for policy in properties.get("Policies", []) for statement in statements(policy["PolicyDocument"])]
-    for arn in properties.get("ManagedPolicyArns", []):
-        own += statements(_managed(str(arn)))
-    trust = statements(properties["AssumeRolePolicyDocument"])
-    return Role(resource.logical, resource.arn, tuple(trust), tuple(own))
+    match resource.type:
+        case "AWS::SQS::QueuePolicy" | "AWS::S3::BucketPolicy":
+            for name in properties.get("Queues") or [properties["Bucket"]]:
+                yield from ((arns[name], statement) for statement in statements(properties["PolicyDocument"]))
+        case "AWS::Lambda::Permission":
+            name, source = str(properties["FunctionName"]), properties.get("SourceArn")
+            function = arns.get(name, name)
+            conditions = {"ArnLike": {"aws:SourceArn": source}} if source else {}
+            action, principal = str(properties["Action"]), str(properties["Principal"])
+            yield function, Statement(True, (action,), (function,), conditions, (principal,))
 
 
-@functools.cache
-def _managed(arn: str) -> Json:
-    """Return the AWS managed policy of that ARN, from moto's copy. Raises TemplateError."""
-    from moto.iam.aws_managed_policies import aws_managed_policies_data
-
-    policy = json.loads(aws_managed_policies_data).get(arn.rpartition("/")[2])
-    if policy is None:
-        raise TemplateError(
-            f"the local stack does not know the managed policy {arn}; write its statements into the role"
-        )
-    document: Json = policy["Document"]
-    return document
+def _role(resource: Resource) -> Role:
+    """Return a role. Managed policies are not evaluated: the template uses none."""
+    policies = [policy["PolicyDocument"] for policy in resource.properties.get("Policies", [])]
+    own = tuple(statement for policy in policies for statement in statements(policy))
+    trust = tuple(statements(resource.properties["AssumeRolePolicyDocument"]))
+    return Role(resource.logical, resource.arn, trust, own)
 
 
 def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-@functools.cache
-def _pattern(text: str) -> re.Pattern[str]:
-    """Return a pattern with IAM's wildcards * and ?; every other character stands for itself."""
-    return re.compile("".join({"*": ".*", "?": "."}.get(letter, re.escape(letter)) for letter in text), re.DOTALL)
-
-
 def _like(pattern: str, text: str) -> bool:
-    return _pattern(pattern).fullmatch(text) is not None
+    """Return True if a text matches a pattern with IAM's wildcards * and ?; in IAM brackets stand for themselves."""
+    return fnmatch.fnmatchcase(text, pattern.replace("[", "[[]"))
 
 
 _TESTS = {

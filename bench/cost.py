@@ -10,6 +10,7 @@ from bench import prices
 from bench.archive import Archive, archive, newsroom, shape
 from bench.measuring import Measured, measuring
 from bench.newsroom import HOST, NOW, WINDOW, Story, request
+from stoppress.aws import secrets
 from stoppress.aws.queues import RewriteRequest
 from stoppress.model.file_names import INDEX_FILE, NEWS_FILE
 from stoppress_cli.local import local_queues
@@ -165,7 +166,7 @@ def _measure_event(stack: Stack, happens: Happening, story: Story | None = None)
     """Return what a happening does to a story, or to one that is new, a minute from now."""
     now = stack.clock.now() + APART
     stack.advance(now)
-    stack.forget_secrets()
+    secrets.forget()
     with measuring(stack) as counts:
         happens(stack, story or new_story(now), now)
     return counts

@@ -64,7 +64,8 @@ class MeteredStack(StackOnDoubles):
             response, read, written = meter.capacity(
                 name, params, send, lambda _, key: find(key), lambda _: sum(map(size, answer["Items"]))
             )
-            self.wire.meter.add(function, read, written)
+            self.wire.meter.read[function] += read
+            self.wire.meter.written[function] += written
         else:
             response = send()
         if response.status_code != 200:

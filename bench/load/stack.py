@@ -122,14 +122,20 @@ class FloodedStack:
         with self._pausing():
             sources = self._stack.sources
             waiting = self._stack.waiting_messages()
-            waiting |= {mapping.name: mapping.waiting for mapping in sources.stream_mappings if mapping.waiting}
+            for mapping in sources.stream_mappings:
+                if records := sum(len(batch.records) for batch in mapping._pending):
+                    waiting[mapping.name] = records
             under_way = len(sources._events) + len(sources.invocations._waiting)
             quarantine = [part for key, part in self._table().items.items() if key.value.startswith("quarantine")]
             return {
                 "waiting": waiting | ({"invocations": under_way} if under_way else {}),
                 "met": {fault.kind: fault.met for fault in self._faults},
                 "applied": sum(fault.met for fault in self._faults if fault.applied),
-                "again": {mapping.name: mapping.reported for mapping in sources.mappings() if mapping.reported},
+                "again": {
+                    mapping.name: mapping.reported
+                    for mapping in (*sources.queue_mappings, *sources.stream_mappings)
+                    if mapping.reported
+                },
                 "refused": list(self._stack.wire.guard.refused),
                 "quarantined": sum(map(len, quarantine)),
             }

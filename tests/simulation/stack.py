@@ -10,7 +10,7 @@ from unittest import mock
 from stoppress_cli.local import bus, event_sources, mappings, resources, stack as local_stack
 from stoppress_cli.local.lambda_functions import OUTPUT
 from stoppress_cli.local.process import environment, no_aws_settings
-from stoppress_cli.local.stack import Stack, _on_path
+from stoppress_cli.local.stack import Stack
 from tests.simulation.backends import Doubles, OfNextVersion
 from tests.simulation.wiring import Wiring
 from tests.simulation.world import _Paginator, _with_doors
@@ -40,7 +40,6 @@ class StackOnDoubles(Stack):
         self.wiring = Wiring(tuple(self.resources.values()), self.functions)
         with ExitStack() as opening:
             opening.enter_context(environment(no_aws_settings()))
-            opening.enter_context(_on_path(self._layers))
             opening.callback(self.clock.release)
             if self._start is not None:
                 self.clock.move(self._start)

@@ -243,7 +243,7 @@ class World:
             if (at := self.backend.next_visible_at(self.backend.queue(mapping.arn))) is not None
         ]
         waiting += [one.due for one in self.sources.invocations._waiting]
-        waiting += [self.now + MINUTE for one in self.streams if one.waiting]
+        waiting += [self.now + MINUTE for one in self.streams if one._pending]
         return min(waiting, default=None)
 
     def request(self, request: Request) -> Answer:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+from stoppress.aws import secrets
 from stoppress.model.http_request import Request
 from stoppress_cli.local.lambda_functions import Function, Result
 from stoppress_cli.local.template import load
@@ -130,7 +131,7 @@ def _post_wrongly_signed(newsroom: Newsroom) -> None:
 
 def _lose_secret(newsroom: Newsroom, name: str) -> None:
     newsroom.stack.backend._secrets.values.pop(f"{newsroom.stack.variable('SECRETS_PATH')}/{name}")
-    newsroom.stack.forget_secrets()
+    secrets.forget()
 
 
 def _ask_as_hub(newsroom: Newsroom) -> None:

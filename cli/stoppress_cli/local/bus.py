@@ -181,13 +181,11 @@ class Invocations:
             "version": "1.0",
             "timestamp": now.isoformat(),
             "requestContext": {
-                "requestId": result.request_id,
                 "functionArn": f"{invocation.function.arn}:$LATEST",
                 "condition": "RetriesExhausted" if invocation.failed == attempts else "EventAgeExceeded",
                 "approximateInvokeCount": invocation.failed + 1,
             },
             "requestPayload": invocation.event,
-            "responseContext": {"statusCode": 200, "executedVersion": "$LATEST", "functionError": "Unhandled"},
             "responsePayload": result.error,
         }
         local_queues.send(destination, json.dumps(report))

@@ -60,10 +60,6 @@ class Sources:
                 else:
                     raise TemplateError(f"{resource.logical}: the local stack knows queues and DynamoDB streams only")
 
-    def mappings(self) -> list[QueueMapping | StreamMapping]:
-        """Return every event source mapping."""
-        return [*self.queue_mappings, *self.stream_mappings]
-
     def invoke(self, function: Function, event: Json) -> Result:
         """Call a function now. Its AWS calls are counted and subject to faults."""
         with self.one_at_a_time:

@@ -8,7 +8,6 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from stoppress.model.http_request import Request
 from stoppress_cli.local.lambda_functions import Result
@@ -46,17 +45,8 @@ class Route:
         """Return the decoded path parameters; None if the route does not match."""
         if self.method not in ("ANY", request.method):
             return None
-        parts = re.split(r"\{([^}]+)\}", self.path)
-        names = parts[1::2]
-        pattern = re.escape(parts[0])
-        for name, rest in zip(names, parts[2::2], strict=True):
-            pattern += ("(.+)" if name.endswith("+") else "([^/]+)") + re.escape(rest)
-        match = re.fullmatch(pattern, request.path)
-        if match is None:
-            return None
-        return {
-            name.rstrip("+"): urllib.parse.unquote(value) for name, value in zip(names, match.groups(), strict=True)
-        }
+        match = re.fullmatch(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", self.path), request.path)
+        return match and {name: urllib.parse.unquote(value) for name, value in match.groupdict().items()}
 
 
 def routes(api: Resource) -> list[Route]:
@@ -66,8 +56,10 @@ def routes(api: Resource) -> list[Route]:
         for method, operation in methods.items():
             integration = operation.get("x-amazon-apigateway-integration", {})
             arn = _INTEGRATION.search(str(integration.get("uri", "")))
-            if arn is None or integration.get("payloadFormatVersion") != "2.0":
-                raise TemplateError(f"{api.logical}: {method} {path} must be a function with payload format 2.0")
+            if arn is None or integration.get("payloadFormatVersion") != "2.0" or "+}" in path:
+                raise TemplateError(
+                    f"{api.logical}: {method} {path} must be a function with payload format 2.0, without greedy parameters"
+                )
             name = "ANY" if method == "x-amazon-apigateway-any-method" else method.upper()
             parsed.append(Route(name, path, arn[1]))
     return parsed
@@ -123,12 +115,10 @@ def _body(request: Request) -> tuple[str, bool]:
 
 
 def answer(result: Result) -> Answer:
-    """Return the HTTP answer for a function's result: its statusCode, 200 with the value as JSON, or 500 for an error."""
-    payload: Any = result.payload
-    if result.error is not None:
+    """Return the HTTP answer for a function's result; 500 for an error, or for a result without statusCode."""
+    payload = result.payload
+    if result.error is not None or "statusCode" not in (payload or {}):
         return plain(500, "Internal Server Error")
-    if not isinstance(payload, dict) or "statusCode" not in payload:
-        return Answer(200, {"content-type": "application/json"}, json.dumps(payload).encode())
     body = str(payload.get("body") or "")
     headers = {str(name).lower(): str(value) for name, value in (payload.get("headers") or {}).items()}
     headers.setdefault("content-type", "text/plain;charset=UTF-8")

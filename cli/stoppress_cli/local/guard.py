@@ -127,9 +127,8 @@ class Guard:
 
 def denied(service: str, operation: str, message: str) -> ClientError:
     """Return the error with which AWS refuses a call."""
-    code, status = ("AccessDenied", 403) if service in ("s3", "sqs") else ("AccessDeniedException", 400)
-    detail: Any = {"Code": code, "Message": message}
-    return ClientError({"Error": detail, "ResponseMetadata": {"HTTPStatusCode": status}}, operation)  # type: ignore[typeddict-item]
+    code = "AccessDenied" if service in ("s3", "sqs") else "AccessDeniedException"
+    return ClientError({"Error": {"Code": code, "Message": message}}, operation)
 
 
 def missing_grants(resources: Iterable[Resource], permissions: Permissions) -> list[str]:

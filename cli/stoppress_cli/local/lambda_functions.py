@@ -53,9 +53,9 @@ class Output(io.TextIOBase):
             if self._log is not None:
                 self._log.write(line + "\n")
             if line.startswith('{"message": "counts"'):
-                counts = {name: value for name, value in json.loads(line).items() if name not in _NO_METRIC}
-                for name, value in counts.items():
-                    self.metrics[name] += sum(value) if isinstance(value, list) else value
+                for name, value in json.loads(line).items():
+                    if name not in _NO_METRIC:
+                        self.metrics[name] += sum(value) if isinstance(value, list) else value
         return len(text)
 
 
@@ -86,7 +86,6 @@ class Result:
 
     payload: Any = None
     error: dict[str, Any] | None = None
-    request_id: str = ""
 
 
 class Function:
@@ -126,7 +125,7 @@ class Function:
             try:
                 handler = getattr(self._load(), self._attribute)
                 payload = json.loads(json.dumps(handler(json.loads(json.dumps(event)), context)))
-                return Result(payload=payload, request_id=context.aws_request_id)
+                return Result(payload)
             except TemplateError:
                 raise
             except Exception as error:  # noqa: BLE001 - Lambda reports whatever a function raises
@@ -137,7 +136,7 @@ class Function:
                     "stackTrace": traceback.format_exception(error),
                 }
                 OUTPUT.write(json.dumps({"function": self.name, "requestId": context.aws_request_id, **report}) + "\n")
-                return Result(error=report, request_id=context.aws_request_id)
+                return Result(error=report)
 
     def _load(self) -> ModuleType:
         if self._module is None:

@@ -1,7 +1,6 @@
 """Queues and streams for event source mappings, directly on those of moto: the Lambda service's own calls are not counted."""
 
 import json
-from typing import Any
 
 from moto.core.utils import unix_time_millis
 from moto.dynamodb.models import dynamodb_backends
@@ -75,16 +74,12 @@ def record(message: Message, arn: str) -> Json:
             "SenderId": message.sender_id,
             "ApproximateFirstReceiveTimestamp": str(message.approximate_first_receive_timestamp),
         },
-        "messageAttributes": {name: _attribute(value) for name, value in message.message_attributes.items()},
+        "messageAttributes": {},
         "md5OfBody": message.body_md5,
         "eventSource": "aws:sqs",
         "eventSourceARN": arn,
         "awsRegion": REGION,
     }
-
-
-def _attribute(value: dict[str, Any]) -> Json:
-    return {"stringValue": value.get("StringValue"), "dataType": value.get("DataType", "String")}
 
 
 def _due(message: Message, now_millis: float) -> bool:

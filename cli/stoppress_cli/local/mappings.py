@@ -100,11 +100,6 @@ class StreamMapping(_Mapping):
             raise TemplateError(f"{resource.logical}: the local stack starts at TRIM_HORIZON only")
         self._pending: deque[_Batch] = deque()
 
-    @property
-    def waiting(self) -> int:
-        """Number of records that wait for a later attempt."""
-        return sum(len(batch.records) for batch in self._pending)
-
     def deliver(self, invoke: Invoke, now: datetime) -> bool:
         """Pass on new records and batches that may be tried again. Return False if there was nothing to do."""
         new = [record for record in local_queues.read_stream(self.arn) if self.passes(record)]

@@ -5,7 +5,7 @@ moto reports no real capacity, so the units are computed from item sizes. The ru
 """
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -74,8 +74,8 @@ class Meter:
     """Running totals. `calls` is counted by (function, "service.Operation")."""
 
     calls: Counter[tuple[str, str]] = field(default_factory=Counter)
-    read: dict[str, float] = field(default_factory=dict)  # units by function
-    written: dict[str, float] = field(default_factory=dict)
+    read: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))  # units by function
+    written: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     s3_bytes_put: int = 0
     s3_bytes_got: int = 0
 
@@ -93,11 +93,6 @@ class Meter:
     @property
     def write_units(self) -> float:
         return sum(self.written.values())
-
-    def add(self, function: str, read: float = 0, written: float = 0) -> None:
-        """Add capacity units to a function's account."""
-        self.read[function] = self.read.get(function, 0) + read
-        self.written[function] = self.written.get(function, 0) + written
 
 
 def keys_written(operation: str, request: Attributes) -> list[tuple[str, Attributes]]:

@@ -6,7 +6,6 @@ resource_types.toml lists what the local stack knows of each type.
 import functools
 import json
 import secrets
-import string
 import tomllib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -49,8 +48,9 @@ def _create_queue(resource: Resource, client: Client) -> None:
 
 def _create_secret(resource: Resource, client: Client) -> None:
     length = int(resource.properties.get("GenerateSecretString", {}).get("PasswordLength", 32))
-    value = "".join(secrets.choice(string.ascii_letters + string.digits) for _ in range(length))
-    client("secretsmanager").create_secret(Name=resource.properties["Name"], SecretString=value)
+    client("secretsmanager").create_secret(
+        Name=resource.properties["Name"], SecretString=secrets.token_hex(length)[:length]
+    )
 
 
 def create(resource: Resource, client: Client) -> None:
@@ -89,7 +89,7 @@ def _types() -> dict[str, _Type]:
 def resolve(template: Template, stack_name: str = STACK_NAME) -> list[Resource]:
     """Return every resource of the template that runs here, in the template's order, all properties resolved.
 
-    Layers are left out, because their folders are on sys.path. Raises TemplateError for a type that the local stack does
+    Layers are left out, because their code is this installation's. Raises TemplateError for a type that the local stack does
     not know.
     """
     nameless = Resolver(template, {}, stack_name)

@@ -1,16 +1,17 @@
 """Serves a stack on one port: the sites' files, the HTTP API, moto as the AWS endpoint, and a form that moves the clock."""
 
-import html
 import re
 import threading
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from ipaddress import ip_address
+from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 from wsgiref.types import StartResponse, WSGIEnvironment
 
 from botocore.exceptions import ClientError
+from jinja2 import Template
 from werkzeug.serving import make_server
 from werkzeug.wrappers import Response
 
@@ -158,20 +159,10 @@ class Server:
 
 def _home(keys: list[str], pages: list[str]) -> str:
     """Return the list of files: a link to each site's page for editors and to its files, and the form that moves the clock."""
-    rows = [
-        f'<p><a href="{html.escape(page)}">The editors\' page of {html.escape(page.split("/")[-2])}</a></p>'
-        for page in pages
-    ]
-    for host in sorted({key.partition("/")[0] for key in keys}):
-        names = (html.escape(key) for key in keys if key.startswith(f"{host}/"))
-        links = "".join(f'<li><a href="/{name}">{name.partition("/")[2]}</a></li>' for name in names)
-        rows.append(f"<h2>{html.escape(host)}</h2><ul>{links}</ul>")
-    text = "".join(rows) or "<p>No site has files yet.</p>"
-    buttons = "".join(f'<button name="hours" value="{hours}">+{hours} h</button> ' for hours in CLOCK_HOURS)
-    form = f'<form method="post" action="/clock"><p>Move the clock: {buttons}</p></form>'
-    style = "<style>body { margin: 2rem auto; max-width: 45rem; padding: 0 1rem; font: 1rem/1.6 system-ui, sans-serif; color-scheme: light dark }</style>"
-    head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Stoppress</title>{style}<h1>Stoppress</h1>'
-    return f'<!doctype html><html lang="en">{head}{text}{form}</html>\n'
+    template = Template(Path(__file__).with_name("home.html").read_text(encoding="utf-8"), autoescape=True)
+    files = [key.partition("/") for key in sorted(keys)]
+    page: str = template.render(files=files, pages=pages, clock_hours=CLOCK_HOURS)
+    return page
 
 
 def _is_own(headers: Mapping[str, str]) -> bool:

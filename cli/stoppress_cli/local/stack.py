@@ -1,12 +1,10 @@
 """The local stack, built from template.yaml: moto holds its resources, `Sources` calls its functions."""
 
 import contextlib
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, TextIO
 
 import boto3
@@ -51,7 +49,6 @@ class Stack:
         self.clock = Clock()
         self.metrics: Counter[str] = Counter()
         loaded = load(template, parameters, WITH_ALL)
-        self._layers = loaded.layers
         self.resources = {resource.logical: resource for resource in resources.resolve(loaded)}
         resources.check_properties(self.resources.values())
         permissions = Permissions(self.resources.values())
@@ -70,7 +67,6 @@ class Stack:
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as opening:
             opening.enter_context(environment(no_aws_settings()))
-            opening.enter_context(_on_path(self._layers))
             opening.callback(self.clock.release)
             if self._start is not None:
                 self.clock.move(self._start)
@@ -85,9 +81,7 @@ class Stack:
             self._open = opening.pop_all()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._open.close()
 
     # ── running ──────────────────────────────────────────────────────────────────────────────
@@ -148,13 +142,9 @@ class Stack:
             finally:
                 sites._cache = functions_cache
 
-    def forget_secrets(self) -> None:
-        """Empty the functions' cache of secrets."""
-        secrets.forget()
-
     def forget_clients(self) -> None:
         """Empty all caches of the functions, as new execution environments would."""
-        self.forget_secrets()
+        secrets.forget()
         clients.client.cache_clear()
         refused.forget()
         self._sites.clear()
@@ -177,10 +167,10 @@ class Stack:
 
     def variable(self, name: str) -> str:
         """Return an environment variable that the template gives to some function."""
-        for function in self.functions.values():
-            if name in function.variables:
-                return function.variables[name]
-        raise TemplateError(f"no function of the template has the environment variable {name}")
+        values = {key: value for function in self.functions.values() for key, value in function.variables.items()}
+        if name not in values:
+            raise TemplateError(f"no function of the template has the environment variable {name}")
+        return values[name]
 
     def waiting_messages(self) -> dict[str, int]:
         """Return the number of messages in each queue that is not empty, by logical name: to be retried, delayed, or dead."""
@@ -204,15 +194,3 @@ class Stack:
         # On Lambda each function has its own cache, so one may still use a configuration that another has replaced.
         if function is not None:
             sites._cache = self._sites.setdefault(function, sites.Cache())
-
-
-@contextlib.contextmanager
-def _on_path(folders: tuple[Path, ...]) -> Any:
-    """Make the layers importable, as Lambda does; installed layers stay as they are."""
-    added = [str(folder) for folder in folders if str(folder) not in sys.path]
-    sys.path.extend(added)
-    try:
-        yield
-    finally:
-        for folder in added:
-            sys.path.remove(folder)

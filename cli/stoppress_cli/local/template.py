@@ -38,14 +38,13 @@ class TemplateError(ValueError):
 class Template:
     """A transformed template, intrinsic functions still in place.
 
-    `code` maps the logical name of each function to its folder; `layers` are the folders of the layers.
+    `code` maps the logical name of each function to its folder. The code of layers is this installation's.
     """
 
     resources: dict[str, Json]
     conditions: dict[str, Any]
     parameters: dict[str, str | list[str]]
     code: dict[str, Path]
-    layers: tuple[Path, ...]
 
 
 def find(given: Path | None) -> Path:
@@ -87,17 +86,14 @@ def _read(path: Path, changed_ns: int) -> tuple[Json, Template]:
     if not isinstance(document, dict):
         raise TemplateError(f"{path} is no template: give a file with Resources")
     document = json.loads(json.dumps(document, default=str))  # YAML has dates
-    folders: dict[str, dict[str, Path]] = {kind: {} for kind in _CODE_PROPERTY}
+    folders: dict[str, Path] = {}
     for name, resource in document.get("Resources", {}).items():
-        if (kind := resource.get("Type")) in _CODE_PROPERTY:
-            folders[kind][name] = path.parent / str(resource["Properties"].get(_CODE_PROPERTY[kind], "."))
-            resource["Properties"][_CODE_PROPERTY[kind]] = _PLACEHOLDER
-    functions, layers = folders.values()
+        if code_property := _CODE_PROPERTY.get(resource.get("Type")):
+            folders[name] = path.parent / str(resource["Properties"].get(code_property, "."))
+            resource["Properties"][code_property] = _PLACEHOLDER
     declared: Json = document.get("Parameters", {})
     made = _transform(document)
-    return declared, Template(
-        made.get("Resources", {}), made.get("Conditions", {}), {}, functions, tuple(layers.values())
-    )
+    return declared, Template(made.get("Resources", {}), made.get("Conditions", {}), {}, folders)
 
 
 def _transform(document: Json) -> Json:

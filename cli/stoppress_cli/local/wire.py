@@ -32,9 +32,6 @@ LOCK = threading.RLock()
 # One loader for the process: reading the services' models takes longer than a small scenario.
 _loader = botocore.loaders.create_loader()
 
-_STATUS = {"SlowDown": 503, "ServiceUnavailable": 503, "PreconditionFailed": 412, "ConditionalRequestConflict": 409,
-           "AccessDenied": 403, "NoSuchKey": 404}  # fmt: skip
-
 _answer = BotocoreStubber.__call__
 # Every client of every session calls this method; Powertools has its own sessions.
 _call: Callable[[BaseClient, str, dict[str, Any]], Any] = BaseClient._make_api_call  # type: ignore[attr-defined]
@@ -65,9 +62,7 @@ class Fault:
         return self.key in urllib.parse.unquote(request.url) or self.key in text
 
     def raised(self, operation: str) -> ClientError:
-        status = _STATUS.get(self.error, 400 if self.service == "dynamodb" else 500)
-        detail: Any = {"Code": self.error, "Message": "a fault of the scenario"}
-        return ClientError({"Error": detail, "ResponseMetadata": {"HTTPStatusCode": status}}, operation)  # type: ignore[typeddict-item]
+        return ClientError({"Error": {"Code": self.error, "Message": "a fault of the scenario"}}, operation)
 
 
 class Wire:
@@ -125,7 +120,8 @@ class Wire:
         if service == "dynamodb":
             body = json.loads(request.body)
             response, read, written = meter.capacity(operation, body, send, read_item, last_query)
-            self.meter.add(function, read, written)
+            self.meter.read[function] += read
+            self.meter.written[function] += written
             return response
         response = send()
         if service == "s3" and response is not None and operation == "PutObject":

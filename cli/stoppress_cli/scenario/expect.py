@@ -33,21 +33,17 @@ def differences(
     `site` is the host that the expectation is about, `answer` the answer to the last request.
     """
     parts = {name: value for name, value in wanted if name != "site" and value is not None}
-    lines: list[str] = []
     if site is None and parts.keys() - _OF_NO_SITE:
-        lines.append("there is not one site but several or none: say which with `site`")
-        parts = {name: value for name, value in parts.items() if name in _OF_NO_SITE}
+        return ["there is not one site but several or none: say which with `site`"]
     listed = Listed()
     if parts.keys() & _OF_FILES:
         try:
             listed = listed_pages.listed(list(listed_pages.read(stack, site)))
         except ValueError as error:
-            lines.append(str(error))
-            parts = {name: value for name, value in parts.items() if name not in _OF_FILES}
+            return [str(error)]
     with stack.as_operator():
-        for name, value in parts.items():
-            lines += _compare_part(name, value, str(site), listed, feeds, answer)
-    return lines
+        compared = (_compare_part(name, value, str(site), listed, feeds, answer) for name, value in parts.items())
+        return [line for lines in compared for line in lines]
 
 
 def _compare_part(

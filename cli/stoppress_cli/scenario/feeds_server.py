@@ -48,7 +48,7 @@ class FeedServer:
         self.port = self._server.port
         self._open = ExitStack()
         self._is_hurried = False
-        self._counting = threading.Lock()
+        self._lock = threading.Lock()
         self.hubs = Hubs()
         self._requests: Counter[str] = Counter()
         self.ending = threading.Event()
@@ -62,7 +62,7 @@ class FeedServer:
         self._answers[without_scheme(url)] = answer
         if answer.addresses:
             self._addresses[urlsplit(url).hostname or ""] = tuple(map(str, answer.addresses))
-        if answer.slow and not self._is_hurried:
+        if (answer.delay_s or answer.drip_s) and not self._is_hurried:
             self._is_hurried = True
             for name in ("CONNECT_SECONDS_MAX", "FETCH_SECONDS_MAX"):
                 self._open.enter_context(mock.patch.object(client, name, getattr(client, name) / TIMES_AS_FAST))
@@ -73,7 +73,8 @@ class FeedServer:
         key = without_scheme(f"{path}?{request.query}")
         if request.method == "POST":
             self._count(key)
-            status, text = self.hubs.take(key, dict(parse_qsl(request.body.decode())))
+            with self._lock:
+                status, text = self.hubs.take(key, dict(parse_qsl(request.body.decode())))
             return Response(text, status)(environ, start_response)
         # The answer of the URL, else of the URL without its query. A URL without a step is a feed without entries.
         if key not in self._answers:
@@ -98,7 +99,7 @@ class FeedServer:
         return response(environ, start_response)
 
     def _count(self, key: str) -> int:
-        with self._counting:
+        with self._lock:
             self._requests[key] += 1
             return self._requests[key]
 

@@ -5,7 +5,6 @@ docs/reference/scenarios.md describes every key.
 
 import gzip
 import json
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -27,7 +26,6 @@ from pydantic import (
 from stoppress_cli.local.wire import Fault
 
 Json = dict[str, Any]
-_ZEROS = b"\0" * 1_000_000
 
 
 class ScenarioError(ValueError):
@@ -69,26 +67,13 @@ class FeedAnswer(Strict):
     changing_etag: bool = False
     addresses: tuple[IPvAnyAddress, ...] = ()
 
-    @property
-    def slow(self) -> bool:
-        """Whether the answer is delayed."""
-        return bool(self.delay_s or self.drip_s)
-
     def sent(self) -> bytes:
         """Return the body as it is sent."""
         if self.status in (204, 304):
             return b""
         if self.bomb_bytes:
-            return _bomb(self.bomb_bytes)
+            return gzip.compress(bytes(self.bomb_bytes), mtime=0)
         return gzip.compress(self.body, mtime=0) if self.gzip else self.body
-
-
-def _bomb(size_bytes: int) -> bytes:
-    deflate = zlib.compressobj(wbits=31)
-    whole, rest = divmod(size_bytes, len(_ZEROS))
-    return b"".join(
-        [*(deflate.compress(_ZEROS) for _ in range(whole)), deflate.compress(_ZEROS[:rest]), deflate.flush()]
-    )
 
 
 class _Step(Strict):

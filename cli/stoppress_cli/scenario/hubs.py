@@ -6,7 +6,6 @@ API of the stack, after the function that sent the subscription request has ende
 
 import hmac
 import re
-import threading
 import urllib.parse
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -31,30 +30,27 @@ class _Subscriber:
 
 
 class Hubs:
-    """All hubs of a scenario, by their URL."""
+    """All hubs of a scenario, by their URL. The server lets one thread at a time take a request."""
 
     def __init__(self) -> None:
         self._steps: dict[str, HubStep] = {}
         self._subscribers: dict[tuple[str, str], _Subscriber] = {}  # by hub and topic
-        self._lock = threading.Lock()
 
     def set(self, step: HubStep) -> None:
         """Set how the hub answers from now on, and whether it then verifies or denies requests, or does neither."""
-        with self._lock:
-            self._steps[without_scheme(step.hub)] = step
+        self._steps[without_scheme(step.hub)] = step
 
     def take(self, hub: str, form: Mapping[str, str]) -> tuple[int, str]:
         """Take a subscription request at a hub, given without its scheme. Return the status and text of the answer."""
-        with self._lock:
-            step = self._steps.get(hub)
-            if step is None:
-                return 404, "there is no hub here"
-            if 200 <= step.status < 300:
-                before = self._subscribers.get((hub, form["hub.topic"]))
-                subscriber = _Subscriber(form["hub.topic"], form["hub.callback"], form["hub.secret"])
-                subscriber.is_verified = bool(before and before.is_verified and before.callback == subscriber.callback)
-                self._subscribers[hub, subscriber.topic] = subscriber
-            return step.status, step.body
+        step = self._steps.get(hub)
+        if step is None:
+            return 404, "there is no hub here"
+        if 200 <= step.status < 300:
+            before = self._subscribers.get((hub, form["hub.topic"]))
+            subscriber = _Subscriber(form["hub.topic"], form["hub.callback"], form["hub.secret"])
+            subscriber.is_verified = bool(before and before.is_verified and before.callback == subscriber.callback)
+            self._subscribers[hub, subscriber.topic] = subscriber
+        return step.status, step.body
 
     def subscriber(self, hub: str, topic: str) -> _Subscriber | None:
         """Return the last subscriber of a topic."""
@@ -63,16 +59,15 @@ class Hubs:
     def questions(self) -> list[tuple[_Subscriber, dict[str, Any]]]:
         """Return the subscribers to verify, and the parameters of the request to each; each is returned once."""
         questions: list[tuple[_Subscriber, dict[str, Any]]] = []
-        with self._lock:
-            for (hub, _), subscriber in self._subscribers.items():
-                step = self._steps[hub]
-                if subscriber.is_asked and step.denies is not None:
-                    questions.append((subscriber, {"hub.mode": "denied", "hub.reason": step.denies}))
-                elif subscriber.is_asked and step.verifies:
-                    questions.append((subscriber, {"hub.mode": "subscribe", "hub.lease_seconds": step.lease_s}))
-                else:
-                    continue
-                subscriber.is_asked = False
+        for (hub, _), subscriber in self._subscribers.items():
+            step = self._steps[hub]
+            if subscriber.is_asked and step.denies is not None:
+                questions.append((subscriber, {"hub.mode": "denied", "hub.reason": step.denies}))
+            elif subscriber.is_asked and step.verifies:
+                questions.append((subscriber, {"hub.mode": "subscribe", "hub.lease_seconds": step.lease_s}))
+            else:
+                continue
+            subscriber.is_asked = False
         return questions
 
     def subscribed(self, hub: str) -> list[str]:

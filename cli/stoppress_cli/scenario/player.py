@@ -15,8 +15,7 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 from moto.dynamodb.models import dynamodb_backends
 
-from stoppress.aws import table
-from stoppress.aws.secrets import split
+from stoppress.aws import secrets, table
 from stoppress.model.http_request import Request
 from stoppress.model.site_parts import secret_path
 from stoppress.receive.webhook import scheme_of
@@ -136,7 +135,7 @@ class Player:
                 client.put_secret_value(SecretId=secret_id, SecretString=value)
             except client.exceptions.ResourceNotFoundException:
                 client.create_secret(Name=secret_id, SecretString=value)
-        self.stack.forget_secrets()
+        secrets.forget()
 
     def _post(self, line: Line) -> str:
         step: file.PostStep = line.step
@@ -169,7 +168,7 @@ class Player:
             to_sign = replace(request, path=chosen.get("signed_path", request.path))
             # Equal bodies are one delivery that is sent again. A step with another `webhook-id` is another delivery.
             message_id = f"msg_{hashlib.sha256(request.body).hexdigest()[:16]}"
-            made = signing.signed(to_sign, scheme, split(secret)[0], message_id, self.stack.clock.now())
+            made = signing.signed(to_sign, scheme, secrets.split(secret)[0], message_id, self.stack.clock.now())
             return replace(made, path=request.path)
         except ValueError as error:
             raise self._error(line, str(error)) from error
@@ -275,7 +274,7 @@ def playing(stack: Stack, path: Path, out: Path, show: Callable[[Line, str], Non
 
 def _troubles(stack: Stack) -> dict[str, str]:
     """Rows of failures, refused calls, faults that met no call, and messages that wait; an empty text where there are none."""
-    functions, mappings = stack.functions.items(), stack.sources.mappings()
+    functions, mappings = stack.functions.items(), [*stack.sources.queue_mappings, *stack.sources.stream_mappings]
     refused = stack.wire.guard.refused
     unmet = [fault for fault in stack.wire.faults if fault.times > 0]
     return {

@@ -179,7 +179,6 @@ def test_a_function_reaches_the_partitions_of_its_role_only(toy: Toy) -> None:
         ("query", {"TableName": NAME, "KeyConditionExpression": "#p = :p AND sk < :s",
                    "ExpressionAttributeNames": {"#p": "pk"},
                    "ExpressionAttributeValues": values | {":s": {"S": "file#1"}}}, False),
-        ("query", {"TableName": NAME, "KeyConditionExpression": ":p = pk", "ExpressionAttributeValues": values}, False),
     ]  # fmt: skip
     with calling(toy, [{"Statement": [WRITES_FILES]}]) as (_, call):
         for name, params, is_allowed in calls:

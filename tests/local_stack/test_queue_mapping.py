@@ -1,4 +1,3 @@
-import json
 from datetime import timedelta
 from typing import Any
 
@@ -57,17 +56,6 @@ def test_a_failed_batch_comes_again_when_its_visibility_is_over_and_then_goes_to
         stack.advance(NOON + 120 * SECOND)
         assert bodies(toy) == [["a"], ["a"]]
         assert (waiting(stack, "Queue"), waiting(stack, "Dead")) == ([], ["a"])
-
-
-def test_what_the_filter_refuses_is_deleted_unread(toy: Toy) -> None:
-    pattern = json.dumps({"body": {"kind": ["article"]}})
-    toy.write(source(FilterCriteria={"Filters": [{"Pattern": pattern}]}), QUEUES)
-    with toy.running() as stack:
-        send(stack, '{"kind": "article"}', '{"kind": "page"}', "text")
-        stack.rest()
-
-        assert bodies(toy) == [['{"kind": "article"}']]
-        assert waiting(stack, "Queue") == []
 
 
 REPORTS = {"FunctionResponseTypes": ["ReportBatchItemFailures"]}

@@ -4,17 +4,17 @@ Source: AWS's service authorization reference. Grants for AWS itself are looked 
 absence would lose events or logs silently.
 """
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from botocore.exceptions import ClientError
+from moto.dynamodb.parsing.key_condition_expression import parse_expression
 
 from stoppress_cli.local import gateway
 from stoppress_cli.local.meter import keys_written
 from stoppress_cli.local.permissions import Ask, Permissions
 from stoppress_cli.local.resources import Resource, failure_destination, of_type
-from stoppress_cli.local.template import Json, TemplateError, arn_of
+from stoppress_cli.local.template import Json, arn_of
 
 _PARTS = {"ConditionCheck": "ConditionCheckItem", "Delete": "DeleteItem", "Put": "PutItem", "Update": "UpdateItem"}
 _LEADING_KEYS = "dynamodb:leadingkeys"
@@ -33,9 +33,8 @@ class Guard:
 
     def __init__(self, permissions: Permissions, resources: Iterable[Resource], absent: Absent) -> None:
         self._permissions, self._absent = permissions, absent
-        self._partition_keys = {
-            table.ref: next(key["AttributeName"] for key in table.properties["KeySchema"] if key["KeyType"] == "HASH")
-            for table in of_type(resources, "AWS::DynamoDB::Table")
+        self._schemas = {
+            table.ref: table.properties["KeySchema"] for table in of_type(resources, "AWS::DynamoDB::Table")
         }
         self.refused: list[str] = []
 
@@ -108,21 +107,17 @@ class Guard:
         return asks or [Ask(f"dynamodb:{operation}", "*")]
 
     def _ask(self, action: str, table: str, items: Iterable[Mapping[str, Any]]) -> Ask:
-        name = self._partition_keys.get(table, "")
+        schema = self._schemas.get(table, [])
+        name = next((key["AttributeName"] for key in schema if key["KeyType"] == "HASH"), "")
         keys = {str(next(iter(item[name].values()))) for item in items if name in item}
         return Ask(f"dynamodb:{action}", arn_of("dynamodb", f"table/{table}"), {_LEADING_KEYS: tuple(sorted(keys))})
 
     def _queried(self, params: Json) -> list[Json]:
-        name = self._partition_keys.get(params["TableName"], "")
-        spelt = {name, *(alias for alias, meant in params.get("ExpressionAttributeNames", {}).items() if meant == name)}
-        sides = [pair.split("=") for pair in re.findall(r"[#:\w]+\s*=\s*[#:\w]+", params["KeyConditionExpression"])]
-        pairs = [(left.strip(), right.strip()) for left, right in sides]
-        values = [value for left, right in pairs for key, value in ((left, right), (right, left)) if key in spelt]
-        if not values:  # to IAM, ForAllValues without any key is true: an unknown expression must not pass
-            raise TemplateError(
-                f"the local stack finds no partition in {params['KeyConditionExpression']!r}; add it to local/guard.py"
-            )
-        return [{name: params["ExpressionAttributeValues"][value]} for value in values]
+        """Return the key of the queried partition. moto raises for an expression without one, which must not pass here."""
+        names, values = params.get("ExpressionAttributeNames", {}), params["ExpressionAttributeValues"]
+        schema = self._schemas[params["TableName"]]
+        partition, *_ = parse_expression(params["KeyConditionExpression"], values, names, schema)
+        return [dict(partition)]
 
 
 def denied(service: str, operation: str, message: str) -> ClientError:

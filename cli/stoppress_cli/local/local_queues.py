@@ -1,6 +1,7 @@
 """Queues and streams for event source mappings, directly on those of moto: the Lambda service's own calls are not counted."""
 
 import json
+import math
 
 from moto.core.utils import unix_time_millis
 from moto.dynamodb.models import dynamodb_backends
@@ -34,17 +35,12 @@ def receive(source: Queue, count: int) -> list[Message]:
 
     A message that was received as often as the redrive policy allows goes to the dead-letter queue instead.
     """
+    now = unix_time_millis()
+    limit = (source.redrive_policy or {}).get("maxReceiveCount", math.inf)
     with LOCK:
-        now = unix_time_millis()
-        limit = (source.redrive_policy or {}).get("maxReceiveCount")
-        taken: list[Message] = []
-        dead: list[Message] = []
-        for message in source._messages:
-            if len(taken) == count:
-                break
-            if _due(message, now):
-                is_dead = limit is not None and message.approximate_receive_count >= limit
-                (dead if is_dead else taken).append(message)
+        due = [message for message in source._messages if _due(message, now)]
+        dead = [message for message in due if message.approximate_receive_count >= limit]
+        taken = [message for message in due if message.approximate_receive_count < limit][:count]
         for message in taken:
             message.mark_received(source.visibility_timeout)  # type: ignore[attr-defined]
         if source.dead_letter_queue is not None:

@@ -1,6 +1,5 @@
-"""Event source mappings: queues and streams that call a function in batches, with filters and partial failures."""
+"""Event source mappings: queues and streams that call a function in batches, with partial failures and, of streams, filters."""
 
-import json
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,13 +26,7 @@ class _Mapping:
         self.arn = str(properties["EventSourceArn"])
         self.reported = 0  # records of attempts that failed
         self._batch_size = int(properties.get("BatchSize", batch_size))
-        filters = properties.get("FilterCriteria", {}).get("Filters", [])
-        self._filters = [read_pattern(part["Pattern"], resource.logical) for part in filters]
         self._reports_failures = "ReportBatchItemFailures" in properties.get("FunctionResponseTypes", [])
-
-    def passes(self, record: Json) -> bool:
-        """Return True if a record passes the filters: if one of them matches, or if there are none."""
-        return not self._filters or any(pattern(record) for pattern in self._filters)
 
     def _failed(self, result: Result, identifiers: list[str]) -> set[str]:
         """Return the failed ones of a batch's identifiers."""
@@ -50,6 +43,8 @@ class QueueMapping(_Mapping):
 
     def __init__(self, resource: Resource, function: Function) -> None:
         super().__init__(resource, function, batch_size=10)
+        if "FilterCriteria" in resource.properties:
+            raise TemplateError(f"{resource.logical}: the local stack filters streams only")
 
     def deliver(self, invoke: Invoke) -> bool:
         """Pass on the messages that are visible now, not those that follow from them. Return False if there was none."""
@@ -59,22 +54,12 @@ class QueueMapping(_Mapping):
         while left > 0 and (messages := local_queues.receive(source, min(self._batch_size, left))):
             worked = True
             left -= len(messages)
-            records = {message.id: local_queues.record(message, self.arn) for message in messages}
-            wanted = {id_: record for id_, record in records.items() if self.passes(_parsed(record))}
-            failed: set[str] = set()
-            if wanted:
-                failed = self._failed(invoke(self.function, {"Records": [*wanted.values()]}), [*wanted])
+            records = [local_queues.record(message, self.arn) for message in messages]
+            failed = self._failed(invoke(self.function, {"Records": records}), [message.id for message in messages])
             self.reported += len(failed)
-            # As Lambda does, messages that the filter refuses are deleted; failed ones wait for their visibility.
+            # Failed messages wait for their visibility.
             local_queues.delete(source, [message for message in messages if message.id not in failed])
         return worked
-
-
-def _parsed(record: Json) -> Json:
-    try:
-        return {**record, "body": json.loads(record["body"])}
-    except ValueError:
-        return record
 
 
 @dataclass
@@ -98,7 +83,13 @@ class StreamMapping(_Mapping):
         super().__init__(resource, function, batch_size=100)
         if resource.properties.get("StartingPosition") != "TRIM_HORIZON":
             raise TemplateError(f"{resource.logical}: the local stack starts at TRIM_HORIZON only")
+        filters = resource.properties.get("FilterCriteria", {}).get("Filters", [])
+        self._filters = [read_pattern(part["Pattern"], resource.logical) for part in filters]
         self._pending: deque[_Batch] = deque()
+
+    def passes(self, record: Json) -> bool:
+        """Return True if a record passes the filters: if one of them matches, or if there are none."""
+        return not self._filters or any(matches(record) for matches in self._filters)
 
     def deliver(self, invoke: Invoke, now: datetime) -> bool:
         """Pass on new records and batches that may be tried again. Return False if there was nothing to do."""

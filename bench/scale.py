@@ -7,6 +7,7 @@ units are counted. The time that a run has left is what the model of AWS leaves 
 import argparse
 import json
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
@@ -43,6 +44,11 @@ class MeteredStack(StackOnDoubles):
     idle_calls = 0
     spent_ms = 0.0  # of the run that is under way, by the model
 
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.units_read: defaultdict[str, float] = defaultdict(float)  # by function
+        self.units_written: defaultdict[str, float] = defaultdict(float)
+
     def call(self, service: str, operation: str, params: dict[str, Any]) -> Any:
         if (function := self.wire.running) is None:
             return super().call(service, operation, params)
@@ -64,8 +70,8 @@ class MeteredStack(StackOnDoubles):
             response, read, written = meter.capacity(
                 name, params, send, lambda _, key: find(key), lambda _: sum(map(size, answer["Items"]))
             )
-            self.wire.meter.read[function] += read
-            self.wire.meter.written[function] += written
+            self.units_read[function] += read
+            self.units_written[function] += written
         else:
             response = send()
         if response.status_code != 200:
@@ -198,8 +204,8 @@ def _used(stack: MeteredStack) -> dict[str, dict[str, float]]:
         name: {
             "invocations": function.invocations,
             "calls": sum(count for (caller, _), count in meters.calls.items() if caller == name),
-            "read_units": meters.read.get(name, 0),
-            "write_units": meters.written.get(name, 0),
+            "read_units": stack.units_read[name],
+            "write_units": stack.units_written[name],
         }
         for name, function in stack.functions.items()
     }

@@ -5,7 +5,7 @@ moto reports no real capacity, so the units are computed from item sizes. The ru
 """
 
 import math
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -74,8 +74,8 @@ class Meter:
     """Running totals. `calls` is counted by (function, "service.Operation")."""
 
     calls: Counter[tuple[str, str]] = field(default_factory=Counter)
-    read: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))  # units by function
-    written: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    read_units: float = 0
+    write_units: float = 0
     s3_bytes_put: int = 0
     s3_bytes_got: int = 0
 
@@ -85,14 +85,6 @@ class Meter:
         for (_, operation), count in self.calls.items():
             total[operation] += count
         return total
-
-    @property
-    def read_units(self) -> float:
-        return sum(self.read.values())
-
-    @property
-    def write_units(self) -> float:
-        return sum(self.written.values())
 
 
 def keys_written(operation: str, request: Attributes) -> list[tuple[str, Attributes]]:

@@ -121,13 +121,9 @@ def _values(logical: str, resource: Json, nameless: Resolver, stack_name: str) -
     type_ = _types()[kind]
     given = resource.get("Properties", {}).get(type_.name_property)
     name = nameless.resolve(given) if given else f"{stack_name}-{logical}"
-    if kind == "AWS::S3::Bucket":
-        name = f"{name.lower()}-{ACCOUNT}"
-    elif kind == "AWS::ApiGatewayV2::Api":
-        name = name.lower()
+    filled_in = {"name": name, "lower": name.lower(), "region": REGION, "account": ACCOUNT}
     attributes = {"Arn": type_.arn, **type_.attributes} if type_.arn else type_.attributes
-    filled = {key: text.format(name=name, region=REGION, account=ACCOUNT) for key, text in attributes.items()}
-    return type_.ref.format(name=name, region=REGION, account=ACCOUNT), filled
+    return type_.ref.format(**filled_in), {key: text.format(**filled_in) for key, text in attributes.items()}
 
 
 def of_type(resources: Iterable[Resource], kind: str) -> list[Resource]:

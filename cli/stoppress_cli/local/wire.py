@@ -109,8 +109,7 @@ class Wire:
 
     def _counted(self, event_name: str, request: Any, send: Callable[[], Any]) -> Any:
         _, service, operation = event_name.split(".")
-        function = str(self.running)
-        self.meter.calls[function, f"{service}.{operation}"] += 1
+        self.meter.calls[str(self.running), f"{service}.{operation}"] += 1
         fault = next((fault for fault in self.faults if fault.matches(service, operation, request)), None)
         if fault is not None:
             fault.times -= 1
@@ -120,8 +119,8 @@ class Wire:
         if service == "dynamodb":
             body = json.loads(request.body)
             response, read, written = meter.capacity(operation, body, send, read_item, last_query)
-            self.meter.read[function] += read
-            self.meter.written[function] += written
+            self.meter.read_units += read
+            self.meter.write_units += written
             return response
         response = send()
         if service == "s3" and response is not None and operation == "PutObject":

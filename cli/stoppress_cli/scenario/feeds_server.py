@@ -4,7 +4,6 @@ Only the last step of a fetch is replaced: stoppress.http looks the name up (her
 port and every address. Then its connection goes to this server.
 """
 
-import ipaddress
 import socket
 import threading
 from collections import Counter
@@ -111,8 +110,10 @@ class FeedServer:
                 return
 
     def look_up(self, host: str, port: int, **_: Any) -> list[tuple[Any, ...]]:
-        """Return the addresses of a host, in the form that `socket.getaddrinfo` gives them."""
-        addresses = _number(host) or self._addresses.get(host, (_PUBLIC_ADDRESS,))
+        """Return the addresses of a host as `socket.getaddrinfo` does, which reads numbers: 10.0.0.1, 167772161, 0x7f.1, ::1."""
+        addresses = self._addresses.get(host, (host if ":" in host else _PUBLIC_ADDRESS,))
+        with suppress(OSError):
+            addresses = (socket.inet_ntoa(socket.inet_aton(host)),)
         return [(0, 0, 0, "", (number, port)) for number in addresses]
 
     @contextmanager
@@ -128,15 +129,6 @@ class FeedServer:
             self._server.shutdown()
             self._server.server_close()
             thread.join()
-
-
-def _number(host: str) -> tuple[str, ...]:
-    """Return the address that a host spells in any form that systems accept: 10.0.0.1, 167772161, 0x7f.1, ::1."""
-    with suppress(OSError):
-        return (socket.inet_ntoa(socket.inet_aton(host)),)
-    with suppress(ValueError):
-        return (str(ipaddress.ip_address(host)),)
-    return ()
 
 
 @contextmanager

@@ -96,10 +96,8 @@ def event(request: Request, route: Route, parameters: Mapping[str, str], now: da
         "isBase64Encoded": False,
     }
     if request.query:
-        pairs = urllib.parse.parse_qsl(request.query, keep_blank_values=True)
-        made["queryStringParameters"] = {
-            name: ",".join(value for other, value in pairs if other == name) for name, _ in pairs
-        }
+        parameters_of_query = urllib.parse.parse_qs(request.query, keep_blank_values=True)
+        made["queryStringParameters"] = {name: ",".join(values) for name, values in parameters_of_query.items()}
     if request.body:
         made["body"], made["isBase64Encoded"] = _body(request)
     return made

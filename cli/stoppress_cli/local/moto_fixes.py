@@ -54,22 +54,24 @@ def _keys(table: Table | None, key: Json) -> Any:
 
 
 def _transact_write_items(self: DynamoDBBackend, transact_items: list[Json]) -> None:
-    before: list[tuple[Table, Any, Item | None, int]] = []  # of each item: table, keys, item, and records in the stream
+    before: list[
+        tuple[Any, DynamoType, Item | None, list[Any], int]
+    ] = []  # also the stream's records, and their number
     for part in (part for item in transact_items for part in item.values()):
         table = self.tables.get(part.get("TableName", ""))
         keys = _keys(table, part.get("Key") or part.get("Item") or {})
         if table is not None and keys:  # moto refuses malformed parts itself
-            item = copy.deepcopy(table.items[keys[0]].get(keys[1]))
-            before.append((table, keys, item, len(table.stream_shard.items) if table.stream_shard else 0))
+            partition: Any = table.items[keys[0]]
+            records = table.stream_shard.items if table.stream_shard else []
+            before.append((partition, keys[1], copy.deepcopy(partition.get(keys[1])), records, len(records)))
     try:
         _transact(self, transact_items)
     except Exception:
-        for table, keys, item, records in before:
-            table.items[keys[0]].pop(keys[1], None)
+        for partition, sort, item, records, number in before:
+            partition.pop(sort, None)
             if item is not None:
-                table.items[keys[0]][keys[1]] = item
-            if table.stream_shard:
-                del table.stream_shard.items[records:]
+                partition[sort] = item
+            del records[number:]
         raise
 
 

@@ -89,8 +89,10 @@ def _read(path: Path, changed_ns: int) -> tuple[Json, Template]:
     folders: dict[str, Path] = {}
     for name, resource in document.get("Resources", {}).items():
         if code_property := _CODE_PROPERTY.get(resource.get("Type")):
-            folders[name] = path.parent / str(resource["Properties"].get(code_property, "."))
+            folder = path.parent / str(resource["Properties"].get(code_property, "."))
             resource["Properties"][code_property] = _PLACEHOLDER
+            if resource["Type"] == "AWS::Serverless::Function":
+                folders[name] = folder
     declared: Json = document.get("Parameters", {})
     made = _transform(document)
     return declared, Template(made.get("Resources", {}), made.get("Conditions", {}), {}, folders)

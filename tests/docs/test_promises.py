@@ -54,6 +54,7 @@ def test_a_published_article_is_in_the_files_when_queue_and_stream_have_been_rea
         [post] = playing.written([event(0, "1", "flood")])
         with player.playing(stack, tmp_path / "made.jsonl", tmp_path, lambda _line, _text: None) as one:
             one.sites[HOST] = {"sources": {"cms": {"secret": "newsroom"}}}
+            one._secrets["newsroom"] = "whsec_c3RvcHByZXNz"
             one.step(post)
         assert articles.deliver(stack.sources.invoke)
         assert stream.deliver(stack.sources.invoke, stack.clock.now())

@@ -252,15 +252,6 @@ def test_every_command_does_what_it_says_and_reports_in_json_too(
         assert isinstance(json.loads(in_json.stdout), dict | list)
 
 
-def test_the_demo_serves_what_it_has_shown_until_it_is_interrupted(tmp_path: Path) -> None:
-    with serving("demo", "--port", 0, cwd=tmp_path) as served:
-        rows = [line.split() for line in served.printed.splitlines() if line.split()[-1:] == ["ms"]]
-        assert {row[0] for row in rows if "yes" not in row} == {"flood-closes-the-harbour", "concert-called-off"}
-        news = _get(f"{served.url}sitemap-news.xml")
-        listed = {row[0] for row in rows if f"/{row[0]}<" in news}
-        assert listed == {"market-hall-reopens", "council-passes-the-budget", "ferry-sails-again"}
-
-
 # Prints the modules that are imported until the first call.
 STARTED = """
 import sys

@@ -59,3 +59,12 @@ def test_the_script_publishes_edits_and_removes(demo: Serving) -> None:
         while re.findall("/news/tutorial<.*<news:title>(.*?)<", _get(f"{demo.url}sitemap-news.xml")) != titles:
             assert time.monotonic() < deadline, arguments
             time.sleep(0.2)
+
+
+@pytest.mark.moto
+def test_the_demo_serves_what_it_has_shown(demo: Serving) -> None:
+    rows = [line.split() for line in demo.printed.splitlines() if line.split()[-1:] == ["ms"]]
+    assert {row[0] for row in rows if "yes" not in row} == {"flood-closes-the-harbour", "concert-called-off"}
+    news = _get(f"{demo.url}sitemap-news.xml")
+    listed = {row[0] for row in rows if f"/{row[0]}<" in news}
+    assert listed == {"market-hall-reopens", "council-passes-the-budget", "ferry-sails-again"}

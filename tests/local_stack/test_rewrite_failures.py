@@ -19,6 +19,7 @@ from tests.support.breakages import HOST, MINUTE, SITE, Breakage, Newsroom
 MINUTES_MAX = 10
 # The stream keeps its records for 24 hours. Stories that were published in the first hour are at its end.
 A_DAY = 23 * 60 + 30
+SLOW = pytest.mark.matrix
 
 
 @pytest.fixture
@@ -50,12 +51,11 @@ def missing(newsroom: Newsroom, stories: list[str]) -> list[str]:
 @pytest.mark.parametrize(
     ("fault", "minutes"),
     [
-        (lambda room: room.crash("RewriteSitemaps"), 12),
-        (lambda room: room.crash("RewriteSitemaps"), A_DAY),
-        (lambda room: room.crash("RewriteSitemaps", throttled=True), 180),
-        (lambda room: room.fail("s3", "PutObject", "AccessDenied"), 180),
+        pytest.param(lambda room: room.crash("RewriteSitemaps"), 12, id="crashes"),
+        pytest.param(lambda room: room.crash("RewriteSitemaps"), A_DAY, id="crashes for a day", marks=SLOW),
+        pytest.param(lambda room: room.crash("RewriteSitemaps", throttled=True), 90, id="throttled", marks=SLOW),
+        pytest.param(lambda room: room.fail("s3", "PutObject", "AccessDenied"), 90, id="the bucket denies", marks=SLOW),
     ],
-    ids=["crashes", "crashes for a day", "throttled", "the bucket denies writing"],
 )
 def test_every_file_is_right_ten_minutes_after_a_repair(fault: Any, minutes: int, tmp_path: Path) -> None:
     with newsroom(tmp_path) as broken:

@@ -61,8 +61,8 @@ def test_the_files_of_a_seed_break_no_rule_of_the_protocol(seed: int, tmp_path: 
     saved: list[tuple[datetime, dict[str, bytes]]] = []
     judge = run._judge
 
-    def judge_and_save() -> None:
-        judge()
+    def judge_and_save(**options: bool) -> None:
+        judge(**options)
         saved.append((run.world.now, dict(run.world.backend.objects())))
 
     run._judge = judge_and_save  # type: ignore[method-assign]

@@ -63,6 +63,7 @@ class Api:
     before: Callable[[int], None] = lambda number: None
     requests: list[str] = field(default_factory=list)
     headers: list[Mapping[str, str]] = field(default_factory=list)
+    _items: dict[Story, dict[str, Any]] = field(default_factory=dict)
 
     adapter = ""
     url = ""
@@ -103,7 +104,11 @@ class Api:
         start = datetime.fromisoformat(query.get(self.since, "0001-01-01T00:00:00Z"))
         end = datetime.fromisoformat(query.get(self.until, "9999-12-31T00:00:00Z"))
         stories = sorted(self.stories, key=lambda story: story.number)
-        return [self.item(story) for story in stories if start <= story.updated_at < end]
+        return [
+            self._items.get(story) or self._items.setdefault(story, self.item(story))
+            for story in stories
+            if start <= story.updated_at < end
+        ]
 
     def shown(self, items: list[dict[str, Any]], total: int, query: dict[str, str]) -> Response:
         """The answer with the items of a page."""

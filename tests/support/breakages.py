@@ -29,6 +29,8 @@ STEP = timedelta(seconds=10)
 POSTED_AT = timedelta(seconds=30)
 # Minutes without trouble before something breaks.
 WELL = 8
+# While nothing is published, so many minutes of each hour are played, and all of the last two hours.
+PLAYED = 5
 SECRET = {"secret": {"name": "cms", "value": "whsec_c3RvcHByZXNz"}}
 SITE: dict[str, Any] = {"host": HOST, "publication": "Example News", "sources": {"cms": {"secret": "cms"}, "bus": {}}}
 EVER = 1_000_000
@@ -75,6 +77,14 @@ class Newsroom:
             self.watch.sample()
         self.watch.close_minute()
         self.stack.clock.move(start + MINUTE)
+
+    def skip_minute(self) -> None:
+        """Let a minute pass in which nothing runs, with the metrics of the minute before."""
+        minute = cloudwatch.minute_of(self.stack.clock.now())
+        for values in self.metrics.values.values():
+            if minute - 1 in values:
+                values[minute] = values[minute - 1]
+        self.stack.clock.move(self.stack.clock.now() + MINUTE)
 
     def in_alarm(self) -> set[str]:
         """Return the alarms that are in ALARM when this minute begins."""
@@ -265,6 +275,9 @@ def alarms_of(breakage: Breakage, out: Path) -> dict[str, int]:
         breakage.act(broken)
         first: dict[str, int] = {}
         for minute in range(1, breakage.minutes + 1):
+            if not breakage.acts and minute % 60 > PLAYED and minute < breakage.minutes - 2 * 60:
+                broken.skip_minute()
+                continue
             broken.minute()
             for name in broken.in_alarm():
                 first.setdefault(name, minute)

@@ -450,7 +450,7 @@ VIDEOS = st.fixed_dictionaries(
 
 @pytest.mark.matrix
 @needs_shared
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(VIDEOS)
 def test_whatever_is_said_of_a_video_its_tags_are_valid_by_the_official_schema(raw: Any) -> None:
     schema = etree.XMLSchema(etree.parse(SHARED / "schemas/all.xsd"))

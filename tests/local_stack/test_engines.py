@@ -16,13 +16,13 @@ from stoppress.show.stack_status import Access, StackStatus, stack_status
 from stoppress.show.story import Story, story_of
 from stoppress_cli.commands.explain import as_lines as explained
 from stoppress_cli.commands.status import as_lines as status_lines
-from stoppress_cli.local.permissions import Ask, Role
+from stoppress_cli.local.permissions import Ask, Permissions, Role
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.wire import Fault
 from tests.deployment.test_grants import OF_ENGINES, Grant
 from tests.support import operated
 from tests.support.console import Console, console, json_key
-from tests.support.planting import recorded_asks, roles_refused
+from tests.support.planting import edited_resources, recorded_asks, roles_refused
 from tests.support.printed import as_text
 
 pytestmark = pytest.mark.moto
@@ -180,7 +180,7 @@ def asks(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Role, Ask]]:
 @pytest.mark.matrix
 @pytest.mark.parametrize("grant", OF_ENGINES, ids=str)
 def test_a_grant_of_notify_engines_that_is_taken_away_is_missed(grant: Grant, asks: list[tuple[Role, Ask]]) -> None:
-    assert roles_refused(asks, grant.taken_from) == {"NotifyEnginesRole"}
+    assert roles_refused(asks, Permissions(edited_resources(grant.taken_from))) == {"NotifyEnginesRole"}
 
 
 # ── what it costs ──

@@ -16,14 +16,14 @@ from stoppress.show import read_page
 from stoppress.show.read_page import page_token
 from stoppress_cli.local import template
 from stoppress_cli.local.gateway import Answer
-from stoppress_cli.local.permissions import Ask, Role
+from stoppress_cli.local.permissions import Ask, Permissions, Role
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.wire import Fault
 from stoppress_cli.scenario import player
 from tests.deployment.test_grants import OF_PAGES, Grant
 from tests.support import playing
 from tests.support.operated import HOST, MADE, SITE, event, url
-from tests.support.planting import recorded_asks, roles_refused
+from tests.support.planting import edited_resources, recorded_asks, roles_refused
 from tests.support.playing import TEMPLATE
 
 pytestmark = pytest.mark.moto
@@ -224,7 +224,7 @@ def asks(stack: Stack) -> list[tuple[Role, Ask]]:
 @pytest.mark.matrix
 @pytest.mark.parametrize("grant", OF_PAGES, ids=str)
 def test_a_grant_of_the_page_that_is_taken_away_is_missed(grant: Grant, asks: list[tuple[Role, Ask]]) -> None:
-    assert roles_refused(asks, grant.taken_from) == {"ShowSiteRole"}
+    assert roles_refused(asks, Permissions(edited_resources(grant.taken_from))) == {"ShowSiteRole"}
 
 
 def test_nothing_is_made_unless_the_parameter_says_so() -> None:

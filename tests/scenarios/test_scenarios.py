@@ -228,33 +228,6 @@ def test_after_a_changed_configuration_only_files_with_other_bytes_are_put(tmp_p
     assert {name for name, at in changed.items() if at > one.saves["before"]} == {"sitemap-news.xml", "sitemap.xml"}
 
 
-@pytest.mark.moto
-def test_after_changed_rules_only_files_of_what_they_speak_of_change(tmp_path: Path) -> None:
-    def watch(stack: Stack) -> None:
-        listed = stack.client("s3").list_objects_v2(Bucket=stack.only("AWS::S3::Bucket").ref)
-        put.update((row["Key"].partition("/")[2], row["LastModified"].astimezone(UTC)) for row in listed["Contents"])
-
-    def dates(save: str) -> dict[str, str]:
-        index = one.files(save)[f"{HOST}/sitemap.xml"].decode()
-        return dict(re.findall(r"<loc>[^<]*/([^<]*)</loc><lastmod>([^<]*)<", index))
-
-    put: dict[str, datetime] = {}
-    one = playing.play(playing.read(playing.SCENARIOS / "changed-rules.jsonl"), tmp_path, kind=Stack, watch=watch)
-    # A rule of the general sitemap leaves the news alone; no rule here speaks of what stands in October's shard.
-    changed = {
-        "included": {"sitemap-2026-11.xml"},
-        "by-flag-and-type": {"sitemap-2026-11.xml", "sitemap-news.xml"},
-        "without-rules": {"sitemap-2026-11.xml", "sitemap-news.xml"},
-    }
-
-    assert [save for save in one.saves if save != END] == ["excluded", *changed]
-    for before, after in pairwise(["excluded", *changed]):
-        assert {name for name, at in dates(after).items() if dates(before)[name] != at} == changed[after], after
-        other = {name.partition("/")[2] for name, body in one.files(after).items() if one.files(before)[name] != body}
-        assert other == {*changed[after], "sitemap.xml"}, after
-    assert put["sitemap-2026-10.xml"] < one.saves["excluded"]
-
-
 def test_what_is_not_taken_is_answered_with_what_to_change(tmp_path: Path) -> None:
     names = ("bodies-that-are-not-accepted", "signatures-that-are-not-accepted", "unknown-site-and-unknown-source")
     said = [

@@ -5,21 +5,13 @@ then another seed catches it: test_planted_in_the_product.py tries the seeds of 
 Where a function is gone, plant the fault where its work is done now.
 """
 
-import inspect
-import pkgutil
-import re
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
-from importlib import import_module
 from typing import Any
-from unittest import mock
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-import stoppress
 from stoppress.aws import bucket, queues, table
 from stoppress.model.article import Decision
 from stoppress.model.event import CLOCK_SKEW_MAX, CMS_RANK, order_of
@@ -29,19 +21,7 @@ from stoppress.model.site import FEED_SOURCE
 from stoppress.primitives.instants import parse
 from stoppress.primitives.urls import identity
 from stoppress.record import decide
-
-
-@dataclass(frozen=True)
-class Swap:
-    """A function (`module:name` below stoppress) in whose place another one stands, which is made from it.
-
-    Where the module only imports the function, or another module, the swap is for that module alone.
-    """
-
-    where: str
-    by: Callable[[Any], Any]
-    seed: int
-
+from tests.simulation.swaps import Swap, With, unless
 
 FAULTS: dict[str, Swap] = {
     # ── recording ──
@@ -57,14 +37,14 @@ FAULTS: dict[str, Swap] = {
     ),
     "an error while writing is swallowed": Swap(
         "record.transaction:write_decision",
-        lambda write: lambda *of: _unless(write, (ClientError, BotoCoreError, TimeoutError), *of),
+        lambda write: lambda *of: unless(write, (ClientError, BotoCoreError, TimeoutError), *of),
         44,
     ),
     "a conflict is taken for success": Swap(
-        "aws.table:transact", lambda transact: lambda operations: _unless(transact, table.Conflict, operations), 10
+        "aws.table:transact", lambda transact: lambda operations: unless(transact, table.Conflict, operations), 10
     ),
     "keys that DynamoDB left unread are forgotten": Swap(
-        "aws.table:_table", lambda table: lambda: _With(table(), batch_get_item=_all_read(table())), 95
+        "aws.table:_table", lambda table: lambda: With(table(), batch_get_item=_all_read(table())), 95
     ),
     "places are handed out and not counted": Swap(
         "aws.table:update", lambda _: lambda key, change: change(table.get(*key)), 2
@@ -187,7 +167,7 @@ FAULTS: dict[str, Swap] = {
     "a feed brings back a URL that the CMS has left": Swap(
         "record.claims:Claimant._stronger_claim",
         lambda stronger: lambda self: "" if self.claim and not self.claim.live else stronger(self),
-        84,
+        8,
     ),
     # ── embargo and first publication ──
     "what is held claims its URL at once": Swap(
@@ -227,7 +207,7 @@ FAULTS: dict[str, Swap] = {
                 _deleting(query(pk, **only)) if pk.startswith("due-") and only.get("below") else query(pk, **only)
             )
         ),
-        14,
+        33,
     ),
     "no news sitemap expires": Swap("rewrite.publish:_schedule_expiry", lambda _: lambda attempt, forms: None, 244),
     "an expired entry gives its place back twice": Swap(
@@ -245,8 +225,8 @@ FAULTS: dict[str, Swap] = {
     ),
     "a file that was overtaken is taken for written": Swap(
         "aws.bucket:write",
-        lambda write: lambda *of, **also: _unless(write, (bucket.Overtaken, ClientError), *of, **also),
-        58,
+        lambda write: lambda *of, **also: unless(write, (bucket.Overtaken, ClientError), *of, **also),
+        30,
     ),
     "a file that failed is handed over to nobody": Swap(
         "rewrite.sitemaps:hand_over", lambda _: lambda results: None, 120
@@ -265,7 +245,7 @@ FAULTS: dict[str, Swap] = {
         "rewrite.publish:schedule_retirement", lambda _: lambda site, file, changed: None, 26
     ),
     "what changed is folded in without being read": Swap(
-        "rewrite.file_lines:table", lambda table: _With(table, get_many=lambda keys: {}), 5
+        "rewrite.file_lines:table", lambda table: With(table, get_many=lambda keys: {}), 5
     ),
     "an edition's articles stand in the site's news sitemap": Swap(
         "model.file_names:news_series", lambda _: lambda site, url: NEWS_SERIES, 27
@@ -281,14 +261,14 @@ FAULTS: dict[str, Swap] = {
         "rewrite.sitemaps:all_files", lambda all_files: lambda site, **_: all_files(site), 19
     ),
     "a changed site's files are not rewritten": Swap(
-        "rewrite.sitemaps:queues", lambda queues: _With(queues, send_rewrites=lambda *_of, **_how: None), 1
+        "rewrite.sitemaps:queues", lambda queues: With(queues, send_rewrites=lambda *_of, **_how: None), 1
     ),
     # ── what comes in ──
     "messages that a queue did not take are forgotten": Swap(
         "aws.queues:_send",
         lambda send: (
             lambda url, messages, delay_seconds: [
-                _unless(send, (queues.SendError, ClientError), url, batch, delay_seconds)
+                unless(send, (queues.SendError, ClientError), url, batch, delay_seconds)
                 for batch in queues._batches(messages)
             ]
         ),
@@ -296,12 +276,12 @@ FAULTS: dict[str, Swap] = {
     ),
     "a webhook is acknowledged although the queue failed": Swap(
         "receive.webhook:queues",
-        lambda queues: _With(queues, send_articles=lambda events: _unless(queues.send_articles, Exception, events)),
+        lambda queues: With(queues, send_articles=lambda events: unless(queues.send_articles, Exception, events)),
         49,
     ),
     "only the first new entry of a feed is sent": Swap(
         "poll.ingest:queues",
-        lambda queues: _With(queues, send_articles=lambda events: queues.send_articles(events[:1])),
+        lambda queues: With(queues, send_articles=lambda events: queues.send_articles(events[:1])),
         11,
     ),
     "what cannot be read is dropped": Swap(
@@ -319,7 +299,7 @@ FAULTS: dict[str, Swap] = {
         lambda _: _taken_away,
         167,
     ),
-    "forms that no mark tells of stay": Swap("rewrite.output_formats:possible_forms", lambda _: lambda file: set(), 10),
+    "forms that no mark tells of stay": Swap("rewrite.output_formats:possible_forms", lambda _: lambda file: set(), 16),
     "of several changed entries one is folded in": Swap(
         "rewrite.file_lines:fold",
         lambda fold: (
@@ -337,7 +317,7 @@ FAULTS: dict[str, Swap] = {
     ),
     "a file is folded into whatever its size": Swap(
         "sitemaps.fold:render",
-        lambda render: _With(render, is_within_limits=lambda file, entries_max: True),
+        lambda render: With(render, is_within_limits=lambda file, entries_max: True),
         297,
     ),
     # ── explain ──
@@ -355,23 +335,6 @@ FAULTS: dict[str, Swap] = {
 
 def _clamped(order: Any) -> Any:
     return replace(order, timestamp=order.timestamp and min(order.timestamp, order.received))
-
-
-def _unless(function: Any, errors: Any, *arguments: Any, **options: Any) -> Any:
-    """A call whose errors of these kinds nobody hears of."""
-    with suppress(errors):
-        function(*arguments, **options)
-
-
-class _With:
-    """A module or client with other functions of these names."""
-
-    def __init__(self, behind: Any, **functions: Any) -> None:
-        self._behind = behind
-        vars(self).update(functions)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._behind, name)
 
 
 def _taken_away(site: Any, file: Any, forms: Any, served: Any = None) -> None:
@@ -431,44 +394,3 @@ def _held_whatever_it_is(decision: Decision, event: Any, known: Any) -> Decision
 def _claimed_at_once(publication: Any, decision: Any) -> Decision:
     claimed: Decision = publication._with_claim(decision.article)
     return replace(claimed, outcome="held", reason=decision.reason)
-
-
-@contextmanager
-def planted(fault: Swap) -> Iterator[None]:
-    """The fault is in the product while the block runs."""
-    from tests.simulation.world import APPS
-
-    name = re.split("[:.]", fault.where)[-1]
-    with ExitStack() as swaps:
-        swaps.callback(APPS.forget)
-        for holder in _holders(fault.where):
-            swaps.enter_context(mock.patch.object(holder, name, fault.by(inspect.unwrap(getattr(holder, name)))))
-        APPS.forget()
-        yield
-
-
-def named(where: str) -> Any:
-    """What `module:name` below stoppress names."""
-    path, _, name = where.partition(":")
-    value: Any = import_module(f"stoppress.{path}")
-    for part in name.split("."):
-        assert hasattr(value, part), f"{where} is gone: plant the fault where its work is done now"
-        value = getattr(value, part)
-    return value
-
-
-def _holders(where: str) -> list[Any]:
-    """The class of a method, the module that only imports what is named, or all modules that have it.
-
-    All are imported before: one that is imported while a fault is planted would keep it.
-    """
-    for module in pkgutil.walk_packages(stoppress.__path__, "stoppress."):
-        import_module(module.name)
-    path, _, name = where.partition(":")
-    *parts, last = name.split(".")
-    value = named(where)
-    holder = named(f"{path}:{'.'.join(parts)}") if parts else import_module(f"stoppress.{path}")
-    if parts or getattr(value, "__module__", holder.__name__) != holder.__name__ or inspect.ismodule(value):
-        return [holder]
-    modules = [module for name, module in sys.modules.items() if name.startswith("stoppress.")]
-    return [module for module in modules if vars(module).get(last) is value]

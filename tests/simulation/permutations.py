@@ -60,7 +60,6 @@ class Permutation(Run):
         super().__init__(seed)
         self.story = history(seed)
         self._left = list(self.story.deliveries)
-        self._public_from = self.story.public_from()
         self._order = random.Random(order)
 
     def files(self) -> dict[str, bytes]:
@@ -85,7 +84,7 @@ class Permutation(Run):
                 self._bring(Delivery(world.now, "webhook", act, document(act), f"msg_{act.number}"))
             self._until_nothing_waits(ticks=4)
             files = world.backend.objects()
-            self._compare(HOSTS[0], files)
+            self.judge.compare(HOSTS[0], files)
             return files
 
     def _in_some_order(self) -> list[Act]:

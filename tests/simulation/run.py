@@ -2,7 +2,7 @@
 
 import json
 import random
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -15,16 +15,14 @@ from stoppress.aws import site_versions
 from stoppress.http import client
 from stoppress.model import file_names
 from stoppress.model.http_request import Request
-from stoppress.primitives.instants import exact
-from stoppress.primitives.urls import identity
 from stoppress.rewrite import file_lines as rendering
 from stoppress.sitemaps import fold, render
 from stoppress_cli.scenario import signing
-from tests.simulation import explaining, reading, story as stories
-from tests.simulation.knowable import Arrivals
-from tests.simulation.oracle import FEED, Act, Meant, Wanted, edition, histories, meant, wanted
+from tests.simulation import reading, story as stories
+from tests.simulation.judgement import LATE_MAX, Broken, Judge
+from tests.simulation.oracle import Act
 from tests.simulation.senders import text
-from tests.simulation.story import SOURCES, WITHOUT_IDS, Delivery
+from tests.simulation.story import WITHOUT_IDS, Delivery
 from tests.simulation.wiring import wiring
 from tests.simulation.world import MINUTE, World
 from tests.support.moto_aws import put_site
@@ -36,16 +34,8 @@ NEWS_MAX = 3
 SMALL = [(module, "NEWS_ENTRIES_MAX", NEWS_MAX) for module in (render, fold, file_names)]
 # On odd seeds even these files are large enough for changes to be folded in; on the others they are read as a whole.
 FOLDING = [(rendering, "READ_UNIT_BYTES", 64)]
-# roll_window runs each minute, and the scheduler may start it a minute late.
-LATE_MAX = 2 * MINUTE
 # A server that failed is asked again after an hour at the latest, and a message that failed after a quarter of one.
 LONGEST_WAIT = timedelta(minutes=61)
-# A release may be five minutes early where a newsroom's clock is ahead: so much its date may be before what was said.
-EARLY_MAX = timedelta(minutes=5, seconds=30)
-
-
-class Broken(AssertionError):
-    """What the product promises does not hold. The text says what, and how to see it again."""
 
 
 class Run:
@@ -57,7 +47,6 @@ class Run:
         self.seed = seed
         self.story = stories.tell(random.Random(f"story {seed}"))
         self._left = list(self.story.deliveries)
-        self._public_from = self.story.public_from()
         self._on_the_bus: dict[str, Act] = {}
         self._served: dict[str, int] = {}  # the newest state of a feed that anybody has had
         self._wiring = wiring()
@@ -77,7 +66,7 @@ class Run:
             try:
                 self.world.run_with_faults(self._next_at, self._due)
                 self._come_to_rest()
-                self._judge()
+                self.judge.judge()
                 self._wait_for_what_expires()
                 self._a_day_after_the_last()
                 self.objects = dict(self.world.backend.objects())
@@ -88,10 +77,10 @@ class Run:
 
     def _make_world(self) -> None:
         self.world = World(self.seed, self._wiring, stories.START)
-        self.world.fetch, self.world.look = self._feed, self._look
-        self.world.routed, self.world.overheard = self._routed, self._overhear
-        self._skew = timedelta(seconds=self.world.call_faults.skew_s)
-        self.arrivals = Arrivals(self._skew)
+        self.judge = Judge(self.world, self.story, self.news_max)
+        self.arrivals = self.judge.arrivals
+        self.world.fetch, self.world.look = self._feed, self.judge.look
+        self.world.routed, self.world.overheard = self._routed, self.judge.overhear
 
     def _told(self, what: str) -> Broken:
         replay = f".venv/bin/pytest tests/simulation --first-seed {self.seed} --seeds 1"
@@ -264,148 +253,26 @@ class Run:
         [found] = [one.arn for one in self._wiring.of("AWS::SQS::Queue") if one.logical == "Failures"]
         return found
 
-    # ── the judgement ──
-
-    def _look(self, operation: str, key: str) -> None:
-        """What holds at every moment, looked at after each change of an object."""
-        objects = self.world.backend.objects()
-        host, _, name = key.partition("/")
-        if operation == "put_object":
-            faults = reading.faults(host, name, objects[key], news_max=self.news_max, shard_max=50)
-            if faults:
-                raise Broken(f"{key} was put with: {'; '.join(faults)}")
-            self._assert_none_is_early(key, reading.urls(name, objects[key]))
-        absent = [file for file in reading.in_index(objects, host) if f"{host}/{file}" not in objects]
-        if absent:
-            raise Broken(f"after {operation} of {name} the index names what is not there: {absent}")
-
-    def _overhear(self, event: dict[str, Any]) -> None:
-        if event["source"] not in SOURCES:
-            self._assert_none_is_early(
-                f"the event {event['detail-type']}", reading.urls("", json.dumps(event).encode())
-            )
-
-    def _assert_none_is_early(self, where: str, urls: Collection[str]) -> None:
-        now = self.world.now
-        early = {url: at for url in urls if (at := self._public_from.get(url, now)) > now + self._skew}
-        if early:
-            raise Broken(f"{where} names at {now} what is not public yet: {early}")
-
-    def _judge(self, *, compares_answers: bool = True) -> None:
-        objects = self.world.backend.objects()
-        for host in self.story.hosts:
-            self._compare(host, objects)
-            if differing := reading.forms_that_differ(objects, host):
-                raise Broken(f"{host}: other forms say something else: {differing}")
-            outputs = self.story.outputs[host]
-            if told := reading.forms_that_are_not_as_wanted(objects, host, outputs):
-                raise Broken(f"{host}: {told}, where {outputs} was said")
-            if told := reading.robots_that_is_not_as_wanted(
-                objects, host, self.story.robots[host], self.story.editions[host]
-            ):
-                raise Broken(f"{host}: {told}")
-            if compares_answers:
-                self._compare_answers(host, objects)
-
-    def _compare_answers(self, host: str, objects: dict[str, bytes]) -> None:
-        """What `stoppress explain` answers about each page is what the files list, for the reason that the newsroom gave."""
-        found = reading.listed(objects, host)
-        spellings = {act.url: act.written for act in self.story.acts if act.site == host}
-        oracle = explaining.Oracle(
-            host, self._received(), self.story.kept_out[host], self._instants_around(), self.arrivals
-        )
-        for url, story in explaining.stories(self.world.backend.clients, host, spellings, self.world.now):
-            if told := explaining.difference(found, url, story) or oracle.difference(url, story):
-                raise Broken(f"{host}: {told}")
-        shown = explaining.news_of_surfaces(self.world.backend.clients, host, self._instants_around())
-        certain, possible = set.intersection(*shown["page"]), set.union(*shown["page"])
-        if not certain <= {identity(url) for url in found.news} <= possible:
-            raise Broken(f"{host}: the page shows {sorted(possible)} in the news, the files list {sorted(found.news)}")
-        if [len(urls) for urls in shown["page"]] != [len(rows) for rows in shown["status"]]:
-            raise Broken(f"{host}: the page shows {shown['page']}, status counts {shown['status']}")
-
-    def _instants_around(self) -> tuple[datetime, ...]:
-        """What is due between these instants may have been done or not."""
-        return self.world.now - LATE_MAX, self.world.now, self.world.now + EARLY_MAX
-
-    def _compare(self, host: str, objects: dict[str, bytes]) -> None:
-        found = reading.listed(objects, host)
-        acts = self._received()
-        wants = [wanted(acts, host, self.story.kept_out[host], at, self.arrivals) for at in self._instants_around()]
-        if found.twice:
-            raise Broken(f"{host}: listed twice: {sorted(found.twice)}")
-        doubtful = set().union(*(want.doubtful for want in wants))
-        if told := _difference(found.pages.keys(), [want.pages.keys() for want in wants], doubtful):
-            raise Broken(f"{host}: pages {told}")
-        doubtful_news = doubtful.union(*(want.doubtful_news for want in wants))
-        if told := _difference(found.news.keys(), [want.news.keys() for want in wants], doubtful_news):
-            raise Broken(f"{host}: news {told}")
-        for name, history in histories(acts, host).items():
-            others = {act.url for act in acts if act.article != name}
-            if len(twice := {act.url for act in history} & found.pages.keys() - others) > 1:
-                raise Broken(f"{host}: {name} has several pages: {sorted(twice)}")
-        for series, urls in found.news_of.items() if self.story.steady[host] else ():
-            name = series.removeprefix("sitemap-news").removeprefix("-")
-            if others := {url for url in urls if edition(url, self.story.editions[host]).get("news", "") != name}:
-                raise Broken(f"{host}: {series} lists {sorted(others)}, which are not its own")
-        self._compare_texts(host, found, wants)
-
-    def _compare_texts(self, host: str, found: reading.Listed, wants: Sequence[Wanted]) -> None:
-        def meanings(url: str) -> list[Meant]:
-            return [want.pages[url] for want in wants if url in want.pages]
-
-        for url, loc in found.written.items():
-            if (pages := meanings(url)) and not any(reading.escaped(page.act.written) == loc for page in pages):
-                raise Broken(f"{host}: {url} is written {loc}, not {pages[-1].act.written}")
-        for url, (title, date, name) in found.news.items():
-            wanted_name = edition(url, self.story.editions[host]).get("publication", self.story.publication[host])
-            if name != wanted_name:
-                raise Broken(f"{host}: {url} is of {name!r}, not of {wanted_name!r}")
-            if (pages := meanings(url)) and not any(title == page.act.title for page in pages):
-                raise Broken(f"{host}: {url} is called {title!r}, not {pages[-1].act.title!r}")
-            if pages and not any(page.may_be_dated(date) for page in pages):
-                raise Broken(f"{host}: {url} is dated {date}, not {_ranges(pages[-1].dates)}")
-        for url, lastmod in found.pages.items():
-            pages = meanings(url)
-            if pages and not any(page.was_embargoed or page.may_have_changed(lastmod) for page in pages):
-                raise Broken(
-                    f"{host}: {url} changed {lastmod}, not {_ranges(pages[-1].lastmods)} nor {_ranges(pages[-1].dates)}"
-                )
-
-    def _received(self) -> list[Act]:
-        """What has reached the stack: of what a feed said some may have been gone before anybody asked."""
-        return [act for act in self.story.acts if self.arrivals.may_be_received(act)]
-
-    def _instants(self) -> list[datetime]:
-        """When something is published or expires that is there, or will be."""
-        found = set()
-        for host in self.story.hosts:
-            for history in histories(self._received(), host).values():
-                article = meant(history, self.world.now, self.arrivals)
-                dates = {date for dated in article.dates for date in dated} if article.is_public else set()
-                found |= dates | ({article.embargo} if article.embargo else set())
-        return sorted({at for date in found for at in (date, date + timedelta(hours=48))})
-
     def _wait_for_what_expires(self) -> None:
         """An expiry and a release, each at its minute: what is due is done two minutes later at the latest."""
-        instants = [at for at in self._instants() if self.world.now + timedelta(minutes=10) < at]
+        instants = [at for at in self.judge.instants() if self.world.now + timedelta(minutes=10) < at]
         for at in instants[:2]:
             if at - timedelta(minutes=6) > self.world.now:
                 self._go_to(at - timedelta(minutes=6))
-                self._judge(compares_answers=False)  # the items are those of the judgement before
+                self.judge.judge(compares_answers=False)  # the items are those of the judgement before
             self._go_to(max(at + timedelta(seconds=1), self.world.now))
             while self.world.now < at + LATE_MAX:
                 self._go_to(self.world.now + MINUTE)
-            self._judge()
+            self.judge.judge()
 
     def _a_day_after_the_last(self) -> None:
         """All news has expired, all that was emptied is gone, nothing is due any more."""
-        self._go_to(max([self.world.now, self.story.ends, *self._instants()]))
+        self._go_to(max([self.world.now, self.story.ends, *self.judge.instants()]))
         self._go_to(self.world.now + timedelta(hours=49))
         self._until_nothing_waits()
         self._go_to(self.world.now + timedelta(hours=25))
         self._until_nothing_waits()
-        self._judge()
+        self.judge.judge()
         objects = self.world.backend.objects()
         for host in self.story.hosts:
             indexed = {name.removesuffix(".gz") for name in reading.in_index(objects, host)}
@@ -413,35 +280,7 @@ class Run:
             left = {name for name in here if name.endswith(".xml")} - indexed - {"sitemap.xml"}
             if left:
                 raise Broken(f"{host}: {sorted(left)} are in no index, and nobody takes them away")
-        self._look_at_the_table()
-
-    def _look_at_the_table(self) -> None:
-        items = [
-            {name: next(iter(value.values())) for name, value in item.items()} for item in self.world.backend.items()
-        ]
-        acts, horizon = self._received(), exact(self.world.now)
-        undecided = {
-            name
-            for host in self.story.hosts
-            for name, history in histories(acts, host).items()
-            if not self.arrivals.history_is_known(history)
-        }
-        # If nobody can know which act was the last, a mistyped year may hold the article.
-        held = {item["sk"] for item in items if item["sk"] > horizon and item["sk"].partition("#")[2] in undecided}
-        if due := [item["sk"] for item in items if item["pk"].startswith("due#") and item["sk"] not in held]:
-            raise Broken(f"these stay due for ever: {due}")
-        quarantined = {item["event"] for item in items if item["pk"].startswith("quarantine#") and item["reason"]}
-        if quarantined != set(self.story.poison):
-            raise Broken(f"{self.story.poison} could not be read, and {quarantined} are in quarantine")
-        known = {item["pk"]: item for item in items}
-        for act in self.story.acts:
-            if act.source == FEED or not act.id:
-                continue
-            article = known.get(f"article#{act.site}#{act.article}")
-            if article is None:
-                raise Broken(f"{act.article} was acknowledged, and nothing is known of it")
-            if article["state"] != "listed" and not article.get("reason"):
-                raise Broken(f"{act.article} is {article['state']}, and nobody can say why")
+        self.judge.look_at_the_table()
 
     def _go_to(self, instant: datetime) -> None:
         self.world.advance(instant)
@@ -466,14 +305,3 @@ def _rss(entries: list[Act], changed: str) -> bytes:
         '<?xml version="1.0"?><rss version="2.0" xmlns:atom="http://www.w3.org/2005/Atom"><channel>'
         f"<title>Feed</title>{changed}{items}</channel></rss>"
     ).encode()
-
-
-def _ranges(ranges: Sequence[tuple[datetime, datetime] | None]) -> str:
-    return " or ".join(f"{found[0]} to {found[1]}" if found else "never" for found in ranges) or "never"
-
-
-def _difference(found: Collection[str], wants: Sequence[Collection[str]], doubtful: Collection[str]) -> str:
-    """What is in each of what is wanted and was not found, and what was found and is in none; empty where that is nothing."""
-    missing = set.intersection(*(set(want) for want in wants)) - set(found) - set(doubtful)
-    too_many = set(found).difference(*wants) - set(doubtful)
-    return f"missing {sorted(missing)}, too many {sorted(too_many)}" if missing or too_many else ""

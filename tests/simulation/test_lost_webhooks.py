@@ -17,9 +17,9 @@ import pytest
 from stoppress.http import client
 from stoppress_cli.local.wire import Fault
 from tests.simulation import newsroom
-from tests.simulation.faults import Swap, planted
 from tests.simulation.newsroom import fresh_stack
 from tests.simulation.stack import StackOnDoubles
+from tests.simulation.swaps import Swap, planted
 from tests.support.apis import Blog
 
 pytestmark = pytest.mark.matrix

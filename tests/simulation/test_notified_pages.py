@@ -20,9 +20,9 @@ from stoppress_cli.local.lambda_functions import Function, Result
 from stoppress_cli.local.template import Json
 from tests.simulation import newsroom
 from tests.simulation.call_faults import KINDS, CallFaults, Killed, suffer
-from tests.simulation.faults import Swap, planted
 from tests.simulation.newsroom import fresh_stack
 from tests.simulation.stack import StackOnDoubles
+from tests.simulation.swaps import Swap, planted
 from tests.support.web import ANSWERS, Page, Web
 
 pytestmark = pytest.mark.matrix

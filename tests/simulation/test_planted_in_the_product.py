@@ -8,8 +8,10 @@ import pytest
 
 from stoppress.model import event
 from stoppress.record import article
-from tests.simulation.faults import FAULTS, Swap, named, planted
-from tests.simulation.run import Broken, Run
+from tests.simulation.faults import FAULTS
+from tests.simulation.judgement import Broken
+from tests.simulation.run import Run
+from tests.simulation.swaps import Swap, named, planted
 
 pytestmark = pytest.mark.matrix
 

@@ -11,11 +11,13 @@ import subprocess
 import sys
 from datetime import datetime, timedelta
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 from tests.simulation import story as stories
 from tests.simulation.call_faults import CallFaults
+from tests.simulation.judgement import Judge
 from tests.simulation.knowable import Arrivals
 from tests.simulation.oracle import FEED, histories
 from tests.simulation.run import Run
@@ -59,20 +61,20 @@ def test_the_files_of_a_seed_break_no_rule_of_the_protocol(seed: int, tmp_path: 
     """The checker, on the files of some seeds, at the end of the faults."""
     run = Run(seed)
     saved: list[tuple[datetime, dict[str, bytes]]] = []
-    judge = run._judge
+    judge = Judge.judge
 
-    def judge_and_save(**options: bool) -> None:
-        judge(**options)
+    def judge_and_save(self: Judge, **options: bool) -> None:
+        judge(self, **options)
         saved.append((run.world.now, dict(run.world.backend.objects())))
 
-    run._judge = judge_and_save  # type: ignore[method-assign]
-    run.play()
+    with mock.patch.object(Judge, "judge", judge_and_save):
+        run.play()
     at, objects = saved[0]
     for key, body in objects.items():
         (tmp_path / key).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / key).write_bytes(body)
 
-    latest = at + run._skew  # by the clock of the function that is ahead most
+    latest = at + run.judge.skew  # by the clock of the function that is ahead most
     for host in run.story.hosts:
         assert saved_files.broken_rules(tmp_path / host, latest) == []
 

@@ -187,7 +187,7 @@ PLANTED = {
 def test_the_linter_finds_what_is_planted(tmp_path: Path) -> None:
     texts: dict[str, str] = {}
     for good, bad in PLANTED.values():
-        [name] = [name for name in TEMPLATES if good in text_of(name)]
+        name = next(name for name in TEMPLATES if good in text_of(name))
         texts[name] = texts.get(name, text_of(name)).replace(good, bad)
     for name, text in texts.items():
         (tmp_path / name).write_text(text, encoding="utf-8")

@@ -1,7 +1,6 @@
 """The local stack on the doubles of AWS instead of moto: the same template, event sources, permissions and faults, many times faster."""
 
 import json
-from collections.abc import Callable
 from contextlib import ExitStack, redirect_stdout
 from types import SimpleNamespace
 from typing import Any, Self
@@ -12,23 +11,8 @@ from stoppress_cli.local.lambda_functions import OUTPUT
 from stoppress_cli.local.process import environment, no_aws_settings
 from stoppress_cli.local.stack import Stack
 from tests.simulation.backends import Doubles, OfNextVersion
+from tests.simulation.doors import Door, with_doors
 from tests.simulation.wiring import Wiring
-from tests.simulation.world import _Paginator, _with_doors
-
-
-class Door:
-    """A client of a double. The calls of functions need a permission, and fail where a scenario orders it."""
-
-    def __init__(self, stack: "StackOnDoubles", service: str) -> None:
-        self._stack, self._service = stack, service
-
-    def __getattr__(self, operation: str) -> Callable[..., Any]:
-        if operation.startswith("_"):
-            raise AttributeError(operation)
-        return lambda **params: self._stack.call(self._service, operation, params)
-
-    def get_paginator(self, operation: str) -> _Paginator:
-        return _Paginator(self, operation)
 
 
 class StackOnDoubles(Stack):
@@ -49,7 +33,7 @@ class StackOnDoubles(Stack):
             for function in self.functions.values():  # so that all modules are there to be patched
                 with environment(function.variables_set()), redirect_stdout(OUTPUT):
                     function._load()
-            for module in _with_doors():
+            for module in with_doors():
                 opening.enter_context(mock.patch.object(module, "client", self.client))
             for module in (mappings, event_sources, bus, local_stack):
                 opening.enter_context(mock.patch.object(module, "local_queues", self.backend))
@@ -71,7 +55,7 @@ class StackOnDoubles(Stack):
         self.sources.event_arrived(bus_name, event)
 
     def call(self, service: str, operation: str, params: dict[str, Any]) -> Any:
-        """One call of a client."""
+        """One call of a client. Those of functions need a permission, and fail where a scenario orders it."""
         act = getattr(self.backend.clients[service], operation)
         if self.wire.running is None:
             return act(**params)

@@ -24,7 +24,7 @@ from tests.simulation.run import Run
 from tests.support import saved_files
 
 ROOT = Path(__file__).parents[2]
-SOME = [3, 8, 9, 10, 12]
+SOME = [3, 9, 12]
 
 
 def test_what_the_newsroom_said_is_what_the_files_list(seed: int) -> None:

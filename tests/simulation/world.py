@@ -5,9 +5,7 @@ comes twice, late or in another order. Nothing of it depends on how the product 
 """
 
 import random
-import sys
 import time
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
@@ -19,7 +17,7 @@ from typing import Any
 
 import time_machine
 
-from stoppress.aws import clients, secrets, sites
+from stoppress.aws import secrets, sites
 from stoppress.http import client, errors
 from stoppress.model.http_request import Request
 from stoppress.poll import feeds, shares
@@ -30,7 +28,9 @@ from stoppress_cli.local.process import environment
 from stoppress_cli.local.template import Json
 from tests.simulation.backends import Doubles
 from tests.simulation.call_faults import WRITES, CallFaults, Killed, suffer
+from tests.simulation.doors import AtOnce, Door, nowhere, with_doors
 from tests.simulation.interleaving import Task
+from tests.simulation.pollers import Pollers
 from tests.simulation.wiring import Apps, Wiring, copied
 
 STEPS_MAX = 40_000  # calls of AWS after which a run that does not come to rest is an error
@@ -42,38 +42,6 @@ _STICKY_IN_QUIET = 0.95  # the chance that who has the turn keeps it
 _EPOCH, _MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
 # One loader for all runs: making a module of a function takes longer than many a run's calls.
 APPS = Apps()
-
-
-class Door:
-    """A client whose every call may be the last: the turn goes round before it, and then the weather has its say."""
-
-    def __init__(self, world: "World", service: str) -> None:
-        self._world, self._service = world, service
-
-    def __getattr__(self, operation: str) -> Callable[..., Any]:
-        if operation.startswith("_") or operation == "meta":
-            raise AttributeError(operation)
-        return lambda **params: self._world.call(self._service, operation, params)
-
-    def get_paginator(self, operation: str) -> "_Paginator":
-        return _Paginator(self, operation)
-
-
-@dataclass
-class _Paginator:
-    door: Any
-    operation: str
-
-    def paginate(self, **params: Any) -> Iterator[Any]:
-        said, given = {"list_objects_v2": ("NextContinuationToken", "ContinuationToken")}.get(
-            self.operation, ("NextToken", "NextToken")
-        )
-        while True:
-            page = getattr(self.door, self.operation)(**params)
-            yield page
-            if not page.get(said):
-                return
-            params[given] = page[said]
 
 
 @dataclass
@@ -94,28 +62,6 @@ class _Invocation:
     killed: bool = False
 
 
-class ShardReader:
-    """What is new in one shard of the table's stream; the seed cuts it, and has some of it come again."""
-
-    def __init__(self, world: "World") -> None:
-        self._world = world
-        self.records: list[Json] = []
-        self.position = 0
-
-    def read(self) -> list[Json]:
-        chance = self._world.chance
-        if self._world.is_failing and self.position and chance.random() < self._world.call_faults.of_answers / 4:
-            self.position -= min(self.position, chance.randint(1, 3))  # the poller lost its place
-        left = len(self.records) - self.position
-        count = left if not self._world.is_failing else chance.randint(min(1, left), left)
-        self.position += count
-        return self.records[self.position - count : self.position]
-
-    @property
-    def unread(self) -> int:
-        return len(self.records) - self.position
-
-
 class World:
     """A stack that runs: what happens in it is decided by `chance`, a fault at a time by `weather`."""
 
@@ -126,10 +72,9 @@ class World:
         self.is_failing = True
         self.now = start
         self.wiring = wiring
-        self.fetch: Callable[[str, dict[str, str], datetime], client.Response] = _nowhere
-        self.look: Callable[[str, str], None] = lambda operation, key: (
-            None
-        )  # hears of each object that was put or deleted
+        self.fetch: Callable[[str, dict[str, str], datetime], client.Response] = nowhere
+        # Hears of each object that was put or deleted.
+        self.look: Callable[[str, str], None] = lambda operation, key: None
         self.routed: Callable[[Json], None] = lambda event: None  # hears of each event that a bus brings to its targets
         self.overheard: Callable[[Json], None] = lambda event: None  # and of each that is put on one
         self._seen: AssertionError | None = None
@@ -140,7 +85,7 @@ class World:
         self._invocations: dict[Task, _Invocation] = {}
         self._warm: dict[str, list[Sandbox]] = {}
         self._taken: list[Sandbox] = []
-        self._pollers: dict[str, int] = {}
+        self._polling_now: dict[str, int] = {}
         self._arrived: list[tuple[str, Json]] = []
         self._clock: Any = None
         self._starving = self.chance.random() < 0.5
@@ -148,8 +93,8 @@ class World:
         self._hurry = self.chance.choice((0.002, 0.02, 0.06))
         self.doors = {name: Door(self, name) for name in ("dynamodb", "s3", "sqs", "secretsmanager", "events")}
         self.backend = Doubles(self)
-        self.readers = [ShardReader(self) for _ in range(self.chance.choice((1, 2, 3, 3)))]
-        self.sources, self.streams = wiring.sources(len(self.readers))
+        self.pollers = Pollers(self, self.chance.choice((1, 2, 3, 3)))
+        self.sources, self.streams = wiring.sources(len(self.pollers.readers))
         self.sources.invoke = self.invoke  # type: ignore[method-assign]
         self._concurrency = {one.name: wiring.concurrency(one.name) for one in self.sources.queue_mappings}
 
@@ -168,9 +113,9 @@ class World:
             opening.callback(self._close)
             own = secrets._cache, sites._cache
             patches = [
-                *((module, "client", self.doors.__getitem__) for module in _with_doors()),
-                *((module, "local_queues", self) for module in (cli_mappings, cli_sources, bus)),
-                (feeds, "ThreadPoolExecutor", _AtOnce),
+                *((module, "client", self.doors.__getitem__) for module in with_doors()),
+                *((module, "local_queues", self.pollers) for module in (cli_mappings, cli_sources, bus)),
+                (feeds, "ThreadPoolExecutor", AtOnce),
                 (feeds, "wait", self._some_of),
                 (shares, "FEEDS_A_RUN", self._feeds_a_run),
                 (client, "fetch", self._fetched),
@@ -289,14 +234,14 @@ class World:
         """Every delivery that could begin now."""
         found: list[Callable[[], None]] = []
         for mapping in self.sources.queue_mappings:
-            busy = self._pollers.get(mapping.name, 0)
+            busy = self._polling_now.get(mapping.name, 0)
             if busy < self._concurrency[mapping.name] and self.backend.visible(self.backend.queue(mapping.arn)):
                 found.append(self._polling(mapping.name, partial(mapping.deliver, self.invoke)))
-        self._share_out()
-        for number, (stream, reader) in enumerate(zip(self.streams, self.readers, strict=True)):
+        self.pollers.share_out()
+        for number, (stream, reader) in enumerate(zip(self.streams, self.pollers.readers, strict=True)):
             name = f"shard {number}"
             ready = stream._pending and stream._pending[0].ready(self.now)
-            if not self._pollers.get(name) and (ready or (reader.unread and not stream._pending)):
+            if not self._polling_now.get(name) and (ready or (reader.unread and not stream._pending)):
                 found.append(self._polling(name, partial(stream.deliver, self.invoke, self.now)))
         if self._arrived:
             found.append(self._route)
@@ -310,20 +255,13 @@ class World:
             try:
                 deliver()
             finally:
-                self._pollers[name] -= 1
+                self._polling_now[name] -= 1
 
         def begin() -> None:
-            self._pollers[name] = self._pollers.get(name, 0) + 1
+            self._polling_now[name] = self._polling_now.get(name, 0) + 1
             self.start(name, work)
 
         return begin
-
-    def _share_out(self) -> None:
-        """The records of an item are all in one shard, in their order."""
-        for record in self.backend.read_stream(""):
-            keys = record["dynamodb"]["Keys"]
-            number = zlib.crc32(f"{keys['pk']['S']} {keys['sk']['S']}".encode()) % len(self.readers)
-            self.readers[number].records.append(record)
 
     def arrived(self, bus_name: str, event: Json) -> None:
         """An event was put on a bus."""
@@ -461,54 +399,3 @@ class World:
             task.end()
         for sandbox in self._taken:
             APPS.give_back(sandbox.function, sandbox.app)
-
-    # ── the shards and queues, as the mappings see them: what the backend has, cut and repeated ──
-
-    def read_stream(self, arn: str) -> list[Json]:
-        return self.readers[int(arn)].read()
-
-    def queue(self, arn: str) -> Any:
-        return self.backend.queue(arn)
-
-    def visible(self, source: Any) -> int:
-        return self.backend.visible(source)
-
-    def receive(self, source: Any, count: int) -> list[Any]:
-        return self.backend.receive(source, self.chance.randint(1, count) if self.is_failing else count)
-
-    def delete(self, source: Any, messages: list[Any]) -> None:
-        if self.is_failing and self.chance.random() < self.call_faults.of_answers:
-            messages = [message for message in messages if self.chance.random() < 0.5]
-        self.backend.delete(source, messages)
-
-    def record(self, message: Any, arn: str) -> Json:
-        return self.backend.record(message, arn)
-
-    def send(self, arn: str, body: str) -> None:
-        self.backend.send(arn, body)
-
-
-class _AtOnce:
-    """An executor that does at once what it is given, in the thread that has the turn."""
-
-    def __init__(self, *_: Any, **__: Any) -> None: ...
-
-    def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
-        future: Future[Any] = Future()
-        try:
-            future.set_result(function(*arguments))
-        except Exception as fault:  # noqa: BLE001 - it is the future's to raise
-            future.set_exception(fault)
-        return future
-
-    def shutdown(self, **_: Any) -> None: ...
-
-
-def _with_doors() -> list[ModuleType]:
-    """The modules of the product that import the function `client`."""
-    known = [module for name, module in sys.modules.items() if name.startswith("stoppress.") and module is not clients]
-    return [module for module in known if vars(module).get("client") is clients.client]
-
-
-def _nowhere(url: str, headers: dict[str, str], asked_at: datetime) -> client.Response:
-    raise errors.Unreachable(f"{url} is nowhere")

@@ -30,7 +30,7 @@ INDEX, NEWS = "sitemap.xml", "sitemap-news.xml"
 SECRET, NEXT_SECRET = "Zmlyc3Qtc2VjcmV0LW9mLXRoZS1jbXM=", "c2Vjb25kLXNlY3JldC1vZi10aGUtY21z"
 # Two runs of rate(1 minute), each up to ten seconds late in ministack.
 MINUTES_S = 600.0
-IMPORTED = 2_000
+IMPORTED = 500
 
 
 @pytest.fixture

@@ -1,0 +1,71 @@
+"""The table's stream and the queues, as Lambda's pollers see them: what the backend has, cut and repeated as the seed decides."""
+
+import zlib
+from typing import TYPE_CHECKING, Any
+
+from stoppress_cli.local.template import Json
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+
+class ShardReader:
+    """What is new in one shard of the table's stream; the seed cuts it, and has some of it come again."""
+
+    def __init__(self, world: "World") -> None:
+        self._world = world
+        self.records: list[Json] = []
+        self.position = 0
+
+    def read(self) -> list[Json]:
+        chance = self._world.chance
+        if self._world.is_failing and self.position and chance.random() < self._world.call_faults.of_answers / 4:
+            self.position -= min(self.position, chance.randint(1, 3))  # the poller lost its place
+        left = len(self.records) - self.position
+        count = left if not self._world.is_failing else chance.randint(min(1, left), left)
+        self.position += count
+        return self.records[self.position - count : self.position]
+
+    @property
+    def unread(self) -> int:
+        return len(self.records) - self.position
+
+
+class Pollers:
+    """Stands in for the local stack's queues and stream."""
+
+    def __init__(self, world: "World", shards: int) -> None:
+        self._world = world
+        self.readers = [ShardReader(world) for _ in range(shards)]
+
+    def share_out(self) -> None:
+        """Give each reader its records: those of an item are all in one shard, in their order."""
+        for record in self._world.backend.read_stream(""):
+            keys = record["dynamodb"]["Keys"]
+            number = zlib.crc32(f"{keys['pk']['S']} {keys['sk']['S']}".encode()) % len(self.readers)
+            self.readers[number].records.append(record)
+
+    def read_stream(self, arn: str) -> list[Json]:
+        return self.readers[int(arn)].read()
+
+    def queue(self, arn: str) -> Any:
+        return self._world.backend.queue(arn)
+
+    def visible(self, source: Any) -> int:
+        return self._world.backend.visible(source)
+
+    def receive(self, source: Any, count: int) -> list[Any]:
+        return self._world.backend.receive(
+            source, self._world.chance.randint(1, count) if self._world.is_failing else count
+        )
+
+    def delete(self, source: Any, messages: list[Any]) -> None:
+        if self._world.is_failing and self._world.chance.random() < self._world.call_faults.of_answers:
+            messages = [message for message in messages if self._world.chance.random() < 0.5]
+        self._world.backend.delete(source, messages)
+
+    def record(self, message: Any, arn: str) -> Json:
+        return self._world.backend.record(message, arn)
+
+    def send(self, arn: str, body: str) -> None:
+        self._world.backend.send(arn, body)

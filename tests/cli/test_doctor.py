@@ -216,7 +216,6 @@ class TestCommand:
 
     def test_json_is_a_list_of_checks(self, server: str) -> None:
         as_json = run(HOST, "--connect", server, "--json")
-
         assert {row["check"]: row["outcome"] for row in json.loads(as_json.stdout)}["pages"] == "fault"
         assert run(HOST, "--connect", server, "--format", "json").stdout == as_json.stdout
 
@@ -352,11 +351,8 @@ class TestStack:
     ) -> None:
         begin = datetime(2020, 1, 1, tzinfo=UTC)
         certificate = certificate_for(HOST, tmp_path / "host.pem", begin, begin + timedelta(days=36_500))
-        answers = {
-            **newsroom.files,
-            **pages(),
-            f"/{HOST}{KEY_FILE}": (200, {"Content-Type": "text/plain"}, KEY.encode()),
-        }
+        key_file = (200, {"Content-Type": "text/plain"}, KEY.encode())
+        answers = {**newsroom.files, **pages(), f"/{HOST}{KEY_FILE}": key_file}
         with (
             serving(answers) as (origin, _),
             nginx(tmp_path, f"{origin}/", origin, None if fault else certificate) as port,

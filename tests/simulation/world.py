@@ -73,8 +73,7 @@ class World:
         self.now = start
         self.wiring = wiring
         self.fetch: Callable[[str, dict[str, str], datetime], client.Response] = nowhere
-        # Hears of each object that was put or deleted.
-        self.look: Callable[[str, str], None] = lambda operation, key: None
+        self.look: Callable[[str, str], None] = lambda operation, key: None  # hears of each put and deletion
         self.routed: Callable[[Json], None] = lambda event: None  # hears of each event that a bus brings to its targets
         self.overheard: Callable[[Json], None] = lambda event: None  # and of each that is put on one
         self._seen: AssertionError | None = None

@@ -10,8 +10,6 @@ from urllib.parse import urlencode
 from stoppress.model.http_request import Request
 
 STEPS = ("publish", "edit", "slug change", "unpublish", "republish", "delete")
-# What is still to be seen when the story stops here.
-REPUBLISHED = STEPS.index("republish") + 1
 # All within the five minutes that a signature is good for, so that every order of them can be posted.
 PACE = timedelta(seconds=20)
 

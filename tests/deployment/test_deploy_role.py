@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from cfnlint.schema import PROVIDER_SCHEMA_MANAGER
 
-from stoppress_cli.local import permissions, resources, template
-from stoppress_cli.local.permissions import Ask, Context, Statement
-from stoppress_cli.local.template import WITH_ALL, parse_yaml
+from stoppress_cli.local import permissions, template
+from stoppress_cli.local.permissions import Ask, Context
+from stoppress_cli.local.template import parse_yaml
 from tests.docs.pages import ROOT, text_of
 
 pytestmark = pytest.mark.deployed
@@ -183,8 +183,6 @@ BY_LAMBDA: Context = {"iam:passedtoservice": ("lambda.amazonaws.com",)}
 ADMINISTRATOR: Context = {"iam:policyarn": ("arn:aws:iam::aws:policy/AdministratorAccess",)}
 FOREIGN_ROLE = arn("iam", "role/Administrators", "")
 ITSELF = arn("iam", f"role/{DEPLOYED}-deploys-production", "")
-# Every part that a parameter adds, with its role and its grants.
-EVERYTHING = {**WITH_ALL, "ReaderDistributionArns": arn("cloudfront", "distribution/E1", "")}
 STACK_ID = arn("cloudformation", f"stack/{DEPLOYED}/0a1b2c3d")
 
 
@@ -374,73 +372,3 @@ def test_the_role_that_plans_changes_no_resource() -> None:
     ]
 
     assert not [ask for ask in changes if role_may(ask, name="PlanRole")]
-
-
-# ── the boundary and the stack ──
-
-
-@cache
-def boundary(stack: str) -> tuple[Statement, ...]:
-    policy = DOCUMENT["Resources"]["Boundary"]["Properties"]["PolicyDocument"]
-    return tuple(permissions.statements(written_out(policy, stack)))
-
-
-def test_every_role_of_the_stack_takes_the_boundary_that_it_is_given() -> None:
-    stack = resources.resolve(
-        template.load(ROOT / "template.yaml", {"PermissionsBoundaryArn": BOUNDARY, **EVERYTHING}), DEPLOYED
-    )
-    roles = {each.logical: each.properties for each in stack if each.type == "AWS::IAM::Role"}
-
-    assert len(roles) == 15  # one for each function, one that SAM makes for each schedule
-    assert {properties.get("PermissionsBoundary") for properties in roles.values()} == {BOUNDARY}
-
-
-def test_without_a_boundary_no_role_names_one() -> None:
-    stack = resources.resolve(template.load(ROOT / "template.yaml"), DEPLOYED)
-
-    assert not [each.logical for each in stack if "PermissionsBoundary" in each.properties]
-
-
-def grants() -> list[tuple[str, Ask]]:
-    """Each action that a role of the stack is allowed, on each of its resources."""
-    stack = resources.resolve(template.load(ROOT / "template.yaml", EVERYTHING), DEPLOYED)
-    return [
-        (role.logical, Ask(action, resource))
-        for role in stack
-        if role.type == "AWS::IAM::Role"
-        for policy in role.properties["Policies"]
-        for statement in permissions.statements(policy["PolicyDocument"])
-        if statement.allows
-        for action in statement.actions
-        for resource in statement.resources
-    ]
-
-
-def test_the_boundary_leaves_room_for_what_the_roles_of_the_stack_allow() -> None:
-    granted = grants()
-
-    assert len({role for role, _ in granted}) == 15
-    # A grant's wildcard has to be covered by one of the boundary, which matching it as text shows.
-    assert [(role, str(ask)) for role, ask in granted if not permissions.allowed(ask, boundary(DEPLOYED))] == []
-
-
-def test_the_boundary_allows_no_action_that_no_role_of_the_stack_has() -> None:
-    used = {ask.action for _, ask in grants()}
-
-    assert {action for statement in boundary(DEPLOYED) for action in statement.actions} == used
-
-
-@pytest.mark.parametrize(
-    "ask",
-    [
-        Ask("iam:CreateUser", arn("iam", "user/me", "")),
-        Ask("sts:AssumeRole", FOREIGN_ROLE),
-        Ask("dynamodb:GetItem", arn("dynamodb", "table/shop-Orders")),
-        Ask("s3:GetObject", "arn:aws:s3:::shop-orders/1.json"),
-        Ask("secretsmanager:GetSecretValue", arn("secretsmanager", "secret:stoppress/shop/cms-AbCdEf")),
-        Ask("lambda:InvokeFunction", arn("lambda", "function:shop-Pay")),
-    ],
-    ids=str,
-)
-def test_a_role_with_every_permission_still_does_not_leave_the_boundary(ask: Ask) -> None:
-    assert not permissions.allowed(ask, boundary(DEPLOYED))

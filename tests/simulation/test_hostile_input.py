@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from stoppress.aws.items import file_of
-from stoppress.aws.queues import read_rewrite
+from stoppress.aws.queues import read_request
 from stoppress.feeds.events import to_events
 from stoppress.feeds.feed_documents import FeedError, read_document
 from stoppress.feeds.parse import read
@@ -102,7 +102,7 @@ def refusal_of(read: Callable[[Any], object], given: Any, error: type[Exception]
 )
 def test_a_configuration_or_a_message_is_read_or_refused_with_a_reason(text: str) -> None:
     refusal_of(lambda text: read_site(text, 1), text, BadConfiguration)
-    for reader in (read_rewrite, file_of):
+    for reader in (read_request, file_of):
         refusal_of(reader, text, ValueError)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pydantic import AwareDatetime, TypeAdapter
+from pydantic import TypeAdapter
 
 from stoppress.aws.clients import client
 
@@ -37,16 +37,14 @@ class SendError(RuntimeError):
 class RewriteRequest:
     """A request to rewrite a file.
 
-    `release`: the instant of the due record that caused the request. rewrite_sitemaps treats this instant as reached, even if
-    its clock is behind. `checks_all`: use the configuration in force now, compare the file's other forms (gzip, text, feed) even if
-    the file is unchanged, and delete those that the configuration does not ask for.
+    `checks_all`: use the configuration in force now, and compare the file's other forms (gzip, text, feed) even if the file is
+    unchanged. Forms that the configuration does not ask for are deleted.
     `entries`: sort key and URL of each changed entry, from the table's stream; None: use all entries. The message leaves
     `entries` out, because other entries may change while it waits in the queue.
     """
 
     site: str
     file: str
-    release: AwareDatetime | None = None
     checks_all: bool = False
     entries: frozenset[tuple[str, str]] | None = None
 
@@ -82,14 +80,6 @@ class AllFiles:
 def read_request(message: str) -> RewriteRequest | AllFiles:
     """Read a message of the rewrites queue. Raises ValueError."""
     return _requests().validate_json(message)
-
-
-def read_rewrite(message: str) -> RewriteRequest:
-    """Read a message for one file. Raises ValueError."""
-    request = read_request(message)
-    if isinstance(request, AllFiles):
-        raise ValueError('the message names no file: write {"site": "<host>", "file": "<file>"}')
-    return request
 
 
 def _write_request(request: RewriteRequest | AllFiles) -> str:

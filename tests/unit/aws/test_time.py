@@ -19,7 +19,7 @@ from moto.core.botocore_stubber import BotocoreStubber
 from stoppress.aws import clients, queues, sites, table
 from stoppress.aws.clients import LIMITS, Limits
 from stoppress.aws.items import file_pk
-from stoppress.aws.queues import RewriteRequest, read_rewrite
+from stoppress.aws.queues import RewriteRequest
 from stoppress.aws.site_versions import NET_AFTER
 from stoppress.http import client as web
 from stoppress.model.event import from_message
@@ -31,7 +31,7 @@ from stoppress_cli.scenario import signing
 from tests.support import moto_aws
 from tests.support.article_events import HOST, MORNING, page, publish
 from tests.support.moto_aws import MotoAws, failed_ones, queue_batch
-from tests.support.partitions import NEWS, SHARD, put_page, stream
+from tests.support.partitions import NEWS, SHARD, put_page, read_rewrite, stream
 
 pytestmark = pytest.mark.moto
 

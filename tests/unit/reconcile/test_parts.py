@@ -10,7 +10,6 @@ from unittest.mock import Mock
 import pytest
 
 from stoppress.aws import due, sites, table
-from stoppress.aws.queues import read_rewrite
 from stoppress.primitives.instants import Deadline
 from stoppress.reconcile import sites as parts
 from stoppress.reconcile.drift import Finding, read_suspects
@@ -19,7 +18,7 @@ from tests.support import moto_aws
 from tests.support.article_events import HOST, MORNING
 from tests.support.killing import Killed
 from tests.support.moto_aws import MotoAws
-from tests.support.partitions import NEWS, put_news, put_page
+from tests.support.partitions import NEWS, put_news, put_page, read_rewrite
 
 pytestmark = pytest.mark.moto
 

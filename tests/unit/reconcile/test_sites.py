@@ -9,7 +9,6 @@ import pytest
 
 from stoppress.aws import bucket, queues, sites, table
 from stoppress.aws.items import read_series
-from stoppress.aws.queues import read_rewrite
 from stoppress.reconcile.drift import Report, counts_of, keep_suspects, read_suspects
 from stoppress.reconcile.look import Look
 from stoppress.reconcile.sites import LOOKS_APART, reconcile
@@ -18,6 +17,7 @@ from stoppress_cli.local import local_queues
 from stoppress_cli.local.stack import Stack
 from tests.support.event_files import objects, on_queue
 from tests.support.operated import HOST, SITE, event, everything, later, operated, url
+from tests.support.partitions import read_rewrite
 
 pytestmark = pytest.mark.moto
 

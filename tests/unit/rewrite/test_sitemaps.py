@@ -7,7 +7,7 @@ import pytest
 from stoppress.aws import bucket, sites, table
 from stoppress.aws.clients import client
 from stoppress.aws.items import general_item, news_item, read_mark
-from stoppress.aws.queues import RewriteRequest, read_rewrite
+from stoppress.aws.queues import RewriteRequest
 from stoppress.model.entries import GeneralEntry, NewsEntry
 from stoppress.model.file_names import Place
 from stoppress.rewrite.sitemaps import hand_over, rewrite, rewrite_all
@@ -27,6 +27,7 @@ from tests.support.partitions import (
     mark,
     put_news,
     put_page,
+    read_rewrite,
     shard,
     stream,
 )

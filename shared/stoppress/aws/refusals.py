@@ -6,19 +6,22 @@ refusal. A new refusal overwrites the oldest one when all SLOTS are used. A repo
 record_article adds removed, held and excluded articles, as `<day>#<source>#<instant>#<id>`.
 """
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
+from functools import cache
 from itertools import groupby
 from typing import Any, Literal, TypeAlias
+
+from pydantic import TypeAdapter, ValidationError
 
 from stoppress.aws import table
 from stoppress.aws.codec import from_item, to_item
 from stoppress.aws.items import Item, is_kept
 from stoppress.model.event import ArticleEvent
-from stoppress.primitives.instants import epoch_seconds, exact, parse
+from stoppress.model.validation import explain
+from stoppress.primitives.instants import epoch_seconds, exact
 
 # How long a refusal is kept: as long as a page's story.
 KEPT = timedelta(days=90)
@@ -86,37 +89,41 @@ class Report:
 
     def message(self) -> str:
         """Return the message for the articles queue: JSON in ASCII, with long texts cut."""
-        refusals = [asdict(_cut(refusal)) for refusal in self.refusals]
-        texts = [{name: fields[name] for name in ("outcome", *BYTES_MAX) if fields[name]} for fields in refusals]
-        fields: dict[str, Any] = {"site": self.site, "source": self.source, "at": exact(self.at), FIELD: texts}
         because = _cut_text(self.because, BYTES_MAX["reason"])
-        return json.dumps(fields | ({"unverified": self.unverified, "because": because} if self.unverified else {}))
+        cut = replace(self, refusals=tuple(map(_cut, self.refusals)), because=because)
+        return _reports().dump_json(cut, ensure_ascii=True).decode()
 
 
 def read_report(document: Mapping[str, Any]) -> Report:
     """Read the JSON of a message that `Report.message` wrote. Raises ValueError."""
     try:
-        at, source = parse(document["at"]), str(document["source"])
-        refusals = tuple(from_item(Refusal, texts, source=source, at=at) for texts in document[FIELD])
-        return Report(
-            site=str(document["site"]),
-            source=source,
-            at=at,
-            refusals=refusals,
-            unverified=int(document.get("unverified", 0)),
-            because=str(document.get("because", "")),
-        )
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"the message is no report of refusals: {error!r}") from None
+        return _reports().validate_python(document)
+    except ValidationError as error:
+        raise ValueError(f"the message is no report of refusals: {explain(error)}") from None
+
+
+@cache
+def _reports() -> TypeAdapter[Report]:
+    return TypeAdapter(Report)
 
 
 def keep(reports: Iterable[Report]) -> None:
     """Store and count the refusals of reports. Raises Conflict if another writer was faster in every attempt."""
-    by_day: dict[tuple[str, str, str], list[Report]] = defaultdict(list)
+    by_day: dict[tuple[str, str], list[Report]] = defaultdict(list)
     for report in reports:
-        by_day[report.site, report.source, report.at.astimezone(UTC).date().isoformat()].append(report)
-    for (site, source, day), of_day in by_day.items():
-        _keep_day(site, source, day, of_day)
+        by_day[refused_pk(report.site), f"{report.at.astimezone(UTC).date()}#{report.source}"].append(report)
+    for (pk, sk), of_day in by_day.items():
+        refusals = [refusal for report in of_day for refusal in report.refusals]
+        ttl = epoch_seconds(max(report.at for report in of_day) + KEPT)
+        first = _count_more((pk, sk), len(refusals), [report for report in of_day if report.unverified], ttl)
+        # If there are more than SLOTS refusals, the last SLOTS stay.
+        slots = {number % SLOTS: refusal for number, refusal in enumerate(refusals, first)}
+        table.put_many(
+            [
+                to_item(_cut(refusal), (pk, f"{sk}#{slot:02}"), without=("source",), ttl=ttl)
+                for slot, refusal in slots.items()
+            ]
+        )
 
 
 def unlisted_item(
@@ -172,36 +179,20 @@ def refused_pk(site: str) -> str:
     return f"refused#{site}"
 
 
-def _keep_day(site: str, source: str, day: str, reports: Sequence[Report]) -> None:
-    refusals = [refusal for report in reports for refusal in report.refusals]
-    key = refused_pk(site), f"{day}#{source}"
-    ttl = epoch_seconds(max(report.at for report in reports) + KEPT)
-    first = _count_more(key, len(refusals), [report for report in reports if report.unverified], ttl)
-    # If there are more than SLOTS refusals, the last SLOTS stay.
-    slots = {number % SLOTS: refusal for number, refusal in enumerate(refusals, first)}
-    keys = {slot: (key[0], f"{key[1]}#{slot:02}") for slot in slots}
-    table.put_many([to_item(_cut(slots[slot]), keys[slot], without=("source",), ttl=ttl) for slot in slots])
-
-
 def _count_more(key: tuple[str, str], refused: int, unverified: Sequence[Report], ttl: int) -> int:
     """Add to the counts of a day. Returns how many refusals the day had before. Raises Conflict."""
-    before = Count(day="", source="")
     last = max(unverified, key=lambda report: report.at, default=None)
 
     def count_more(item: Item | None) -> Item:
-        nonlocal before
         before = from_item(Count, item or {}, day="", source="")
-        count = replace(
-            before,
-            refused=before.refused + refused,
-            unverified=before.unverified + sum(report.unverified for report in unverified),
-            unverified_at=last.at if last else before.unverified_at,
-            unverified_because=last.because if last else before.unverified_because,
-        )
+        requests = before.unverified + sum(report.unverified for report in unverified)
+        count = replace(before, refused=before.refused + refused, unverified=requests)
+        if last:
+            count = replace(count, unverified_at=last.at, unverified_because=last.because)
         return to_item(count, key, without=("day", "source"), ttl=ttl)
 
-    table.update(key, count_more)
-    return before.refused
+    item = table.update(key, count_more) or {}
+    return int(item.get("refused", 0)) - refused
 
 
 def _cut(refusal: Refusal) -> Refusal:

@@ -15,7 +15,7 @@ from stoppress.aws import queues, sites, table
 from stoppress.aws.items import Item, is_kept, quarantine_pk
 from stoppress.model.site import UNKNOWN_SITE, BadConfiguration
 from stoppress.primitives.instants import local_time, parse
-from stoppress.record.message import Content, Message, Unusable, read
+from stoppress.record.message import Message, Unusable, read
 from stoppress_cli.connect import BadRequest
 from stoppress_cli.options import READS, WRITES, Commands, DryRun, SiteOption, Yes
 from stoppress_cli.output import Part, Row, Table, agrees, end, fail, print_answer, show, verbatim
@@ -166,7 +166,7 @@ def find_hindrance(item: Quarantined) -> str:
         )
     try:
         content = read(Message(item.id, item.event, item.at))
-        if isinstance(content, Content) and content.incomplete:
+        if content.incomplete:
             raise content.incomplete
     except (Unusable, BadConfiguration) as error:
         where = ", or add its site" if item.site == UNKNOWN_SITE else ""

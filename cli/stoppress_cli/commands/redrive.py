@@ -16,7 +16,6 @@ import typer
 
 from stoppress.aws import queues
 from stoppress.aws.clients import client
-from stoppress.aws.refusals import Report
 from stoppress.poll import shares
 from stoppress.record.message import Message, Unusable, read
 from stoppress_cli.options import WRITES, Commands, DryRun, Yes
@@ -138,8 +137,8 @@ def _article(message: Mapping[str, Any], sent_at: datetime) -> _Description:
         return "an event", f"it cannot be understood, and will go to quarantine: {error}", "articles"
     except Exception as error:  # noqa: BLE001 - any error is the answer to show
         return "an event", f"it would fail again, correct this first: {error}", ""
-    if isinstance(content, Report):
-        return f"a report of refusals at {content.site}", "ten attempts to store it failed", "articles"
+    if content.report and not content.site:
+        return f"a report of refusals at {content.report.site}", "ten attempts to store it failed", "articles"
     named = (event for event, _ in content.events)
     events = [", ".join(filter(None, (f"{event.action} {event.name} of {event.site}", event.url))) for event in named]
     what = "; ".join(events) or "an event that changes nothing"

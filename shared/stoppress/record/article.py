@@ -25,7 +25,7 @@ from stoppress.model.site import Site
 from stoppress.primitives.instants import NEVER, Deadline, exact
 from stoppress.primitives.urls import identity
 from stoppress.record.claims import urls_of
-from stoppress.record.decide import decide
+from stoppress.record.decide import REPEATED, decide
 from stoppress.record.message import Message, Unusable, named_in, read
 from stoppress.record.transaction import recall, write_decision
 
@@ -55,7 +55,7 @@ class MessageOutcome:
 class _Work:
     """An event in progress: its message, its site, its reserved places that are still unused, and its conflicts so far.
 
-    `before` is the article before the event, `written` the decision once it is written.
+    `before` is the article before the event, `decision` that of the last attempt. The work is done when it has an outcome.
     """
 
     message_id: str
@@ -64,7 +64,8 @@ class _Work:
     spare: list[Place] = field(default_factory=list)
     conflicts: int = 0
     before: Article | None = None
-    written: Decision | None = None
+    decision: Decision = REPEATED
+    outcome: MessageOutcome | None = None
 
     def keep_unused(self, article: Article | None) -> None:
         """Drop the spare places that the article has taken."""
@@ -80,11 +81,13 @@ class _Work:
         )
         return next(fitting, None)
 
-    def place(self, decision: Decision) -> Decision:
-        """Return the decision with the reserved places in its article."""
-        if decision.article is None:
-            return decision
-        return decision.placed(self.spare_place(decision.want_shard), self.spare_place(decision.want_news))
+    def place(self) -> None:
+        """Put the reserved places into the decision's article."""
+        shard, news = self.spare_place(self.decision.want_shard), self.spare_place(self.decision.want_news)
+        self.decision = self.decision.placed(shard, news) if self.decision.article else self.decision
+
+    def fail(self, error: Exception, reason: str = "") -> None:
+        self.outcome = MessageOutcome("failed", reason or repr(error), error, _about(self.event))
 
 
 def record(messages: Iterable[Message], now: datetime, deadline: Deadline = NEVER) -> dict[str, MessageOutcome]:
@@ -96,10 +99,11 @@ def record(messages: Iterable[Message], now: datetime, deadline: Deadline = NEVE
     for message in messages:
         batch.read(message)
     batch.record_works()
-    batch.keep_reports()
+    done = [(work.message_id, work.outcome) for work in batch.works if work.outcome]
+    outcomes = [*batch.outcomes, *done, *batch.keep_reports()]
     _write_stories(batch.works, now)
     _note_events({work.site.host: work.site for work in batch.works}.values(), now)
-    return worst_outcomes(batch.outcomes)
+    return worst_outcomes(outcomes)
 
 
 def worst_outcomes(outcomes: Iterable[tuple[str, MessageOutcome]]) -> dict[str, MessageOutcome]:
@@ -113,7 +117,7 @@ def worst_outcomes(outcomes: Iterable[tuple[str, MessageOutcome]]) -> dict[str, 
 
 
 class _Batch:
-    """The messages of a call: their events, their reports of refusals, and the outcomes so far, each with its message's id."""
+    """The messages of a call: their events, their reports of refusals, and the outcomes of messages without an event."""
 
     def __init__(self, now: datetime, deadline: Deadline) -> None:
         self.now, self.deadline = now, deadline
@@ -124,7 +128,7 @@ class _Batch:
     def read(self, message: Message) -> None:
         """Read the events and the report of a message. A message without a usable event gets its outcome here."""
         if self.deadline.is_over():
-            self._postpone(message.id)
+            self.outcomes.append((message.id, _postponed()))
             return
         try:
             content = read(message)
@@ -133,52 +137,16 @@ class _Batch:
         except Exception as error:  # noqa: BLE001 - one message's failure must not stop the others
             self.outcomes.append((message.id, MessageOutcome("failed", str(error), error=error)))
         else:
-            if isinstance(content, refusals.Report):
-                self.reports.append((message.id, content))
-                return
             if content.report:
                 self.reports.append((message.id, content.report))
             if content.incomplete:
                 self._quarantine(message, content.incomplete)
-            elif not content.events:
+            elif content.site and not content.events:
                 about = named_in(message.body) | {"site": content.site.host}
                 self.outcomes.append((message.id, MessageOutcome("ignored", content.ignored, about=about)))
             for event, site in content.events:
                 received = replace(event, site=site.host, received_at=event.received_at or message.sent_at)
                 self.works.append(_Work(message.id, received, site))
-
-    def record_works(self) -> None:
-        """Record all events in waves. An event for which another writer was faster is decided again in the next wave."""
-        waiting = list(self.works)
-        while waiting:
-            wave, waiting = _split_wave(waiting)
-            for work in self._record_wave(wave):
-                work.conflicts += 1
-                if work.conflicts < ATTEMPTS_MAX:
-                    waiting.insert(0, work)
-                else:
-                    lost = Conflict(f"others wrote {work.event.name} first in {ATTEMPTS_MAX} attempts")
-                    self._fail(work, lost, str(lost))
-            table.back_off(max((work.conflicts for work in waiting), default=0))
-        _give_back((work.site.host, place) for work in self.works for place in work.spare)
-
-    def keep_reports(self) -> None:
-        """Store reports of refusals. On failure all of their messages come again, and some refusals may count twice."""
-        outcome = MessageOutcome(REPORT_KEPT)
-        try:
-            refusals.keep(report for _, report in self.reports)
-        except Exception as error:  # noqa: BLE001 - the events of the batch must not wait for this
-            outcome = MessageOutcome("failed", repr(error), error=error)
-        self.outcomes += [(message_id, outcome) for message_id, _ in self.reports]
-
-    def _fail(self, work: _Work, error: Exception, reason: str = "") -> None:
-        outcome = MessageOutcome("failed", reason or repr(error), error, _about(work.event))
-        self.outcomes.append((work.message_id, outcome))
-
-    def _postpone(self, message_id: str, event: ArticleEvent | None = None) -> None:
-        late = TimeoutError("the run's time was over")
-        outcome = MessageOutcome("postponed", str(late), late, _about(event) if event else {})
-        self.outcomes.append((message_id, outcome))
 
     def _quarantine(self, message: Message, error: Unusable) -> None:
         about = named_in(message.body) | {"site": error.site}
@@ -189,91 +157,112 @@ class _Batch:
             outcome = MessageOutcome("failed", str(failure), error=failure)
         self.outcomes.append((message.id, outcome))
 
-    def _record_wave(self, works: Sequence[_Work]) -> list[_Work]:
-        """Decide and write a wave. Returns the events for which another writer was faster."""
-        conflicts = []
+    def record_works(self) -> None:
+        """Record all events in waves. An event for which another writer was faster is decided again in the next wave."""
+        while waiting := [work for work in self.works if work.outcome is None]:
+            table.back_off(max(work.conflicts for work in waiting))
+            self._record_wave(_first_wave(waiting))
+        _give_back((work.site.host, place) for work in self.works for place in work.spare)
+
+    def keep_reports(self) -> list[tuple[str, MessageOutcome]]:
+        """Store reports of refusals. On failure all of their messages come again, and some refusals may count twice."""
+        outcome = MessageOutcome(REPORT_KEPT)
+        try:
+            refusals.keep(report for _, report in self.reports)
+        except Exception as error:  # noqa: BLE001 - the events of the batch must not wait for this
+            outcome = MessageOutcome("failed", repr(error), error=error)
+        return [(message_id, outcome) for message_id, _ in self.reports]
+
+    def _record_wave(self, wave: Sequence[_Work]) -> None:
+        """Decide and write a wave. Events for which another writer was faster get no outcome."""
         free: list[tuple[str, Place]] = []
-        if self.deadline.is_over():
-            for work in works:
-                self._postpone(work.message_id, work.event)
-            return []
-        for work, decision in self._reserve_places(self._decide_works(works)):
-            if self.deadline.is_over():
-                self._postpone(work.message_id, work.event)
+        if not self.deadline.is_over():
+            self._decide_works(wave)
+            _reserve_places([work for work in wave if work.outcome is None])
+        for work in wave:
+            if work.outcome:
                 continue
+            if self.deadline.is_over():
+                work.outcome = _postponed(_about(work.event))
+                continue
+            work.place()
             try:
-                write_decision(decision, work.event, work.spare, self.now)
+                write_decision(work.decision, work.event, work.spare, self.now)
             except Conflict:
-                conflicts.append(work)
+                work.conflicts += 1
+                if work.conflicts >= ATTEMPTS_MAX:
+                    lost = Conflict(f"others wrote {work.event.name} first in {ATTEMPTS_MAX} attempts")
+                    work.fail(lost, str(lost))
             except Throttled as error:  # nothing was written, so `spare` keeps the places, which are freed later
-                self._fail(work, error)
+                work.fail(error)
             except Exception as error:  # noqa: BLE001 - one event's failure must not stop the others
                 work.spare = []  # the write may have succeeded without an answer, so its places stay taken
-                self._fail(work, error)
+                work.fail(error)
             else:
-                work.written = decision
-                work.keep_unused(decision.article)
-                free += [(work.site.host, entry.place) for entry in decision.out if entry.place]
-                self.outcomes.append((work.message_id, _outcome_of(work, decision)))
+                work.keep_unused(work.decision.article)
+                free += [(work.site.host, entry.place) for entry in work.decision.out if entry.place]
+                work.outcome = _outcome_of(work)
         _give_back(free)
-        return conflicts
 
-    def _decide_works(self, works: Sequence[_Work]) -> list[tuple[_Work, Decision]]:
-        """Return the decision about each event of a wave. An event that cannot be read or decided fails alone."""
-        decided: list[tuple[_Work, Decision]] = []
+    def _decide_works(self, wave: Sequence[_Work]) -> None:
+        """Decide each event of a wave. An event that cannot be read or decided fails alone."""
         try:
-            answers = recall((work.event, work.conflicts > 0) for work in works)
+            answers = recall((work.event, work.conflicts > 0) for work in wave)
         except Exception as error:  # noqa: BLE001 - a failed read fails this wave only
-            answers = [error] * len(works)
-        for work, known in zip(works, answers, strict=True):
+            answers = [error] * len(wave)
+        for work, known in zip(wave, answers, strict=True):
             if isinstance(known, Exception):
-                self._fail(work, known)
+                work.fail(known)
                 continue
             work.before = known.article
             work.keep_unused(known.article)  # an earlier attempt may have succeeded without an answer
             try:
-                decided.append((work, decide(work.event, known, work.site, self.now)))
+                work.decision = decide(work.event, known, work.site, self.now)
             except Exception as error:  # noqa: BLE001 - a bug in one decision must not stop the others
-                self._fail(work, error)
-        return decided
+                work.fail(error)
 
-    def _reserve_places(self, decided: Sequence[tuple[_Work, Decision]]) -> list[tuple[_Work, Decision]]:
-        """Reserve the places that decisions want, with one conditional update for each series. An event without a place fails."""
-        homeless: dict[_Work, Exception] = {}
-        wanting: dict[tuple[str, str], list[tuple[_Work, Want]]] = defaultdict(list)
-        for work, want in [(work, want) for work, decision in decided for want in decision.wants]:
+
+def _reserve_places(works: Sequence[_Work]) -> None:
+    """Reserve the places that decisions want, with one conditional update for each series. An event without a place fails."""
+    wanting: dict[tuple[str, str], list[tuple[_Work, Want]]] = defaultdict(list)
+    for work in works:
+        for want in work.decision.wants:
             if not work.spare_place(want):
                 wanting[work.site.host, want.series].append((work, want))
-        for (host, series), wants in wanting.items():
-            try:
-                places = reserve(host, series, [want for _, want in wants], wants[0][0].site.shards.size)
-            except Exception as error:  # noqa: BLE001 - one series' failure must not stop the others
-                homeless |= {work: error for work, _ in wants}
-            else:
-                for (work, _), place in zip(wants, places, strict=True):
-                    work.spare.append(place)
-        for work, failure in homeless.items():
-            self._fail(work, failure)
-        return [(work, work.place(decision)) for work, decision in decided if work not in homeless]
+    for (host, series), wants in wanting.items():
+        try:
+            places = reserve(host, series, [want for _, want in wants], wants[0][0].site.shards.size)
+        except Exception as error:  # noqa: BLE001 - one series' failure must not stop the others
+            for homeless, _ in wants:
+                homeless.fail(error)
+        else:
+            for (housed, _), place in zip(wants, places, strict=True):
+                housed.spare.append(place)
 
 
-def _split_wave(works: Sequence[_Work]) -> tuple[list[_Work], list[_Work]]:
-    """Return the events that may be decided together, called a wave, and the rest in order.
+def _first_wave(works: Sequence[_Work]) -> list[_Work]:
+    """Return the events that may be decided together, called a wave.
 
     A decision depends on its article and on the claims of its URLs. So events that share an article or a URL must be
     decided one after the other.
     """
     taken: set[str] = set()
     wave: list[_Work] = []
-    rest: list[_Work] = []
     for work in works:
         touched = {f"{work.site.host} {name}" for name in (work.event.name, *urls_of(work.event, None))}
-        (rest if touched & taken else wave).append(work)
+        if not touched & taken:
+            wave.append(work)
         taken |= touched
-    return wave, rest
+    return wave
 
 
-def _outcome_of(work: _Work, decision: Decision) -> MessageOutcome:
+def _postponed(about: Mapping[str, Any] | None = None) -> MessageOutcome:
+    late = TimeoutError("the run's time was over")
+    return MessageOutcome("postponed", str(late), late, about or {})
+
+
+def _outcome_of(work: _Work) -> MessageOutcome:
+    decision = work.decision
     is_new = decision.outcome == "listed" and (work.before is None or work.before.state != "listed")
     about = _about(decision.article or work.before or work.event)
     return MessageOutcome(decision.outcome, decision.reason, about=about, is_new=is_new)
@@ -301,8 +290,9 @@ def _write_stories(works: Iterable[_Work], now: datetime) -> None:
     lines: dict[tuple[str, str], dict[str, Any]] = {}
     unlisted: list[tuple[ArticleEvent, refusals.Outcome, str, str]] = []
     for work in works:
-        decision = work.written
-        if decision is None or decision.outcome == "duplicate" or decision.reason == FORGOTTEN:
+        decision = work.decision
+        is_written = work.outcome is not None and work.outcome.error is None
+        if not is_written or decision.outcome == "duplicate" or decision.reason == FORGOTTEN:
             continue
         pages = [work.event, decision.article or work.before, work.before]
         urls = {identity(page.url): page.url for page in pages if page and page.url}

@@ -43,17 +43,17 @@ class Unusable(ValueError):
 class Content:
     """What a message holds: events with their sites, an error for its incomplete articles, and why it has no event.
 
-    `report` has the events that the source's mapping ignored.
+    `report` has the refusals of receive_webhook, or the events that the source's mapping ignored. `site` is None if a report is all.
     """
 
-    site: Site
-    events: tuple[tuple[ArticleEvent, Site], ...]
+    site: Site | None = None
+    events: tuple[tuple[ArticleEvent, Site], ...] = ()
     incomplete: Unusable | None = None
     ignored: str = ""
     report: refusals.Report | None = None
 
 
-def read(message: Message) -> Content | refusals.Report:
+def read(message: Message) -> Content:
     """Read a message. Raises Unusable, BadConfiguration, and what `aws.sites` raises."""
     try:
         document = json.loads(message.body)
@@ -63,7 +63,7 @@ def read(message: Message) -> Content | refusals.Report:
     from_bus = "detail-type" in envelope
     if refusals.FIELD in envelope and not from_bus:
         try:
-            return refusals.read_report(envelope)
+            return Content(report=refusals.read_report(envelope))
         except ValueError as error:
             raise Unusable(UNKNOWN_SITE, str(error)) from None
     site = _site_of(envelope, from_bus)

@@ -60,7 +60,7 @@ FAULTS: dict[str, Swap] = {
         8,
     ),
     # ── deciding ──
-    "what is late is taken for new": Swap("record.publication_date:late", lambda _: _decided_as_if_new, 6),
+    "what is late is taken for new": Swap("record.decide:late", lambda _: _decided_as_if_new, 6),
     "a removal of what was never received leaves no tombstone": Swap(
         "record.decide:decide",
         lambda decide: (
@@ -89,7 +89,7 @@ FAULTS: dict[str, Swap] = {
         1,
     ),
     "a URL that was left stays claimed": Swap(
-        "record.claims:Claimant._leaving",
+        "record.publication:Publication._leaving",
         lambda leaving: lambda self, decision: _without_claims_left(leaving(self, decision), decision),
         7,
     ),
@@ -139,7 +139,7 @@ FAULTS: dict[str, Swap] = {
         213,
     ),
     "a delivery that came late is not remembered": Swap(
-        "record.publication_date:late",
+        "record.decide:late",
         lambda late: lambda event, known, *of: _forgetful(late(event, known, *of), known),
         218,
     ),
@@ -166,13 +166,13 @@ FAULTS: dict[str, Swap] = {
         "model.order:own_time", lambda _: lambda order: order.timestamp or order.received, 259
     ),
     "a feed brings back a URL that the CMS has left": Swap(
-        "record.claims:Claimant._stronger_claim",
+        "record.publication:Publication._stronger_claim",
         lambda stronger: lambda self: "" if self.claim and not self.claim.live else stronger(self),
         8,
     ),
     # ── embargo and first publication ──
     "what is held claims its URL at once": Swap(
-        "record.decide:Publication._held",
+        "record.publication:Publication._held",
         lambda held: lambda self, release_at: _claimed_at_once(self, held(self, release_at)),
         12,
     ),
@@ -182,7 +182,7 @@ FAULTS: dict[str, Swap] = {
         6,
     ),
     "an event without a date ends an embargo": Swap(
-        "record.decide:Publication._embargo",
+        "record.publication:Publication._embargo",
         lambda embargo: lambda self: embargo(self) if self.event.published_at else None,
         27,
     ),

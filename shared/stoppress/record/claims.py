@@ -22,10 +22,9 @@ from stoppress.model.article import Article, Claim, Decision, Entries, EntryKey,
 from stoppress.model.event import CMS_RANK, PREVIOUS_URLS_MAX, ArticleEvent, order_of, rank_of, split_name
 from stoppress.model.exclusion_reasons import NOT_NEWS, is_home
 from stoppress.model.file_names import PAGES_SERIES
-from stoppress.model.order import is_claimed_before, newest, page_order
-from stoppress.model.site import Site
+from stoppress.model.order import newest, page_order
 from stoppress.primitives.instants import parse
-from stoppress.primitives.urls import host_of, identity
+from stoppress.primitives.urls import identity
 
 # How many articles may wait for one URL. Only a CMS that gives every page the same URL has more.
 WAITING_MAX = 10
@@ -197,112 +196,3 @@ def url_removed(event: ArticleEvent, known: Known, decision: Decision) -> Decisi
     others = tuple(claim for claim in decision.claims if identity(claim.url) != page)
     reason = decision.reason or "older events of its source for this URL no longer count"
     return replace(decision, reason=reason, claims=(*others, changed))
-
-
-class Claimant:
-    """An article whose event names a URL: which article owns the URL now, and what changes if this one takes or leaves it."""
-
-    def __init__(self, event: ArticleEvent, current: Article, known: Known, site: Site, now: datetime) -> None:
-        assert event.url
-        self.event, self.current, self.known, self.site, self.now = event, current, known, site, now
-        self.url = event.url
-        self.rank = rank_of(event.source)
-        self.claim = known.claims.get(identity(self.url))
-
-    def _is_removed_since(self) -> bool:
-        """Return True if a newer event of the same source removed the source's page by its URL alone."""
-        removal = self.claim.removed.get(self.event.source) if self.claim else None
-        return removal is not None and order_of(self.event).is_before(removal)
-
-    def _stronger_claim(self) -> str:
-        """Return the reason if another article keeps the URL: its source ranks higher, or the article is newer. Else empty."""
-        claim = self.claim
-        if claim is None or claim.owner == self.current.name or claim.rank < self.rank:
-            return ""
-        if claim.rank > self.rank:
-            return outranked_by(claim.owner) + ("" if claim.live else ", and has removed it")
-        same_source = claim.source == self.event.source
-        owner = self.known.owners.get(claim.owner)
-        claimed = owner.order if owner else claim.order
-        if claim.live and is_claimed_before(self.current.order, claimed, same_source=same_source):
-            return overtaken_by(claim.owner)
-        return ""
-
-    def _previous_owner(self) -> Article | None:
-        """Return the other article that owned the URL until now, if any."""
-        if self.claim and self.claim.live and self.claim.owner != self.current.name:
-            return self.known.owners.get(self.claim.owner)
-        return None
-
-    def _is_same_story(self, other: Article) -> bool:
-        """Return True if another article of the URL is the same story.
-
-        It is if either is not a CMS's, or if two CMSs give the same title.
-        """
-        if min(other.rank, self.rank) < CMS_RANK:
-            return True
-        return other.source != self.event.source and self._has_same_title(other)
-
-    def _has_same_title(self, other: Article) -> bool:
-        """Return True if another article of the URL has the event's title, and the title is not empty."""
-        return other.title_hash == self.current.title_hash != ""
-
-    def _with_claim(self, after: Article, news_keeper: Article | None = None) -> Decision:
-        """The article takes its URL. Its old entries and those of the previous owner are deleted.
-
-        The article takes over the news place of `news_keeper`, so that place is not given back.
-        """
-        decision = Decision(
-            outcome="excluded" if after.state == "hidden" else after.state,
-            reason=after.reason,
-            article=after,
-            out=tuple(entries_of(self.current, self.now, keeps=news_keeper is self.current)),
-        )
-        before = self._previous_owner()
-        waiting = tuple(name for name in (self.claim.waiting if self.claim else ()) if name != after.name)
-        if before:
-            same_rank = before.rank == self.rank
-            # A feed may list one story under a new id, and the old id must not come back. So only articles of a CMS wait.
-            can_wait = same_rank and self.rank == CMS_RANK and not self._has_same_title(before)
-            event = event_again(before, self.known.entries.get(before.name, Entries())) if can_wait else None
-            waiting = ((before.name, *waiting) if event else waiting)[:WAITING_MAX]
-            reason = overtaken_by(after.name) if same_rank else outranked_by(after.name)
-            decision = replace(
-                decision,
-                displaced=(displace(before, reason, keeps_shard=after.shard != before.shard),),
-                out=decision.out + tuple(entries_of(before, self.now, keeps=news_keeper is before)),
-                waits=(event,) if event else (),
-            )
-        claim = self.claim or Claim(self.event.site, self.url, after.name, live=True, order=after.order)
-        is_mine = claim.owner == after.name or before is not None
-        claim = replace(
-            claim,
-            url=self.url,
-            owner=after.name,
-            live=True,
-            order=page_order(after.order),
-            waiting=waiting if is_mine else (),
-        )
-        return self._leaving(replace(decision, claims=(claim,)))
-
-    def _leaving(self, decision: Decision) -> Decision:
-        """Return the decision with the article's earlier URLs given up. Events that waited for one of them are recorded again.
-
-        The event's `previous_urls` count only if the article takes a URL.
-        """
-        claims = decision.claims
-        taken = {identity(claim.url) for claim in claims}
-        hints = [url for url in self.event.previous_urls[:PREVIOUS_URLS_MAX] if claims and not is_home(url)]
-        for url in [self.current.url, *hints]:
-            page = identity(url) if url else ""
-            if not url or page in taken:
-                continue
-            taken.add(page)
-            claims_left, returns = leave(url, self.current, self.known)
-            decision = replace(decision, claims=decision.claims + claims_left, returns=decision.returns + returns)
-            # Sources of lower rank must not list a URL that the article had before.
-            is_its_own = self.rank == CMS_RANK and host_of(url) == self.site.host
-            if claims and not claims_left and (page in self.known.claims or is_its_own):
-                page_removed = weaker_page_removed(self.event, self.current.name, self.known, self.now, url)
-                decision = with_page_removed(decision, page_removed)
-        return replace(decision, out=tuple(dict.fromkeys(decision.out)))

@@ -1,55 +1,31 @@
 """What one event changes. No I/O, no clock.
 
-`decide` classifies events: repeats change nothing, late events go to `publication_date.py`. `claims.py` decides which article owns a
-URL, and what a removal changes. Source and id identify an article, `urls.identity` a page. `model/order.py` decides which of two
+`decide` classifies events: repeats change nothing, and late events change only dates. `publication.py` decides about a page that is
+published, `claims.py` which article owns a URL, and what a removal changes. Source and id identify an article, `urls.identity` a page. `model/order.py` decides which of two
 events is newer, so events may come late and more than once.
-
-A publication is checked in this order. An article of another host is excluded. An embargo holds the article. A newer removal of the
-URL, then a stronger claim on it, keeps the article out. Then `model/exclusion_reasons.py` decides. What remains is listed: an entry in
-a shard for life, and a news entry while the first publication is less than 48 hours ago.
 """
 
 from dataclasses import replace
 from datetime import datetime
-from typing import Literal
 
-from stoppress.model.article import Article, Decision, Known
-from stoppress.model.entries import GeneralEntry, NewsEntry, excluding_rule
-from stoppress.model.event import CMS_RANK, ArticleEvent, digest_of, names_of, order_of, title_hash_of
-from stoppress.model.exclusion_reasons import (
-    EXPIRED,
-    FOREIGN_HOST,
-    NO_DATE,
-    excluded_because,
-    is_embargo,
-    not_news_because,
-)
-from stoppress.model.file_names import PAGES_SERIES, Want, news_series, shard_series
-from stoppress.model.news_window import is_current
-from stoppress.model.order import Order, is_repeat, own_time, remembered
+from stoppress.model.article import FORGOTTEN, Article, Decision, Entries, Known
+from stoppress.model.event import ArticleEvent, digest_of, names_of, order_of, title_hash_of
+from stoppress.model.exclusion_reasons import is_embargo
+from stoppress.model.order import Order, dated_names, is_repeat, newest, own_time, remembered
 from stoppress.model.site import Site
 from stoppress.primitives.instants import exact
 from stoppress.primitives.urls import identity
 from stoppress.record.claims import (
-    WAITING_MAX,
-    Claimant,
     entries_of,
+    event_again,
+    leave,
     removed,
     url_removed,
     weaker_page_removed,
-    with_page_removed,
     without_entries,
 )
-from stoppress.record.publication_date import (
-    changed_at,
-    dated,
-    dated_by_another,
-    first_received,
-    late,
-    released,
-    with_date_order,
-)
-from stoppress.sitemaps.tags import general_line, line_bytes, news_line
+from stoppress.record.publication import Publication, dated_by_another
+from stoppress.record.publication_date import dated, first_received, released, with_date_order
 
 REPEATED = Decision(outcome="duplicate", reason="this was received before")
 
@@ -180,168 +156,87 @@ def _current(event: ArticleEvent, article: Article | None, now: datetime) -> Art
     return replace(fresh, dated_order=article.dated_order)
 
 
-class Publication(Claimant):
-    """The decision about one event that publishes an article."""
+# States of a live article that another reason keeps out of all files.
+_WITHOUT_PAGE = ("excluded", "displaced")
 
-    def decision(self) -> Decision:
-        """Return what the event changes."""
-        excluded = excluded_because(self.event, self.site)
-        if excluded.startswith(FOREIGN_HOST):
-            return self._without_page("excluded", excluded)
-        if release_at := self._embargo():
-            return self._held(release_at)
-        if self._is_removed_since():
-            return replace(self._without_page("excluded", "a newer event removed its URL"), outcome="late")
-        stronger = self._stronger_claim()
-        if stronger:
-            return self._dating_its_owner(self._without_page("displaced", stronger))
-        if excluded:
-            # A source of lower rank cannot list a page that its event excludes; a source of equal rank can.
-            page = weaker_page_removed(self.event, self.current.name, self.known, self.now)
-            return with_page_removed(self._without_page("excluded", excluded), page)
-        after = self._apply_date()
-        if self._is_unchanged(after):
-            return Decision(outcome="duplicate", reason="a newer event with the same content", article=self.current)
-        return self._list_page(after)
 
-    def _is_unchanged(self, after: Article) -> bool:
-        """Return True if the article is listed already, with this content and these dates."""
-        before, current = self.known.article, self.current
-        if before is None or before.digest != current.digest or not current.has_entries:
-            return False
-        is_owner = self.claim is not None and self.claim.owner == current.name
-        return is_owner and (after.changed_at, after.first_published) == (current.changed_at, current.first_published)
+def late(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Decision:
+    """Return what a late event changes. `known.article` must not be None."""
+    article = known.article
+    assert article
+    if article.reason == FORGOTTEN:
+        return Decision(outcome="late", reason=FORGOTTEN)
+    names = dated_names(names_of(event))
+    if names:  # repeats of the event may look newer if the sender's clock is ahead
+        article = first_received(replace(article, deliveries=remembered(article.deliveries, names, removal="")), event)
+    embargo = _move_embargo(event, article, known, site, now) or _embargo_received_late(event, article, known, now)
+    if embargo:
+        return embargo
+    if names and article.state != "held":
+        article = with_date_order(article, event)
+    decision = dated_by_another(event, article, known, site, now)
+    order = article.order
+    version = "" if order.version is None else f", version {order.version}"
+    newer = f"{'the removal' if order.removal else 'the event'} of {order.timestamp or order.received}{version}"
+    reason = f"a newer event was received before: {newer}"
+    return decision or Decision(outcome="late", reason=reason, article=article if names else None)
 
-    def _embargo(self) -> datetime | None:
-        """Return the instant until which the article is held, if any. An event without a date does not change the embargo."""
-        if self.event.published_at is None:
-            release_at = self.current.release_at
-            return release_at if release_at and release_at > self.now else None
-        return self.event.published_at if is_embargo(self.event, self.now) else None
 
-    def _apply_date(self) -> Article:
-        """Return the article with its first publication and the date of its last change."""
-        current, before = self.current, self._previous_owner()
-        if before and current.shard is None:
-            current = replace(current, shard=before.shard)
-        is_dateless = self.event.published_at is None and current.first_published is None
-        if before and is_dateless and self._is_same_story(before):
-            dated_by = min(before.dated_by, current.rank)
-            current = replace(current, first_published=before.first_published, dated_by=dated_by)
-        current = with_date_order(dated(current, self.event, self.site), self.event)
-        return replace(current, url=self.url, release_at=None, changed_at=changed_at(self.event))
+def _move_embargo(event: ArticleEvent, article: Article, known: Known, site: Site, now: datetime) -> Decision | None:
+    """Move or end an embargo by the date of a late event, if no newer event has a date.
 
-    def _held(self, release_at: datetime) -> Decision:
-        """The article is held: its entries are deleted, and it claims no URL, so nothing shows it before its release."""
-        reason = f"to be published at {exact(release_at)}"
-        after = without_entries(self.current, state="held", reason=reason, url=self.url, release_at=release_at)
-        if self.event.published_at:
-            after = replace(after, held_order=self.current.order)
-        out = tuple(entries_of(self.current, self.now))
-        return self._leaving(Decision(outcome="held", reason=reason, article=after, out=out))
+    The article's newest event had no date, so it kept the embargo. It is recorded again at the new release, or at once if the
+    embargo has ended. Repeats and edits without a date may come before that, so the article takes the late date now.
+    """
+    if event.action == "remove" or event.published_at is None or article.held_order is None:
+        return None
+    if known.due is None and not (article.release_at and article.state in _WITHOUT_PAGE):
+        return None
+    order = order_of(event)
+    if order.is_before(article.held_order):
+        return None
+    if is_embargo(event, now):
+        release_at = event.published_at
+        reason = f"to be published at {exact(release_at)}" if known.due else article.reason
+        after = replace(article, reason=reason, release_at=release_at, held_order=order)
+    else:
+        release_at = None
+        in_order = dated(replace(article, order=order), event, site)
+        after = replace(in_order, order=article.order, release_at=None, held_order=order)
+    returns = (replace(known.due, published_at=release_at, release=release_at),) if known.due else ()
+    return Decision(
+        outcome="late", reason="a newer event was received before; its date counts", article=after, returns=returns
+    )
 
-    def _list_page(self, after: Article) -> Decision:
-        event = self.event
-        general = GeneralEntry(
-            self.url,
-            after.lastmod,
-            event.traits,
-            event.images,
-            event.videos,
-            event.alternates,
-            event.language,
-            event.changefreq,
-            event.priority,
-        )
-        first = after.first_published
-        news_reason = not_news_because(event, self.url, first, self.now)
-        news = general.as_news(event.title, first, event.publication) if first and not news_reason else None
-        hidden = excluding_rule(self.site.rules, "general", self.url, event.traits)
-        out_of_news = news_reason or excluding_rule(self.site.rules, "news", self.url, event.traits)
-        want_shard = self._want_shard(after, line_bytes(general_line(general, self.site)))
-        series = news_series(self.site, self.url)
-        keeper = self._news_keeper(news, series) if news else None
-        kept = keeper.news if keeper else None
-        may_become_news = news_reason in (NO_DATE, EXPIRED) and is_current(after.received_at, self.now)
-        is_hidden = bool(hidden and out_of_news)
-        after = replace(
-            after,
-            state="hidden" if is_hidden else "listed",
-            is_unlisted=after.is_unlisted and is_hidden,
-            reason=hidden,
-            news_reason=out_of_news,
-            dropped=event.dropped,
-            news=kept,
-            title=event.title if may_become_news else "",
-            publication=event.publication if may_become_news else None,
-        )
-        decision = self._with_claim(after, keeper)
-        assert decision.article
-        staying = {(entry.file, entry.url, entry.published) for entry in entries_of(decision.article, self.now)}
-        return replace(
-            decision,
-            general=general,
-            news=news,
-            want_shard=want_shard,
-            want_news=None if kept or not news else Want(series, line_bytes(news_line(news, self.site))),
-            out=tuple(entry for entry in decision.out if (entry.file, entry.url, entry.published) not in staying),
-        )
 
-    def _want_shard(self, after: Article, size_bytes: int) -> Want | None:
-        """Return the place for life that a page needs, or a larger one if it has outgrown its place."""
-        if shard := after.shard:
-            return Want(shard.series, size_bytes, held=shard) if size_bytes > shard.size_bytes else None
-        published = after.first_published or after.received_at
-        series = PAGES_SERIES if self.event.page else shard_series(self.site, published, self.event.section)
-        return Want(series, size_bytes)
+def _embargo_received_late(event: ArticleEvent, article: Article, known: Known, now: datetime) -> Decision | None:
+    """Hold a listed article by a late embargo. An article without a page keeps the embargo for its next events.
 
-    def _news_keeper(self, news: NewsEntry, series: str) -> Article | None:
-        """Return the article whose news place the new entry takes over, if any.
-
-        First choice is an article whose entry has the same page and date, then this article, then the previous owner. Any
-        other place is given back with its entry.
-        """
-        owners = [self.current, self._previous_owner()]
-        keepers = [
-            owner
-            for owner in owners
-            if owner and owner.news and owner.has_entries and owner.is_in_news(self.now) and owner.news.series == series
-        ]
-        same = (identity(news.loc), news.published)
-        replaced = [owner for owner in keepers if (identity(owner.url or ""), owner.first_published) == same]
-        return next(iter(replaced + keepers), None)
-
-    def _without_page(self, state: Literal["excluded", "displaced"], reason: str) -> Decision:
-        """The article has no page: its entries are deleted and its URL is given up. A displaced article may wait for the URL."""
-        after = with_date_order(dated(self.current, self.event, self.site), self.event)
-        after = without_entries(after, state=state, reason=reason, url=self.url)
-        out = tuple(entries_of(self.current, self.now))
-        decision = self._leaving(Decision(outcome=state, reason=reason, article=after, out=out))
-        claim = self.claim
-        if state == "excluded" or claim is None or not claim.rank == self.rank == CMS_RANK:
-            return decision
-        owner = self.known.owners.get(claim.owner)
-        if owner and self._has_same_title(owner):
-            return decision
-        names = [name for name in claim.waiting if name != after.name]
-        # Written even if the article waits already: an owner that leaves at this moment has read the older waiting event.
-        waiting = replace(claim, waiting=tuple([after.name, *names][:WAITING_MAX]))
-        return replace(decision, claims=(*decision.claims, waiting), waits=(replace(self.event, release=None),))
-
-    def _dating_its_owner(self, decision: Decision) -> Decision:
-        """If the URL's owner has no date, it takes the date of this event, although this article gets no page."""
-        owner = self._previous_owner()
-        if owner is None or owner.first_published is not None or not self._is_same_story(owner):
-            return decision
-        date = dated_by_another(self.event, owner, self.known, self.site, self.now)
-        if date is None or decision.article is None:
-            return decision
-        return replace(
-            decision,
-            article=date.article,
-            displaced=(*decision.displaced, decision.article),
-            general=date.general,
-            news=date.news,
-            want_news=date.want_news,
-            out=decision.out + date.out,
-        )
+    The article's newest event has no date, so it would have kept an embargo that came before it.
+    """
+    if event.action == "remove" or not article.is_undated or not is_embargo(event, now):
+        return None
+    order, entries = order_of(event), known.entries.get(article.name, Entries())
+    newest_event = event_again(article, entries)
+    date_order = newest(article.dated_order, article.held_order)
+    if date_order and order.is_before(date_order):
+        return None
+    assert event.published_at
+    release_at = event.published_at
+    reason = f"to be published at {exact(release_at)}"
+    if article.state in _WITHOUT_PAGE:
+        after = replace(article, release_at=release_at, held_order=order)
+        return Decision(outcome="late", reason=f"a newer event was received before; {reason}", article=after)
+    if newest_event is None:
+        return None
+    after = without_entries(article, state="held", reason=reason, release_at=release_at, held_order=order)
+    claims, returns = leave(article.url, article, known)
+    held = replace(newest_event, published_at=release_at, release=release_at)
+    return Decision(
+        outcome="late",
+        reason=f"a newer event was received before; {reason}",
+        article=after,
+        claims=claims,
+        out=tuple(entries_of(article, now)),
+        returns=(*returns, held),
+    )

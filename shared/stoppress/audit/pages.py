@@ -94,73 +94,19 @@ def _server_wait_s(response: client.Response, reason: str, planned_s: float) -> 
 
 
 @dataclass
-class _Walk:
-    """Decides which page to read next. Raises ListingError for a listing that does not end."""
-
-    query: Query
-    # Links and cursors, and the digests of pages. They are reset when the walk goes back.
-    seen: set[str] = field(default_factory=set)
-    # How many pages have failed in a row, and how often the walk went back.
-    failed: int = 0
-    backward: int = 0
-    # The number of the last page that did not exist, and the listing's length at that time.
-    missing: tuple[int, int | None] | None = None
-
-    def check_new(self, answer: Answer) -> None:
-        """Raises ListingError if a page was read before."""
-        digest = sha256(repr(answer.items).encode(errors="surrogatepass")).hexdigest()
-        if answer.items and digest in self.seen:
-            raise ListingError("repeats a page that was read before: take a page number out of list.url")
-        self.seen.add(digest)
-
-    def after(self, at: Position, answer: Answer) -> Position | None:
-        """The page after this one, or an earlier page if articles have left the listing. Raises ListingError."""
-        self.failed = 0
-        following = next_position(self.query, at, answer)
-        if following and self.query.listing.next in ("link", "cursor"):
-            if following.text() in self.seen:
-                raise ListingError("names as the next page one that was read before")
-            self.seen.add(following.text())
-        if following and following.page <= at.page > 1:
-            self._count_backward()
-        return following
-
-    def after_failure(self, at: Position, reason: str) -> Position:
-        """The page after one that cannot be read. Raises ListingError if its place is unknown, or after FAILED_PAGES_MAX."""
-        self.failed += 1
-        following = after_failure(self.query, at) if self.failed < FAILED_PAGES_MAX else None
-        if following is None:
-            raise ListingError(reason)
-        return following
-
-    def after_missing_page(self, at: Position, reason: str) -> Position | None:
-        """The page before one that does not exist: articles may have left the listing since its length was read.
-
-        None: the same page did not exist before, in a listing of the same length. Raises ListingError.
-        """
-        following = back(self.query, at)
-        if following is None:
-            raise ListingError(reason)
-        if self.missing == (at.page, at.total):
-            return None
-        self.missing = at.page, at.total
-        self._count_backward()
-        return following
-
-    def _count_backward(self) -> None:
-        self.seen.clear()
-        self.backward += 1
-        if self.backward > BACKWARD_MAX:
-            raise ListingError("the number of articles keeps changing: list again at a quieter time")
-
-
-@dataclass
 class Reader:
-    """Requests the pages of a listing. `by` is the prefix of the events' delivery ids: `audit` or `import`."""
+    """Requests the pages of a listing once. `by` is the prefix of the events' delivery ids: `audit` or `import`."""
 
     query: Query
     by: str
     deadline: Deadline = NEVER
+    # Links and cursors, and the digests of pages. They are reset when the reader goes back.
+    _seen: set[str] = field(default_factory=set)
+    # How many pages have failed in a row, and how often the reader went back.
+    _failed: int = 0
+    _backward: int = 0
+    # The number of the last page that did not exist, and the listing's length at that time.
+    _missing: tuple[int, int | None] | None = None
 
     def pages(self, cursor: str | None = None) -> Iterator[Page]:
         """The pages from the cursor on, or all pages. Raises ListingError.
@@ -168,11 +114,10 @@ class Reader:
         If the deadline ends the reading, the last page has a cursor.
         """
         at: Position | None = position_of(cursor)
-        walk = _Walk(self.query)
         while at is not None:
             place = _place(self.query, at)
             try:
-                following = yield from self._step(walk, at, place)
+                following = yield from self._step(at, place)
             except OutOfTime:
                 yield Page(cursor=at.text(), total=at.total)
                 return
@@ -180,32 +125,71 @@ class Reader:
                 raise ListingError(f"{place}: {self.query.without_secrets(str(error))}") from None
             at = following
 
-    def _step(self, walk: _Walk, at: Position, place: str) -> Generator[Page, None, Position | None]:
+    def _step(self, at: Position, place: str) -> Generator[Page, None, Position | None]:
         """Yield the page at a position, and return the position of the next. Raises ListingError and OutOfTime."""
         if self.deadline.is_over():
             raise OutOfTime
         asked_at = datetime.now(UTC)
         url, headers = self.query.request(at)
         headers["User-Agent"] = client.user_agent(self.query.site.home)
+        following: Position | None
         try:
             answer: Answer = fetch_patiently(url, headers, self.deadline, lambda response: self._read(response, at))
         except Unavailable as error:
             reason = self.query.without_secrets(str(error))
-            following: Position | None = walk.after_failure(at, reason)
-            yield Page(problems=(Problem(place, reason),), cursor=_text(following), total=at.total)
+            self._failed += 1
+            following = after_failure(self.query, at) if self._failed < FAILED_PAGES_MAX else None
+            if following is None:
+                raise ListingError(reason) from None
+            yield Page(problems=(Problem(place, reason),), cursor=following.text(), total=at.total)
             return following
         except _NoSuchPage as error:
-            following = walk.after_missing_page(at, str(error))
+            following = self._before_missing_page(at, str(error))
             yield Page(cursor=_text(following), total=at.total)
             return following
-        walk.check_new(answer)
+        digest = sha256(repr(answer.items).encode(errors="surrogatepass")).hexdigest()
+        if answer.items and digest in self._seen:
+            raise ListingError("repeats a page that was read before: take a page number out of list.url")
+        self._seen.add(digest)
+        self._failed = 0
         try:
-            following = walk.after(at, answer)
+            following = self._after(at, answer)
         except ListingError:
             yield self._page(answer, place, asked_at, at)
             raise
         yield self._page(answer, place, asked_at, following)
         return following
+
+    def _after(self, at: Position, answer: Answer) -> Position | None:
+        """The page after this one, or an earlier page if articles have left the listing. Raises ListingError."""
+        following = next_position(self.query, at, answer)
+        if following and self.query.listing.next in ("link", "cursor"):
+            if following.text() in self._seen:
+                raise ListingError("names as the next page one that was read before")
+            self._seen.add(following.text())
+        if following and following.page <= at.page > 1:
+            self._count_backward()
+        return following
+
+    def _before_missing_page(self, at: Position, reason: str) -> Position | None:
+        """The page before one that does not exist: articles may have left the listing since its length was read.
+
+        None: the same page did not exist before, in a listing of the same length. Raises ListingError.
+        """
+        following = back(self.query, at)
+        if following is None:
+            raise ListingError(reason)
+        if self._missing == (at.page, at.total):
+            return None
+        self._missing = at.page, at.total
+        self._count_backward()
+        return following
+
+    def _count_backward(self) -> None:
+        self._seen.clear()
+        self._backward += 1
+        if self._backward > BACKWARD_MAX:
+            raise ListingError("the number of articles keeps changing: list again at a quieter time")
 
     def _read(self, response: client.Response, at: Position) -> Answer:
         """Raises UnreadablePage, _NoSuchPage and ListingError."""

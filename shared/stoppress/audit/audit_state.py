@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from stoppress.aws.codec import to_item
-from stoppress.aws.items import Item
 from stoppress.primitives.instants import exact, parse
 
 # `stoppress status` shows the webhooks that were lost in a day.
@@ -50,10 +48,6 @@ def audit_pk(site: str) -> str:
 
 def audit_key(site: str, source: str) -> tuple[str, str]:
     return audit_pk(site), source
-
-
-def state_item(site: str, source: str, state: AuditState) -> Item:
-    return to_item(state, audit_key(site, source))
 
 
 def with_missed(missed: Mapping[str, int], number: int, now: datetime) -> dict[str, int]:

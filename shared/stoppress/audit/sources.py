@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from stoppress.audit.audit_state import UNLISTED_MAX, AuditState, audit_key, state_item, with_missed
+from stoppress.audit.audit_state import UNLISTED_MAX, AuditState, audit_key, with_missed
 from stoppress.audit.list_differences import changed_at, has_changed_since, is_missed, silent_sources, unlisted
 from stoppress.audit.pages import Reader
 from stoppress.aws import queues, secrets, table
-from stoppress.aws.codec import from_item
+from stoppress.aws.codec import from_item, to_item
 from stoppress.aws.inventory import news_entries, read_articles, read_claims
 from stoppress.cms.listing import Query
 from stoppress.cms.mapping import load
@@ -75,7 +75,7 @@ def audit_sources(sites: Iterable[Site], now: datetime, deadline: Deadline = NEV
             reason = str(error) if isinstance(error, ListingError) else repr(error)
             outcome = AuditOutcome(site.host, name, "failed", reason=reason[:1_000])
             state = replace(state, tried_at=now, failed=outcome.reason)
-        table.put_if(state_item(site.host, name, state))
+        table.put_if(to_item(state, key))
         yield outcome
 
 

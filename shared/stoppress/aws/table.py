@@ -43,10 +43,6 @@ class Throttled(Exception):
     """DynamoDB throttled every attempt at a transaction. Nothing was written; try again later."""
 
 
-class Busy(Conflict):
-    """A transaction holds the item. Its state is unknown; the same write may succeed a moment later."""
-
-
 @dataclass(frozen=True, slots=True)
 class Put:
     """Write an item. `guarded`: only while its `rev` is `expected_rev`. `must_exist`: only over an existing item."""
@@ -248,9 +244,8 @@ def _as_read(rev: int | None) -> tuple[str, dict[str, Any] | None]:
 
 
 def _conflict_or(error: ClientError) -> Exception:
-    known = {"ConditionalCheckFailedException": Conflict, "TransactionConflictException": Busy}
-    conflict = known.get(error.response["Error"]["Code"])
-    return conflict(str(error)) if conflict else error
+    is_conflict = error.response["Error"]["Code"] in ("ConditionalCheckFailedException", "TransactionConflictException")
+    return Conflict(str(error)) if is_conflict else error
 
 
 def _table() -> Any:

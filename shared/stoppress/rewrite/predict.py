@@ -1,11 +1,11 @@
 """Predicts the files that a changed configuration gives, by the plan that the rewriters make. Nothing here writes."""
 
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TypeVar
+from itertools import chain
 
 from stoppress.aws import bucket
 from stoppress.aws.inventory import all_files
@@ -23,7 +23,6 @@ from stoppress.sitemaps.render import assert_valid, render_index
 FILES_AT_ONCE = 8
 _LOC = re.compile(r"<loc>([^<]*)</loc>")
 _NEWS_TAG = "<news:news>"
-_Predicted = TypeVar("_Predicted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +39,15 @@ class FileChange:
         before, after = (body and unpacked(self.file, body) for body in (self.before, self.after))
         return before != after
 
-    def lines(self) -> "LineCounts":
-        """Return how many lines of an XML file change."""
+    def lines(self) -> dict[str, int]:
+        """Return how many lines of an XML file enter, leave and change. Lines with the same URL, under either scheme, are one line."""
         before, after = _lines_by_url(self.before), _lines_by_url(self.after)
         changed = sum(before[url] != after[url] for url in before.keys() & after.keys())
-        return LineCounts(len(after.keys() - before.keys()), len(before.keys() - after.keys()), changed)
+        return {
+            "enter": len(after.keys() - before.keys()),
+            "leave": len(before.keys() - after.keys()),
+            "change": changed,
+        }
 
     def stories(self) -> tuple[set[str], set[str]]:
         """Return the articles that a news sitemap lists before and after; none for any other file."""
@@ -55,15 +58,6 @@ class FileChange:
             for body in (self.before, self.after)
         )
         return before, after
-
-
-@dataclass(frozen=True, slots=True)
-class LineCounts:
-    """How many lines are added, removed and changed. Lines with the same URL, under either scheme, are one line."""
-
-    enter: int
-    leave: int
-    change: int
 
 
 def predict(site: Site, now: datetime) -> Iterator[FileChange]:
@@ -77,36 +71,31 @@ def predict(site: Site, now: datetime) -> Iterator[FileChange]:
     kept: set[str] = set()
     unwanted: set[str] = set()
 
-    def predicted(file: str) -> tuple[Attempt, list[FileChange]]:
-        attempt = _attempt(site, file, now, stored)
+    def stored_body(name: str) -> bytes | None:
+        file = bucket.read(site.host, name) if name in stored else None
+        return file.body if file else None
+
+    def predict_file(file: str) -> tuple[Attempt, list[FileChange]]:
+        mark = None if file == ROBOTS_FILE else mark_of(site, file)
+        before = bucket.read(site.host, file) if file in stored else None
+        attempt = Attempt(site, RewriteRequest(site.host, file, checks_all=True), mark, before, now)
         bodies = _rewritten(attempt, marks)
-        return attempt, [FileChange(name, _body(site, name, stored), bodies[name]) for name in sorted(bodies)]
+        return attempt, [FileChange(name, stored_body(name), bodies[name]) for name in sorted(bodies)]
 
-    for attempt, changes in _some_at_once(predicted, all_files(site, robots=True)):
-        file = attempt.file
-        if file == ROBOTS_FILE and not changes and not attempt.has_own_object:
-            continue  # the site keeps its own robots.txt
-        # The feed of a news series is a form of each of its files.
-        yield from (change for change in changes if change.file not in kept)
-        kept |= {change.file for change in changes}
-        unwanted |= {file, *possible_forms(file), *(attempt.mark.also if attempt.mark else ())}
-    for name in sorted(unwanted & stored - kept):
-        yield FileChange(name, _body(site, name, stored), None)
-
-
-def _some_at_once(predicted: Callable[[str], _Predicted], files: Sequence[str]) -> Iterator[_Predicted]:
-    """Yield what `predicted` returns for each file, FILES_AT_ONCE files at a time. The last file comes alone: the index needs all marks."""
-    *others, index = files
+    *files, index = all_files(site, robots=True)
     with ThreadPoolExecutor(FILES_AT_ONCE) as executor:
-        for start in range(0, len(others), FILES_AT_ONCE):
-            yield from executor.map(predicted, others[start : start + FILES_AT_ONCE])
-    yield predicted(index)
-
-
-def _attempt(site: Site, file: str, now: datetime, stored: Collection[str]) -> Attempt:
-    request = RewriteRequest(site.host, file, checks_all=True)
-    mark = None if file == ROBOTS_FILE else mark_of(site, file)
-    return Attempt(site, request, mark, bucket.read(site.host, file) if file in stored else None, now)
+        batches = [files[start : start + FILES_AT_ONCE] for start in range(0, len(files), FILES_AT_ONCE)]
+        # The index needs the marks of all other files.
+        predicted = chain.from_iterable(executor.map(predict_file, batch) for batch in [*batches, [index]])
+        for attempt, changes in predicted:
+            if attempt.file == ROBOTS_FILE and not changes and not attempt.has_own_object:
+                continue  # the site keeps its own robots.txt
+            # The feed of a news series is a form of each of its files.
+            yield from (change for change in changes if change.file not in kept)
+            kept |= {change.file for change in changes}
+            unwanted |= {attempt.file, *possible_forms(attempt.file), *(attempt.mark.also if attempt.mark else ())}
+    for name in sorted(unwanted & stored - kept):
+        yield FileChange(name, stored_body(name), None)
 
 
 def _rewritten(attempt: Attempt, marks: dict[str, Mark]) -> dict[str, bytes]:
@@ -127,12 +116,6 @@ def _rewritten(attempt: Attempt, marks: dict[str, Mark]) -> dict[str, bytes]:
         mark = plan.mark if plan.must_announce or attempt.mark is None else attempt.mark
         marks[file] = replace(mark, also=tuple(sorted(others)))
     return {file: rendered.body} | others
-
-
-def _body(site: Site, name: str, stored: Collection[str]) -> bytes | None:
-    """Return the bytes of a stored file; None if there is none."""
-    file = bucket.read(site.host, name) if name in stored else None
-    return file.body if file else None
 
 
 def _lines_by_url(body: bytes | None) -> dict[str, str]:

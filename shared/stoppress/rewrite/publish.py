@@ -47,7 +47,6 @@ class Plan:
     `stays`: the file lists a page, or is permanent. A file that does not stay is deleted after a day (`is_over`).
     `is_written`: the bytes differ, or somebody else put the object. `is_put`: the bytes or the metadata differ.
     `must_announce`: an event about the file goes to the bus, and its mark is written if it has one.
-    `checks_forms`: the other forms are compared with the bucket.
     """
 
     mark: Mark
@@ -57,7 +56,6 @@ class Plan:
     is_written: bool
     is_put: bool
     must_announce: bool
-    checks_forms: bool
 
 
 def commit(attempt: Attempt, rendered: Rendered) -> str:
@@ -71,12 +69,13 @@ def commit(attempt: Attempt, rendered: Rendered) -> str:
     if plan.is_over:
         return retire(attempt)
     _put(attempt, plan, rendered)
-    bodies = render_forms(attempt.site, attempt.file, rendered, attempt.now) if plan.checks_forms else {}
+    checks_forms = plan.must_announce or attempt.request.checks_all or attempt.file == INDEX_FILE
+    bodies = render_forms(attempt.site, attempt.file, rendered, attempt.now) if checks_forms else {}
     # An index of several parts has other forms even without gzip. Then its mark was not read in advance.
     if attempt.file == INDEX_FILE and attempt.mark is None and bodies:
         attempt = replace(attempt, mark=mark_of(attempt.site, INDEX_FILE))
     also = attempt.mark.also if attempt.mark else ()
-    if plan.checks_forms:
+    if checks_forms:
         also = replace_forms(attempt, bodies, plan.file_changed)
     if plan.must_announce:
         mark, host = plan.mark, attempt.site.host
@@ -110,7 +109,6 @@ def plan_of(attempt: Attempt, rendered: Rendered) -> Plan:
         is_written=is_written,
         is_put=is_put,
         must_announce=must_announce,
-        checks_forms=must_announce or attempt.request.checks_all or file == INDEX_FILE,
     )
 
 
@@ -231,8 +229,6 @@ def retire(attempt: Attempt) -> str:
     if mark:
         try:
             table.delete(file_pk(site.host, INDEX_FILE), file, "digest = :digest", {":digest": mark.digest})
-        except table.Busy:  # a transaction holds the mark: the file is tried again
-            raise
-        except table.Conflict:  # the file was filled again, and its mark is newer
-            pass
+        except table.Conflict as error:  # the file was filled again, and its mark is newer
+            raise Overtaken(f"another rewriter wrote the mark of {site.host}/{file}") from error
     return "retired"

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 
-from stoppress.audit.audit_state import AuditState, state_item
+from stoppress.audit.audit_state import AuditState, audit_key
 from stoppress.aws import items, table
-from stoppress.aws.codec import from_attribute, from_item, to_attribute
+from stoppress.aws.codec import from_attribute, from_item, to_attribute, to_item
 from stoppress.feeds.feed_hints import Freshness, Hints
 from stoppress.feeds.feed_schedule import FeedState, Seen
 from stoppress.feeds.subscription import EntryDigest, Subscription
@@ -71,7 +71,7 @@ CLASSES: list[tuple[Any, Callable[[Any], Any], Callable[[Any], Any]]] = [
         partial(subscription_item, HOST, URL),
         partial(from_item, Subscription),
     ),
-    (AuditState(T, T, "f", "c", T, T, 3, {exact(T): 2}, ("u",), ("v",), 4), partial(state_item, HOST, "cms"),
+    (AuditState(T, T, "f", "c", T, T, 3, {exact(T): 2}, ("u",), ("v",), 4), partial(to_item, key=audit_key(HOST, "cms")),
      partial(from_item, AuditState)),
     (PageState(URL, "v2", T, T, "v1", T, T, T, 2, T, "r", T, "PASS", "c", URL, "ALLOWED", T, LATER, 3),
      partial(page_item, HOST), read_page),

@@ -5,7 +5,7 @@ import zlib
 
 import pytest
 
-from stoppress.rewrite.predict import FileChange, LineCounts
+from stoppress.rewrite.predict import FileChange
 from stoppress.sitemaps.other_forms import compressed
 
 
@@ -20,8 +20,8 @@ def line(path: str, more: str = "", scheme: str = "https") -> str:
 def test_lines_are_compared_by_their_url() -> None:
     before = listing(line("a"), line("b"), line("c"), line("d"))
     after = listing(line("b", "<lastmod>1</lastmod>"), line("c", scheme="http"), line("d"), line("e"), line("f"))
-    assert FileChange("sitemap-2026-11.xml", before, after).lines() == LineCounts(enter=2, leave=1, change=2)
-    assert FileChange("sitemap-2026-11.xml", None, after).lines() == LineCounts(enter=5, leave=0, change=0)
+    assert FileChange("sitemap-2026-11.xml", before, after).lines() == {"enter": 2, "leave": 1, "change": 2}
+    assert FileChange("sitemap-2026-11.xml", None, after).lines() == {"enter": 5, "leave": 0, "change": 0}
 
 
 def test_the_home_page_of_an_empty_news_sitemap_is_no_story() -> None:

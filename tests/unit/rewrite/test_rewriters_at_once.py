@@ -17,7 +17,7 @@ from stoppress.aws import sites
 from stoppress.aws.bucket import Overtaken, StoredFile
 from stoppress.aws.items import general_item, mark_item, read_mark
 from stoppress.aws.queues import RewriteRequest
-from stoppress.aws.table import Busy, Conflict
+from stoppress.aws.table import Conflict
 from stoppress.model.entries import GeneralEntry
 from stoppress.model.file_names import INDEX_FILE
 from stoppress.model.site import Site
@@ -61,7 +61,7 @@ class Rewriter(Task):
 class World:
     """Objects, table, marks and configuration in memory. Each call is a step that may stand between any two of the others."""
 
-    Conflict, Busy = Conflict, Busy
+    Conflict = Conflict
     UnknownSite = sites.UnknownSite
     CACHE_AGE_MAX = sites.CACHE_AGE_MAX
 

@@ -166,10 +166,9 @@ def _summary(file: FileChange) -> str:
     if file.after is None:
         return "is deleted"
     is_listing = file.file.endswith(".xml")
-    lines = file.lines()
+    counts = file.lines() if is_listing else {}
     if file.before is None:
-        return f"new, {counted(lines.enter, 'line')}" if is_listing else "new"
-    counts = {"enter": lines.enter, "leave": lines.leave, "change": lines.change} if is_listing else {}
+        return f"new, {counted(counts['enter'], 'line')}" if is_listing else "new"
     parts = [f"{counted(count, 'line')} {verb}{'s' * (count == 1)}" for verb, count in counts.items() if count]
     return ", ".join(parts) or "changes"
 

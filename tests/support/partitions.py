@@ -5,7 +5,7 @@ from typing import Any
 
 from stoppress.aws import table
 from stoppress.aws.items import file_pk, general_item, news_item, read_mark
-from stoppress.aws.queues import RewriteRequest, read_request
+from stoppress.aws.queues import RewriteRequest
 from stoppress.model.entries import GeneralEntry, Mark, NewsEntry
 from stoppress.model.file_names import Place
 from stoppress.primitives.urls import key_of
@@ -59,10 +59,3 @@ def stream(behind: MotoAws) -> dict[str, Any]:
     """What the stream has brought since the last call, filtered as the template says."""
     records = [one for one in behind.read_stream() if one["dynamodb"]["Keys"]["pk"]["S"].startswith("file#")]
     return {"Records": records}
-
-
-def read_rewrite(message: str) -> RewriteRequest:
-    """Return the request for one file in a message of the rewrites queue."""
-    request = read_request(message)
-    assert isinstance(request, RewriteRequest)
-    return request

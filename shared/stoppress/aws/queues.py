@@ -35,18 +35,26 @@ class SendError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class RewriteRequest:
-    """A request to rewrite a file.
+    """A request to rewrite a file; without a file, all files of the site.
 
     `checks_all`: use the configuration in force now, and compare the file's other forms (gzip, text, feed) even if the file is
     unchanged. Forms that the configuration does not ask for are deleted.
     `entries`: sort key and URL of each changed entry, from the table's stream; None: use all entries. The message leaves
     `entries` out, because other entries may change while it waits in the queue.
+    `due`: the record to delete when all files are requested (`aws.due`). They are requested in falling order of their names, and
+    those from `below` on are requested already.
     """
 
     site: str
-    file: str
+    file: str = ""
     checks_all: bool = False
     entries: frozenset[tuple[str, str]] | None = None
+    due: str = ""
+    below: str = ""
+
+    def __post_init__(self) -> None:
+        if not (self.file or self.due):
+            raise ValueError('the request names no file: write {"site": "<host>", "file": "<file>"}')
 
     @property
     def path(self) -> tuple[str, str]:
@@ -54,41 +62,17 @@ class RewriteRequest:
         return self.site, self.file
 
     def message(self) -> str:
-        return _write_request(self)
+        return _requests().dump_json(self, exclude_defaults=True, exclude={"entries"}).decode()
 
 
-@dataclass(frozen=True, slots=True)
-class AllFiles:
-    """A request to rewrite all files of a site. `due`: the record to delete when all are requested (`aws.due`).
-
-    The files are requested in falling order of their names. `below`: those from this name on are requested already.
-    """
-
-    site: str
-    due: str
-    below: str = ""
-
-    @property
-    def path(self) -> tuple[str, str]:
-        """Return the site and no file."""
-        return self.site, ""
-
-    def message(self) -> str:
-        return _write_request(self)
-
-
-def read_request(message: str) -> RewriteRequest | AllFiles:
+def read_request(message: str) -> RewriteRequest:
     """Read a message of the rewrites queue. Raises ValueError."""
     return _requests().validate_json(message)
 
 
-def _write_request(request: RewriteRequest | AllFiles) -> str:
-    return _requests().dump_json(request, exclude_defaults=True, exclude={"entries"}).decode()
-
-
 @cache
-def _requests() -> TypeAdapter[RewriteRequest | AllFiles]:
-    return TypeAdapter(RewriteRequest | AllFiles)
+def _requests() -> TypeAdapter[RewriteRequest]:
+    return TypeAdapter(RewriteRequest)
 
 
 def send_articles(events: "Sequence[ArticleEvent | Incomplete | Report]") -> None:
@@ -106,7 +90,7 @@ def send_imports(events: "Sequence[ArticleEvent]") -> None:
     _send(os.environ["IMPORTS_QUEUE_URL"], [to_message(event) for event in events], delay_seconds=0)
 
 
-def send_rewrites(rewrites: Sequence[RewriteRequest | AllFiles], delay_seconds: int = 0) -> None:
+def send_rewrites(rewrites: Sequence[RewriteRequest], delay_seconds: int = 0) -> None:
     """Send requests to the rewrites queue. Raises SendError."""
     _send(os.environ["REWRITES_QUEUE_URL"], [rewrite.message() for rewrite in rewrites], delay_seconds)
 

@@ -8,7 +8,7 @@ events is newer, so events may come late and more than once.
 from dataclasses import replace
 from datetime import datetime
 
-from stoppress.model.article import FORGOTTEN, Article, Decision, Entries, Known
+from stoppress.model.article import FORGOTTEN, Article, Claim, Decision, Entries, Known
 from stoppress.model.event import ArticleEvent, digest_of, names_of, order_of, title_hash_of
 from stoppress.model.exclusion_reasons import is_embargo
 from stoppress.model.order import Order, dated_names, is_repeat, newest, own_time, remembered
@@ -169,8 +169,7 @@ def late(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Decisi
     names = dated_names(names_of(event))
     if names:  # repeats of the event may look newer if the sender's clock is ahead
         article = first_received(replace(article, deliveries=remembered(article.deliveries, names, removal="")), event)
-    embargo = _move_embargo(event, article, known, site, now) or _embargo_received_late(event, article, known, now)
-    if embargo:
+    if embargo := _late_embargo(event, article, known, site, now):
         return embargo
     if names and article.state != "held":
         article = with_date_order(article, event)
@@ -182,61 +181,42 @@ def late(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Decisi
     return decision or Decision(outcome="late", reason=reason, article=article if names else None)
 
 
-def _move_embargo(event: ArticleEvent, article: Article, known: Known, site: Site, now: datetime) -> Decision | None:
-    """Move or end an embargo by the date of a late event, if no newer event has a date.
+def _late_embargo(event: ArticleEvent, article: Article, known: Known, site: Site, now: datetime) -> Decision | None:
+    """Hold an article by the date of a late event, or move or end its embargo, if no newer event has a date.
 
-    The article's newest event had no date, so it kept the embargo. It is recorded again at the new release, or at once if the
-    embargo has ended. Repeats and edits without a date may come before that, so the article takes the late date now.
+    The article's newest event has no date, so it keeps the embargo. It is recorded again at the release, or at once if the embargo has
+    ended. Repeats and edits without a date may come before that, so the article takes the late date now. An article without a page
+    keeps the embargo for its next events.
     """
-    if event.action == "remove" or event.published_at is None or article.held_order is None:
+    order, date_order = order_of(event), newest(article.dated_order, article.held_order)
+    is_newest_date = date_order is None or not order.is_before(date_order)
+    if event.published_at is None or event.action == "remove" or not article.is_undated or not is_newest_date:
         return None
-    if known.due is None and not (article.release_at and article.state in _WITHOUT_PAGE):
-        return None
-    order = order_of(event)
-    if order.is_before(article.held_order):
-        return None
-    if is_embargo(event, now):
+    is_without_page = article.state in _WITHOUT_PAGE
+    newest_event = known.due or event_again(article, known.entries.get(article.name, Entries()))
+    reason = f"to be published at {exact(event.published_at)}"
+    claims: tuple[Claim, ...] = ()
+    returns: tuple[ArticleEvent, ...] = ()
+    release_at = None
+    if is_embargo(event, now) and (newest_event or is_without_page):
         release_at = event.published_at
-        reason = f"to be published at {exact(release_at)}" if known.due else article.reason
-        after = replace(article, reason=reason, release_at=release_at, held_order=order)
-    else:
-        release_at = None
+        after = replace(article, release_at=release_at, held_order=order)
+        if not is_without_page:
+            after = without_entries(after, state="held", reason=reason, release_at=release_at)
+            claims, returns = leave(article.url, article, known)
+    elif not is_embargo(event, now) and (known.due or (article.release_at and is_without_page)):
+        reason = "its date counts"
         in_order = dated(replace(article, order=order), event, site)
         after = replace(in_order, order=article.order, release_at=None, held_order=order)
-    returns = (replace(known.due, published_at=release_at, release=release_at),) if known.due else ()
-    return Decision(
-        outcome="late", reason="a newer event was received before; its date counts", article=after, returns=returns
-    )
-
-
-def _embargo_received_late(event: ArticleEvent, article: Article, known: Known, now: datetime) -> Decision | None:
-    """Hold a listed article by a late embargo. An article without a page keeps the embargo for its next events.
-
-    The article's newest event has no date, so it would have kept an embargo that came before it.
-    """
-    if event.action == "remove" or not article.is_undated or not is_embargo(event, now):
+    else:
         return None
-    order, entries = order_of(event), known.entries.get(article.name, Entries())
-    newest_event = event_again(article, entries)
-    date_order = newest(article.dated_order, article.held_order)
-    if date_order and order.is_before(date_order):
-        return None
-    assert event.published_at
-    release_at = event.published_at
-    reason = f"to be published at {exact(release_at)}"
-    if article.state in _WITHOUT_PAGE:
-        after = replace(article, release_at=release_at, held_order=order)
-        return Decision(outcome="late", reason=f"a newer event was received before; {reason}", article=after)
-    if newest_event is None:
-        return None
-    after = without_entries(article, state="held", reason=reason, release_at=release_at, held_order=order)
-    claims, returns = leave(article.url, article, known)
-    held = replace(newest_event, published_at=release_at, release=release_at)
+    if newest_event:
+        returns = (*returns, replace(newest_event, published_at=release_at, release=release_at))
     return Decision(
         outcome="late",
         reason=f"a newer event was received before; {reason}",
         article=after,
         claims=claims,
         out=tuple(entries_of(article, now)),
-        returns=(*returns, held),
+        returns=returns,
     )

@@ -22,7 +22,7 @@ from stoppress.aws.bucket import Overtaken
 from stoppress.aws.clients import OutOfTime
 from stoppress.aws.inventory import all_files
 from stoppress.aws.items import HEARTBEAT, file_of
-from stoppress.aws.queues import BATCH_MESSAGES_MAX, AllFiles, RewriteRequest, read_request
+from stoppress.aws.queues import BATCH_MESSAGES_MAX, RewriteRequest, read_request
 from stoppress.model.file_names import INDEX_FILE, is_news
 from stoppress.model.site import BadConfiguration
 from stoppress.primitives.instants import NEVER, OVER, Deadline, parse
@@ -197,14 +197,14 @@ def rewrite_batch(records: Sequence[Record], now: datetime, deadline: Deadline =
     from_queue = records[0]["eventSource"] == "aws:sqs"
     outcome = BatchOutcome()
     requests = list(_read_records(records, now, outcome.unreadable))
-    files = [(record, request) for record, request in requests if isinstance(request, RewriteRequest)]
+    files = [(record, request) for record, request in requests if request.file]
     is_old = not from_queue and any(
         _age_seconds(record["dynamodb"], now) > STREAM_AGE_MAX_SECONDS for record, _ in requests
     )
     outcome.results = rewrite_all([request for _, request in files], now, OVER if is_old else deadline)
     failed = {result.request.path for result in outcome.results if result.error}
     outcome.requested = [
-        (request.site, _try_request_all(request, deadline)) for _, request in requests if isinstance(request, AllFiles)
+        (request.site, _try_request_all(request, deadline)) for _, request in requests if not request.file
     ]
     if from_queue:
         failed |= {(host, "") for host, files_requested in outcome.requested if isinstance(files_requested, Exception)}
@@ -217,7 +217,7 @@ def rewrite_batch(records: Sequence[Record], now: datetime, deadline: Deadline =
 
 def _read_records(
     records: Iterable[Record], now: datetime, unreadable: list[Exception]
-) -> Iterator[tuple[Record, RewriteRequest | AllFiles]]:
+) -> Iterator[tuple[Record, RewriteRequest]]:
     """Yield each record that requests something; add the errors of others to `unreadable`."""
     for record in records:
         try:
@@ -229,7 +229,7 @@ def _read_records(
                 yield record, request
 
 
-def _read_change(change: Record, now: datetime) -> RewriteRequest | AllFiles | None:
+def _read_change(change: Record, now: datetime) -> RewriteRequest | None:
     """Read a record of the stream: a changed entry, or a changed site. None for a heartbeat, which only shows that the stream is read.
 
     Raises ValueError and KeyError.
@@ -239,7 +239,8 @@ def _read_change(change: Record, now: datetime) -> RewriteRequest | AllFiles | N
         return None
     if pk.startswith("site#"):
         host = pk.removeprefix("site#")
-        return AllFiles(host, due.site(due.CONFIGURATION, host, parse(change["NewImage"]["due"]["S"])).item["sk"])
+        record = due.site(due.CONFIGURATION, host, parse(change["NewImage"]["due"]["S"])).item
+        return RewriteRequest(host, due=record["sk"])
     entry = changed_entry(change)
     checks_all = _age_seconds(change, now) > LATE_SECONDS
     return RewriteRequest(*file_of(pk), checks_all=checks_all, entries=frozenset([entry]) if entry else None)
@@ -271,14 +272,14 @@ def _age_seconds(change: Record, now: datetime) -> float:
     return now.timestamp() - float(change["ApproximateCreationDateTime"])
 
 
-def _try_request_all(request: AllFiles, deadline: Deadline) -> int | Exception:
+def _try_request_all(request: RewriteRequest, deadline: Deadline) -> int | Exception:
     try:
         return request_all(request, deadline)
     except Exception as error:  # noqa: BLE001 - the other records go on
         return error
 
 
-def request_all(request: AllFiles, deadline: Deadline = NEVER) -> int:
+def request_all(request: RewriteRequest, deadline: Deadline = NEVER) -> int:
     """Request all files of a changed site until the deadline, the newest shards first. Return the number of files.
 
     The request sends itself on when its time is over. Its due record is deleted last, so that a request that is lost is made again.
@@ -294,6 +295,8 @@ def request_all(request: AllFiles, deadline: Deadline = NEVER) -> int:
             return start
         batch = files[start : start + BATCH_MESSAGES_MAX]
         queues.send_rewrites([RewriteRequest(request.site, file, checks_all=True) for file in batch])
-    if not (site and site.fault):  # roll_window reports an unreadable version for as long as its record is there
+    if request.due and not (
+        site and site.fault
+    ):  # roll_window reports an unreadable version for as long as its record is there
         table.delete(due.SITES, request.due)
     return len(files)

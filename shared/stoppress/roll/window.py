@@ -16,7 +16,7 @@ from itertools import zip_longest
 from stoppress.aws import bucket, due, items, queues, site_versions, sites, table
 from stoppress.aws.due import Due
 from stoppress.aws.inventory import give_back
-from stoppress.aws.queues import AllFiles, RewriteRequest
+from stoppress.aws.queues import RewriteRequest
 from stoppress.model.event import from_message
 from stoppress.model.file_names import NEWS_SERIES, Place
 from stoppress.model.news_window import NEWS_WINDOW, window_start
@@ -153,7 +153,7 @@ def _apply_configuration(record: Due, host: str, now: datetime) -> Counter[str]:
         due.done(record)
         return Counter()
     later = Due(record.kind, now + RESEND_AFTER, record.name)
-    queues.send_rewrites([AllFiles(host, later.sk)])
+    queues.send_rewrites([RewriteRequest(host, due=later.sk)])
     due.move(record, later.at)
     return Counter(SitesChanged=1)
 

@@ -25,7 +25,7 @@ class Sqs:
     ("body", "group"),
     [
         (queues.RewriteRequest("www.example.com", "sitemap.xml").message(), "www.example.com"),
-        (queues.AllFiles("www.example.com", "due").message(), "www.example.com"),
+        (queues.RewriteRequest("www.example.com", due="due").message(), "www.example.com"),
         (json.dumps({"detail-type": "article.published", "detail": {"site": "www.example.com"}}), "www.example.com"),
         (json.dumps({"site": LONG}), LONG[:128]),
         (json.dumps({"site": "rédaction"}), None),

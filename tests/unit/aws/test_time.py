@@ -19,7 +19,7 @@ from moto.core.botocore_stubber import BotocoreStubber
 from stoppress.aws import clients, queues, sites, table
 from stoppress.aws.clients import LIMITS, Limits
 from stoppress.aws.items import file_pk
-from stoppress.aws.queues import RewriteRequest
+from stoppress.aws.queues import RewriteRequest, read_request
 from stoppress.aws.site_versions import NET_AFTER
 from stoppress.http import client as web
 from stoppress.model.event import from_message
@@ -31,7 +31,7 @@ from stoppress_cli.scenario import signing
 from tests.support import moto_aws
 from tests.support.article_events import HOST, MORNING, page, publish
 from tests.support.moto_aws import MotoAws, failed_ones, queue_batch
-from tests.support.partitions import NEWS, SHARD, put_page, read_rewrite, stream
+from tests.support.partitions import NEWS, SHARD, put_page, stream
 
 pytestmark = pytest.mark.moto
 
@@ -312,7 +312,7 @@ def test_a_changed_file_goes_to_the_queue_when_a_service_hangs(
         answer = clock.call("rewrite_sitemaps", changed)
     assert failed_ones(answer) == []
     messages = behind.taken("rewrites")
-    assert [read_rewrite(message).file for message in messages] == [SHARD]
+    assert [read_request(message).file for message in messages] == [SHARD]
     answer = clock.call("rewrite_sitemaps", queue_batch(messages, sent_at=NOON, queue="rewrites"))
     assert failed_ones(answer) == []
     assert page("a").encode() in behind.file(SHARD).body
@@ -346,7 +346,7 @@ def test_files_for_which_there_is_no_time_are_handed_back(behind: MotoAws, clock
         answer = clock.call("rewrite_sitemaps", batch)
     again = {f"m{number}" for number in range(4)} if from_queue else set()  # the newest shards are written first
     assert set(failed_ones(answer)) == again
-    left = [read_rewrite(message).file for message in behind.taken("rewrites")]
+    left = [read_request(message).file for message in behind.taken("rewrites")]
     written = len(files) - len(left) - len(again)
     assert 0 < written < len(files)
     assert sorted(left) == ([] if from_queue else files[: len(left)])

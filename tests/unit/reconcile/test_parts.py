@@ -10,6 +10,7 @@ from unittest.mock import Mock
 import pytest
 
 from stoppress.aws import due, sites, table
+from stoppress.aws.queues import read_request
 from stoppress.primitives.instants import Deadline
 from stoppress.reconcile import sites as parts
 from stoppress.reconcile.drift import Finding, read_suspects
@@ -18,7 +19,7 @@ from tests.support import moto_aws
 from tests.support.article_events import HOST, MORNING
 from tests.support.killing import Killed
 from tests.support.moto_aws import MotoAws
-from tests.support.partitions import NEWS, put_news, put_page, read_rewrite
+from tests.support.partitions import NEWS, put_news, put_page
 
 pytestmark = pytest.mark.moto
 
@@ -62,7 +63,7 @@ class Night:
         raise AssertionError("the parts have no end")
 
     def repaired(self) -> set[str]:
-        return {read_rewrite(message).file for message in self.behind.taken("rewrites")}
+        return {read_request(message).file for message in self.behind.taken("rewrites")}
 
     def _succeeds(self, event: dict[str, Any]) -> bool:
         self.seconds = 0.0

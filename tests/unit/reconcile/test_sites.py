@@ -9,6 +9,7 @@ import pytest
 
 from stoppress.aws import bucket, queues, sites, table
 from stoppress.aws.items import read_series
+from stoppress.aws.queues import read_request
 from stoppress.reconcile.drift import Report, counts_of, keep_suspects, read_suspects
 from stoppress.reconcile.look import Look
 from stoppress.reconcile.sites import LOOKS_APART, reconcile
@@ -17,7 +18,6 @@ from stoppress_cli.local import local_queues
 from stoppress_cli.local.stack import Stack
 from tests.support.event_files import objects, on_queue
 from tests.support.operated import HOST, SITE, event, everything, later, operated, url
-from tests.support.partitions import read_rewrite
 
 pytestmark = pytest.mark.moto
 
@@ -106,7 +106,7 @@ def test_each_drift_of_a_file_has_its_kind_and_is_mended_by_who_writes_files(sta
     assert counts_of(report) == {
         "ObjectsEdited": 1, "ObjectsStale": 1, "MarksWrong": 1, "DriftFound": 3, "FilesCompared": report.units, "NeedsAttention": 3,
     }  # fmt: skip
-    assert all(read_rewrite(body).checks_all for body in on_queue(stack, "RewritesQueue"))
+    assert all(read_request(body).checks_all for body in on_queue(stack, "RewritesQueue"))
     stack.rest()
     later(stack, 3)
     assert kinds(look()) == ([], [])

@@ -13,7 +13,7 @@ from botocore.exceptions import ClientError
 from stoppress.aws import bucket, table
 from stoppress.aws.clients import client
 from stoppress.aws.items import file_pk, mark_item, read_mark, series_item
-from stoppress.aws.queues import RewriteRequest
+from stoppress.aws.queues import RewriteRequest, read_request
 from stoppress.model.entries import Mark
 from stoppress.model.file_names import Series, Used
 from stoppress.rewrite import publish
@@ -33,7 +33,6 @@ from tests.support.partitions import (
     SHARD,
     put_news,
     put_page,
-    read_rewrite,
     take_page,
 )
 
@@ -170,7 +169,7 @@ def test_forms_that_are_turned_off_are_deleted_when_the_index_no_longer_lists_th
     change(behind, text=True)
     assert (mark().also, mark(NEWS).also) == ((TEXT,), ())
     assert names() == [TEXT, SHARD, PACKED, NEWS, f"{NEWS}.gz", INDEX, f"{INDEX}.gz"]
-    waiting = [read_rewrite(body) for body in behind.taken("rewrites")]
+    waiting = [read_request(body) for body in behind.taken("rewrites")]
     assert {(request.file, request.checks_all) for request in waiting} == {(SHARD, True), (NEWS, True)}
 
     rewrite_all([RewriteRequest(HOST, INDEX, checks_all=True)], NOON + MINUTE)

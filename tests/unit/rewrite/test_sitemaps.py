@@ -7,7 +7,7 @@ import pytest
 from stoppress.aws import bucket, sites, table
 from stoppress.aws.clients import client
 from stoppress.aws.items import general_item, news_item, read_mark
-from stoppress.aws.queues import RewriteRequest
+from stoppress.aws.queues import RewriteRequest, read_request
 from stoppress.model.entries import GeneralEntry, NewsEntry
 from stoppress.model.file_names import Place
 from stoppress.rewrite.sitemaps import hand_over, rewrite, rewrite_all
@@ -27,7 +27,6 @@ from tests.support.partitions import (
     mark,
     put_news,
     put_page,
-    read_rewrite,
     shard,
     stream,
 )
@@ -127,7 +126,7 @@ def test_a_file_over_its_limit_leaves_the_last_good_one(behind: MotoAws, monkeyp
     assert (result.outcome, type(result.error)) == ("failed", BrokenFile)
     assert behind.file(SHARD) == before
     assert hand_over([result]) is None
-    assert [read_rewrite(body) for body in behind.taken("rewrites")] == [RewriteRequest(HOST, SHARD, checks_all=True)]
+    assert [read_request(body) for body in behind.taken("rewrites")] == [RewriteRequest(HOST, SHARD, checks_all=True)]
     assert shard(NOON + HOUR) == "written"
 
 
@@ -196,7 +195,7 @@ def test_the_files_of_a_batch_that_waited_for_minutes_go_to_the_queue(
         put_page(slug)
     behind.clock.shift(seconds)
     assert failed_ones(behind.call("rewrite_sitemaps", stream(behind))) == []
-    assert [read_rewrite(body).file for body in behind.taken("rewrites")] == ([] if written else [SHARD])
+    assert [read_request(body).file for body in behind.taken("rewrites")] == ([] if written else [SHARD])
     assert (bucket.read(HOST, SHARD) is not None) == written
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from stoppress.aws import bucket, due, site_versions, sites, table
 from stoppress.aws.items import HEARTBEAT, due_item, file_pk, news_item, read_news, read_series, series_item
-from stoppress.aws.queues import AllFiles, RewriteRequest, read_request
+from stoppress.aws.queues import RewriteRequest, read_request
 from stoppress.model.entries import NewsEntry
 from stoppress.model.event import ArticleEvent, from_message, to_message
 from stoppress.model.file_names import Place, Series, Used
@@ -82,7 +82,7 @@ def sent(behind: MotoAws) -> list[str]:
     return [from_message(body).id for body in behind.taken("articles")]
 
 
-def requests(behind: MotoAws) -> list[RewriteRequest | AllFiles]:
+def requests(behind: MotoAws) -> list[RewriteRequest]:
     return [read_request(body) for body in behind.taken("rewrites")]
 
 
@@ -273,7 +273,7 @@ def test_a_change_is_requested_after_a_minute_and_again_until_it_is_applied(behi
         assert rolled(at) == Counter(SitesChanged=1)
         assert rolled(at + SECOND) == Counter()
         (request,) = requests(behind)
-    assert isinstance(request, AllFiles)
+    assert not request.file
     request_all(request)
     assert (len(requests(behind)), waiting(due.SITES)) == (3, [])
 
@@ -292,7 +292,7 @@ def test_an_unreadable_site_is_failing_until_its_next_version(behind: MotoAws, d
     for document in documents:
         put_site(document)
     with suppress(BadConfiguration):  # the stream's record comes first
-        request_all(AllFiles(HOST, f"{exact(MORNING + MINUTE)}#configuration#{HOST}"))
+        request_all(RewriteRequest(HOST, due=f"{exact(MORNING + MINUTE)}#configuration#{HOST}"))
     for number in (1, 2):
         minute(behind, MORNING + number * MINUTE)
         assert (behind.metrics["SitesUnreadable"], behind.metrics["SitesFailing"]) == (number, number)

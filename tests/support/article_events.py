@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from stoppress.model.article import Article, Claim, Decision, Entries, Known
+from stoppress.model.article import Article, Claim, Decision, Known
 from stoppress.model.entries import GeneralEntry, NewsEntry
 from stoppress.model.event import ArticleEvent
 from stoppress.model.file_names import Place, Series, Want, entries_max_of
@@ -12,7 +12,7 @@ from stoppress.model.news_window import is_current
 from stoppress.model.site import Site
 from stoppress.model.site_parts import Source
 from stoppress.primitives.urls import identity
-from stoppress.record.claims import aimed_at, copies_of, urls_of
+from stoppress.record.claims import aimed_at, copies_of, event_again, urls_of
 from stoppress.record.decide import decide
 
 HOST = "www.example.com"
@@ -145,16 +145,19 @@ class DecidedTable:
         pages = [identity(url) for url in urls_of(event, own)]
         claims = {page: claim for page in pages if (claim := self.claims.get(page))}
         owners = {claim.owner: self.articles[claim.owner] for claim in claims.values() if claim.owner in self.articles}
-        entries = {name: self._entries(one) for name, one in {event.name: own, **owners}.items() if one and one.url}
+        again = {
+            name: newest for name, one in {event.name: own, **owners}.items() if one and (newest := self._again(one))
+        }
         waiting = {name: one for (page, name), one in self.waiting.items() if page in pages}
-        due = self.due.get((own.release_at, own.name)) if own and own.release_at else None
-        return Known(own, claims, owners, entries, waiting, due)
+        return Known(own, claims, owners, again, waiting)
 
-    def _entries(self, article: Article) -> Entries:
+    def _again(self, article: Article) -> ArticleEvent | None:
+        if article.release_at and (article.release_at, article.name) in self.due:
+            return self.due[article.release_at, article.name]
         page = identity(article.url or "")
         general = next((entry for (_, url), entry in self.general.items() if url == page), None)
         news = next((entry for (_, url, _), entry in self.news.items() if url == page), None)
-        return Entries(general, news) if article.has_entries else Entries()
+        return event_again(article, general, news) if article.has_entries else None
 
     def _place(self, want: Want | None) -> Place | None:
         if want is None:

@@ -120,29 +120,21 @@ class Claim:
         return rank_of(self.source)
 
 
-class Entries(NamedTuple):
-    """An article's entries in its shard and in the news sitemap."""
-
-    general: GeneralEntry | None = None
-    news: NewsEntry | None = None
-
-
 @dataclass(frozen=True, slots=True)
 class Known:
     """What the table holds about an event's article, about the event's URLs and about the articles that own them.
 
-    The keys of `claims` are identities of URLs. The keys of `owners`, `entries` and `waiting` are names of articles.
-    `entries` has the article's entries if the event is late, and those of owners that may lose their URL.
+    The keys of `claims` are identities of URLs. The keys of `owners`, `again` and `waiting` are names of articles.
+    `again` has the newest event of the article if this event is late, and those of owners that may lose their URL or be dated. It is
+    from the due record of a held article, or rebuilt from the entries of a listed one.
     `waiting` has the events of articles that wait for a URL.
-    `due` is the newest event of a held article, if this event is late.
     """
 
     article: Article | None = None
     claims: Mapping[str, Claim] = field(default_factory=dict)
     owners: Mapping[str, Article] = field(default_factory=dict)
-    entries: Mapping[str, Entries] = field(default_factory=dict)
+    again: Mapping[str, ArticleEvent] = field(default_factory=dict)
     waiting: Mapping[str, ArticleEvent] = field(default_factory=dict)
-    due: ArticleEvent | None = None
 
 
 class EntryKey(NamedTuple):

@@ -18,7 +18,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from stoppress.model.article import Article, Claim, Decision, Entries, EntryKey, Known
+from stoppress.model.article import Article, Claim, Decision, EntryKey, Known
+from stoppress.model.entries import GeneralEntry, NewsEntry
 from stoppress.model.event import CMS_RANK, PREVIOUS_URLS_MAX, ArticleEvent, order_of, rank_of, split_name
 from stoppress.model.exclusion_reasons import NOT_NEWS, is_home
 from stoppress.model.file_names import PAGES_SERIES
@@ -101,11 +102,11 @@ def leave(url: str | None, article: Article, known: Known) -> tuple[tuple[Claim,
     return (replace(claim, live=False, order=page_order(article.order), waiting=()),), returns
 
 
-def event_again(article: Article, entries: Entries) -> ArticleEvent | None:
-    """Rebuild a listed article's event from its entries, to record it again when its URL is free; None without entries."""
-    general, news, order = entries.general, entries.news, article.order
+def event_again(article: Article, general: GeneralEntry | None, news: NewsEntry | None) -> ArticleEvent | None:
+    """Rebuild a listed article's newest event from its entries, to record it again; None without an entry in a shard."""
     if general is None or article.shard is None:
         return None
+    order = article.order
     return ArticleEvent(
         site=article.site,
         source=article.source,

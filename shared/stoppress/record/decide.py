@@ -8,7 +8,7 @@ events is newer, so events may come late and more than once.
 from dataclasses import replace
 from datetime import datetime
 
-from stoppress.model.article import FORGOTTEN, Article, Claim, Decision, Entries, Known
+from stoppress.model.article import FORGOTTEN, Article, Claim, Decision, Known
 from stoppress.model.event import ArticleEvent, digest_of, names_of, order_of, title_hash_of
 from stoppress.model.exclusion_reasons import is_embargo
 from stoppress.model.order import Order, dated_names, is_repeat, newest, own_time, remembered
@@ -17,7 +17,6 @@ from stoppress.primitives.instants import exact
 from stoppress.primitives.urls import identity
 from stoppress.record.claims import (
     entries_of,
-    event_again,
     leave,
     removed,
     url_removed,
@@ -193,7 +192,7 @@ def _late_embargo(event: ArticleEvent, article: Article, known: Known, site: Sit
     if event.published_at is None or event.action == "remove" or not article.is_undated or not is_newest_date:
         return None
     is_without_page = article.state in _WITHOUT_PAGE
-    newest_event = known.due or event_again(article, known.entries.get(article.name, Entries()))
+    newest_event = known.again.get(article.name)
     reason = f"to be published at {exact(event.published_at)}"
     claims: tuple[Claim, ...] = ()
     returns: tuple[ArticleEvent, ...] = ()
@@ -204,7 +203,7 @@ def _late_embargo(event: ArticleEvent, article: Article, known: Known, site: Sit
         if not is_without_page:
             after = without_entries(after, state="held", reason=reason, release_at=release_at)
             claims, returns = leave(article.url, article, known)
-    elif not is_embargo(event, now) and (known.due or (article.release_at and is_without_page)):
+    elif article.release_at and not is_embargo(event, now) and (is_without_page or newest_event):
         reason = "its date counts"
         in_order = dated(replace(article, order=order), event, site)
         after = replace(in_order, order=article.order, release_at=None, held_order=order)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Literal
 
-from stoppress.model.article import Article, Claim, Decision, Entries, Known
+from stoppress.model.article import Article, Claim, Decision, Known
 from stoppress.model.entries import GeneralEntry, NewsEntry, excluding_rule
 from stoppress.model.event import CMS_RANK, PREVIOUS_URLS_MAX, ArticleEvent, order_of, rank_of
 from stoppress.model.exclusion_reasons import (
@@ -31,7 +31,6 @@ from stoppress.record.claims import (
     WAITING_MAX,
     displace,
     entries_of,
-    event_again,
     leave,
     outranked_by,
     overtaken_by,
@@ -273,7 +272,7 @@ class Publication:
             same_rank = before.rank == self.rank
             # A feed may list one story under a new id, and the old id must not come back. So only articles of a CMS wait.
             can_wait = same_rank and self.rank == CMS_RANK and not self._has_same_title(before)
-            event = event_again(before, self.known.entries.get(before.name, Entries())) if can_wait else None
+            event = self.known.again.get(before.name) if can_wait else None
             waiting = ((before.name, *waiting) if event else waiting)[:WAITING_MAX]
             reason = overtaken_by(after.name) if same_rank else outranked_by(after.name)
             decision = replace(
@@ -327,7 +326,7 @@ def dated_by_another(event: ArticleEvent, article: Article, known: Known, site: 
     after = dated_late(article, event, now)
     if after is None:
         return None
-    newest = event_again(article, known.entries.get(article.name, Entries())) if article.has_entries else None
+    newest = known.again.get(article.name) if article.has_entries else None
     decision = Publication(newest, article, known, site, now).list_page(after) if newest else None
     decision = decision or Decision(outcome="late", article=after)
     return replace(decision, outcome="late", reason="a newer event was received before; its date counts")

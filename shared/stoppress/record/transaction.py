@@ -12,11 +12,11 @@ from typing import TypeAlias
 
 from stoppress.aws import due, items, table
 from stoppress.aws.table import Delete, Put
-from stoppress.model.article import Article, Claim, Decision, Entries, Known
+from stoppress.model.article import Article, Claim, Decision, Known
 from stoppress.model.event import ArticleEvent, from_message, order_of, rank_of, to_message
 from stoppress.model.file_names import Place
 from stoppress.primitives.urls import identity
-from stoppress.record.claims import aimed_at, copies_of, entry_keys_of, urls_of
+from stoppress.record.claims import aimed_at, copies_of, entry_keys_of, event_again, urls_of
 
 Key: TypeAlias = tuple[str, str]
 
@@ -66,12 +66,20 @@ class _Items:
         item = self.get(key)
         return from_message(item["message"]) if item else None
 
-    def entries(self, article: Article) -> Entries:
+    def event_again(self, article: Article) -> ArticleEvent | None:
+        """Return an article's newest event: that of its due record if it is held, else rebuilt from its entries."""
+        due = (
+            (items.due_pk(article.site), items.due_sk(article.release_at, article.name)) if article.release_at else None
+        )
+        if due and (event := self.event(due)):
+            return event
         stored = {
             bool(entry.published): self.get(items.entry_key(article.site, entry)) for entry in entry_keys_of(article)
         }
         general, news = stored.get(False), stored.get(True)
-        return Entries(items.read_general(general) if general else None, items.read_news(news) if news else None)
+        return event_again(
+            article, items.read_general(general) if general else None, items.read_news(news) if news else None
+        )
 
     def without_freed_place(self, article: Article) -> Article:
         """Return the article without a news place that roll_window freed when it removed the news entry."""
@@ -95,12 +103,7 @@ def _known(event: ArticleEvent, overtaken: bool, stored: _Items) -> Known:
     owners = {name: owner for name in sorted(owner_names) if (owner := stored.article(host, name))}
     late = own if own and order_of(event).is_before(own.order) else None
     listed = [*([late] if late else []), *(owner for owner in owners.values() if _may_change(event, owner))]
-    entries = {article.name: stored.entries(article) for article in listed}
-    due = (
-        stored.event((items.due_pk(host), items.due_sk(late.release_at, late.name)))
-        if late and late.release_at
-        else None
-    )
+    again = {article.name: newest for article in listed if (newest := stored.event_again(article))}
     waiting = {
         name: waiting_event
         for claim in claims.values()
@@ -111,7 +114,7 @@ def _known(event: ArticleEvent, overtaken: bool, stored: _Items) -> Known:
     if overtaken:
         owners = {name: stored.without_freed_place(owner) for name, owner in owners.items()}
         own = own and stored.without_freed_place(own)
-    return Known(own, claims, owners, entries, waiting, due)
+    return Known(own, claims, owners, again, waiting)
 
 
 def _own_article(event: ArticleEvent, stored: _Items) -> Article | None:

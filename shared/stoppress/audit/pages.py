@@ -71,7 +71,10 @@ def fetch_patiently(
             if response.status not in _PASSING:
                 return read(response)
             reason = f"the server answers {response.status}"
-            wait_s = _server_wait_s(response, reason, wait_s)
+            wait = client.retry_after(response.headers, datetime.now(UTC))
+            wait_s = wait_s if wait is None else wait.total_seconds()
+            if wait_s > RETRY_AFTER_MAX_S:
+                raise ListingError(f"{reason} and asks to wait {wait_s:,.0f} seconds: list again after that")
         except (Refused, TooLarge, TooManyRedirects) as error:
             raise Unavailable(str(error)) from None
         except (FetchError, UnreadablePage) as error:
@@ -82,15 +85,6 @@ def fetch_patiently(
             raise OutOfTime
         time.sleep(wait_s)
     raise Unavailable(reason)
-
-
-def _server_wait_s(response: client.Response, reason: str, planned_s: float) -> float:
-    """Return the wait that an answer asks for, or the planned one. Raises ListingError if it is too long."""
-    wait = client.retry_after(response.headers, datetime.now(UTC))
-    wait_s = planned_s if wait is None else wait.total_seconds()
-    if wait_s > RETRY_AFTER_MAX_S:
-        raise ListingError(f"{reason} and asks to wait {wait_s:,.0f} seconds: list again after that")
-    return wait_s
 
 
 @dataclass
@@ -194,7 +188,10 @@ class Reader:
     def _read(self, response: client.Response, at: Position) -> Answer:
         """Raises UnreadablePage, _NoSuchPage and ListingError."""
         if response.status != 200:
-            reason = f"the server answers {response.status}: {_hint(response.status)}"
+            hint = "check list.url: docs/how-to/audit.md has the address for each CMS"
+            if response.status in (401, 403):
+                hint = "give the API's key in the secret that list.secret names"
+            reason = f"the server answers {response.status}: {hint}"
             raise _NoSuchPage(reason) if response.status in _NO_SUCH_PAGE else ListingError(reason)
         answer = self.query.answer(response.body, response.headers)
         if not answer.items and (answer.total or 0) > at.offset:
@@ -230,9 +227,3 @@ def _place(query: Query, at: Position) -> str:
         case "cursor":
             return f"the page after the cursor {at.cursor}" if at.cursor else "the first page"
     return f"page {at.page}"
-
-
-def _hint(status: int) -> str:
-    if status in (401, 403):
-        return "give the API's key in the secret that list.secret names"
-    return "check list.url: docs/how-to/audit.md has the address for each CMS"

@@ -4,7 +4,7 @@ An audit sends its events to the articles queue. Their `received_at` is the inst
 sends later is newer. A killed or failed audit lists the same period again in the next hour.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -16,10 +16,10 @@ from stoppress.aws.codec import from_item, to_item
 from stoppress.aws.inventory import news_entries, read_articles, read_claims
 from stoppress.cms.listing import Query
 from stoppress.cms.mapping import load
-from stoppress.model.event import ArticleEvent, Listed, ListingError, Page
+from stoppress.model.event import ArticleEvent, ListingError, Page
 from stoppress.model.news_window import NEWS_WINDOW
 from stoppress.model.site import Site
-from stoppress.model.site_parts import Source, secret_path
+from stoppress.model.site_parts import secret_path
 from stoppress.primitives.instants import NEVER, Deadline, exact
 
 # An audit leaves out the changes of the last minutes: their webhooks may still arrive.
@@ -92,7 +92,8 @@ def _audit(
         return outcome, state
     until = state.open_until or now - GRACE
     since = state.since or min(state.until or now, now - WINDOW)
-    query = Query(site, name, source, load(source.list_adapter), _secrets(site, source), since)
+    keys = secrets.load(secret_path("lists", site.host, source.list.secret)) if source.list.secret else ()
+    query = Query(site, name, source, load(source.list_adapter), tuple(keys), since)
     page, listed, missed, is_readable = _send_missed(site, query, state.cursor or None, until, deadline)
     outcome = replace(outcome, listed=len(listed), missed=tuple(missed))
     state = replace(state, missed=with_missed(state.missed, len(missed), now))
@@ -117,7 +118,7 @@ def _audit(
 def _send_missed(
     site: Site, query: Query, cursor: str | None, until: datetime, deadline: Deadline
 ) -> tuple[Page, set[str], list[ArticleEvent], bool]:
-    """List a source and send what was missed.
+    """List a source and send the events that were never recorded.
 
     Return the last page, the names of all listed articles, the missed events, and whether each item has a name.
     """
@@ -126,23 +127,13 @@ def _send_missed(
     missed: list[ArticleEvent] = []
     is_readable = True
     for page in Reader(query, BY_AUDIT, deadline).pages(cursor):
-        page_missed = _missed(site, page.items, until)
+        # Changes after `until` are left out: their webhooks may still arrive.
+        events = {event.name: event for item in page.items if (changed_at(event := item.event) or until) <= until}
+        articles = read_articles(site.host, events)
+        page_missed = [event for name, event in events.items() if is_missed(event, articles.get(name))]
         queues.send_articles(page_missed)
         missed += page_missed
         listed.update(item.event.name for item in page.items)
         listed.update(problem.article for problem in page.problems if problem.article)
         is_readable &= all(problem.article for problem in page.problems)
     return page, listed, missed, is_readable
-
-
-def _missed(site: Site, listed: Sequence[Listed], until: datetime) -> list[ArticleEvent]:
-    """The events of a page that were never recorded. Leaves out changes after `until`: their webhooks may still arrive."""
-    events = {event.name: event for item in listed if (changed_at(event := item.event) or until) <= until}
-    articles = read_articles(site.host, events)
-    return [event for name, event in events.items() if is_missed(event, articles.get(name))]
-
-
-def _secrets(site: Site, source: Source) -> tuple[str, ...]:
-    if source.list is None or source.list.secret is None:
-        return ()
-    return tuple(secrets.load(secret_path("lists", site.host, source.list.secret)))

@@ -67,21 +67,16 @@ def split(text: str) -> list[str]:
 
     Raises ValueError.
     """
-    secrets = _split_lines(text) if text.lstrip().startswith("[") else text.split()
-    if not secrets:
-        raise ValueError("is empty")
-    if len(secrets) > 1 and any(len(secret) < PART_CHARACTERS_MIN for secret in secrets):
-        raise ValueError("looks like one phrase with spaces: write it as a JSON list of one text")
-    return secrets
-
-
-def _split_lines(text: str) -> list[str]:
     try:
-        secrets = json.loads(text)
+        secrets = json.loads(text) if text.lstrip().startswith("[") else text.split()
     except (ValueError, RecursionError):
         secrets = None
     if not isinstance(secrets, list) or not all(isinstance(secret, str) and secret.strip() for secret in secrets):
         raise ValueError("begins like a JSON list, but is no list of texts")
+    if not secrets:
+        raise ValueError("is empty")
+    if len(secrets) > 1 and any(len(secret) < PART_CHARACTERS_MIN for secret in secrets):
+        raise ValueError("looks like one phrase with spaces: write it as a JSON list of one text")
     return secrets
 
 

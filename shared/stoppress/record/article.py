@@ -86,6 +86,13 @@ class _Work:
         shard, news = self.spare_place(self.decision.want_shard), self.spare_place(self.decision.want_news)
         self.decision = self.decision.placed(shard, news) if self.decision.article else self.decision
 
+    def count_conflict(self) -> None:
+        """Have the event decided again, at most ATTEMPTS_MAX times in all."""
+        self.conflicts += 1
+        if self.conflicts >= ATTEMPTS_MAX:
+            lost = Conflict(f"others wrote {self.event.name} first in {ATTEMPTS_MAX} attempts")
+            self.fail(lost, str(lost))
+
     def fail(self, error: Exception, reason: str = "") -> None:
         self.outcome = MessageOutcome("failed", reason or repr(error), error, _about(self.event))
 
@@ -189,10 +196,7 @@ class _Batch:
             try:
                 write_decision(work.decision, work.event, work.spare, self.now)
             except Conflict:
-                work.conflicts += 1
-                if work.conflicts >= ATTEMPTS_MAX:
-                    lost = Conflict(f"others wrote {work.event.name} first in {ATTEMPTS_MAX} attempts")
-                    work.fail(lost, str(lost))
+                work.count_conflict()
             except Throttled as error:  # nothing was written, so `spare` keeps the places, which are freed later
                 work.fail(error)
             except Exception as error:  # noqa: BLE001 - one event's failure must not stop the others

@@ -1,7 +1,7 @@
 """Predicts the files that a changed configuration gives, by the plan that the rewriters make. Nothing here writes."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -71,16 +71,12 @@ def predict(site: Site, now: datetime) -> Iterator[FileChange]:
     kept: set[str] = set()
     unwanted: set[str] = set()
 
-    def stored_body(name: str) -> bytes | None:
-        file = bucket.read(site.host, name) if name in stored else None
-        return file.body if file else None
-
     def predict_file(file: str) -> tuple[Attempt, list[FileChange]]:
         mark = None if file == ROBOTS_FILE else mark_of(site, file)
         before = bucket.read(site.host, file) if file in stored else None
         attempt = Attempt(site, RewriteRequest(site.host, file, checks_all=True), mark, before, now)
         bodies = _rewritten(attempt, marks)
-        return attempt, [FileChange(name, stored_body(name), bodies[name]) for name in sorted(bodies)]
+        return attempt, [FileChange(name, _body(site, name, stored), bodies[name]) for name in sorted(bodies)]
 
     *files, index = all_files(site, robots=True)
     with ThreadPoolExecutor(FILES_AT_ONCE) as executor:
@@ -95,7 +91,7 @@ def predict(site: Site, now: datetime) -> Iterator[FileChange]:
             kept |= {change.file for change in changes}
             unwanted |= {attempt.file, *possible_forms(attempt.file), *(attempt.mark.also if attempt.mark else ())}
     for name in sorted(unwanted & stored - kept):
-        yield FileChange(name, stored_body(name), None)
+        yield FileChange(name, _body(site, name, stored), None)
 
 
 def _rewritten(attempt: Attempt, marks: dict[str, Mark]) -> dict[str, bytes]:
@@ -116,6 +112,12 @@ def _rewritten(attempt: Attempt, marks: dict[str, Mark]) -> dict[str, bytes]:
         mark = plan.mark if plan.must_announce or attempt.mark is None else attempt.mark
         marks[file] = replace(mark, also=tuple(sorted(others)))
     return {file: rendered.body} | others
+
+
+def _body(site: Site, name: str, stored: Collection[str]) -> bytes | None:
+    """Return the bytes of a stored file; None if there is none."""
+    file = bucket.read(site.host, name) if name in stored else None
+    return file.body if file else None
 
 
 def _lines_by_url(body: bytes | None) -> dict[str, str]:

@@ -6,7 +6,8 @@ from typing import Any
 
 from aws_lambda_powertools import Logger
 
-from stoppress.audit.sources import AuditOutcome, audit_sources
+from stoppress.audit.audit_state import AuditOutcome
+from stoppress.audit.sources import audit_sources
 from stoppress.aws import sites
 from stoppress.aws.clients import in_time
 from stoppress.aws.metrics import publish

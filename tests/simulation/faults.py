@@ -146,7 +146,7 @@ FAULTS: dict[str, Swap] = {
     # ── claims ──
     "a removal by URL alone is ignored": Swap("record.claims:aimed_at", lambda _: lambda event, copies: None, 11),
     "the CMS cannot remove the page of a feed": Swap(
-        "record.claims:weaker_page_removed", lambda _: lambda *_of: Decision(outcome="removed"), 11
+        "record.claims:with_weaker_page_removed", lambda _: lambda decision, *_of: decision, 11
     ),
     "who was displaced never comes back": Swap("record.claims:leave", lambda leave: lambda *of: (leave(*of)[0], ()), 6),
     "a claim outlives its article": Swap(

@@ -1,9 +1,10 @@
-"""The state of a source's audits, in the table under `audit#<site>`, one item for each source."""
+"""The outcome of an audit, and the state of a source's audits, in the table under `audit#<site>`, one item for each source."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from stoppress.model.event import ArticleEvent
 from stoppress.primitives.instants import exact, parse
 
 # `stoppress status` shows the webhooks that were lost in a day.
@@ -40,6 +41,24 @@ class AuditState:
     def missed_in_a_day(self) -> int:
         """How many lost webhooks the last audit counted in 24 hours."""
         return sum(self.missed.values())
+
+
+@dataclass(frozen=True, slots=True)
+class AuditOutcome:
+    """The audit of a source: `result` is audited, unfinished, failed, or not reached.
+
+    `missed` has the events that were sent to the articles queue. `unlisted` has the URLs that two audits in a row did not find
+    in the list. `newly_silent`: the source is silent, and was not before.
+    """
+
+    site: str
+    source: str
+    result: str
+    listed: int = 0
+    missed: tuple[ArticleEvent, ...] = ()
+    unlisted: tuple[str, ...] = ()
+    reason: str = ""
+    newly_silent: bool = False
 
 
 def audit_pk(site: str) -> str:

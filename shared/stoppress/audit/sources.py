@@ -5,10 +5,10 @@ sends later is newer. A killed or failed audit lists the same period again in th
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 
-from stoppress.audit.audit_state import UNLISTED_MAX, AuditState, audit_key, with_missed
+from stoppress.audit.audit_state import UNLISTED_MAX, AuditOutcome, AuditState, audit_key, with_missed
 from stoppress.audit.list_differences import changed_at, has_changed_since, is_missed, silent_sources, unlisted
 from stoppress.audit.pages import Reader
 from stoppress.aws import queues, secrets, table
@@ -29,24 +29,6 @@ GRACE = timedelta(minutes=5)
 WINDOW = NEWS_WINDOW + timedelta(hours=14)
 # Prefix of an audit's delivery ids.
 BY_AUDIT = "audit"
-
-
-@dataclass(frozen=True, slots=True)
-class AuditOutcome:
-    """The audit of a source: `result` is audited, unfinished, failed, or not reached.
-
-    `missed` has the events that were sent to the articles queue. `unlisted` has the URLs that two audits in a row did not find
-    in the list. `newly_silent`: the source is silent, and was not before.
-    """
-
-    site: str
-    source: str
-    result: str
-    listed: int = 0
-    missed: tuple[ArticleEvent, ...] = ()
-    unlisted: tuple[str, ...] = ()
-    reason: str = ""
-    newly_silent: bool = False
 
 
 def audit_sources(sites: Iterable[Site], now: datetime, deadline: Deadline = NEVER) -> Iterator[AuditOutcome]:

@@ -19,7 +19,6 @@ _Convert: TypeAlias = Callable[[Any], Any] | None
 
 
 class _Form(NamedTuple):
-    name: str
     default: Any
     write: _Convert
     read: _Convert
@@ -28,7 +27,7 @@ class _Form(NamedTuple):
 def to_item(value: Any, key: tuple[str, str], *, without: tuple[str, ...] = (), **more: Any) -> dict[str, Any]:
     """Return the item of a dataclass under a key; `without` names fields that the key has already."""
     item = {"pk": key[0], "sk": key[1], **more}
-    for name, default, write, _ in _forms(value.__class__).values():
+    for name, (default, write, _) in _forms(value.__class__).items():
         part = getattr(value, name)
         # Comparing with None by identity spares a nested dataclass a slow comparison.
         if part is not default and (default is None or part != default):
@@ -53,7 +52,7 @@ def _forms(kind: Any) -> dict[str, _Form]:
     forms = {}
     for field in fields(kind):
         default = field.default if field.default_factory is MISSING else field.default_factory()
-        forms[field.name] = _Form(field.name, default, *_converters(hints[field.name]))
+        forms[field.name] = _Form(default, *_converters(hints[field.name]))
     return forms
 
 
@@ -119,7 +118,7 @@ def _values(value: Any) -> list[Any]:
 
 
 def _from_values(kind: Any, values: list[Any]) -> Any:
-    forms = zip(_forms(kind).values(), values, strict=False)  # the next version may add fields
+    forms = zip(_forms(kind).items(), values, strict=False)  # the next version may add fields
     return kind(
-        **{form.name: value if value is None or form.read is None else form.read(value) for form, value in forms}
+        **{name: value if value is None or form.read is None else form.read(value) for (name, form), value in forms}
     )

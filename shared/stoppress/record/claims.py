@@ -148,41 +148,33 @@ def removed(event: ArticleEvent, current: Article, known: Known, now: datetime) 
     # The event's URL may be a redirect's target, which is another page. So it counts only if the article has no other URL.
     is_its_page = current.url is None or identity(event.url or "") == identity(current.url)
     if event.url and is_its_page and not is_home(event.url) and (named is None or named.owner != current.name):
-        return with_page_removed(decision, weaker_page_removed(event, current.name, known, now))
+        return with_weaker_page_removed(decision, event, current.name, known, now)
     return decision
 
 
-def weaker_page_removed(event: ArticleEvent, owner: str, known: Known, now: datetime, url: str = "") -> Decision:
-    """Remove the page of a source of lower rank, at the event's URL or at `url`.
+def with_weaker_page_removed(
+    decision: Decision, event: ArticleEvent, owner: str, known: Known, now: datetime, url: str = ""
+) -> Decision:
+    """Return a decision that also removes the page of a source of lower rank, at the event's URL or at `url`.
 
-    `owner` takes the URL, so that source cannot list the page again.
+    `owner` takes the URL, so that source cannot list the page again. The decision's own claims stay.
     """
-    url = url or event.url or ""
+    url, before = url or event.url or "", None
     claim, order = known.claims.get(identity(url)), page_order(order_of(event))
     if claim is None:
-        return Decision(outcome="removed", claims=(Claim(event.site, url, owner, live=False, order=order),))
-    if claim.rank >= rank_of(event.source):
-        return Decision(outcome="removed")
-    before = known.owners.get(claim.owner) if claim.live else None
-    taken = replace(claim, owner=owner, live=False, order=order, waiting=())
-    return Decision(
-        outcome="removed",
-        reason="its URL was removed",
-        claims=(taken,),
-        displaced=(displace(before, outranked_by(owner), keeps_shard=True),) if before else (),
-        out=tuple(entries_of(before, now)) if before else (),
-    )
-
-
-def with_page_removed(decision: Decision, page: Decision) -> Decision:
-    """Return a decision together with what `weaker_page_removed` returned. The decision's own claims stay."""
-    claimed = {identity(claim.url) for claim in decision.claims}
-    return replace(
-        decision,
-        claims=decision.claims + tuple(claim for claim in page.claims if identity(claim.url) not in claimed),
-        displaced=decision.displaced + page.displaced,
-        out=decision.out + page.out,
-    )
+        taken = Claim(event.site, url, owner, live=False, order=order)
+    elif claim.rank >= rank_of(event.source):
+        return decision
+    else:
+        taken = replace(claim, owner=owner, live=False, order=order, waiting=())
+        before = known.owners.get(claim.owner) if claim.live else None
+    is_claimed = identity(url) in {identity(claim.url) for claim in decision.claims}
+    decision = replace(decision, claims=decision.claims if is_claimed else (*decision.claims, taken))
+    if before is None:
+        return decision
+    displaced = displace(before, outranked_by(owner), keeps_shard=True)
+    out = (*decision.out, *entries_of(before, now))
+    return replace(decision, displaced=(*decision.displaced, displaced), out=out)
 
 
 def url_removed(event: ArticleEvent, known: Known, decision: Decision) -> Decision:
@@ -195,5 +187,6 @@ def url_removed(event: ArticleEvent, known: Known, decision: Decision) -> Decisi
     assert latest
     changed = replace(claims[page], removed={**claims[page].removed, event.source: latest})
     others = tuple(claim for claim in decision.claims if identity(claim.url) != page)
-    reason = decision.reason or "older events of its source for this URL no longer count"
+    is_taken = decision.article is None and page in known.claims and decision.claims
+    reason = "its URL was removed" if is_taken else "older events of its source for this URL no longer count"
     return replace(decision, reason=reason, claims=(*others, changed))

@@ -20,7 +20,7 @@ from stoppress.record.claims import (
     leave,
     removed,
     url_removed,
-    weaker_page_removed,
+    with_weaker_page_removed,
     without_entries,
 )
 from stoppress.record.publication import Publication, dated_by_another
@@ -39,7 +39,10 @@ def decide(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Deci
     by_url = event.action == "remove" and not event.id
     if by_url and known.article:
         event = replace(event, id=known.article.id)
-    decision = _decide(event, known, site, now) if event.id else weaker_page_removed(event, event.name, known, now)
+    if event.id:
+        decision = _decide(event, known, site, now)
+    else:
+        decision = with_weaker_page_removed(Decision(outcome="removed"), event, event.name, known, now)
     if by_url and decision.outcome != "duplicate":
         decision = url_removed(event, known, decision)
     before, changed = known.article, [article for article in (decision.article, *decision.displaced) if article]

@@ -34,8 +34,7 @@ from stoppress.record.claims import (
     leave,
     outranked_by,
     overtaken_by,
-    weaker_page_removed,
-    with_page_removed,
+    with_weaker_page_removed,
     without_entries,
 )
 from stoppress.record.publication_date import changed_at, dated, dated_late, with_date_order
@@ -66,8 +65,8 @@ class Publication:
             return self._dating_its_owner(self._without_page("displaced", stronger))
         if excluded:
             # A source of lower rank cannot list a page that its event excludes; a source of equal rank can.
-            page = weaker_page_removed(self.event, self.current.name, self.known, self.now)
-            return with_page_removed(self._without_page("excluded", excluded), page)
+            decision = self._without_page("excluded", excluded)
+            return with_weaker_page_removed(decision, self.event, self.current.name, self.known, self.now)
         after = self._apply_date()
         if self._is_unchanged(after):
             return Decision(outcome="duplicate", reason="a newer event with the same content", article=self.current)
@@ -311,8 +310,7 @@ class Publication:
             # Sources of lower rank must not list a URL that the article had before.
             is_its_own = self.rank == CMS_RANK and host_of(url) == self.site.host
             if claims and not claims_left and (page in self.known.claims or is_its_own):
-                page_removed = weaker_page_removed(self.event, self.current.name, self.known, self.now, url)
-                decision = with_page_removed(decision, page_removed)
+                decision = with_weaker_page_removed(decision, self.event, self.current.name, self.known, self.now, url)
         return replace(decision, out=tuple(dict.fromkeys(decision.out)))
 
 

@@ -29,7 +29,12 @@ def recall(events: Iterable[tuple[ArticleEvent, bool]]) -> list[Known | Exceptio
     """
     events, stored = list(events), _Items()
     while True:
-        known = [_recall_event(event, overtaken, stored) for event, overtaken in events]
+        known: list[Known | Exception] = []
+        for event, overtaken in events:
+            try:
+                known.append(_known(event, overtaken, stored))
+            except Exception as error:  # noqa: BLE001 - one article's broken item must not stop the other events
+                known.append(error)
         if not stored.read_missing():
             return known
 
@@ -85,13 +90,6 @@ class _Items:
         """Return the article without a news place that roll_window freed when it removed the news entry."""
         news = [items.entry_key(article.site, entry) for entry in entry_keys_of(article) if entry.published]
         return article if all(map(self.get, news)) else replace(article, news=None)
-
-
-def _recall_event(event: ArticleEvent, overtaken: bool, stored: _Items) -> Known | Exception:
-    try:
-        return _known(event, overtaken, stored)
-    except Exception as error:  # noqa: BLE001 - one article's broken item must not stop the other events
-        return error
 
 
 def _known(event: ArticleEvent, overtaken: bool, stored: _Items) -> Known:

@@ -26,15 +26,14 @@ class Overtaken(Exception):
 class StoredFile:
     """A file in the bucket, when its bytes last changed, and the digest of the configuration that it was written with.
 
-    `form`: the line format and that digest; empty if changes cannot be folded into the file (`sitemaps.fold`). `whole`: when it was last made from all its entries. `ours` is false for a file that somebody
-    else put. Such a file lacks our metadata, and may have other headers.
+    `whole`: when it was last made from all its entries; None if changes cannot be folded into it (`sitemaps.fold`). `ours` is
+    false for a file that somebody else put. Such a file lacks our metadata, and may have other headers.
     """
 
     body: bytes
     etag: str
     changed: datetime
     config: str = ""
-    form: str = ""
     whole: datetime | None = None
     ours: bool = True
 
@@ -63,7 +62,6 @@ def read(site: str, file: str) -> StoredFile | None:
         answer["ETag"],
         parse(metadata["changed"]) if ours else answer["LastModified"],
         metadata.get("config", ""),
-        metadata.get("form", ""),
         parse(whole) if whole else None,
         ours,
     )
@@ -79,7 +77,6 @@ def write(
     replaces: StoredFile | None,
     changed: datetime,
     config: str,
-    form: str = "",
     whole: datetime | None = None,
 ) -> None:
     """Put a file that replaces the one read (None: there was none). Raises Overtaken."""
@@ -94,7 +91,6 @@ def write(
             Metadata={
                 "changed": exact(changed),
                 "config": config,
-                **({"form": form} if form else {}),
                 **({"whole": exact(whole)} if whole else {}),
             },
             **condition,

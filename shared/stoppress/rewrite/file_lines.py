@@ -59,7 +59,7 @@ def begin(site: Site, request: RewriteRequest, now: datetime) -> Attempt:
     reads_mark = site.outputs.gzip or request.checks_all if request.file == INDEX_FILE else request.file != ROBOTS_FILE
     mark = mark_of(site, request.file) if reads_mark else None
     stored = bucket.read(site.host, request.file)
-    if stored and stored.ours and stored.config != site.digest:
+    if stored and stored.ours and stored.config != config_of(site):
         site = sites.reload(request.site) or site
     return Attempt(site, request, mark, stored, now)
 
@@ -70,7 +70,7 @@ def mark_of(site: Site, file: str) -> Mark | None:
     return read_mark(item) if item else None
 
 
-def form_of(site: Site) -> str:
+def config_of(site: Site) -> str:
     """Return what a line depends on besides its entry: the line format and the site's configuration."""
     return f"{RENDERER}.{site.digest}"
 
@@ -108,7 +108,7 @@ def _can_fold(site: Site, file: str, stored: StoredFile, now: datetime) -> bool:
 
     A feed needs all entries.
     """
-    is_made_alike = stored.form == form_of(site)
+    is_made_alike = stored.config == config_of(site)
     is_young = stored.whole is not None and now < stored.whole + WHOLE_EVERY
     return is_made_alike and is_young and file != PAGES_FILE and not (is_news(file) and site.outputs.atom)
 

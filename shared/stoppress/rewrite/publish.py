@@ -16,7 +16,7 @@ from stoppress.model.file_names import INDEX_FILE, ROBOTS_FILE, atom_name, heade
 from stoppress.model.news_window import window_end
 from stoppress.model.site import Site
 from stoppress.primitives.instants import exact
-from stoppress.rewrite.file_lines import Attempt, form_of, mark_of
+from stoppress.rewrite.file_lines import Attempt, config_of, mark_of
 from stoppress.rewrite.output_formats import (
     delete_forms,
     other_files,
@@ -97,7 +97,7 @@ def plan_of(attempt: Attempt, rendered: Rendered) -> Plan:
     if not stays and not is_written and mark and marked_at is None:
         changed = max(attempt.now, changed)  # it was empty before, and leaves the index now
     # A file that can no longer be folded into needs new metadata, even if its bytes stay.
-    is_put = is_written or bool(stored and stored.form and not rendered.by_line)
+    is_put = is_written or bool(stored and stored.whole and not rendered.by_line)
     # A file may have the bytes of an older mark again, while steps for the bytes in between are unfinished.
     is_settled = marked_at is not None and marked_at >= changed
     must_announce = is_written or (file not in UNMARKED and not is_settled)
@@ -145,6 +145,7 @@ def _put(attempt: Attempt, plan: Plan, rendered: Rendered) -> None:
     if plan.is_written:
         assert_valid(file, rendered, site.origin)
     if plan.is_put:
+        whole = stored.whole if stored and rendered.fresh is not None else attempt.now
         bucket.write(
             site.host,
             file,
@@ -152,9 +153,8 @@ def _put(attempt: Attempt, plan: Plan, rendered: Rendered) -> None:
             *headers(file),
             replaces=stored,
             changed=plan.file_changed,
-            config=site.digest,
-            form=form_of(site) if rendered.by_line else "",
-            whole=stored.whole if stored and rendered.fresh is not None else attempt.now,
+            config=config_of(site),
+            whole=whole if rendered.by_line else None,
         )
 
 

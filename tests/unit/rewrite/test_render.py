@@ -67,22 +67,20 @@ def _without_metadata(stored: StoredFile) -> None:
     client("s3").put_object(Bucket=moto_aws.BUCKET, Key=f"{HOST}/{SHARD}", Body=stored.body)
 
 
-def _put_again(stored: StoredFile, config: str, form: str, whole: datetime) -> None:
-    bucket.write(
-        HOST, SHARD, stored.body, *headers(SHARD), replaces=stored, changed=NOON, config=config, form=form, whole=whole
-    )
+def _put_again(stored: StoredFile, config: str, whole: datetime) -> None:
+    bucket.write(HOST, SHARD, stored.body, *headers(SHARD), replaces=stored, changed=NOON, config=config, whole=whole)
 
 
 def _of_another_renderer(stored: StoredFile) -> None:
-    _put_again(stored, stored.config, f"{RENDERER + 1}.{stored.form.partition('.')[2]}", NOON)
+    _put_again(stored, f"{RENDERER + 1}.{stored.config.partition('.')[2]}", NOON)
 
 
 def _of_another_configuration(stored: StoredFile) -> None:
-    _put_again(stored, stored.config, f"{RENDERER}.{SITE.model_copy(update={'scheme': 'http'}).digest}", NOON)
+    _put_again(stored, f"{RENDERER}.{SITE.model_copy(update={'scheme': 'http'}).digest}", NOON)
 
 
 def _made_as_a_whole_long_ago(stored: StoredFile) -> None:
-    _put_again(stored, stored.config, stored.form, NOON + MINUTE - file_lines.WHOLE_EVERY)
+    _put_again(stored, stored.config, NOON + MINUTE - file_lines.WHOLE_EVERY)
 
 
 def _gone(stored: StoredFile) -> None:

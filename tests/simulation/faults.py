@@ -212,7 +212,7 @@ FAULTS: dict[str, Swap] = {
     ),
     "no news sitemap expires": Swap("rewrite.publish:_schedule_expiry", lambda _: lambda attempt, forms: None, 244),
     "an expired entry gives its place back twice": Swap(
-        "roll.window:give_back", lambda give_back: lambda host, places: give_back(host, [*places, *places]), 106
+        "roll.window:give_back", lambda give_back: lambda places: give_back(2 * list(places)), 106
     ),
     # ── the files ──
     "the ETag is read after the table": Swap(

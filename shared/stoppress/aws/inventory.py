@@ -1,5 +1,6 @@
 """What a site has: its files, the places in them, the entries of its news sitemaps, and the claims and articles behind them."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ from stoppress.model.file_names import (
     Place,
     Want,
     entries_max_of,
+    is_news_series,
     permanent_files,
 )
 from stoppress.model.site import Site
@@ -68,13 +70,16 @@ def reserve(host: str, name: str, wants: Sequence[Want], shard_size: int) -> lis
     return places
 
 
-def give_back(host: str, places: Sequence[Place]) -> None:
-    """Return places in the news sitemaps.
+def give_back(places: Iterable[tuple[str, Place]]) -> None:
+    """Return places in the news sitemaps, each with its host. Places in shards are for life, so they are left out.
 
     On failure the count stays too high, never too low, and reconcile_sites recounts. So errors are ignored here.
     """
-    for name in sorted({place.series for place in places}):
-        returned = [place for place in places if place.series == name]
+    by_series: dict[tuple[str, str], list[Place]] = defaultdict(list)
+    for host, place in places:
+        if is_news_series(place.series):
+            by_series[host, place.series].append(place)
+    for (host, name), returned in by_series.items():
         with suppress(ClientError, BotoCoreError, Throttled):
             for _ in range(UPDATE_ATTEMPTS_MAX):
                 series = read_series(name, table.get(places_pk(host), name)).give_back(returned)

@@ -20,7 +20,7 @@ from stoppress.aws.inventory import give_back, reserve
 from stoppress.aws.table import Conflict, Throttled
 from stoppress.model.article import FORGOTTEN, Article, Decision
 from stoppress.model.event import ArticleEvent
-from stoppress.model.file_names import Place, Want, is_news_series
+from stoppress.model.file_names import Place, Want
 from stoppress.model.site import Site
 from stoppress.primitives.instants import NEVER, Deadline, exact
 from stoppress.primitives.urls import identity
@@ -169,7 +169,7 @@ class _Batch:
         while waiting := [work for work in self.works if work.outcome is None]:
             table.back_off(max(work.conflicts for work in waiting))
             self._record_wave(_first_wave(waiting))
-        _give_back((work.site.host, place) for work in self.works for place in work.spare)
+        give_back((work.site.host, place) for work in self.works for place in work.spare)
 
     def keep_reports(self) -> list[tuple[str, MessageOutcome]]:
         """Store reports of refusals. On failure all of their messages come again, and some refusals may count twice."""
@@ -206,7 +206,7 @@ class _Batch:
                 work.keep_unused(work.decision.article)
                 free += [(work.site.host, entry.place) for entry in work.decision.out if entry.place]
                 work.outcome = _outcome_of(work)
-        _give_back(free)
+        give_back(free)
 
     def _decide_works(self, wave: Sequence[_Work]) -> None:
         """Decide each event of a wave. An event that cannot be read or decided fails alone."""
@@ -276,41 +276,30 @@ def _about(subject: Article | ArticleEvent) -> dict[str, str | None]:
     return {"site": subject.site, "article": subject.name, "url": subject.url}
 
 
-def _give_back(places: Iterable[tuple[str, Place]]) -> None:
-    """Give back the places in news sitemaps, each with its host."""
-    by_host: dict[str, list[Place]] = defaultdict(list)
-    for host, place in places:
-        if is_news_series(place.series):
-            by_host[host].append(place)
-    for host, free in by_host.items():
-        give_back(host, free)
-
-
 def _write_stories(works: Iterable[_Work], now: datetime) -> None:
     """Add each event to the story of its URL and of its article's URLs, and to the site's refusals if it lists no page.
 
     Repeats are left out. The stories are written outside the events' transactions, so that they add no conflicts.
     """
     lines: dict[tuple[str, str], dict[str, Any]] = {}
-    unlisted: list[tuple[ArticleEvent, refusals.Outcome, str, str]] = []
-    for work in works:
-        decision = work.decision
-        is_written = work.outcome is not None and work.outcome.error is None
-        if not is_written or decision.outcome == "duplicate" or decision.reason == FORGOTTEN:
-            continue
-        pages = [work.event, decision.article or work.before, work.before]
-        urls = {identity(page.url): page.url for page in pages if page and page.url}
-        rows = [items.story_item(work.event, url, decision.outcome, decision.reason, now) for url in urls.values()]
-        if decision.outcome in refusals.UNLISTED:
-            unlisted.append((work.event, decision.outcome, decision.reason, next(iter(urls.values()), "")))
-        lines |= {(row["pk"], row["sk"]): row for row in rows}
     # The event itself is recorded, and the log has its outcome.
     with suppress(ClientError, BotoCoreError, TimeoutError):
-        rows = [
-            refusals.unlisted_item(*row, title=row[0].title or _last_title(row[0].site, row[3]), now=now)
-            for row in unlisted
-        ]
-        table.put_many([*lines.values(), *rows])
+        for work in works:
+            decision = work.decision
+            is_written = work.outcome is not None and work.outcome.error is None
+            if not is_written or decision.outcome == "duplicate" or decision.reason == FORGOTTEN:
+                continue
+            pages = [work.event, decision.article or work.before, work.before]
+            urls = {identity(page.url): page.url for page in pages if page and page.url}
+            rows = [items.story_item(work.event, url, decision.outcome, decision.reason, now) for url in urls.values()]
+            if decision.outcome in refusals.UNLISTED:
+                url = next(iter(urls.values()), "")
+                title = work.event.title or _last_title(work.site.host, url)
+                rows.append(
+                    refusals.unlisted_item(work.event, decision.outcome, decision.reason, url, title=title, now=now)
+                )
+            lines |= {(row["pk"], row["sk"]): row for row in rows}
+        table.put_many(list(lines.values()))
 
 
 def _last_title(host: str, url: str) -> str:

@@ -122,7 +122,7 @@ def _expire_news(record: Due, now: datetime, deadline: Deadline) -> Counter[str]
             if removed := table.delete(item["pk"], item["sk"]):
                 expired.append(items.read_news_place(removed))
     finally:  # a failing delete must not lose the places freed before it
-        give_back(host, expired)
+        give_back((host, place) for place in expired)
     has_entries = due.write_next_expiry(host, file)
     due.done(record)
     is_emptied = bool(expired) and not has_entries and _is_empty_too_soon(host)

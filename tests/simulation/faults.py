@@ -5,7 +5,6 @@ then another seed catches it: test_planted_in_the_product.py tries the seeds of 
 Where a function is gone, plant the fault where its work is done now.
 """
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -243,7 +242,7 @@ FAULTS: dict[str, Swap] = {
         109,
     ),
     "an emptied file is never deleted": Swap(
-        "roll.window:_retire_file", lambda _: lambda record, path, now: Counter(), 26
+        "rewrite.publish:schedule_retirement", lambda _: lambda site, file, changed: None, 26
     ),
     "what changed is folded in without being read": Swap(
         "rewrite.file_lines:table", lambda table: With(table, get_many=lambda keys: {}), 5

@@ -14,17 +14,16 @@ from stoppress.aws.table import Put
 from stoppress.model.news_window import window_end
 from stoppress.primitives.instants import exact, parse
 
-# The messages of `due#<site>`: articles that are released.
+# The messages of `due#<site>`: articles that are released, and files that were emptied a day ago.
 MESSAGES = "due-messages"
 # News sitemaps whose oldest entry expires.
 EXPIRIES = "due-expiries"
-# Sites whose files must be rewritten after a change, emptied files, and sites and functions that must give a sign of life.
+# Sites whose files must be rewritten after a change, and sites and functions that must give a sign of life.
 SITES = "due-sites"
 KINDS = (EXPIRIES, MESSAGES, SITES)
 
-# A site's configuration changed; a file (`<site>/<file>`) was emptied a day ago; a site must have had an event by then; the nightly
-# comparison must have run by then.
-CONFIGURATION, RETIREMENT, SILENCE, RECONCILIATION = "configuration", "retirement", "silence", "reconciliation"
+# A site's configuration changed; a site must have had an event by then; the nightly comparison must have run by then.
+CONFIGURATION, SILENCE, RECONCILIATION = "configuration", "silence", "reconciliation"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +54,7 @@ def expiry(host: str, file: str, at: datetime) -> Put:
 
 
 def site(work: str, host: str, at: datetime) -> Put:
-    """Return the record of work for a site, or for a file of it, at this instant. RECONCILIATION is for all sites, without a host."""
+    """Return the record of work for a site at this instant. RECONCILIATION is for all sites, without a host."""
     return Due(SITES, at, f"{work}#{host}").put
 
 

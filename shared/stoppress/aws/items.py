@@ -72,7 +72,7 @@ def places_pk(site: str) -> str:
 
 
 def due_pk(site: str) -> str:
-    """Return the partition of a site's held articles, by the instant at which to record them again."""
+    """Return the partition of a site's due records: held articles and emptied files, by the instant at which to handle them."""
     return f"due#{site}"
 
 
@@ -195,9 +195,9 @@ def series_files(series: Series) -> list[str]:
     return [file_name(series.name, number) for number in range(1, len(series.files) + 1)]
 
 
-def due_item(site: str, release: datetime, name: str, message: str) -> Item:
-    """Return a message for the articles queue, to be sent at the instant `release`."""
-    return {"pk": due_pk(site), "sk": due_sk(release, name), "message": message}
+def due_item(site: str, release: datetime, name: str, message: str, *, queue: str) -> Item:
+    """Return a message for a queue (`articles` or `rewrites`), to be sent at the instant `release`."""
+    return {"pk": due_pk(site), "sk": due_sk(release, name), "queue": queue, "message": message}
 
 
 def quarantine_item(site: str, identity: str, reason: str, event: str, now: datetime) -> Item:

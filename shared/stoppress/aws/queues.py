@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pydantic import TypeAdapter
+from pydantic import AwareDatetime, TypeAdapter
 
 from stoppress.aws.clients import client
 
@@ -37,8 +37,9 @@ class SendError(RuntimeError):
 class RewriteRequest:
     """A request to rewrite a file; without a file, all files of the site.
 
-    `checks_all`: use the configuration in force now, and compare the file's other forms (gzip, text, feed) even if the file is
-    unchanged. Forms that the configuration does not ask for are deleted.
+    `release`: the instant of the due record that caused the request. rewrite_sitemaps treats this instant as reached, even if
+    its clock is behind. `checks_all`: use the configuration in force now, and compare the file's other forms (gzip, text, feed)
+    even if the file is unchanged. Forms that the configuration does not ask for are deleted.
     `entries`: sort key and URL of each changed entry, from the table's stream; None: use all entries. The message leaves
     `entries` out, because other entries may change while it waits in the queue.
     `due`: the record to delete when all files are requested (`aws.due`). They are requested in falling order of their names, and
@@ -47,6 +48,7 @@ class RewriteRequest:
 
     site: str
     file: str = ""
+    release: AwareDatetime | None = None
     checks_all: bool = False
     entries: frozenset[tuple[str, str]] | None = None
     due: str = ""

@@ -182,7 +182,7 @@ def _event_puts(decision: Decision, event: ArticleEvent, now: datetime) -> list[
         coming.append((decision.held, replace(event, published_at=event.published_at or decision.held)))
     for release, later in coming:
         message = to_message(replace(later, release=release), in_ascii=False)
-        puts.append(Put(items.due_item(event.site, release, later.name, message), guarded=False))
+        puts.append(Put(items.due_item(event.site, release, later.name, message, queue="articles"), guarded=False))
     # Several events may come at one instant. A transaction writes each item once.
     return puts + [due.messages(event.site, release) for release in dict(coming)]
 

@@ -5,12 +5,14 @@ the next rewrite what is left to do. A retired file is deleted first, then its o
 """
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from stoppress.aws import bucket, due, queues, table
 from stoppress.aws.bucket import Overtaken
-from stoppress.aws.items import file_pk, mark_item
+from stoppress.aws.items import due_item, due_pk, due_sk, file_pk, mark_item
+from stoppress.aws.queues import RewriteRequest
 from stoppress.model.entries import Mark
 from stoppress.model.file_names import INDEX_FILE, ROBOTS_FILE, atom_name, headers, is_news, permanent_files, series_of
 from stoppress.model.news_window import window_end
@@ -33,8 +35,6 @@ REWRITTEN = "sitemap rewritten"
 UNMARKED = (INDEX_FILE, ROBOTS_FILE)
 # An emptied file leaves the index at once. Crawlers with an older index can still fetch it for a day.
 EMPTIED_KEPT = timedelta(days=1)
-# How far the clocks of two functions may be apart.
-CLOCKS_APART_MAX = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def commit(attempt: Attempt, rendered: Rendered) -> str:
         mark, host = plan.mark, attempt.site.host
         queues.announce(REWRITTEN, {"site": host, "file": mark.file, "urls": mark.urls, "changed": exact(mark.changed)})
         if not plan.stays:
-            due.write(due.site(due.RETIREMENT, f"{host}/{mark.file}", mark.changed + EMPTIED_KEPT + CLOCKS_APART_MAX))
+            schedule_retirement(attempt.site, mark.file, mark.changed)
     mark = replace(plan.mark, also=also, expires=_schedule_expiry(attempt, rendered))
     _write_mark(attempt, mark, is_new=plan.must_announce)
     return "written" if plan.is_written else "unchanged"
@@ -205,6 +205,25 @@ def is_over(attempt: Attempt, rendered: Rendered, digest: str) -> bool:
     leaves = mark is None or mark.digest == digest
     since = max(mark.changed, stored.changed) if mark else stored.changed
     return leaves and stored.body == rendered.body and since + EMPTIED_KEPT <= attempt.now
+
+
+def schedule_retirement(site: Site, file: str, emptied: datetime) -> None:
+    """Have a file that was emptied at this instant rewritten a day later."""
+    release = emptied + EMPTIED_KEPT
+    message = RewriteRequest(site.host, file, release=release).message()
+    # In this order a crash leaves a record without a message, which roll_window deletes, and no message without a record.
+    due.write(due.messages(site.host, release))
+    table.put_if(due_item(site.host, release, _due_name(file), message, queue="rewrites"))
+
+
+def clear_due(site: str, file: str, releases: Iterable[datetime | None]) -> None:
+    """Delete the due records of these instants: their work is done."""
+    for release in filter(None, releases):
+        table.delete(due_pk(site), due_sk(release, _due_name(file)))
+
+
+def _due_name(file: str) -> str:
+    return f"file#{file}"
 
 
 def retire(attempt: Attempt) -> str:

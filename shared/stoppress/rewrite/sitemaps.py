@@ -29,7 +29,7 @@ from stoppress.primitives.instants import NEVER, OVER, Deadline, parse
 from stoppress.primitives.urls import key_of
 from stoppress.rewrite.file_lines import begin, fold, render
 from stoppress.rewrite.output_formats import possible_forms
-from stoppress.rewrite.publish import commit
+from stoppress.rewrite.publish import clear_due, commit
 
 # Each lost attempt means that another rewriter put a newer file. After so many the rewrites queue takes over.
 ATTEMPTS_MAX = 8
@@ -79,7 +79,11 @@ def rewrite_all(requests: Iterable[RewriteRequest], now: datetime, deadline: Dea
             replace(result.request, entries=None, checks_all=True) for result in done if result.outcome == "replaced"
         ]
     replaced = Overtaken(f"the configuration was replaced in all {ATTEMPTS_MAX} attempts")
-    return results + [Result(request, "failed", error=replaced) for request in pending]
+    results += [Result(request, "failed", error=replaced) for request in pending]
+    for result in results:
+        releases = set() if result.error else {request.release for request in by_file[result.request.path]}
+        clear_due(*result.request.path, releases)
+    return results
 
 
 def _check_configuration(results: Sequence[Result]) -> list[Result]:
@@ -125,6 +129,7 @@ def _joined(requests: Sequence[RewriteRequest]) -> RewriteRequest:
     return RewriteRequest(
         requests[0].site,
         requests[0].file,
+        release=max((request.release for request in requests if request.release), default=None),
         checks_all=any(request.checks_all for request in requests),
         entries=frozenset().union(*entries) if len(entries) == len(requests) else None,
     )
@@ -145,6 +150,8 @@ def rewrite(request: RewriteRequest, now: datetime) -> Result:
 
     Raises BadConfiguration, BrokenFile, Overtaken, and the errors of bucket, table and queues.
     """
+    # The clock of the function that sent the due record may be ahead of ours.
+    now = max(now, request.release or now)
     for _ in range(ATTEMPTS_MAX):
         try:
             site = sites.load(request.site, age_max=timedelta() if request.checks_all else sites.CACHE_AGE_MAX)

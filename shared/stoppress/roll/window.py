@@ -16,7 +16,7 @@ from itertools import zip_longest
 from stoppress.aws import bucket, due, items, queues, site_versions, sites, table
 from stoppress.aws.due import Due
 from stoppress.aws.inventory import give_back
-from stoppress.aws.queues import RewriteRequest
+from stoppress.aws.queues import RewriteRequest, read_request
 from stoppress.model.event import from_message
 from stoppress.model.file_names import NEWS_SERIES, Place
 from stoppress.model.news_window import NEWS_WINDOW, window_start
@@ -73,14 +73,13 @@ def _handle(record: Due, now: datetime, deadline: Deadline) -> Counter[str]:
         return _send_messages(record, now)
     if record.kind == due.EXPIRIES:
         return _expire_news(record, now, deadline)
-    kind, _, name = record.name.partition("#")
+    kind, _, host = record.name.partition("#")
     handle: Callable[[Due, str, datetime], Counter[str]] = {
         due.CONFIGURATION: _apply_configuration,
-        due.RETIREMENT: _retire_file,
         due.SILENCE: _watch_events,
         due.RECONCILIATION: _watch_reconciliation,
     }[kind]
-    return handle(record, name, now)
+    return handle(record, host, now)
 
 
 def _send_messages(record: Due, now: datetime) -> Counter[str]:
@@ -90,21 +89,25 @@ def _send_messages(record: Due, now: datetime) -> Counter[str]:
     if current and current.is_removed:
         due.move(record, now + RESEND_AFTER)
         return Counter()
-    articles, unreadable = [], []
+    articles, rewrites, unreadable = [], [], []
     messages = list(table.query(items.due_pk(host), prefix=f"{release}#"))
     if not messages:
         due.done(record)
     for item in messages:
         try:
-            articles.append(from_message(item["message"]))
+            if item["queue"] == "articles":
+                articles.append(from_message(item["message"]))
+            else:
+                rewrites.append(read_request(item["message"]))
         except ValueError as error:
             unreadable.append(ValueError(f"due record {item['sk']} of {host}: {error}"))
     queues.send_articles(articles)
-    if articles:
+    queues.send_rewrites(rewrites)
+    if articles or rewrites:
         due.move(record, now + RESEND_AFTER)
     if unreadable:
         raise ExceptionGroup("some due records cannot be read: correct or delete them", unreadable)
-    return Counter(ArticlesReleased=len(articles))
+    return Counter(ArticlesReleased=len(articles), FilesReleased=len(rewrites))
 
 
 def _expire_news(record: Due, now: datetime, deadline: Deadline) -> Counter[str]:
@@ -156,14 +159,6 @@ def _apply_configuration(record: Due, host: str, now: datetime) -> Counter[str]:
     queues.send_rewrites([RewriteRequest(host, due=later.sk)])
     due.move(record, later.at)
     return Counter(SitesChanged=1)
-
-
-def _retire_file(record: Due, path: str, _: datetime) -> Counter[str]:
-    """Have a file that was emptied a day ago rewritten, which deletes it. reconcile_sites finds one whose request is lost."""
-    host, file = path.split("/")
-    queues.send_rewrites([RewriteRequest(host, file)])
-    due.done(record)
-    return Counter(FilesReleased=1)
 
 
 def _watch_events(record: Due, host: str, now: datetime) -> Counter[str]:

@@ -5,15 +5,14 @@ from datetime import datetime, timedelta
 import pytest
 from botocore.exceptions import ClientError
 
-from stoppress.aws import bucket, due, queues
+from stoppress.aws import bucket, queues
 from stoppress.aws.bucket import Overtaken
 from stoppress.aws.clients import client
 from stoppress.aws.items import file_pk
-from stoppress.aws.queues import RewriteRequest
+from stoppress.aws.queues import RewriteRequest, read_request
 from stoppress.model.file_names import content_type
-from stoppress.rewrite.publish import CLOCKS_APART_MAX
+from stoppress.primitives.instants import exact
 from stoppress.rewrite.sitemaps import rewrite, rewrite_all
-from stoppress.roll.window import roll
 from tests.support import moto_aws
 from tests.support.article_events import HOST
 from tests.support.moto_aws import MotoAws, failing, once_before
@@ -122,26 +121,25 @@ def done(request: RewriteRequest, now: datetime) -> str:
     return result.outcome
 
 
-def emptied(behind: MotoAws) -> datetime:
-    """Empty a shard, and return when it is deleted."""
+def emptied(behind: MotoAws) -> RewriteRequest:
     put_page("a")
     shard(NOON)
     take_page("a")
     assert shard(NOON + MINUTE) == "written"
-    (retirement,) = [record.at for record in due.every(due.SITES) if record.name == f"retirement#{HOST}/{SHARD}"]
-    return retirement
+    day_after = exact(NOON + MINUTE + DAY)
+    assert [item["sk"] for item in behind.items("due-messages")] == [f"{day_after}#{HOST}#{day_after}"]
+    (due,) = behind.items("due#")
+    assert (due["queue"], due["sk"]) == ("rewrites", f"{exact(NOON + MINUTE + DAY)}#file#{SHARD}")
+    return read_request(due["message"])
 
 
-def test_an_emptied_shard_is_deleted_a_day_later_though_a_clock_is_behind(behind: MotoAws) -> None:
-    retirement = emptied(behind)
-    roll(retirement)
-    assert RewriteRequest(HOST, SHARD).message() in behind.taken("rewrites")
-    assert retirement not in [record.at for record in due.every(due.SITES)]
-    assert done(RewriteRequest(HOST, SHARD), retirement - CLOCKS_APART_MAX) == "retired"
+def test_a_clock_that_is_behind_keeps_no_emptied_shard(behind: MotoAws) -> None:
+    retiring = emptied(behind)
+    assert done(retiring, NOON + DAY) == "retired"
 
 
 def test_a_shard_filled_while_it_is_taken_away_is_made_anew(behind: MotoAws) -> None:
-    emptied(behind)
+    retiring = emptied(behind)
     later = NOON + MINUTE + DAY
 
     def filled() -> None:
@@ -149,7 +147,7 @@ def test_a_shard_filled_while_it_is_taken_away_is_made_anew(behind: MotoAws) -> 
         shard(later)
 
     with once_before(bucket, "delete", filled):
-        assert done(RewriteRequest(HOST, SHARD), later) == "unchanged"
+        assert done(retiring, later) == "unchanged"
     assert b"/b<" in behind.file(SHARD).body
     marked = mark()
     assert marked
@@ -160,3 +158,12 @@ def test_a_file_that_never_was_and_lists_nothing_is_not_made(behind: MotoAws) ->
     assert shard() == "retired"
     assert bucket.read(HOST, SHARD) is None
     assert (behind.items("file#"), behind.announced) == ([], [])
+
+
+def test_a_due_message_that_meets_another_of_its_file_is_done_with_it_or_in_the_next_minute(behind: MotoAws) -> None:
+    retiring = emptied(behind)
+    later = NOON + MINUTE + DAY
+    (result,) = rewrite_all([RewriteRequest(HOST, SHARD), retiring], later)
+    assert result.outcome == "retired"
+    rewrite_all([retiring], later + MINUTE)  # what is still due is sent again
+    assert behind.items("due#") == []

@@ -180,15 +180,19 @@ def test_news_of_every_file_expire(site: None) -> None:
 def test_a_message_is_sent_once_while_on_its_way_and_again_later(behind: MotoAws, site: None) -> None:
     release = MORNING + HOUR
     hold("1")
+    emptied = RewriteRequest(HOST, "sitemap-2025-01.xml", release=release)
+    table.put_if(due_item(HOST, release, "file#sitemap-2025-01.xml", emptied.message(), queue="rewrites"))
     assert rolled(release - timedelta(microseconds=1)) == Counter()
 
     for at in (release, release + RESEND_AFTER):
-        assert rolled(at) == Counter(ArticlesReleased=1)
+        assert rolled(at) == Counter(ArticlesReleased=1, FilesReleased=1)
         assert rolled(at + RESEND_AFTER - SECOND) == Counter()
         (body,) = behind.taken("articles")
         assert from_message(body).release == release
+        assert requests(behind) == [emptied]
 
     receive(from_message(body), now=release)
+    table.delete(f"due#{HOST}", f"{exact(release)}#file#sitemap-2025-01.xml")
     assert rolled(release + 2 * RESEND_AFTER) == Counter()
     assert (news(), waiting(due.MESSAGES), behind.items("due#")) == ([page("1")], [], [])
 
@@ -204,7 +208,7 @@ def test_messages_of_two_instants_that_were_sent_together_are_both_sent_again(be
 
 
 def test_an_unreadable_message_stays_and_delays_no_other(behind: MotoAws, site: None) -> None:
-    table.put_if(due_item(HOST, MORNING + HOUR, "cms#bad", "{}"))
+    table.put_if(due_item(HOST, MORNING + HOUR, "cms#bad", "{}", queue="articles"))
     hold("good")
     assert len(roll(MORNING + HOUR)[1]) == 1
     assert (sent(behind), len(waiting(due.MESSAGES))) == (["good"], 1)

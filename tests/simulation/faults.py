@@ -258,7 +258,7 @@ FAULTS: dict[str, Swap] = {
         390,
     ),
     "a robots.txt that is not kept any more stays": Swap(
-        "rewrite.sitemaps:all_files", lambda all_files: lambda site, **_: all_files(site), 19
+        "rewrite.sitemaps:all_files", lambda all_files: lambda site, **_: all_files(site), 46
     ),
     "a changed site's files are not rewritten": Swap(
         "rewrite.sitemaps:queues", lambda queues: With(queues, send_rewrites=lambda *_of, **_how: None), 1

@@ -255,7 +255,7 @@ FAULTS: dict[str, Swap] = {
         lambda schedule: (
             lambda attempt, forms: schedule(attempt, forms) if series_of(attempt.file) == NEWS_SERIES else None
         ),
-        390,
+        253,
     ),
     "a robots.txt that is not kept any more stays": Swap(
         "rewrite.sitemaps:all_files", lambda all_files: lambda site, **_: all_files(site), 46

@@ -168,7 +168,7 @@ def late(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Decisi
     assert article
     if article.reason == FORGOTTEN:
         return Decision(outcome="late", reason=FORGOTTEN)
-    names = dated_names(names_of(event))
+    names = dated_names(names_of(event, digest_of(event)))
     if names:  # repeats of the event may look newer if the sender's clock is ahead
         article = first_received(replace(article, deliveries=remembered(article.deliveries, names, removal="")), event)
     if embargo := _late_embargo(event, article, known, site, now):

@@ -10,8 +10,8 @@ import threading
 import time
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from concurrent.futures import Future, wait
-from contextlib import closing, suppress
+from concurrent.futures import Future
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from http.client import HTTPConnection, HTTPException, HTTPResponse
@@ -126,12 +126,12 @@ def _follow(
 ) -> Response:
     """Send a request, and send it again where redirects with these statuses lead, but never from https to http.
 
-    `options` are those of `_send`. Raises FetchError.
+    `options` are those of `_send`.
     """
     deadline = time.monotonic() + seconds
     permanent_url: str | None = None
     for hop in range(REDIRECTS_MAX + 1):
-        answer = _send_until(deadline, method, url, headers, **options)
+        answer = _send(method, url, headers, deadline, **options)
         location = answer.headers.get("location")
         if answer.status not in statuses or not location:
             return replace(answer, permanent_url=permanent_url)
@@ -156,49 +156,22 @@ def _target(url: str, location: str) -> str:
         raise Unreachable(f"{url} redirects to an invalid URL: {error}") from None
 
 
-def _send_until(deadline: float, method: str, url: str, headers: Mapping[str, str], **options: Any) -> Response:
-    """Send one request in a thread, until the deadline, which is a value of `time.monotonic`. Raises FetchError.
-
-    A DNS lookup has no time-out, and a socket's starts again with each byte: it never ends an answer, or a TLS handshake, that
-    arrives byte by byte. So the connection is cut at the deadline, by a duplicate of its socket: TLS wraps and detaches the original.
-    """
-    answer: Future[Response] = Future()
-    sockets: list[socket.socket] = []
-    seconds_left = deadline - time.monotonic()
-
-    def run() -> None:
-        try:
-            answer.set_result(_send(method, url, headers, deadline, sockets, **options))
-        except BaseException as error:  # noqa: BLE001 - the waiting thread raises it
-            answer.set_exception(error)
-
-    # A daemon thread does not keep the process alive.
-    threading.Thread(target=run, daemon=True, name="request").start()
-    if seconds_left <= 0 or not wait([answer], seconds_left).done:
-        for kept in sockets:
-            with suppress(OSError):  # closed already
-                kept.shutdown(socket.SHUT_RDWR)
-        raise TooSlow(f"{urlsplit(url).hostname} did not answer in time")
-    return answer.result()
-
-
 def _send(
     method: str,
     url: str,
     headers: Mapping[str, str],
     deadline: float,
-    sockets: list[socket.socket],
-    *,
     body: bytes | None = None,
+    *,
     bytes_max: int | None = None,
     server: tuple[str, int] | None = None,
     unpack: bool = True,
 ) -> Response:
-    """Send one request and follow no redirect. A duplicate of the connection's socket is added to `sockets`. Raises FetchError."""
+    """Send one request and follow no redirect. Raises FetchError."""
     if method != "GET" and urlsplit(url).scheme != "https":
         raise Refused(f"{url[:200]} is not https, and the request has a secret in it")
     parts, host, port = address.split_url(url)
-    to = address.server_at(*server, parts.scheme) if server else address.find_server(parts.scheme, host, port)
+    to = address.server_at(*server, parts.scheme) if server else _look_up(parts.scheme, host, port, deadline)
     name = f"[{host}]" if ":" in host else host
     request_headers = {
         "Host": name if port == address.PORTS[parts.scheme] else f"{name}:{port}",
@@ -210,38 +183,90 @@ def _send(
     }
     target = "?".join(quote(part, safe=_URL_SAFE) for part in (parts.path or "/", parts.query) if part)
     try:
-        with (
-            closing(HTTPConnection(to.address, to.port)) as connection,
-            socket.create_connection(to[:2], min(CONNECT_SECONDS_MAX, deadline - time.monotonic())) as connected,
-            connected.dup() as kept,
-        ):
-            sockets.append(kept)
-            connected.settimeout(
-                deadline - time.monotonic()
-            )  # raises ValueError after the deadline, when nobody cuts the connection
-            connection.sock = to.tls.wrap_socket(connected, server_hostname=host) if to.tls else connected
+        with _connect(to, host, deadline) as connection:
             connection.request(method, target, body, request_headers)
-            with closing(connection.getresponse()) as answer:
+            answer = connection.getresponse()
+            with closing(answer):
                 answer_headers = {name.lower(): value for name, value in answer.headers.items()}
                 # RFC 9110, 5.3: of other headers the last one counts, because a second ETag or Location is a mistake.
                 answer_headers |= {
                     name: ", ".join(answer.headers.get_all(name, ())) for name in _LISTS & answer_headers.keys()
                 }
                 encoding = answer_headers.get("content-encoding", "").strip().lower()
-                chunks = () if answer.status in _REDIRECTS else _chunks(answer)
+                chunks = () if answer.status in _REDIRECTS else _chunks(answer, deadline)
                 content = read_body(chunks, encoding if chunks else "", bytes_max, unpack=unpack)
-    except TimeoutError:
-        raise TooSlow(f"{host} did not answer in time") from None
+                _seconds_left(deadline)  # a connection cut at the deadline may look like the end of the answer
     except (HTTPException, OSError, ValueError) as error:
+        if isinstance(error, TimeoutError) or time.monotonic() >= deadline:
+            raise TooSlow(f"{host} did not answer in time") from None
         raise Unreachable(f"{host}: {reason_of(error)}") from None
     return Response(answer.status, answer_headers, content, url, version=answer.version)
 
 
-def _chunks(answer: HTTPResponse) -> Iterator[bytes]:
-    """Yield the body as it comes, until it ends or breaks off."""
-    with suppress(HTTPException, OSError):
+def _look_up(scheme: str, host: str, port: int, deadline: float) -> address.Server:
+    """Return the server of a host, whose DNS lookup has no time-out of its own. Raises TooSlow, and the lookup's own errors."""
+    server: Future[address.Server] = Future()
+
+    def run() -> None:
+        try:
+            server.set_result(address.find_server(scheme, host, port))
+        except BaseException as error:  # noqa: BLE001 - the waiting thread raises it
+            server.set_exception(error)
+
+    # A daemon thread does not keep the process alive.
+    threading.Thread(target=run, daemon=True, name="look up").start()
+    try:
+        return server.result(_seconds_left(deadline))
+    except TimeoutError:
+        raise TooSlow(f"the address of {host} was not found in time") from None
+
+
+def _seconds_left(deadline: float) -> float:
+    """The seconds until the deadline, which is a value of `time.monotonic`. Raises TooSlow after the deadline."""
+    seconds_left = deadline - time.monotonic()
+    if seconds_left <= 0:
+        raise TooSlow("the request took too long")
+    return seconds_left
+
+
+def _chunks(answer: HTTPResponse, deadline: float) -> Iterator[bytes]:
+    """Yield the body as it comes, until it ends or breaks off. Raises TooSlow."""
+    try:
         while chunk := answer.read1(CHUNK_BYTES):
             yield chunk
+            _seconds_left(deadline)
+    except (HTTPException, OSError):
+        _seconds_left(deadline)
+
+
+@contextmanager
+def _connect(server: address.Server, host: str, deadline: float) -> Iterator[HTTPConnection]:
+    """Connect to a server, whose certificate must have the host's name, and cut the connection at the deadline.
+
+    A socket's time-out starts again with each byte: it never ends an answer, or a TLS handshake, that arrives byte by byte.
+    So a duplicate of the socket is kept. The original cannot be cut: TLS wraps and detaches it.
+    """
+    connection = HTTPConnection(server.address, server.port)
+    seconds_left = _seconds_left(deadline)
+    with (
+        closing(connection),
+        socket.create_connection(server[:2], min(CONNECT_SECONDS_MAX, seconds_left)) as connected,
+        connected.dup() as kept,
+    ):
+
+        def cut() -> None:
+            with suppress(OSError):  # closed already
+                kept.shutdown(socket.SHUT_RDWR)
+
+        timer = threading.Timer(_seconds_left(deadline), cut)
+        timer.daemon = True
+        timer.start()
+        try:
+            connected.settimeout(seconds_left)
+            connection.sock = server.tls.wrap_socket(connected, server_hostname=host) if server.tls else connected
+            yield connection
+        finally:
+            timer.cancel()
 
 
 def read_body(

@@ -418,7 +418,7 @@ def test_a_slow_resolver_counts_against_the_time_of_the_fetch(monkeypatch: pytes
     monkeypatch.setattr(client, "POST_SECONDS_MAX", 0.2)
 
     for send in (client.fetch, lambda url: client.post(url, FORM)):
-        with pytest.raises(errors.TooSlow, match=r"www\.example\.com did not answer in time"):
+        with pytest.raises(errors.TooSlow, match=r"the address of www\.example\.com was not found in time"):
             send("https://www.example.com/feed")
     go_on.set()
 

@@ -3,7 +3,6 @@ from datetime import UTC, datetime
 
 import pytest
 import time_machine
-import urllib3
 
 from stoppress_cli.scenario.feeds_server import TIMES_AS_FAST, FeedServer
 from stoppress_cli.scenario.file import FeedAnswer
@@ -24,7 +23,7 @@ def get(path: str, **headers: str) -> tuple[int, bytes]:
     """As the poller asks: through the door of the product, the host in a header."""
     from stoppress.http import address
 
-    with urllib3.HTTPConnectionPool(*address.find_server("https", "www.example.com", 443)[:2]) as pool:
+    with address.pool_to("https", "www.example.com", 443) as pool:
         sent = {"host": "www.example.com", **{name.replace("_", "-"): value for name, value in headers.items()}}
         answer = pool.request("GET", path, headers=sent, retries=False)
         return answer.status, answer.data

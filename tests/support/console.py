@@ -14,6 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from unittest import mock
 
+import urllib3
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
@@ -197,11 +198,11 @@ def console() -> Iterator[Console]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
 
-    def find_server(*_: Any) -> address.Server:
-        return address.Server("127.0.0.1", server.server_address[1])
+    def pool_to(*_: Any) -> urllib3.HTTPConnectionPool:
+        return urllib3.HTTPConnectionPool("127.0.0.1", server.server_address[1])
 
     try:
-        with mock.patch.object(address, "find_server", find_server):
+        with mock.patch.object(address, "pool_to", pool_to):
             yield made
     finally:
         made.closing.set()

@@ -137,7 +137,7 @@ class Doctor:
     def _address(self) -> Results:
         scheme = urlsplit(self.served.site.origin).scheme
         port = address.PORTS[scheme]
-        self._place = self.served.server or address.find_server(scheme, self.served.host, port)[:2]
+        self._place = self.served.server or (address.pool_to(scheme, self.served.host, port).host, port)
         self._is_trusted = scheme == "http"
         if ":" in self._place[0]:
             fix = "add an A record: some crawlers connect with IPv4 only"

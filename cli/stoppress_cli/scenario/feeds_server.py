@@ -15,6 +15,7 @@ from unittest import mock
 from urllib.parse import parse_qsl, urlsplit
 from wsgiref.types import StartResponse, WSGIEnvironment
 
+import urllib3
 from werkzeug.serving import make_server
 from werkzeug.wrappers import Response
 
@@ -121,7 +122,7 @@ class FeedServer:
         thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
         thread.start()
         try:
-            with self._open, _servers_led_to(self.port, self.look_up):
+            with self._open, _pools_led_to(self.port, self.look_up):
                 yield self
         finally:
             self.ending.set()
@@ -131,15 +132,15 @@ class FeedServer:
 
 
 @contextmanager
-def _servers_led_to(port: int, look_up: Callable[..., list[tuple[Any, ...]]]) -> Iterator[None]:
+def _pools_led_to(port: int, look_up: Callable[..., list[tuple[Any, ...]]]) -> Iterator[None]:
     """Give stoppress.http this resolver, and connect what it permits to this server."""
-    checked = address.find_server
+    checked = address.pool_to
 
-    def find_server(scheme: str, host: str, other_port: int) -> address.Server:
+    def pool_to(scheme: str, host: str, other_port: int) -> Any:
         if host in _LOOPBACK and other_port not in _PLAIN_PORTS:  # a server that the user runs on this machine
-            return address.Server("127.0.0.1", other_port)
+            return urllib3.HTTPConnectionPool("127.0.0.1", other_port)
         checked(scheme, host, other_port, look_up)
-        return address.Server("127.0.0.1", port)
+        return urllib3.HTTPConnectionPool("127.0.0.1", port)
 
-    with mock.patch.object(address, "find_server", find_server):
+    with mock.patch.object(address, "pool_to", pool_to):
         yield

@@ -5,8 +5,10 @@ import socket
 import ssl
 from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import SplitResult, urlsplit
+
+import urllib3
 
 from stoppress.http.errors import Refused, Unreachable
 
@@ -41,14 +43,6 @@ _NOT_PUBLIC = tuple(
 Resolver = Callable[..., list[tuple[Any, ...]]]
 
 
-class Server(NamedTuple):
-    """The address and port to connect to; for https also what checks the certificate."""
-
-    address: str
-    port: int
-    tls: ssl.SSLContext | None = None
-
-
 def split_url(url: str) -> tuple[SplitResult, str, int]:
     """The URL's parts, its host in ASCII and its port. Raises Refused unless it is a plain http or https URL."""
     try:
@@ -64,11 +58,11 @@ def split_url(url: str) -> tuple[SplitResult, str, int]:
     return parts, host, PORTS[parts.scheme] if port is None else port
 
 
-def find_server(scheme: str, host: str, port: int, resolve: Resolver = socket.getaddrinfo) -> Server:
-    """Return one address of the host to connect to. All addresses of the host must be public. Raises Refused and Unreachable.
+def pool_to(scheme: str, host: str, port: int, resolve: Resolver = socket.getaddrinfo) -> urllib3.HTTPConnectionPool:
+    """A pool of connections to one address of the host. All addresses of the host must be public.
 
-    The host is looked up once, and the connection goes to the address that was checked. A later change of the DNS answer has no
-    effect.
+    The host is looked up once, and the pool connects to the address that was checked. A later change of the DNS answer has
+    no effect. TLS still checks the certificate against the host name. Raises Refused and Unreachable.
     """
     if PORTS.get(scheme) != port:
         raise Refused(f"{scheme}://{host}:{port}: only http on port 80 and https on port 443 are fetched")
@@ -83,12 +77,15 @@ def find_server(scheme: str, host: str, port: int, resolve: Resolver = socket.ge
             raise Refused(f"{host} has the address {address}, which is not public")
     # IPv4 first: a Lambda function outside a VPC cannot reach IPv6.
     address = min(addresses, key=lambda address: (address.version, int(address)))
-    return server_at(str(address), port, scheme)
+    return pool_at((str(address), port), scheme, host)
 
 
-def server_at(address: str, port: int, scheme: str) -> Server:
-    """Return the server at this address and port, whatever the address."""
-    return Server(address, port, _tls() if scheme == "https" else None)
+def pool_at(server: tuple[str, int], scheme: str, host: str) -> urllib3.HTTPConnectionPool:
+    """A pool of connections to this address and port, whatever the address. TLS checks the certificate against the host name."""
+    address, port = server
+    if scheme == "http":
+        return urllib3.HTTPConnectionPool(address, port, maxsize=1)
+    return urllib3.HTTPSConnectionPool(address, port, maxsize=1, ssl_context=_tls(), server_hostname=host)
 
 
 def is_public(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
@@ -102,6 +99,4 @@ def is_public(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
 def _tls() -> ssl.SSLContext:
     # The context is kept, because loading the certificates takes longer than many fetches. By default it checks the certificate
     # and the host name.
-    context = ssl.create_default_context()
-    context.set_alpn_protocols(["http/1.1"])
-    return context
+    return ssl.create_default_context()

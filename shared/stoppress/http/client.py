@@ -14,9 +14,12 @@ from concurrent.futures import Future
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from http.client import HTTPConnection, HTTPException, HTTPResponse
+from http.client import HTTPException
 from typing import Any
 from urllib.parse import quote, urlencode, urljoin, urlsplit
+
+import urllib3
+from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError, ReadTimeoutError
 
 from stoppress.http import address
 from stoppress.http.errors import Refused, TooLarge, TooManyRedirects, TooSlow, Unreachable, reason_of
@@ -171,7 +174,7 @@ def _send(
     if method != "GET" and urlsplit(url).scheme != "https":
         raise Refused(f"{url[:200]} is not https, and the request has a secret in it")
     parts, host, port = address.split_url(url)
-    to = address.server_at(*server, parts.scheme) if server else _look_up(parts.scheme, host, port, deadline)
+    pool = address.pool_at(server, parts.scheme, host) if server else _look_up(parts.scheme, host, port, deadline)
     name = f"[{host}]" if ":" in host else host
     request_headers = {
         "Host": name if port == address.PORTS[parts.scheme] else f"{name}:{port}",
@@ -183,40 +186,52 @@ def _send(
     }
     target = "?".join(quote(part, safe=_URL_SAFE) for part in (parts.path or "/", parts.query) if part)
     try:
-        with _connect(to, host, deadline) as connection:
-            connection.request(method, target, body, request_headers)
-            answer = connection.getresponse()
+        with _cut_at(deadline, pool):
+            seconds_left = _seconds_left(deadline)
+            answer = pool.urlopen(
+                method,
+                target,
+                body=body,
+                headers=request_headers,
+                retries=False,
+                redirect=False,
+                assert_same_host=False,
+                preload_content=False,
+                decode_content=False,
+                timeout=urllib3.Timeout(connect=min(CONNECT_SECONDS_MAX, seconds_left), read=seconds_left),
+            )
             with closing(answer):
                 answer_headers = {name.lower(): value for name, value in answer.headers.items()}
                 # RFC 9110, 5.3: of other headers the last one counts, because a second ETag or Location is a mistake.
-                answer_headers |= {
-                    name: ", ".join(answer.headers.get_all(name, ())) for name in _LISTS & answer_headers.keys()
-                }
+                answer_headers |= {name: answer.headers[name] for name in _LISTS & answer_headers.keys()}
                 encoding = answer_headers.get("content-encoding", "").strip().lower()
                 chunks = () if answer.status in _REDIRECTS else _chunks(answer, deadline)
-                content = read_body(chunks, encoding if chunks else "", bytes_max, unpack=unpack)
+                read = read_body if unpack else _read_as_sent
+                content = read(chunks, encoding if chunks else "", bytes_max)
                 _seconds_left(deadline)  # a connection cut at the deadline may look like the end of the answer
-    except (HTTPException, OSError, ValueError) as error:
-        if isinstance(error, TimeoutError) or time.monotonic() >= deadline:
+    except (HTTPError, HTTPException, OSError, ValueError) as error:
+        # In urllib3 the error for a refused connection is a subclass of the one for a connection that timed out.
+        slow = isinstance(error, ConnectTimeoutError | ReadTimeoutError) and not isinstance(error, NewConnectionError)
+        if slow or time.monotonic() >= deadline:
             raise TooSlow(f"{host} did not answer in time") from None
         raise Unreachable(f"{host}: {reason_of(error)}") from None
     return Response(answer.status, answer_headers, content, url, version=answer.version)
 
 
-def _look_up(scheme: str, host: str, port: int, deadline: float) -> address.Server:
-    """Return the server of a host, whose DNS lookup has no time-out of its own. Raises TooSlow, and the lookup's own errors."""
-    server: Future[address.Server] = Future()
+def _look_up(scheme: str, host: str, port: int, deadline: float) -> urllib3.HTTPConnectionPool:
+    """Return the pool to a host, whose DNS lookup has no time-out of its own. Raises TooSlow, and the lookup's own errors."""
+    pool: Future[urllib3.HTTPConnectionPool] = Future()
 
     def run() -> None:
         try:
-            server.set_result(address.find_server(scheme, host, port))
+            pool.set_result(address.pool_to(scheme, host, port))
         except BaseException as error:  # noqa: BLE001 - the waiting thread raises it
-            server.set_exception(error)
+            pool.set_exception(error)
 
     # A daemon thread does not keep the process alive.
     threading.Thread(target=run, daemon=True, name="look up").start()
     try:
-        return server.result(_seconds_left(deadline))
+        return pool.result(_seconds_left(deadline))
     except TimeoutError:
         raise TooSlow(f"the address of {host} was not found in time") from None
 
@@ -229,53 +244,57 @@ def _seconds_left(deadline: float) -> float:
     return seconds_left
 
 
-def _chunks(answer: HTTPResponse, deadline: float) -> Iterator[bytes]:
-    """Yield the body as it comes, until it ends or breaks off. Raises TooSlow."""
+def _chunks(answer: urllib3.BaseHTTPResponse, deadline: float) -> Iterator[bytes]:
+    """The body as it comes, until it ends or breaks off. Raises TooSlow and urllib3's ReadTimeoutError."""
     try:
-        while chunk := answer.read1(CHUNK_BYTES):
+        for chunk in answer.stream(CHUNK_BYTES, decode_content=False):
             yield chunk
             _seconds_left(deadline)
-    except (HTTPException, OSError):
+    except (HTTPError, HTTPException, OSError) as error:
         _seconds_left(deadline)
+        if isinstance(error, ReadTimeoutError):
+            raise
 
 
 @contextmanager
-def _connect(server: address.Server, host: str, deadline: float) -> Iterator[HTTPConnection]:
-    """Connect to a server, whose certificate must have the host's name, and cut the connection at the deadline.
+def _cut_at(deadline: float, pool: urllib3.HTTPConnectionPool) -> Iterator[None]:
+    """Cut the pool's connections at the deadline.
 
     A socket's time-out starts again with each byte: it never ends an answer, or a TLS handshake, that arrives byte by byte.
-    So a duplicate of the socket is kept. The original cannot be cut: TLS wraps and detaches it.
+    So a duplicate of each socket is kept from the moment the socket connects. The original cannot be cut: TLS wraps
+    and detaches it, and a connection releases it before the body is read.
     """
-    connection = HTTPConnection(server.address, server.port)
-    seconds_left = _seconds_left(deadline)
-    with (
-        closing(connection),
-        socket.create_connection(server[:2], min(CONNECT_SECONDS_MAX, seconds_left)) as connected,
-        connected.dup() as kept,
-    ):
+    sockets: list[socket.socket] = []
 
-        def cut() -> None:
+    class Connection(pool.ConnectionCls):  # type: ignore[misc, name-defined]
+        def _new_conn(self) -> socket.socket:  # the only hook between connecting and the TLS handshake
+            connected: socket.socket = super()._new_conn()
+            sockets.append(connected.dup())
+            _seconds_left(deadline)  # after the cut, nothing would close this connection
+            return connected
+
+    def cut() -> None:
+        for kept in sockets:
             with suppress(OSError):  # closed already
                 kept.shutdown(socket.SHUT_RDWR)
 
-        timer = threading.Timer(_seconds_left(deadline), cut)
-        timer.daemon = True
-        timer.start()
-        try:
-            connected.settimeout(seconds_left)
-            connection.sock = server.tls.wrap_socket(connected, server_hostname=host) if server.tls else connected
-            yield connection
-        finally:
-            timer.cancel()
+    pool.ConnectionCls = Connection
+    timer = threading.Timer(max(0.0, deadline - time.monotonic()), cut)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        for kept in sockets:
+            kept.close()
 
 
-def read_body(
-    chunks: Iterable[bytes], encoding: str = "", bytes_max: int | None = None, *, unpack: bool = True
-) -> bytes:
+def read_body(chunks: Iterable[bytes], encoding: str = "", bytes_max: int | None = None) -> bytes:
     """Join the chunks of a body; decompress gzip, whatever the Content-Encoding says: many servers get it wrong.
 
     Gzip that breaks off is decompressed as far as it goes. Bytes after the gzip are dropped. Raises TooLarge, and Unreachable
-    for damaged gzip and other encodings. Without `unpack` it returns the body as it came, until it is larger than `bytes_max`.
+    for damaged gzip and other encodings.
     """
     bytes_max = BODY_BYTES_MAX if bytes_max is None else bytes_max
     body = bytearray()
@@ -283,15 +302,22 @@ def read_body(
         # Compressed bytes count too: a gzip stream that inflates to nothing may never end.
         body += chunk
         if len(body) > bytes_max:
-            break
-    if not unpack:
-        return bytes(body)
-    if len(body) > bytes_max:
-        raise TooLarge(f"the body is larger than {bytes_max:,} bytes")
+            raise TooLarge(f"the body is larger than {bytes_max:,} bytes")
     if body.startswith(_GZIP_MAGIC):
         return _gunzip(body, bytes_max)
     if encoding not in ("", "identity", "gzip", "x-gzip"):
         raise Unreachable(f"the body has the encoding {encoding[:40]!r}, and the request accepts only gzip")
+    return bytes(body)
+
+
+def _read_as_sent(chunks: Iterable[bytes], _encoding: str, bytes_max: int | None) -> bytes:
+    """Join the chunks of a body until it is larger than `bytes_max`."""
+    bytes_max = BODY_BYTES_MAX if bytes_max is None else bytes_max
+    body = bytearray()
+    for chunk in chunks:
+        body += chunk
+        if len(body) > bytes_max:
+            break
     return bytes(body)
 
 

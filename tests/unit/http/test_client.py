@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import urllib3
 
 from stoppress.http import address, client, errors
 from stoppress.http.client import BODY_BYTES_MAX
@@ -19,7 +20,7 @@ from tests.support.nginx import certificate_for
 
 HOST = "http://www.example.com"
 ANSWER = b"HTTP/1.1 200 OK\r\n"
-FIND_SERVER = address.find_server
+POOL_TO = address.pool_to
 HANDSHAKE = b"\x16\x03\x03\x40\x00"  # the beginning of one of TLS with 16 KB
 
 
@@ -83,7 +84,7 @@ class Origin:
 def origin(monkeypatch: pytest.MonkeyPatch) -> Iterator[Origin]:
     """A server that stands for every host and scheme."""
     server = Origin()
-    monkeypatch.setattr(address, "find_server", lambda *_: address.Server("127.0.0.1", server.port))
+    monkeypatch.setattr(address, "pool_to", lambda *_: urllib3.HTTPConnectionPool("127.0.0.1", server.port))
     yield server
     server.close()
 
@@ -285,9 +286,7 @@ def test_an_answer_or_handshake_that_drips_in_byte_by_byte_ends_at_the_deadline(
     origin.answers["/feed"] = drip
     if start == HANDSHAKE:
         origin.connected = drip
-        monkeypatch.setattr(
-            address, "find_server", lambda *_: address.Server("127.0.0.1", origin.port, ssl.create_default_context())
-        )
+        monkeypatch.setattr(address, "pool_to", lambda *_: urllib3.HTTPSConnectionPool("127.0.0.1", origin.port))
     monkeypatch.setattr(client, "FETCH_SECONDS_MAX", 0.2)
 
     with pytest.raises(errors.TooSlow):
@@ -362,12 +361,12 @@ def answers(*addresses: str) -> Callable[..., list[tuple[Any, ...]]]:
 def test_an_address_that_is_not_public_is_refused(ip: str) -> None:
     for addresses in ((ip,), ("8.8.8.8", ip)):
         with pytest.raises(errors.Refused, match="not public"):
-            address.find_server("http", "www.example.com", 80, answers(*addresses))
+            address.pool_to("http", "www.example.com", 80, answers(*addresses))
 
 
 @pytest.mark.parametrize("ip", ["8.8.8.8", "93.184.215.14", "2606:2800:21f:cb07:6820:80da:af6b:8b2c"])
 def test_a_public_address_is_connected_to(ip: str) -> None:
-    assert address.find_server("http", "www.example.com", 80, answers(ip)).address == ip
+    assert address.pool_to("http", "www.example.com", 80, answers(ip)).host == ip
 
 
 @pytest.mark.parametrize(
@@ -394,7 +393,7 @@ def test_a_number_in_disguise_is_looked_at_as_an_address(host: str) -> None:
 @pytest.mark.parametrize(("scheme", "port"), [("http", 8080), ("http", 443), ("https", 80), ("ftp", 21), ("http", 22)])
 def test_other_ports_are_refused(scheme: str, port: int) -> None:
     with pytest.raises(errors.Refused, match="port"):
-        address.find_server(scheme, "www.example.com", port, answers("8.8.8.8"))
+        address.pool_to(scheme, "www.example.com", port, answers("8.8.8.8"))
 
 
 def test_a_host_without_an_address_is_unreachable() -> None:
@@ -403,7 +402,7 @@ def test_a_host_without_an_address_is_unreachable() -> None:
 
     for resolve in (unknown, answers()):
         with pytest.raises(errors.Unreachable, match="has no address"):
-            address.find_server("http", "www.example.com", 80, resolve)
+            address.pool_to("http", "www.example.com", 80, resolve)
 
 
 def test_a_slow_resolver_counts_against_the_time_of_the_fetch(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -413,7 +412,7 @@ def test_a_slow_resolver_counts_against_the_time_of_the_fetch(monkeypatch: pytes
         go_on.wait(5)
         return answers("8.8.8.8")("", 80)
 
-    monkeypatch.setattr(address, "find_server", lambda scheme, host, port: FIND_SERVER(scheme, host, port, slow))
+    monkeypatch.setattr(address, "pool_to", lambda scheme, host, port: POOL_TO(scheme, host, port, slow))
     monkeypatch.setattr(client, "FETCH_SECONDS_MAX", 0.2)
     monkeypatch.setattr(client, "POST_SECONDS_MAX", 0.2)
 
@@ -433,7 +432,7 @@ def resolve_to(monkeypatch: pytest.MonkeyPatch, addresses: dict[str, list[str]],
         return really(host, port, *args, **kwargs)
 
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
-    monkeypatch.setattr(address, "find_server", lambda scheme, host, port: FIND_SERVER(scheme, host, port, look_up))
+    monkeypatch.setattr(address, "pool_to", lambda scheme, host, port: POOL_TO(scheme, host, port, look_up))
     monkeypatch.setattr(address, "PORTS", {scheme: port})
     monkeypatch.setattr(address, "is_public", lambda ip: ip.is_loopback)
 

@@ -3,8 +3,9 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from hashlib import md5
-from itertools import count, islice
+from itertools import islice, zip_longest
 from typing import Any
 
 from stoppress.aws import bucket, items, table
@@ -25,8 +26,8 @@ from stoppress.sitemaps.other_forms import unpacked
 from stoppress.sitemaps.render import Rendered
 from stoppress.sitemaps.tags import general_line, line_bytes
 
-# The unit that is not a file.
-ORPHANS = "*orphans"
+# The two units that are not files.
+ORPHANS, _PLACES = "*orphans", "*places"
 
 
 class Look:
@@ -37,19 +38,18 @@ class Look:
         self.files = all_files(site)
         self.listed = {listed.file: listed for listed in bucket.listed(site.host)}
         self.suspects = read_suspects(site.host)
-        stored = [item for item in table.query(items.places_pk(site.host)) if "files" in item]
-        every_series = [items.read_series(item["sk"], item) for item in stored]
-        self.series = {file: series for series in every_series for file in items.series_files(series)}
+        states = {item["sk"]: item for item in table.query(items.places_pk(site.host))}
+        self.series = {name: items.read_series(name, item) for name, item in states.items() if "files" in item}
 
     @property
     def units(self) -> set[str]:
         """Return the parts of the site that are compared one by one."""
-        return {ORPHANS, *self.files, *self.suspects}
+        return {ORPHANS, _PLACES, *self.files, *self.suspects}
 
     def at(self, unit: str, now: datetime) -> list[Finding]:
         """Return the findings in one part of the site."""
         self.now = now
-        return list(self._orphans() if unit == ORPHANS else self._file(unit))
+        return list({ORPHANS: self._orphans, _PLACES: self._places}.get(unit, partial(self._file, unit))())
 
     def _file(self, file: str) -> Iterator[Finding]:
         if file not in UNMARKED:
@@ -100,41 +100,20 @@ class Look:
             yield Finding("unmarked", file, file, mark.digest, "has other forms than its commit mark names")
 
     def _ownerless(self, file: str) -> Iterator[Finding]:
-        """Entries that contradict their article or claim: readers would be sent to a page that was removed. And lost places."""
+        """Entries that contradict their article or claim: readers would be sent to a page that was removed."""
         stored = table.query(items.file_pk(self.site.host, file), consistent=False)
         entries = (item for item in stored if "loc" in item)
-        counted, is_news = Used(), file_names.is_news(file)
+        counted = Used()
         while batch := list(islice(entries, BATCH_KEYS_MAX)):
             owners = read_owners(self.site, [item["loc"] for item in batch])
             for item in batch:
-                reason = why_ownerless(file, item, *owners[item["loc"]], self.now)
-                if reason:
+                if reason := why_ownerless(file, item, *owners[item["loc"]], self.now):
                     yield Finding("ownerless", file, item["sk"], "", f"{item['loc']}: {reason}")
-                if is_news:
-                    counted = counted.with_room_for(items.read_news_place(item).size_bytes)
-                elif not reason and (entry := items.read_general(item)):
+                elif not file_names.is_news(file):
+                    entry = items.read_general(item)
+                    assert entry
                     counted = counted.with_room_for(line_bytes(general_line(entry, self.site)))
-        yield from self._miscounted(file, counted, is_news=is_news)
-
-    def _miscounted(self, file: str, counted: Used, *, is_news: bool) -> Iterator[Finding]:
-        """Yield a finding if a series counts other places than a news sitemap has entries, or fewer than a shard has pages.
-
-        A crash may have lost a reservation or a return. More places than pages are no fault: a removed page keeps its place.
-        """
-        series = self.series.get(file) or (Series(file_names.series_of(file)) if is_news else None)
-        if series is None:
-            return
-        index = next(index for index in count() if file_names.file_name(series.name, index + 1) == file)
-        files = [*series.files, *[Used()] * (index + 1 - len(series.files))]
-        kept = files[index]
-        if not is_news:
-            counted = Used(counted.entries, max(counted.size_bytes, kept.size_bytes))
-        if counted != kept if is_news else counted.entries > kept.entries:
-            files[index] = counted
-            # The repair writes this count only if the series still has this revision, so nobody has reserved or returned a place since.
-            seen = json.dumps([series.rev, [[used.entries, used.size_bytes] for used in files]])
-            reason = f"the series counts {kept.entries} entries instead of {counted.entries}"
-            yield Finding("miscounted", file, series.name, seen, reason)
+        yield from self._too_few_places(file, counted)
 
     def _orphans(self) -> Iterator[Finding]:
         marks = map(items.read_mark, table.query(items.file_pk(self.site.host, file_names.INDEX_FILE)))
@@ -152,6 +131,46 @@ class Look:
         for orphan in orphans:
             if index is None or f"/{orphan.file}</loc>".encode() not in index.body:
                 yield Finding("orphan", ORPHANS, orphan.file, orphan.etag, "no index, series or commit mark names it")
+
+    def _places(self) -> Iterator[Finding]:
+        """News series whose count differs from their entries: a crash may have lost a reservation or a return."""
+        lost = {file_names.series_of(file) for file in self.files if file_names.is_news(file)} - self.series.keys()
+        for name in sorted({name for name in self.series if file_names.is_news_series(name)} | lost):
+            series = self.series.get(name) or Series(name)
+            yield from _miscounted(_PLACES, series, self._count_news(series))
+
+    def _count_news(self, series: Series) -> list[Used]:
+        files = []
+        for number in range(1, len(self.files) + 1):
+            file = file_names.file_name(series.name, number)
+            if number > len(series.files) and file not in self.files:
+                break
+            sizes = [
+                items.read_news_place(item).size_bytes for item in table.query(items.file_pk(self.site.host, file))
+            ]
+            files.append(Used(len(sizes), sum(sizes)))
+        return files
+
+    def _too_few_places(self, file: str, counted: Used) -> Iterator[Finding]:
+        """Yield a shard with more pages than its series counts. Fewer is no fault: a removed page keeps its place."""
+        for series in self.series.values():
+            names = items.series_files(series)
+            if file in names and not file_names.is_news_series(series.name):
+                index = names.index(file)
+                kept = series.files[index]
+                if counted.entries > kept.entries:
+                    raised = Used(counted.entries, max(counted.size_bytes, kept.size_bytes))
+                    yield from _miscounted(file, series, [*series.files[:index], raised, *series.files[index + 1 :]])
+
+
+def _miscounted(unit: str, series: Series, counted: Sequence[Used]) -> Iterator[Finding]:
+    """Yield a finding if a series counts other places than these. `counted` has at least the files of the series."""
+    pairs = zip_longest(series.files, counted, fillvalue=Used())
+    wrong = [f"{kept.entries} entries instead of {actual.entries}" for kept, actual in pairs if kept != actual]
+    if wrong:
+        # The repair writes this count only if the series still has this revision, so nobody has reserved or returned a place since.
+        seen = json.dumps([series.rev, [[used.entries, used.size_bytes] for used in counted]])
+        yield Finding("miscounted", unit, series.name, seen, f"the series counts {', '.join(wrong)}")
 
 
 def read_owners(

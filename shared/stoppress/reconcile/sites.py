@@ -3,7 +3,7 @@
 A nightly run announces a part of the work for each site on the bus. A part that runs out of time announces the rest of its files, so
 it never waits for another night.
 
-A difference may be work in progress. So the first look at a unit (a file, or the orphans of a site) only stores it in the table,
+A difference may be work in progress. So the first look at a unit (a file, the places, or the orphans of a site) only stores it in the table,
 as a suspect. The second look, minutes later, repairs it if it is still the same. The second run of a night looks only at suspects.
 """
 

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.moto
 NIGHT = MORNING + timedelta(hours=19)
 OTHER = "a.example.com"
 SHARDS = [f"sitemap-2025-{month:02}.xml" for month in range(1, 13)]
-UNITS = {"*orphans", "sitemap.xml", NEWS, *SHARDS}
+UNITS = {"*orphans", "*places", "sitemap.xml", NEWS, *SHARDS}
 
 
 class Night:
@@ -113,7 +113,7 @@ def test_a_site_that_fails_stops_no_other_and_is_given_up_after_three_attempts(n
     night.act = fail
     night.run()
     assert [detail["site"] for detail in night.given_up] == [OTHER]
-    assert night.looks[OTHER, "*orphans"] == 3
+    assert night.looks[OTHER, "*places"] == 3
     assert all_units().items() <= night.looks.items()
 
 
@@ -139,7 +139,7 @@ def test_a_killed_part_is_repeated_and_confirms_nothing_that_it_saw_itself(night
 
     night.act = kill
     night.run()
-    assert night.looks == all_units() | {(HOST, "*orphans"): 2}
+    assert night.looks == all_units() | {(HOST, "*orphans"): 2, (HOST, "*places"): 2}
     assert night.repaired() == set()
     night.run(30)
     assert night.repaired() == {"sitemap.xml", NEWS, *SHARDS}

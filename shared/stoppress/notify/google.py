@@ -71,8 +71,8 @@ def ask(host: str, questions: Iterable[Mapping[str, Any]], now: datetime, deadli
     reason, seconds = None, page_state.paused_seconds(engine, now)
     if (sitemaps or left) and not seconds:
         answer = _Console(site, settings, now, deadline, deadline.seconds_left).ask(sitemaps, left)
-        seconds = page_state.SLOW_CHECK_SECONDS if answer.result == "accepted" else answer.after_seconds
-        reason = page_state.note_answer(host, page_state.SEARCH_CONSOLE, engine, answer, now)
+        seconds = answer.after_seconds if answer and answer.result != "accepted" else page_state.SLOW_CHECK_SECONDS
+        reason = page_state.note_answer(host, page_state.SEARCH_CONSOLE, engine, answer, now) if answer else None
     # Later only the sweep asks.
     in_time = [page for page in left if now < (page.notified_at or page.changed) + page_state.CHECKED_FOR]
     queues.send_engines((page_state.message(host, inspect=page.url), seconds) for page in in_time)
@@ -97,7 +97,7 @@ def _due_pages(stored: Iterable[Item], now: datetime) -> list[PageState]:
 
 @dataclass
 class _Console:
-    """The API for a site. `started`: the seconds until the deadline at the start."""
+    """The API for a site. `started`: the seconds until the deadline at the start. `has_answered`: a request was successful."""
 
     site: Site
     settings: SearchConsole
@@ -105,9 +105,10 @@ class _Console:
     deadline: Deadline
     started: float
     token: str = ""
+    has_answered: bool = False
 
-    def ask(self, sitemaps: Sequence[SubmittedSitemap], left: list[PageState]) -> Meaning:
-        """Ask about sitemaps and pages while there is time; take the inspected pages out of `left`."""
+    def ask(self, sitemaps: Sequence[SubmittedSitemap], left: list[PageState]) -> Meaning | None:
+        """Ask about sitemaps and pages while there is time; take the inspected pages out of `left`. None: nothing was asked."""
         try:
             self.token = service_account.token(secret_path("engines", self.site.host, self.settings.secret), self.now)
             for sitemap in sitemaps:
@@ -116,7 +117,7 @@ class _Console:
             self._inspect(left)
         except Unanswered as error:
             return error.meaning
-        return Meaning("accepted")
+        return Meaning("accepted") if self.has_answered else None
 
     def _has_time(self) -> bool:
         spent = self.started - self.deadline.seconds_left
@@ -139,6 +140,7 @@ class _Console:
         if meaning.result != "accepted":
             is_of_page = answer.status == 400 or (answer.status >= 500 and answer.status != 503)
             raise Unanswered(meaning, is_of_page=is_of_page)
+        self.has_answered = True
         try:
             return read(answer.body)
         except ValueError as error:

@@ -21,8 +21,7 @@ from typing import Any
 from stoppress.model.article import Article, Claim, Decision, EntryKey, Known
 from stoppress.model.entries import GeneralEntry, NewsEntry
 from stoppress.model.event import CMS_RANK, PREVIOUS_URLS_MAX, ArticleEvent, order_of, rank_of, split_name
-from stoppress.model.exclusion_reasons import NOT_NEWS, is_home
-from stoppress.model.file_names import PAGES_SERIES
+from stoppress.model.exclusion_reasons import NOT_NEWS, PAGE, is_home
 from stoppress.model.order import newest, page_order
 from stoppress.primitives.instants import parse
 from stoppress.primitives.urls import identity
@@ -126,7 +125,7 @@ def event_again(article: Article, general: GeneralEntry | None, news: NewsEntry 
         section=general.traits.section,
         keywords=general.traits.keywords,
         news=article.news_reason != NOT_NEWS,
-        page=article.shard.series == PAGES_SERIES,
+        page=article.news_reason == PAGE,
         type=general.traits.type,
         flags=general.traits.flags,
         images=general.images,
@@ -188,5 +187,5 @@ def url_removed(event: ArticleEvent, known: Known, decision: Decision) -> Decisi
     changed = replace(claims[page], removed={**claims[page].removed, event.source: latest})
     others = tuple(claim for claim in decision.claims if identity(claim.url) != page)
     is_taken = decision.article is None and page in known.claims and decision.claims
-    reason = "its URL was removed" if is_taken else "older events of its source for this URL no longer count"
-    return replace(decision, reason=reason, claims=(*others, changed))
+    removed = "its URL was removed" if is_taken else "older events of its source for this URL no longer count"
+    return replace(decision, reason=decision.reason or removed, claims=(*others, changed))

@@ -8,6 +8,7 @@ import base64
 import hashlib
 import hmac
 import logging
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -89,7 +90,11 @@ def read_page(host: str, question: str, now: datetime) -> SitePage:
     """
     site = sites.load(host, age_max=timedelta())
     failures: list[Unknown] = []
-    facts, queues = read_site(site, now, failures), tuple(read_queues(failures))
+    urls = {
+        "ARTICLES_QUEUE_URL": os.environ["ARTICLES_QUEUE_URL"],
+        "REWRITES_QUEUE_URL": os.environ["REWRITES_QUEUE_URL"],
+    }
+    facts, queues = read_site(site, now, failures), tuple(read_queues(urls, failures))
     for failure in failures:
         # AWS's error names the account and the role, so it goes only to the log: the page's readers are editors.
         _log.warning("%s not shown: %s", failure.what, failure.reason)

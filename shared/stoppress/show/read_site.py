@@ -156,7 +156,7 @@ def read_stack(host: str | None, now: datetime, stack: str | None) -> StackFacts
         sites=tuple(replace(read_site(site, now, unknown), delays=_delays_of(site, now)) for site in wanted),
         unreadable=tuple(site for site in bad if host in (None, site.host)),
         quarantine=Quarantine() if host else _quarantine(UNKNOWN_SITE, now),
-        queues=tuple(read_queues(unknown)),
+        queues=tuple(read_queues(os.environ, unknown)),
         alarms=tuple(_alarms(stack, unknown)) if stack else (),
         unknown=tuple(unknown),
         rolled_at=rolled_at,
@@ -256,10 +256,10 @@ def _quarantine(host: str, now: datetime) -> Quarantine:
     return Quarantine(events, len(kept) > events, newest_at, kept[0]["reason"])
 
 
-def read_queues(unknown: list[Unknown]) -> Iterable[Queue]:
-    """Yield the queues whose URLs the environment has."""
+def read_queues(urls: Mapping[str, str], unknown: list[Unknown]) -> Iterable[Queue]:
+    """Yield the queues whose URLs are given, by their environment variables."""
     for variable, (name, dead) in QUEUES.items():
-        url = os.environ.get(variable)
+        url = urls.get(variable)
         messages = _attempt("queues", unknown, queues.messages_in, url) if url else None
         if messages is not None:
             yield Queue(name, dead, messages)

@@ -297,6 +297,20 @@ def test_google_that_fails_for_an_hour_rings(doors: MotoAws, google: Console) ->
     assert fires[-1][0][1].startswith("Search Console: answers 500")
 
 
+def test_a_run_without_quota_does_not_end_the_failure_that_is_noted(doors: MotoAws, google: Console) -> None:
+    page()
+    google.answers["inspection"] = ["broken"] * 2
+    ask(at(20), message(HOST, inspect=URL))
+    table.put(
+        {"pk": QUOTA_KEY[0], "sk": QUOTA_KEY[1], "day": INSPECTIONS_A_DAY},
+        rev := int(doors.item(*QUOTA_KEY)["rev"]),
+    )
+    ask(at(50), message(HOST, inspect=URL))
+    table.put({"pk": QUOTA_KEY[0], "sk": QUOTA_KEY[1], "day": 1}, rev + 1)
+
+    assert ask(at(85), message(HOST, inspect=URL)).engines_failing
+
+
 @pytest.mark.parametrize(
     ("secret", "words"), [("none", "cannot be read"), ("shared/none", "cannot be read"), ("bad", "is no JSON key")]
 )  # fmt: skip

@@ -21,7 +21,6 @@ from stoppress.cms.contract import BadArticle
 from stoppress.cms.engine import read_delivery, settings_of
 from stoppress.cms.expressions import search
 from stoppress.cms.mapping import REMOVALS, Listing, MappingFile
-from stoppress.feeds.websub import link_targets
 from stoppress.model.event import ArticleEvent, Listed, ListingError, Problem, StaleCheckpoint, article_name, digest_of
 from stoppress.model.http_request import BadDelivery, Request
 from stoppress.model.site import Site
@@ -29,6 +28,7 @@ from stoppress.model.site_parts import Source
 from stoppress.model.validation import explain
 from stoppress.primitives.instants import exact
 from stoppress.primitives.text import clean, clean_html
+from stoppress.primitives.urls import link_targets
 
 # ISO 8601 with whole seconds, because every API accepts it.
 _INSTANT = "%Y-%m-%dT%H:%M:%SZ"

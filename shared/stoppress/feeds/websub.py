@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import unescape
 from urllib.parse import urljoin, urlsplit
 
+from stoppress.primitives.urls import link_targets
+
 URL_CHARACTERS_MAX = 2_000
 
-_LINK_HEADER = re.compile(r"<([^<>]{1,8000})>((?:\s*;\s*[\w*-]+\s*(?:=\s*(?:\"[^\"]*\"|[^\s;,\"]*))?)*)")
-_RELATIONS = re.compile(r"(?:^|;)\s*rel\s*=\s*(?:\"([^\"]*)\"|([^\s;,\"]+))", re.IGNORECASE)
 _LINK = re.compile(r"<(?:[\w.-]+:)?link\s([^<>]{0,4000})>", re.IGNORECASE)
 # The look-behind keeps a long name without a value from being tried at each of its letters.
 _ATTRIBUTE = re.compile(r"(?<![\w:.-])([\w:.-]+)\s*=\s*(?:\"([^\"]*)\"|'([^']*)')")
@@ -36,14 +36,6 @@ def hub_and_topic(head: str, headers: Mapping[str, str], url: str) -> tuple[str 
 def can_be_trusted(hub: str) -> bool:
     """Whether we may send a secret to a hub: over https only (WebSub, 5.1)."""
     return urlsplit(hub).scheme == "https"
-
-
-def link_targets(relation: str, headers: Mapping[str, str]) -> Iterator[str]:
-    """The targets that the header Link names with this relation (RFC 8288), perhaps relative."""
-    for target, parameters in _LINK_HEADER.findall(headers.get("link", "")):
-        relations = [quoted or plain for quoted, plain in _RELATIONS.findall(parameters)]
-        if relations and relation in relations[0].lower().split():
-            yield target
 
 
 def linked_in_headers(relation: str, headers: Mapping[str, str], url: str) -> Iterator[str]:

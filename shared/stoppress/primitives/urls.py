@@ -1,4 +1,4 @@
-"""Canonical URLs of pages: one spelling for each page, without session ids and tracking parameters.
+"""Canonical URLs of pages, without session ids and tracking parameters, and the targets of `Link` headers.
 
 w3lib, url-normalize and yarl are not used: they change more of a URL than RFC 3986, 6.2.2 allows. Search engines fetch the
 URL as listed.
@@ -7,6 +7,7 @@ URL as listed.
 import hashlib
 import re
 import string
+from collections.abc import Iterator, Mapping
 from urllib.parse import quote, urljoin, urlsplit, urlunsplit
 
 # sitemaps.org: "less than 2,048 characters", counted on the final form (R1.4).
@@ -30,6 +31,8 @@ _ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")
 # RFC 3986, 2.3: characters that mean the same escaped and plain.
 _UNRESERVED = frozenset(string.ascii_letters + string.digits + "-._~")
 _LONE_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_LINK_HEADER = re.compile(r"<([^<>]{1,8000})>((?:\s*;\s*[\w*-]+\s*(?:=\s*(?:\"[^\"]*\"|[^\s;,\"]*))?)*)")
+_RELATIONS = re.compile(r"(?:^|;)\s*rel\s*=\s*(?:\"([^\"]*)\"|([^\s;,\"]+))", re.IGNORECASE)
 
 
 def canonical(url: str, scheme: str | None = None, *, keep_query: bool = False) -> str:
@@ -156,3 +159,11 @@ def _without_tracking(query: str) -> str:
 
 def _encode(part: str, safe: str) -> str:
     return quote(_LONE_PERCENT.sub("%25", part), safe=safe)
+
+
+def link_targets(relation: str, headers: Mapping[str, str]) -> Iterator[str]:
+    """The targets that the header Link names with this relation (RFC 8288), perhaps relative."""
+    for target, parameters in _LINK_HEADER.findall(headers.get("link", "")):
+        relations = [quoted or plain for quoted, plain in _RELATIONS.findall(parameters)]
+        if relations and relation in relations[0].lower().split():
+            yield target

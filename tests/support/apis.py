@@ -5,6 +5,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import cache
+from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import parse_qsl, urlsplit
 
@@ -18,6 +20,7 @@ from stoppress.primitives.instants import NEVER, Deadline
 
 HOST = "www.example.com"
 KEY = "key-of-the-api"
+APIS_FOLDER = Path(__file__).parents[1] / "fixtures/apis"
 
 
 @dataclass(frozen=True)
@@ -116,11 +119,32 @@ class Api:
 
     def item(self, story: Story) -> dict[str, Any]:
         """A story in the API's answer."""
-        raise NotImplementedError
+        document: dict[str, Any] = self._fill(documents(self.adapter)["item"], story)
+        return document
 
     def webhook(self, story: Story) -> tuple[dict[str, str], Any]:
         """The headers and the body of the delivery that tells of a story."""
-        raise NotImplementedError
+        headers, body = (self._fill(documents(self.adapter)[name], story) for name in ("headers", "webhook"))
+        return headers, body
+
+    def _fill(self, value: Any, story: Story) -> Any:
+        match value:
+            case dict():
+                return {name: self._fill(each, story) for name, each in value.items()}
+            case list():
+                return [self._fill(each, story) for each in value]
+            case "{item}":
+                return self.item(story)
+            case "{number}":
+                return story.number
+        return value.format(story=story) if isinstance(value, str) else value
+
+
+@cache
+def documents(adapter: str) -> dict[str, Any]:
+    """An item of a CMS, and the webhook that tells of it; `{story.…}` is what changes from story to story."""
+    document: dict[str, Any] = json.loads((APIS_FOLDER / f"{adapter}.json").read_text(encoding="utf-8"))
+    return document
 
 
 class WordPress(Api):
@@ -144,48 +168,6 @@ class WordPress(Api):
         fields |= {"_embedded"} if "_links" in fields and query["_embed"] == "wp:featuredmedia,wp:term" else set()
         items = [{name: value for name, value in post.items() if name in fields} for post in items]
         return reply(items, x_wp_total=str(total), x_wp_totalpages=str(pages))
-
-    def item(self, story: Story) -> dict[str, Any]:
-        categories = [{"taxonomy": "category", "name": "Harbour", "slug": "harbour"}]
-        return {
-            "id": story.number,
-            "date": f"{story.published_at + timedelta(hours=1):%Y-%m-%dT%H:%M:%S}",
-            "date_gmt": story.published,
-            "modified": f"{story.updated_at + timedelta(hours=1):%Y-%m-%dT%H:%M:%S}",
-            "modified_gmt": story.updated,
-            "slug": story.slug,
-            "status": "publish",
-            "type": "post",
-            "link": story.url,
-            "title": {"rendered": f"Story {story.number} &#038; more"},
-            "content": {"protected": False},
-            "_links": {},
-            "_embedded": {
-                "wp:featuredmedia": [{"source_url": f"https://{HOST}/a.jpg"}],
-                "wp:term": [categories, [{"taxonomy": "post_tag", "name": "Tides", "slug": "tides"}]],
-            },
-        }
-
-    def webhook(self, story: Story) -> tuple[dict[str, str], Any]:
-        body = {
-            "post_id": story.number,
-            "post_permalink": story.url,
-            "post_thumbnail": f"https://{HOST}/a.jpg",
-            "post": {
-                "ID": story.number,
-                "post_status": "publish",
-                "post_type": "post",
-                "post_name": story.slug,
-                "post_title": story.title,
-                "post_date_gmt": story.published.replace("T", " "),
-                "post_modified_gmt": story.updated.replace("T", " "),
-            },
-            "taxonomies": {
-                "category": {"harbour": {"name": "Harbour", "slug": "harbour"}},
-                "post_tag": {"tides": {"name": "Tides", "slug": "tides"}},
-            },
-        }
-        return {"x-wp-webhook-name": "post_update"}, body
 
 
 @dataclass
@@ -247,28 +229,6 @@ class Ghost(Api):
         posts = [{name: value for name, value in post.items() if name in fields} for post in items]
         return reply({"posts": posts, "meta": {"pagination": {"page": int(query["page"]), "total": total}}})
 
-    def webhook(self, story: Story) -> tuple[dict[str, str], Any]:
-        post = self.item(story) | {"status": "published", "locale": None}
-        return {}, {"event": "post.published.edited", "post": {"current": post, "previous": {}}}
-
-    def item(self, story: Story) -> dict[str, Any]:
-        tag = {"name": "Harbour", "slug": "harbour", "visibility": "public"}
-        return {
-            "id": f"{story.number:024x}",
-            "uuid": f"0d1e8a9e-1111-4222-8333-{story.number:012x}",
-            "title": story.title,
-            "slug": story.slug,
-            "url": story.url,
-            "html": "<p>…</p>",
-            "visibility": "paid",
-            "published_at": f"{story.published}.000Z",
-            "updated_at": f"{story.updated}.000Z",
-            "feature_image": f"https://{HOST}/a.jpg",
-            "canonical_url": None,
-            "tags": [tag],
-            "primary_tag": tag,
-        }
-
 
 class Contentful(Api):
     """contentful.com/developers/docs/references/content-delivery-api: entries, skip and limit, operators of `sys.updatedAt`."""
@@ -291,28 +251,6 @@ class Contentful(Api):
     def shown(self, items: list[dict[str, Any]], total: int, query: dict[str, str]) -> Response:
         return reply({"total": total, "skip": int(query["skip"]), "limit": int(query["limit"]), "items": items})
 
-    def item(self, story: Story) -> dict[str, Any]:
-        return {
-            "sys": {
-                "type": "Entry",
-                "id": f"e{story.number:08}",
-                "revision": 3,
-                "createdAt": f"{story.published}Z",
-                "updatedAt": f"{story.updated}Z",
-                "contentType": {"sys": {"id": "article"}},
-                "environment": {"sys": {"id": "master"}},
-            },
-            "fields": {
-                "title": {"de-DE": "Anders", "en-GB": story.title},
-                "slug": {"en-GB": story.slug},
-                "publishDate": {"en-GB": f"{story.published[:16]}Z"},
-                "section": {"en-GB": "Harbour"},
-            },
-        }
-
-    def webhook(self, story: Story) -> tuple[dict[str, str], Any]:
-        return {"x-contentful-topic": "ContentManagement.Entry.publish"}, self.item(story)
-
 
 class Strapi(Api):
     """docs.strapi.io/cms/api/rest (version 5): sort-pagination and filters."""
@@ -326,23 +264,6 @@ class Strapi(Api):
 
     def shown(self, items: list[dict[str, Any]], total: int, query: dict[str, str]) -> Response:
         return reply({"data": items, "meta": {"pagination": {"page": int(query[self.page]), "total": total}}})
-
-    def item(self, story: Story) -> dict[str, Any]:
-        return {
-            "id": story.number,
-            "documentId": f"d{story.number}",
-            "title": story.title,
-            "slug": story.slug,
-            "createdAt": f"{story.published}.000Z",
-            "updatedAt": f"{story.updated}.000Z",
-            "publishedAt": f"{story.published}.000Z",
-            "locale": "en",
-        }
-
-    def webhook(self, story: Story) -> tuple[dict[str, str], Any]:
-        entry = self.item(story)
-        body = {"event": "entry.publish", "createdAt": entry["updatedAt"], "model": "article", "entry": entry}
-        return {"x-strapi-event": "entry.publish"}, body
 
 
 class Strapi4(Strapi):
@@ -370,22 +291,6 @@ class Storyblok(Api):
     def shown(self, items: list[dict[str, Any]], total: int, query: dict[str, str]) -> Response:
         return reply({"stories": items, "cv": 1}, total=str(total), per_page=query["per_page"])
 
-    def item(self, story: Story) -> dict[str, Any]:
-        return {
-            "id": story.number,
-            "name": story.title,
-            "full_slug": story.slug,
-            "first_published_at": f"{story.published}.000Z",
-            "published_at": f"{story.updated}.000Z",
-            # Saved long before it was published.
-            "updated_at": f"{story.published_at - timedelta(days=30):%Y-%m-%dT%H:%M:%S}.000Z",
-            "content": {"component": "article", "headline": story.title},
-            "lang": "default",
-        }
-
-    def webhook(self, story: Story) -> tuple[dict[str, str], Any]:
-        return {}, {"action": "published", "story_id": story.number, "full_slug": story.slug, "text": "…"}
-
 
 class Sanity(Api):
     """sanity.io/docs/http-reference/query: GROQ, and its parameters as JSON. No engine: the conditions are matched as texts."""
@@ -410,21 +315,6 @@ class Sanity(Api):
             if given["$types"] is None or document["_type"] in given["$types"]
         ]
         return reply({"ms": 3, "query": groq, "result": documents[:size]})
-
-    def item(self, story: Story) -> dict[str, Any]:
-        return {
-            "_id": f"a{story.number:08}",
-            "_type": "article",
-            "_createdAt": f"{story.published}Z",
-            "_updatedAt": f"{story.updated}Z",
-            "title": story.title,
-            "slug": {"_type": "slug", "current": story.slug},
-            "publishedAt": f"{story.published}Z",
-        }
-
-    def webhook(self, story: Story) -> tuple[dict[str, str], Any]:
-        document = self.item(story)
-        return {"sanity-operation": "update", "sanity-transaction-time": document["_updatedAt"]}, document
 
 
 APIS: tuple[type[Api], ...] = (WordPress, Ghost, Contentful, Strapi, Strapi4, Storyblok, Sanity)

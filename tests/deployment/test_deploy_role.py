@@ -2,9 +2,11 @@
 
 import json
 import re
+import tomllib
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,43 +23,10 @@ REGION = "eu-west-1"
 STACK = template.load(ROOT / "template.yaml")
 DOCUMENT = parse_yaml(text_of(".github/deploy-role.yaml"))
 
-# What CloudFormation asks for by the providers' schemas, and this stack does not need: patterns of actions, with the types of
-# resources where they matter.
-NOT_NEEDED = {
-    "no VPC, file system, stream, key or table of S3": """
-        ec2:* elasticfilesystem:* s3files:* firehose:* kinesis:* kms:* s3tables:*""",
-    "no import, replica, policy, or copy of items": """
-        dynamodb:*Item dynamodb:Query dynamodb:Scan dynamodb:ImportTable dynamodb:*TableReplica dynamodb:[DP]*ResourcePolicy
-        dynamodb:DisableKinesis* dynamodb:EnableKinesis* dynamodb:UpdateKinesis* dynamodb:UpdateContributorInsights
-        DynamoDB::Table/logs:Create* DynamoDB::Table/logs:Put* DynamoDB::Table/logs:DescribeLogStreams
-        DynamoDB::Table/s3:GetObjectMetadata DynamoDB::Table/s3:ListBucket""",
-    "it is retained, and no deployment deletes it": """
-        dynamodb:DeleteTable s3:DeleteBucket s3:DeleteBucketPolicy secretsmanager:DeleteSecret""",
-    "no policy on the bus": "events:*Permission",
-    "policies are written in the roles, and the boundary stays": """
-        iam:AttachRolePolicy iam:DetachRolePolicy iam:CreateServiceLinkedRole iam:DeleteRolePermissionsBoundary
-        iam:UpdateAssumeRolePolicy""",
-    "nothing of this type is given a role": """
-        Events::Rule/iam:PassRole S3::Bucket/iam:PassRole SNS::*/iam:PassRole""",
-    "no version, no reserved concurrency, no signing, runtime as Lambda chooses": """
-        lambda:AssociateRuntimeAlias lambda:PassCapacityProvider lambda:PublishVersion lambda:[DP]*FunctionCodeSigningConfig
-        lambda:*FunctionConcurrency lambda:PutFunctionRecursionConfig lambda:PutFunctionScalingConfig
-        lambda:PutRuntimeManagementConfig""",
-    "log groups with a retention and nothing else": """
-        logs:*KmsKey logs:DeleteDataProtectionPolicy logs:PutDataProtectionPolicy logs:DeleteIndexPolicy logs:PutIndexPolicy logs:DeleteResourcePolicy logs:PutBearerTokenAuthentication
-        logs:PutLogGroupDeletionProtection Logs::LogGroup/s3:REST.PUT.OBJECT""",
-    "no objects, and no such feature of a bucket": """
-        S3::Bucket/s3:DeleteObject S3::Bucket/s3:PutObjectAcl s3:[CDU]*BucketMetadata*TableConfiguration s3:DeleteBucketCors
-        s3:DeleteBucketEncryption s3:DeleteBucketLifecycle s3:*BucketReplication s3:DeleteBucketWebsite s3:PutBucketWebsite s3:[DP]*AnalyticsConfiguration
-        s3:[DP]*MetricsConfiguration s3:PutBucketAbac s3:PutBucketAcl s3:PutBucketCORS s3:PutBucketLogging
-        s3:PutBucketNotification s3:Put*ObjectLockConfiguration s3:PutAccelerateConfiguration
-        s3:PutIntelligentTieringConfiguration s3:PutInventoryConfiguration s3:PutReplicationConfiguration""",
-    "what was built is taken as it is": "s3:GetObjectVersion",
-    "the API is written in the template": "ApiGatewayV2::Api/s3:getObject",
-    "docs/explanation/security.md: what a deployment may do": "secretsmanager:GetSecretValue",
-    "one region": "secretsmanager:Re*Region*",
-    "no attributes": "sns:SetSubscriptionAttributes sns:PutDataProtectionPolicy",
-}
+# What the stack does not need of what CloudFormation asks for, and what it calls the resources of each type.
+TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+NOT_NEEDED: dict[str, str] = TABLES["not_needed"]
+REACHED: dict[str, list[str]] = TABLES["reached"]
 
 ACCOUNT = "123456789012"
 DEPLOYED = "news"  # the stack's name where the role's reach is judged
@@ -70,41 +39,6 @@ def arn(service: str, rest: str, region: str = REGION) -> str:
 BOUNDARY = arn("iam", f"policy/{DEPLOYED}-boundary-production", "")
 ROLE_OF_A_FUNCTION = arn("iam", f"role/{DEPLOYED}-PollFeedsRole-AbCdEf123456", "")
 WHAT_SAM_BUILT = "arn:aws:s3:::aws-sam-cli-managed-default-samclisourcebucket-abcdef/news/0123abcd"
-# What CloudFormation calls a resource of the type, or AWS where it has a number.
-REACHED: dict[str, list[str]] = {
-    "AWS::ApiGatewayV2::Api": [f"arn:aws:apigateway:{REGION}::/apis", f"arn:aws:apigateway:{REGION}::/apis/a1b2c3"],
-    "AWS::ApiGatewayV2::Stage": [f"arn:aws:apigateway:{REGION}::/apis/a1b2c3/stages"],
-    "AWS::CloudWatch::Alarm": [arn("cloudwatch", f"alarm:{DEPLOYED}-FailuresAlarm-AbCdEf")],
-    "AWS::CloudWatch::Dashboard": [arn("cloudwatch", f"dashboard/{DEPLOYED}", "")],
-    "AWS::DynamoDB::Table": [arn("dynamodb", f"table/{DEPLOYED}-Table-ABCDEF")],
-    "AWS::Events::EventBus": [arn("events", f"event-bus/{DEPLOYED}-articles")],
-    "AWS::Events::Rule": [
-        arn("events", f"rule/{DEPLOYED}-RollWindowSiteChanged-AbCdEf"),
-        arn("events", f"rule/{DEPLOYED}-articles/{DEPLOYED}-ArticleEventsRule-AbCdEf"),
-    ],
-    "AWS::IAM::Role": [ROLE_OF_A_FUNCTION],
-    "AWS::Lambda::EventInvokeConfig": [arn("lambda", f"function:{DEPLOYED}-PollFeeds-AbCdEf")],
-    "AWS::Lambda::EventSourceMapping": [arn("lambda", "event-source-mapping:0a1b2c3d")],
-    "AWS::Lambda::Function": [arn("lambda", f"function:{DEPLOYED}-PollFeeds-AbCdEf")],
-    "AWS::Lambda::LayerVersion": [
-        arn("lambda", f"layer:{DEPLOYED}-shared"),
-        arn("lambda", f"layer:{DEPLOYED}-shared:7"),
-    ],
-    "AWS::Lambda::Permission": [arn("lambda", f"function:{DEPLOYED}-ReceiveWebhook-AbCdEf")],
-    "AWS::Logs::LogGroup": [
-        arn("logs", f"log-group:{DEPLOYED}-PollFeedsLog-AbCdEf"),
-        arn("logs", f"log-group:/aws/vendedlogs/{DEPLOYED}/apis"),
-    ],
-    "AWS::Logs::MetricFilter": [arn("logs", f"log-group:{DEPLOYED}-PollFeedsLog-AbCdEf")],
-    "AWS::S3::Bucket": [f"arn:aws:s3:::{DEPLOYED}-bucket-abcdef"],
-    "AWS::S3::BucketPolicy": [f"arn:aws:s3:::{DEPLOYED}-bucket-abcdef"],
-    "AWS::SNS::Subscription": [arn("sns", f"{DEPLOYED}-Alarms-AbCdEf")],
-    "AWS::SNS::Topic": [arn("sns", f"{DEPLOYED}-Alarms-AbCdEf")],
-    "AWS::SQS::Queue": [arn("sqs", f"{DEPLOYED}-Failures-AbCdEf")],
-    "AWS::SQS::QueuePolicy": [arn("sqs", f"{DEPLOYED}-Failures-AbCdEf")],
-    "AWS::Scheduler::Schedule": [arn("scheduler", f"schedule/default/{DEPLOYED}-poll-feeds")],
-    "AWS::SecretsManager::Secret": [arn("secretsmanager", f"secret:stoppress/{DEPLOYED}/cms-AbCdEf")],
-}
 # Where the Service Authorization Reference has no resource for an action; a call that lists is asked on everything as well.
 NO_RESOURCE = {
     "cloudwatch:DescribeAlarms",

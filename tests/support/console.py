@@ -5,12 +5,14 @@ The server has pages too.
 
 import json
 import threading
+import tomllib
 from base64 import urlsafe_b64decode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -54,76 +56,10 @@ def json_key(**other: Any) -> str:
     )
 
 
-def _error(code: int, message: str, reason: str = "") -> bytes:
-    """The error format of the Google APIs."""
-    return json.dumps({"error": {"code": code, "message": message, "errors": [{"reason": reason}]}}).encode()
-
-
-def _status(**other: Any) -> bytes:
-    """An answer to an inspection, with the fields of its document."""
-    status = {
-        "verdict": "NEUTRAL",
-        "coverageState": "URL is unknown to Google",
-        "robotsTxtState": "ROBOTS_TXT_STATE_UNSPECIFIED",
-        "indexingState": "INDEXING_STATE_UNSPECIFIED",
-        "pageFetchState": "PAGE_FETCH_STATE_UNSPECIFIED",
-    }
-    link = "https://search.google.com/search-console/inspect?resource_id=https://www.example.com/"
-    return json.dumps(
-        {"inspectionResult": {"inspectionResultLink": link, "indexStatusResult": status | other}}
-    ).encode()
-
-
-def report(**other: Any) -> bytes:
-    """A report on a sitemap, with the fields of its document; a `long` is a text."""
-    document = {
-        "path": "https://www.example.com/sitemap.xml",
-        "lastSubmitted": "2026-11-20T08:00:00.123Z",
-        "isPending": False,
-        "isSitemapsIndex": True,
-        "lastDownloaded": "2026-11-20T08:30:00.456Z",
-        "warnings": "2",
-        "errors": "0",
-        "contents": [{"type": "web", "submitted": "120", "indexed": "0"}, {"type": "news", "submitted": "20"}],
-    }
-    return json.dumps(document | other).encode()
-
-
 ANSWERS: dict[str, tuple[int, dict[str, str], bytes]] = {
-    # Tokens: the documented answer, and errors of RFC 6749, 5.2, in Google's words.
-    "token": (200, {}, json.dumps({"access_token": TOKEN, "scope": "…", "token_type": "Bearer", "expires_in": 3599}).encode()),
-    "invalid grant": (400, {}, b'{"error":"invalid_grant","error_description":"Invalid JWT Signature."}'),
-    "invalid client": (401, {}, b'{"error":"invalid_client","error_description":"The OAuth client was not found."}'),
-    "no token": (200, {}, b'{"token_type":"Bearer"}'),
-    # Sitemaps and inspections.
-    "ok": (204, {}, b""),
-    "report": (200, {}, report()),
-    "report with errors": (200, {}, report(errors="3", lastDownloaded="2026-11-20T10:00:00Z")),
-    "unknown page": (200, {}, _status()),
-    "indexed": (
-        200,
-        {},
-        _status(
-            verdict="PASS",
-            coverageState="Submitted and indexed",
-            robotsTxtState="ALLOWED",
-            lastCrawlTime="2026-11-20T08:04:30Z",
-            googleCanonical="https://www.example.com/flood",
-        ),
-    ),
-    "bad request": (400, {}, _error(400, "Request contains an invalid argument.", "badRequest")),
-    "unauthorized": (401, {}, _error(401, "Request had invalid authentication credentials.", "authError")),
-    "no user": (403, {}, _error(403, "User does not have sufficient permission for site 'https://www.example.com/'.", "forbidden")),
-    "disabled": (403, {}, _error(403, "Search Console API has not been used in project 1 before or it is disabled.", "accessNotConfigured")),
-    "quota": (403, {}, _error(403, "Quota exceeded.", "quotaExceeded")),
-    "not found": (404, {}, _error(404, "'https://www.example.com/' is not a verified Search Console site.", "notFound")),
-    "too many": (429, {"Retry-After": "300"}, _error(429, "Quota exceeded for quota metric.", "rateLimitExceeded")),
-    "broken": (500, {}, b"<html>"),
-    "overloaded": (503, {"Retry-After": "120"}, _error(503, "The service is currently unavailable.", "backendError")),
-    "no json": (200, {}, b"<html>"),
-    "no verdict": (200, {}, b'{"inspectionResult":{}}'),
-    "moved": (307, {"Location": "https://elsewhere.example.net/"}, b""),
-}  # fmt: skip
+    name: (answer["status"], answer.get("headers", {}), answer.get("body", "").encode())
+    for name, answer in tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")).items()
+}
 _FIRST = {"token": "token", "PUT": "ok", "GET": "report", "inspection": "unknown page", "indexnow": "ok"}
 _KINDS = {"/token": "token", "/v1/urlInspection/index:inspect": "inspection", "/indexnow": "indexnow"}
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,35 +19,9 @@ from tests.support.breakages import BREAKAGES
 
 PART = re.compile(r"(?<=<!-- generated: )([\w ]+)( -->\n\n).*?(?=\n\n<!-- /generated -->)", re.DOTALL)
 # Requirements that `stoppress check` cannot check in a file or a folder of files, and why.
-NOT_CHECKABLE = {
-    "R1.12": "only the page shows whether lastmod is the page's own date",
-    "R2.7": "only time shows whether a news sitemap keeps its URL",
-    "R2.14": "it is about how a publication gets into Google News",
-    "R2.15": "it says that a news sitemap gives no ranking advantage",
-    "R4.4": "it says that a page has no limit of 1,000 videos",
-    "R5.3": "it says how the language codes of R2.10 and R5.2 differ",
-    "R6.2": "Search Console shows how many indexes a site has submitted",
-    "R6.7": "it is advice on the size of files; R1.10 has the limits",
-    "R7.1": "only the page shows whether lastmod is true",
-    "R7.2": "only two versions of a page show whether lastmod changes with the page",
-    "R7.3": "it says how Bing uses lastmod",
-    "R8.1": "it is about pings, which are requests",
-    "R8.3": "it is about requests to Search Console",
-    "R8.4": "it is about requests to Google's Indexing API",
-    "R8.5": "it is about feeds beside the sitemaps",
-    "R8.6": "it is about requests to IndexNow",
-    "R8.8": "it is about requests to Baidu",
-    "R8.9": "it is about requests to Naver and Seznam",
-    "R8.10": "it is about failed requests to search engines",
-    "R9.4": "only a second request shows whether ETag and Last-Modified stay",
-    "R9.6": "it is about how files are written",
-    "R9.7": "it is about settings of the storage; R1.9 covers URLs of the storage",
-    "R10": "it is about how feeds are polled",
-    "R11.2": "it is about how URLs are fetched",
-    "R11.3": "it is about webhooks",
-    "R11.4": "it is about webhooks",
-    "R11.5": "it is about webhooks; R1.4 to R1.7 check the URLs in the files",
-}
+NOT_CHECKABLE: dict[str, str] = tomllib.loads(
+    Path(__file__).with_name("not_checkable.toml").read_text(encoding="utf-8")
+)
 
 
 def _table(*rows: tuple[str, ...]) -> str:

@@ -364,7 +364,14 @@ def _swap(chance: random.Random, article: Article, other: Article) -> None:
 
 # ── feeds ──
 
-FAULTS = ("none", "zone mended", "zone ahead mended", "plugin", "dates begin", "no updated any more")
+# By fault of a feed's dates: how wrong the old software writes them, and by how much the new one moves what the old one wrote.
+OLD_AND_NEW = {
+    "none": (timedelta(), timedelta()),
+    "zone mended": (-timedelta(hours=1), timedelta(hours=1)),
+    "zone ahead mended": (timedelta(hours=2), -timedelta(hours=2)),
+    "plugin": (timedelta(minutes=1), -timedelta(hours=3)),
+}
+FAULTS = (*OLD_AND_NEW, "dates begin", "no updated any more")
 
 
 def _feed(chance: random.Random, story: Story, host: str, url: str, begin: datetime, length: timedelta) -> None:
@@ -418,35 +425,19 @@ def _feed(chance: random.Random, story: Story, host: str, url: str, begin: datet
 
 def _with_old_software(entry: Act, fault: str) -> dict[str, Any]:
     assert entry.published_at
-    hour = timedelta(hours=1)
-    match fault:
-        case "zone mended":
-            return {"published_at": entry.published_at - hour}
-        case "zone ahead mended":
-            return {"published_at": entry.published_at + 2 * hour}
-        case "plugin":
-            return {"published_at": entry.published_at + timedelta(minutes=1)}
-        case "dates begin":
-            return {"published_at": None}
-        case "no updated any more":
-            return {"updated_at": entry.at}
-    return {}
+    if fault == "dates begin":
+        return {"published_at": None}
+    if fault == "no updated any more":
+        return {"updated_at": entry.at}
+    return {"published_at": entry.published_at + OLD_AND_NEW[fault][0]}
 
 
 def _with_new_software(entry: Act, fault: str) -> dict[str, Any]:
-    date, hour = entry.published_at, timedelta(hours=1)
-    match fault:
-        case "zone mended" if date:
-            return {"published_at": date + hour}
-        case "zone ahead mended" if date:
-            return {"published_at": date - 2 * hour}
-        case "plugin" if date:
-            return {"published_at": date - 3 * hour}
-        case "dates begin":
-            return {"published_at": entry.at - timedelta(minutes=2)}
-        case "no updated any more":
-            return {"updated_at": None}
-    return {}
+    if fault == "dates begin":
+        return {"published_at": entry.at - timedelta(minutes=2)}
+    if fault == "no updated any more":
+        return {"updated_at": None}
+    return {"published_at": entry.published_at and entry.published_at + OLD_AND_NEW[fault][1]}
 
 
 def _remove_by_its_url(chance: random.Random, story: Story, host: str, at: datetime) -> None:

@@ -1,7 +1,5 @@
 """Rewriting: a file ends as its partition says, by whoever is told of it: one rewriter, one configuration, one batch."""
 
-from typing import Any
-
 import pytest
 
 from stoppress.aws import bucket, sites, table
@@ -32,11 +30,6 @@ from tests.support.partitions import (
 )
 
 pytestmark = [pytest.mark.moto, pytest.mark.usefixtures("behind")]
-
-
-def items_without_rev(behind: MotoAws) -> list[dict[str, Any]]:
-    """Return the items, but for how often they were written."""
-    return [{name: value for name, value in item.items() if name != "rev"} for item in behind.items()]
 
 
 # ── one rewriter ──

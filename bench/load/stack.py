@@ -4,6 +4,7 @@ import json
 import random
 import sys
 import threading
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -28,30 +29,10 @@ STEPS: list[dict[str, Any]] = [
     {"at": "2026-11-20T12:00:00Z", "secret": {"name": "newsroom", "value": SECRET}},
     {"site": {"host": HOST, "publication": "Example News", "sources": {"cms": {"secret": "newsroom"}}}},
 ]
-# Of each call of a function how often what happens: nothing else of it, or (applied) all of it but the answer.
-FAULTS = {
-    "ReceiveWebhook": [
-        ("sqs", "SendMessageBatch", "ServiceUnavailable", 0.02, False),
-        ("sqs", "SendMessageBatch", "RequestThrottled", 0.02, False),
-        ("sqs", "SendMessageBatch", "InternalFailure", 0.01, True),
-    ],
-    "RecordArticle": [
-        ("dynamodb", "BatchGetItem", "ProvisionedThroughputExceededException", 0.01, False),
-        ("dynamodb", "UpdateItem", "ThrottlingException", 0.01, False),
-        ("dynamodb", "TransactWriteItems", "TransactionCanceledException", 0.04, False),
-        ("dynamodb", "TransactWriteItems", "ThrottlingException", 0.01, False),
-        ("dynamodb", "TransactWriteItems", "InternalServerError", 0.01, True),
-    ],
-    "RewriteSitemaps": [
-        ("s3", "GetObject", "SlowDown", 0.01, False),
-        ("s3", "PutObject", "SlowDown", 0.03, False),
-        ("s3", "PutObject", "PreconditionFailed", 0.03, False),
-        ("s3", "PutObject", "InternalError", 0.01, True),
-        ("dynamodb", "BatchGetItem", "ThrottlingException", 0.01, False),
-        ("dynamodb", "PutItem", "TransactionConflictException", 0.01, False),
-        ("sqs", "SendMessageBatch", "ServiceUnavailable", 0.01, False),
-    ],
-}
+# What befalls the calls of each function, and how often.
+FAULTS: dict[str, list[dict[str, Any]]] = tomllib.loads(
+    Path(__file__).with_name("faults.toml").read_text(encoding="utf-8")
+)
 
 
 @dataclass
@@ -90,10 +71,10 @@ class FloodedStack:
         self._stack, self._server = stack, server
         dice = random.Random(seed)
         self._faults = [
-            ChanceFault(service, operation, times=0, error=error, applied=applied, function=function,
-                        chance=min(1.0, chance * storm), wire=stack.wire, dice=dice)
+            ChanceFault(**fault | {"chance": min(1.0, fault["chance"] * storm)},
+                        times=0, function=function, wire=stack.wire, dice=dice)
             for function, faults in FAULTS.items()
-            for service, operation, error, chance, applied in faults
+            for fault in faults
         ]  # fmt: skip
         stack.wire.faults += self._faults
 

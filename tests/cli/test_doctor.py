@@ -148,13 +148,6 @@ def test_a_fault_costs_visibility_and_a_hint_is_advice(
     assert expected in outcomes(examined(host, tmp_path))
 
 
-def test_a_server_without_http_2_gets_a_hint(tmp_path: Path) -> None:
-    host = good()
-    host.alpn = ("http/1.1",)
-
-    assert outcomes(examined(host, tmp_path)) == {("HTTP/2", "hint")}
-
-
 def test_what_could_not_be_looked_at_is_never_ok(tmp_path: Path) -> None:
     host = good()
     host.special = lambda _path, _agent: (403, {}, b"no")
@@ -182,14 +175,6 @@ def test_all_pages_of_the_news_sitemap_and_a_sample_of_the_shards_are_read(
 
     assert {f"/{name}" for name in check_host.STORIES} <= paths
     assert len([path for path in paths if path.startswith("/old/")]) == page_answers.SHARD_PAGES_MAX - 1
-
-
-@pytest.mark.parametrize(("status", "expected"), [(429, "not checked"), (503, "fault")])
-def test_a_page_that_was_not_read_is_not_checked(status: int, expected: str, tmp_path: Path) -> None:
-    host = good()
-    host.answers["/ferry"] = (status, {}, b"")
-
-    assert outcomes(examined(host, tmp_path)) == {("pages", expected)}
 
 
 class TestCommand:

@@ -11,13 +11,9 @@ from typer.testing import CliRunner
 from stoppress_cli.app import app
 from stoppress_cli.inputs.delivery import invalid_because
 from tests.support.adjacent_paths import SHARED, needs_shared
-from tests.support.signature_senders import BODY, MORNING, PATH, SENDERS, Sender
+from tests.support.signature_senders import BODY, MORNING, PATH, sender_of
 
 NOW_MS = round(MORNING.timestamp() * 1_000)
-
-
-def sender_of(scheme: str) -> Sender:
-    return next(sender for sender in SENDERS if sender.scheme == scheme)
 
 
 def vector(kind: str = "ghost", /, **changed: Any) -> dict[str, Any]:

@@ -201,6 +201,9 @@ BROKEN: dict[str, tuple[Callable[[Host], object], Outcomes, str]] = {
     "soft 404": (find_everything, {("pages", "fault")}, "soft 404"),
     "IPv6 only": (lambda host: setattr(host, "address", "::1"), {("address", "fault")}, "IPv6"),
     "expired certificate": (expire, {("certificate", "fault"), ("others", "not checked")}, "expired"),
+    "a page without time": (lambda host: host.answers.update({"/ferry": (429, {}, b"")}), {("pages", "not checked")}, "429"),
+    "a page that fails": (lambda host: host.answers.update({"/ferry": (503, {}, b"")}), {("pages", "fault")}, "503"),
+    "no HTTP/2": (lambda host: setattr(host, "alpn", ("http/1.1",)), {("HTTP/2", "hint")}, "does not offer HTTP/2"),
     "HTTP/1.0": (lambda host: setattr(host, "protocol", "HTTP/1.0"), {("HTTP/2", "hint")}, "HTTP/1.0"),
     "slow": (lambda host: setattr(host, "delay", 4.0), {("speed", "fault")}, "4.0 seconds"),
 }  # fmt: skip

@@ -162,3 +162,7 @@ SENDERS = [
         also_body=lambda body, secret: json.dumps({**json.loads(body), "secret": secret}).encode(),
     ),
 ]  # fmt: skip
+
+
+def sender_of(scheme: str) -> Sender:
+    return next(sender for sender in SENDERS if sender.scheme == scheme)

@@ -15,7 +15,7 @@ from stoppress.http import client, errors
 from stoppress.model.event import ArticleEvent
 from stoppress.model.site import Site
 from stoppress.poll import fetch_feeds as fetching
-from tests.support.article_events import HOST, MORNING, DecidedTable, page, publish, remove
+from tests.support.article_events import HOST, MORNING, DecidedTable, page
 
 pytestmark = pytest.mark.moto
 
@@ -41,10 +41,6 @@ def events_of(body: bytes, now: datetime = MORNING) -> list[ArticleEvent]:
     return events.to_events(read(read_document(body, {}), INDEX, SITE), SITE, now, feed=INDEX)[0]
 
 
-def feed_says(path: str = "flood", **said: object) -> ArticleEvent:
-    return publish("guid-1", path, source="feed", **said)
-
-
 # ── what it lists ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -60,29 +56,6 @@ def test_of_a_sitemap_that_is_too_long_the_newest_pages_are_read(monkeypatch: py
 
 
 # ── whose word counts ─────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_a_feeds_date_counts_before_that_of_an_old_news_sitemap() -> None:
-    ledger = DecidedTable()
-    ledger.hear(publish(page("flood"), source="sitemap", published_at=MORNING - 90 * MINUTE))
-
-    ledger.hear(feed_says(published_at=MORNING - 30 * MINUTE))
-
-    assert ledger.news_at(MORNING)[page("flood")].published == MORNING - 30 * MINUTE
-
-
-@pytest.mark.parametrize("source", ["cms", "feed"])
-def test_an_old_sitemap_revives_nothing_that_was_removed(source: str) -> None:
-    ledger = DecidedTable()
-    ledger.hear(publish("guid-1", source=source))
-    ledger.hear(remove("guid-1", source=source))
-
-    decision = ledger.hear(
-        publish(page("flood"), source="sitemap", timestamp=MORNING + 5 * MINUTE, updated_at=MORNING + 4 * MINUTE)
-    )
-
-    assert decision.outcome == "displaced"
-    assert ledger.pages == {}
 
 
 def test_what_a_news_sitemap_says_counts_before_what_a_general_one_says_of_the_same_page() -> None:

@@ -87,15 +87,6 @@ def bus_event(detail: Any, kind: str = "article.published", source: str = "bus")
     })  # fmt: skip
 
 
-# ── one event ──
-
-
-def test_a_removal_before_anything_else_leaves_a_tombstone(behind: MotoAws) -> None:
-    assert apply(remove()) == ["removed"]
-    assert apply(publish()) == ["late"]
-    assert [item["pk"].partition("#")[0] for item in written(behind)] == ["article", "refused", "story"]
-
-
 # ── batches ──
 
 

@@ -23,6 +23,7 @@ def at(minutes: int) -> datetime:
 
 
 FLOOD = "Flood closes the harbour"
+SITEMAP: dict[str, Any] = {"article": page("flood"), "source": "sitemap"}
 OLD = publish("old", title="Old", received_at=at(60))
 NEW = publish("new", title="New", timestamp=at(1), received_at=at(60))
 # What happens: the events, and the titles of the pages that are left in the news, by path.
@@ -69,6 +70,12 @@ STORIES: dict[str, tuple[list[ArticleEvent], dict[str, str]]] = {
         [publish(), publish(published_at=at(180), timestamp=at(1)), feed(timestamp=None, received_at=at(2))], {},
     ),
     "what the CMS keeps out, the feed does not bring": ([publish(noindex=True), feed(timestamp=at(1))], {}),
+    "an old sitemap revives nothing that the CMS removed": (
+        [publish(), remove(), publish(**SITEMAP, timestamp=at(5), updated_at=at(4))], {},
+    ),
+    "an old sitemap revives nothing that the feed removed": (
+        [feed(), remove("guid-7", source="feed"), publish(**SITEMAP, timestamp=at(5), updated_at=at(4))], {},
+    ),
     "the URL beside the id of a removal": (
         [feed("section", guid="g1", timestamp=None), publish(), remove(url=page("section"))], {"section": FLOOD},
     ),
@@ -97,6 +104,9 @@ DATES: dict[str, tuple[list[ArticleEvent], str, datetime]] = {
         [publish(published_at=at(5), timestamp=at(5), received_at=MORNING)], FLOOD, MORNING,
     ),
     "a feed's date just ahead": ([feed(published_at=at(4), received_at=MORNING)], FLOOD, MORNING),
+    "the feed's date replaces that of an old news sitemap": (
+        [publish(**SITEMAP, published_at=at(-90)), feed(published_at=at(-30))], FLOOD, at(-30),
+    ),
     "the date of the CMS replaces the feed's": ([feed(published_at=at(-60)), publish(timestamp=at(1), title="CMS")],
         "CMS", MORNING),
     "the date of the CMS replaces the feed's once": (

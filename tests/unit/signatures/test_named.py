@@ -7,10 +7,10 @@ import pytest
 
 from stoppress.model.http_request import Request
 from stoppress.signatures.verify import BadSecret, BadSignature, verify
-from tests.support.signature_senders import BODY, MORNING, SENDERS, b64, mac
+from tests.support.signature_senders import BODY, MORNING, b64, mac, sender_of
 
-CONTENTFUL = next(sender for sender in SENDERS if sender.scheme == "contentful").request()
-HYGRAPH = next(sender for sender in SENDERS if sender.scheme == "hygraph").request()
+CONTENTFUL = sender_of("contentful").request()
+HYGRAPH = sender_of("hygraph").request()
 SECRET = "a secret of 20 bytes"
 NAMES = CONTENTFUL.headers["x-contentful-signed-headers"]
 AT_MS = round(MORNING.timestamp() * 1000)

@@ -11,15 +11,11 @@ from stoppress.cms.mapping import BadMapping, read_file
 from stoppress.model.http_request import Request
 from stoppress.model.signature_schemes import PRESETS, BadScheme
 from stoppress.signatures.verify import BadSecret, BadSignature, verify
-from tests.support.signature_senders import BODY, MORNING, SENDERS, Sender, mac, posted
+from tests.support.signature_senders import BODY, MORNING, SENDERS, Sender, mac, posted, sender_of
 
 ROOT = Path(__file__).parents[3]
 SECRET = "known to the newsroom"
 OURS = {"header": "X-Newsroom", "prefix": "v2=", "signed": "{x-nonce}/{body}", "digest": "sha512"}
-
-
-def sender_of(scheme: str) -> Sender:
-    return next(sender for sender in SENDERS if sender.scheme == scheme)
 
 
 def accepted(scheme: str | dict[str, Any], request: Request, *secrets: str) -> bool:

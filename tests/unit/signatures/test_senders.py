@@ -10,7 +10,7 @@ from stoppress.model.http_request import Request
 from stoppress.model.signature_schemes import BadScheme, names
 from stoppress.signatures.verify import BadSecret, BadSignature, verify
 from stoppress_cli.scenario import signing
-from tests.support.signature_senders import BODY, MORNING, PATH, QUERY, SENDERS, Sender, posted
+from tests.support.signature_senders import BODY, MORNING, PATH, QUERY, SENDERS, Sender, posted, sender_of
 
 
 def each(predicate: Callable[[Sender], bool]) -> pytest.MarkDecorator:
@@ -71,7 +71,7 @@ def test_without_one_of_its_headers_a_delivery_is_refused(sender: Sender) -> Non
 
 
 def test_an_empty_secret_lets_nobody_in() -> None:
-    sender = next(sender for sender in SENDERS if sender.scheme == "github")
+    sender = sender_of("github")
     for secrets in ([], [""], [" ", "\n"]):
         with pytest.raises(BadSecret):
             verify("github", sender.request(""), secrets, MORNING)

@@ -115,17 +115,11 @@ def items_of(name: str, value: object, reasons: list[str]) -> Iterator[tuple[str
 
 def _tags(item: dict[str, Any], page: str, place: str, reasons: list[str]) -> Video:
     """Return the tags of the readable fields of a video. Adds a reason for each other field."""
-    uploader = item.get("uploader")
-    if isinstance(uploader, dict):
-        item = {**item, "uploader": uploader.get("name"), "uploader_info": first_of(uploader, "info", "url")}
-    spelled = {_NAMES.get(key.replace("_", "").lower()): value for key, value in item.items()}
     tags: list[tuple[str, str]] = []
-    for name, reader in READERS.items():
-        if (value := item.get(name, spelled.get(name))) in (None, "", []):
-            continue
+    for name, value in _named_fields(item):
         notes: list[str] = []
         try:
-            texts = reader(value, page, notes)
+            texts = READERS[name](value, page, notes)
         except ValueError as error:
             reasons.append(f"{place}.{name}: {error}")
             continue
@@ -135,6 +129,17 @@ def _tags(item: dict[str, Any], page: str, place: str, reasons: list[str]) -> Vi
         reasons.append(f"{place}.uploader_info: is left out without an uploader: give the uploader's name")
         tags = [(name, text) for name, text in tags if name != "uploader_info"]
     return tuple(tags)
+
+
+def _named_fields(item: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the fields of a video that have a value, by our names and in the order of the tags."""
+    uploader = item.get("uploader")
+    if isinstance(uploader, dict):
+        item = {**item, "uploader": uploader.get("name"), "uploader_info": first_of(uploader, "info", "url")}
+    spelled = {_NAMES.get(key.replace("_", "").lower()): value for key, value in item.items()}
+    for name in READERS:
+        if (value := item.get(name, spelled.get(name))) not in (None, "", []):
+            yield name, value
 
 
 def first_of(item: dict[str, Any], *names: str) -> object:

@@ -197,8 +197,8 @@ def _number(value: object) -> float | None:
 
 def _duration(value: object, page: str, notes: list[str]) -> str:
     seconds = _number(value)
-    if seconds is None and isinstance(value, str):
-        with suppress(ValidationError):  # ISO 8601
+    if seconds is None and isinstance(value, str) and value.strip()[:1] in ("P", "p"):
+        with suppress(ValidationError):  # ISO 8601; pydantic reads 02:30 too, as hours
             seconds = _DURATIONS.validate_python(value.strip().upper()).total_seconds()
     if seconds is None or not 1 <= seconds <= DURATION_S_MAX:
         raise ValueError(
@@ -258,12 +258,12 @@ def _relation(example: str, spelled: Callable[[str], str], known: Collection[str
 
 
 def _words(value: object) -> list[str]:
-    """Return the words of `allow GB IE` or `{"allow": ["GB", "IE"]}`."""
-    if isinstance(value, str):
-        return value.replace(",", " ").split()
-    name = next((name for name in ("allow", "deny") if isinstance(value, dict) and name in value), "")
-    codes = value[name] if isinstance(value, dict) and name else []
-    return [name, *((str(code).strip() for code in codes) if isinstance(codes, list) else _words(codes))]
+    """Return the words of `allow GB IE`, `{"allow": ["GB", "IE"]}` or `{"relationship": "allow", "codes": ["GB", "IE"]}`."""
+    if not isinstance(value, dict):
+        return value.replace(",", " ").split() if isinstance(value, str) else []
+    relationship = next((name for name in ("allow", "deny") if name in value), str(value.get("relationship")).lower())
+    codes = first_of(value, relationship, "countries", "platforms", "codes")
+    return [relationship, *(map(str.strip, map(str, codes)) if isinstance(codes, list) else _words(str(codes or "")))]
 
 
 def _country(code: str) -> str:

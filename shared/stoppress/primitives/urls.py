@@ -31,7 +31,7 @@ _ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")
 # RFC 3986, 2.3: characters that mean the same escaped and plain.
 _UNRESERVED = frozenset(string.ascii_letters + string.digits + "-._~")
 _LONE_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
-_LINK_HEADER = re.compile(r"<([^<>]{1,8000})>((?:\s*;\s*[\w*-]+\s*(?:=\s*(?:\"[^\"]*\"|[^\s;,\"]*))?)*)")
+_LINK_HEADER = re.compile(r"<([^<>]{1,8000})>((?:\s*;\s*[\w*-]+\s*(?:=\s*(?:\"(?:[^\"\\]|\\.)*\"|[^\s;,\"]*))?)*)")
 _RELATIONS = re.compile(r"(?:^|;)\s*rel\s*=\s*(?:\"([^\"]*)\"|([^\s;,\"]+))", re.IGNORECASE)
 
 

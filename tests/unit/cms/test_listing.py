@@ -250,6 +250,7 @@ def by_links() -> Query:
         ('<?page=1>; rel="prev", <?page=3>; rel="next"', "/wp-json/wp/v2/posts?page=3"),
         ('<?ids=1,2;3&page=3>; title="a, b"; rel="next last"', "/wp-json/wp/v2/posts?ids=1,2;3&page=3"),
         ('<?page=3>; REL="Next"', "/wp-json/wp/v2/posts?page=3"),
+        (r'<?page=2>; title="the \"next\" page"; rel="next"', "/wp-json/wp/v2/posts?page=2"),
         ('<?page=1>; rel="prev"', None),
         ('<?page=1>; rel="nextish"', None),
         ("", None),

@@ -199,6 +199,7 @@ def test_a_video_with_a_wrong_value_where_one_is_required_is_left_out(name: str,
         ("duration", 28_801, "28801 is no duration"),
         ("duration", "PT", "'PT' is no duration"),
         ("duration", "PT9H", "'PT9H' is no duration"),
+        ("duration", "02:30", "'02:30' is no duration"),
         ("duration", float("nan"), "nan is no duration"),
         ("duration", 10**400, "is no duration"),
         ("expiration_date", "2026-13-01", "'2026-13-01' is not in the calendar"),
@@ -250,7 +251,7 @@ def test_ratings_are_texts_that_the_schema_reads(value: object, text: str) -> No
     [
         ("allow GB IE", "allow GB IE"),
         ({"allow": "gb, ie"}, "allow GB IE"),
-        ({"deny": ["uk"]}, "deny GB"),
+        ({"relationship": "Deny", "codes": ["uk"]}, "deny GB"),
         ({"deny": ["EL", "GR"]}, "deny GR"),
     ],
 )

@@ -30,8 +30,11 @@ Now = Annotated[str | None, typer.Option(help="The instant to judge by, ISO 8601
 _Shared = dict[str, tuple[Any, object]]
 _JSON: _Shared = {"as_json": (Json, False)}
 _STACK: _Shared = {
-    "stack": (Annotated[str | None, typer.Option(help="Name of a deployed stack; default: none.")], None),
-    "local": (Annotated[str | None, typer.Option(help=f"URL of a stack on this machine; default: {LOCAL}.")], None),
+    "stack": (
+        Annotated[str | None, typer.Option(help="Name of a deployed stack; default: the stack on this machine.")],
+        None,
+    ),
+    "local": (Annotated[str | None, typer.Option(help=f"URL of a stack on this machine, such as {LOCAL}.")], None),
 }
 _ACCOUNT: _Shared = {
     "profile": (Annotated[str | None, typer.Option(help="AWS profile; default: AWS_PROFILE.")], None),

@@ -4,7 +4,6 @@ from typing import Annotated
 
 import typer
 
-from stoppress.primitives.instants import parse
 from stoppress_cli.check.findings import Finding, Findings
 from stoppress_cli.check.report import Format, Group, group_findings, print_report
 from stoppress_cli.options import READS_URLS, Commands, Now
@@ -36,9 +35,10 @@ def check(
 
     findings = Findings(each_max, frozenset({"error"} if errors_only else {"error", "warning"}))
     try:
-        instant = parse(now) if now else datetime.now(UTC)
-    except ValueError as error:
-        fail(f"--now: {error}")
+        instant = datetime.now(UTC) if now is None else datetime.fromisoformat(now)
+    except ValueError:
+        fail(f"--now: {now!r} is not an ISO 8601 instant such as 2026-11-20T08:00:00Z")
+    instant = instant if instant.tzinfo else instant.replace(tzinfo=UTC)
     try:
         if target.lower().startswith(("http://", "https://")):
             fetcher = Fetcher(findings)

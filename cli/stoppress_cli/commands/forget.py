@@ -79,7 +79,9 @@ def forget(
         answer = ["erased:", *erased, *(["not erased yet, run the command again:", *left] if left else [])]
     if is_agreed or (dry_run and left):
         answer.append(OUT_OF_REACH)
-    end({"urls": list(traces.urls), "left": left, "erased": erased, "done": is_agreed}, answer, is_ok=not left)
+    for line in answer:
+        show(line)
+    end({"urls": list(traces.urls), "left": left, "erased": erased, "done": is_agreed}, is_ok=not left)
 
 
 @dataclass

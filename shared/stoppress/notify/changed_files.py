@@ -132,7 +132,7 @@ def mark(host: str, old: PageState | None, new: PageState) -> None:
         return replace(old, version=new.version, changed=new.changed, published=published, checked_at=None, **no_checks)
 
     if not page_state.write_page(host, old, marked(old) if old else new):
-        page_state.update_page(host, new.url, marked)
+        page_state.update_page(host, new.url, marked, first=new)  # a transaction that held the item may have left none
 
 
 def note_began(host: str, now: datetime, *, sweeps: bool = False) -> datetime:

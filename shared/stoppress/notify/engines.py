@@ -105,14 +105,14 @@ def notify_pages(host: str, urls: Sequence[str], now: datetime, deadline: Deadli
     states = list(_as_claimed(host, map(page_state.read_page, stored.values()), live, now))
     waits = [(state, page_state.seconds_until_check(state, now)) for state in states]
     again = [(state, seconds) for state, seconds in waits if seconds]
-    due = [state for state, seconds in waits if seconds == 0]
+    due, late = [state for state, seconds in waits if seconds == 0], list[tuple[PageState, int]]()
     if seconds := page_state.paused_seconds(engine, now):
-        again += [(state, seconds) for state in due]
+        late = [(state, seconds) for state in due]
     elif due:
-        again += _check(site, engine, due, now, deadline, done)
+        late = list(_check(site, engine, due, now, deadline, done))
     # Later only the sweep tries.
-    in_time = ((state, seconds) for state, seconds in again if now < state.changed + page_state.CHECKED_FOR)
-    queues.send_engines((page_state.message(host, page=state.url), seconds) for state, seconds in in_time)
+    again += [(state, seconds) for state, seconds in late if now < state.changed + page_state.CHECKED_FOR]
+    queues.send_engines((page_state.message(host, page=state.url), seconds) for state, seconds in again)
 
 
 def _check(

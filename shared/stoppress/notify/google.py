@@ -24,6 +24,8 @@ from stoppress.primitives.instants import Deadline
 
 # A run spends at most this time on questions, so that they do not hold up notifications.
 ASKED_SECONDS_MAX = 30.0
+# This many pages for which Google fails end a run, because each request counts against the day's quota.
+FAILURES_MAX = 3
 # The most pages that one sweep asks about, so that they do not hold up the queue. The next sweep asks about others.
 ASKED_BY_SWEEP_MAX = 100
 # The sweep asks until so much of the day's quota is used: the rest is kept for new stories.
@@ -164,7 +166,7 @@ class _Console:
     def _inspect(self, left: list[PageState]) -> None:
         """Ask about each page, while there are time and quota, and take it out of `left`. Raises Unanswered.
 
-        Google may fail for some pages only. So such a failure counts only if no page succeeds.
+        Google may fail for some pages only. So such a failure ends the run only after several, or if no page succeeds.
         """
         failures: list[Unanswered] = []
         pages = len(left)
@@ -175,9 +177,9 @@ class _Console:
             try:
                 status = self._request("POST", search_console.INSPECTION_URL, body, search_console.read_inspection)
             except Unanswered as error:
-                if not error.is_of_page:
-                    raise
                 failures.append(error)
+                if not error.is_of_page or len(failures) == FAILURES_MAX:
+                    raise
                 continue
             change = partial(_with_inspection, status=status or {}, now=self.now)
             page_state.update_page(self.site.host, page.url, change)

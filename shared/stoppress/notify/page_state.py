@@ -171,11 +171,12 @@ def write_page(host: str, old: PageState | None, new: PageState) -> PageState | 
     return replace(new, rev=((old and old.rev) or 0) + 1)
 
 
-def update_page(host: str, url: str, change: Callable[[PageState], PageState]) -> None:
-    """Change a page's state, however many others write it. Raises Conflict."""
+def update_page(host: str, url: str, change: Callable[[PageState], PageState], first: PageState | None = None) -> None:
+    """Change a page's state, however many others write it. `first`: the state of a page that has none. Raises Conflict."""
 
     def change_item(item: Item | None) -> Item | None:
-        return page_item(host, change(read_page(item))) if item else None
+        new = change(read_page(item)) if item else first
+        return page_item(host, new) if new else None
 
     table.update(page_key(host, url), change_item)
 

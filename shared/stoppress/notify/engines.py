@@ -228,7 +228,5 @@ def _sweep(site: Site, now: datetime) -> None:
 
 
 def _is_left(state: PageState, now: datetime) -> bool:
-    if state.gone and state.checks and state.changed + page_state.CHECKED_FOR <= now:
-        return False  # the last check found that the page stays
     last = max(at for at in (state.changed, state.checked_at, state.tried_at) if at)
     return not state.is_notified and state.changed + page_state.TRIED_FOR > now >= last + SWEPT_PAGES

@@ -22,7 +22,7 @@ URL, HUB = "https://www.example.com/news/feed.xml", "https://hub.example.net/"
     [
         (f'<{HUB}>; rel="hub", <{URL}>; rel="self"', HUB),
         (f'<{URL}>; rel="self", <{HUB}>; rel=hub', HUB),
-        (f'<{HUB}>; title="rel=self, \\"no\\""; rel="Hub"', None),
+        (f'<{HUB}>; title="rel=self, \\"no\\""; rel="Hub"', HUB),
         (f'<{HUB}>; title="a, b; c"; rel="prefetch hub"', HUB),
         (f'<{HUB}>; rel="alternate"; title="rel=hub"', None),
         ("</hub>; rel=hub", "https://www.example.com/hub"),

@@ -1,8 +1,7 @@
-"""Read from the table what the decisions about a batch of events need, and write the decisions. The read is mostly in three reads for the whole batch.
+"""Read what the decisions about a batch of events need, mostly in three reads of the table, and write the decisions.
 
-What to read next for an event depends on what was read before. So all events are looked up in the items read so far, keys that are
-missing are read together, and the events are looked up again, until no key is missing. What an event changes is written in one
-transaction.
+What to read next for an event depends on what was read before. So each round looks up all events in the items read so far, and
+reads the missing keys together. It ends when no key is missing. What an event changes is written in one transaction.
 """
 
 from collections.abc import Iterable

@@ -140,8 +140,8 @@ class StackFacts:
 def read_stack(host: str | None, now: datetime, stack: str | None) -> StackFacts:
     """The facts of all sites, or of one. `stack`: name of a deployed stack; None for a local one, which has no alarms.
 
-    Calls: one for a hundred sites, one for the list of them, one for the clocks, one for each queue, one for the alarms, and those of
-    `read_site` for each site. A site with engines costs two more, and one for each megabyte of PAGES_READ_MAX pages.
+    Calls: one each for a hundred sites, for their list, the clocks, the alarms and each queue; then those of `read_site` for each
+    site. A site with engines costs two more, and one for each megabyte of PAGES_READ_MAX pages.
 
     Raises UnknownSite for a host that is no site of the stack, and the table's errors. What any other service refuses is `unknown`.
     """

@@ -66,7 +66,7 @@ def reserve(host: str, name: str, wants: Sequence[Want], shard_size: int) -> lis
         series, places[:] = read_series(name, item).reserve(wants, entries_max_of(name, shard_size))
         return series_item(host, series)
 
-    table.update((places_pk(host), name), reserve_places)
+    table.update((places_pk(host), name), reserve_places, always_writes=True)
     return places
 
 

@@ -16,7 +16,7 @@ from stoppress.aws import table
 from stoppress.aws.clients import leaving
 from stoppress.model.site import HOST, BadConfiguration, Site, read_site
 
-# A function may use a replaced configuration for this long. What it wrote meanwhile, `rewrite.sitemaps` writes again.
+# A function may use a replaced configuration for this long. `rewrite.sitemaps` may use an older one, because it checks afterwards.
 CACHE_AGE_MAX = timedelta(seconds=60)
 # If a cached configuration lacks what a function looks for, and is older than this, the function reads it again.
 MISSED_AGE_MAX = timedelta(seconds=5)

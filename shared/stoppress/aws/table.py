@@ -144,13 +144,16 @@ def put(item: "Item", expected_rev: int | None) -> None:
     put_if(_count_write(item, expected_rev), *_as_read(expected_rev))
 
 
-def update(key: tuple[str, str], change: "Callable[[Item | None], Item | None]") -> "Item | None":
+def update(
+    key: tuple[str, str], change: "Callable[[Item | None], Item | None]", *, always_writes: bool = False
+) -> "Item | None":
     """Write what `change` makes of the present item, however many others write it, and return it; None is not written.
 
+    A change that always writes is first read eventually consistent for half a unit, because a write of an older item conflicts.
     Raises Conflict after UPDATE_ATTEMPTS_MAX.
     """
     for attempt in range(1, UPDATE_ATTEMPTS_MAX + 1):
-        item = get(*key)
+        item = get(*key, consistent=attempt > 1 or not always_writes)
         if (new := change(item)) is None:
             return None
         try:

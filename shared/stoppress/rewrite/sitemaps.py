@@ -7,7 +7,7 @@ configuration changed.
 Several rewriters may run at once. Each reads the object, then the partition, and puts the file only if the object is still the
 one it read. So a rewriter that read an older partition loses and starts again.
 
-A rewriter may use a configuration that has just been replaced. So it reads the configuration in force once more after its last
+A rewriter may use a configuration that was replaced. So it reads the configuration in force once more after its last
 write, and writes its files again if that is another one. A change that comes later sends all files to the queue anyway.
 """
 
@@ -154,7 +154,8 @@ def rewrite(request: RewriteRequest, now: datetime) -> Result:
     now = max(now, request.release or now)
     for _ in range(ATTEMPTS_MAX):
         try:
-            site = sites.load(request.site, age_max=timedelta() if request.checks_all else sites.CACHE_AGE_MAX)
+            # However old a cached configuration is: `rewrite_all` reads the one in force after the write.
+            site = sites.load(request.site, age_max=timedelta() if request.checks_all else timedelta.max)
         except sites.UnknownSite:
             return Result(request, _rewrite_of_removed(request))
         attempt = begin(site, request, now)

@@ -1,7 +1,7 @@
 <?php
 /**
  * Plugin Name: Stoppress
- * Description: Tells Stoppress of every article that is published, edited, moved, unpublished or deleted.
+ * Description: Sends an event to Stoppress when a post is published, edited, moved, unpublished or deleted.
  * Version: 1.0
  * Requires at least: 5.6
  * Requires PHP: 7.4
@@ -17,7 +17,7 @@
 
 defined( 'ABSPATH' ) || exit;
 
-const STOPPRESS_RETRIES_MAX = 6; // after 1, 5, 25, 125, 625 and 3,125 minutes: two and a half days
+const STOPPRESS_RETRIES_MAX = 6; // after 1, 5, 25, 125, 625 and 3,125 minutes: 2.7 days in all
 
 /** Keeps a post's URL from before the change, because WordPress does not keep it. */
 add_action( 'pre_post_update', function ( $id ) {

@@ -9,8 +9,6 @@ from typing import Any
 
 import typer.main
 
-from stoppress.cms.mapping import load
-from stoppress.model.adapters import names
 from stoppress.model.site import schema
 from stoppress_cli.app import app
 from stoppress_cli.check.rulebook import RULES
@@ -27,15 +25,6 @@ NOT_CHECKABLE: dict[str, str] = tomllib.loads(
 def _table(*rows: tuple[str, ...]) -> str:
     head, *body = (f"| {' | '.join(cells)} |" for cells in rows)
     return "\n".join([head, f"|{'---|' * len(rows[0])}", *body])
-
-
-def adapters() -> str:
-    """The adapters in the order of their titles, our own contract first."""
-    found = sorted((load(name) for name in names()), key=lambda adapter: (adapter.name != "standard", adapter.title))
-    return _table(
-        ("CMS", "adapter", "signed", "verified by"),
-        *((adapter.title, f"`{adapter.name}`", f"`{adapter.signature}`", adapter.verified) for adapter in found),
-    )
 
 
 def check_rules() -> str:
@@ -115,7 +104,6 @@ def schema_text() -> str:
 
 
 PARTS: dict[str, Callable[[], str]] = {
-    "adapters": adapters,
     "check rules": check_rules,
     "rules that no file shows": rules_that_no_file_shows,
     "command line": command_line,

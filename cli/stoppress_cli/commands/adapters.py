@@ -36,7 +36,10 @@ def list_adapters(context: typer.Context, as_json: Json = False) -> None:
     if context.invoked_subcommand is not None:
         return
     mappings = [load(name) for name in names()]
-    about = {mapping.name: f"{mapping.title}: {mapping.reads}; verified by {mapping.verified}" for mapping in mappings}
+    about = {
+        mapping.name: f"{mapping.title}: {mapping.reads}; signature {mapping.signature}; verified by {mapping.verified}"
+        for mapping in mappings
+    }
     with printing_json(as_json=as_json):
         print_answer([mapping.model_dump(include=_LISTED) for mapping in mappings], [fields_of(about, indent=0)])
 

@@ -1,4 +1,4 @@
-"""The page about CMSs names every setting of each adapter, the table of signatures has each scheme, their examples work."""
+"""The pages of CMSs name every setting of each adapter, the table of signatures has each scheme, their examples work."""
 
 import json
 import re
@@ -18,35 +18,78 @@ from stoppress.model.signature_schemes import PRESETS, Hmac, names as schemes
 from stoppress.model.site import read_site
 from stoppress.signatures import verify
 from stoppress_cli.app import app
-from tests.docs.pages import blocks, table_rows, text_of
+from tests.docs.pages import DOCS, blocks, links, table_rows, text_of
 
-PAGE = text_of("docs/how-to/connect-a-cms.md")
 WEBHOOK = text_of("docs/reference/webhook.md")
+FOLDER = DOCS / "how-to/cms"
+PAGES = {path.name: path.read_text(encoding="utf-8") for path in sorted(FOLDER.glob("*.md"))}
+OF_A_CMS = sorted(PAGES.keys() - {"index.md", "other-cms.md"})
+HEADINGS = ["Add the source", "Set up the webhook", "See that it works", "Settings", "Limits", "What we tested"]
 SECRET = "whsec_c3RvcHByZXNzLXNlY3JldC0yNGJ5dGU="
 
 by_adapter = pytest.mark.parametrize("adapter", [load(name) for name in names()], ids=lambda adapter: adapter.name)
+by_page = pytest.mark.parametrize("page", OF_A_CMS)
 
 
-def section_of(name: str) -> str:
-    """The text about an adapter: from its name to the next one's, or to the next heading."""
-    (_, rest) = PAGE.split(f"Adapter `{name}`")
-    return re.split(r"^Adapter `|^##", rest, maxsplit=1, flags=re.MULTILINE)[0]
-
-
-@by_adapter
-def test_the_page_names_every_setting_of_a_cms(adapter: MappingFile) -> None:
-    section = section_of(adapter.name)
-
-    assert [name for name in adapter.settings if f"`{name}`" not in section] == []
+def text_about(name: str) -> str:
+    """The page that has an adapter; in a table of adapters its row, and the sentence about what all of them take."""
+    if rows := re.findall(rf"^\| `{name}` \|.*$", PAGES["other-cms.md"], re.MULTILINE):
+        common = re.findall(r"^All of these adapters also take .*$", PAGES["other-cms.md"], re.MULTILINE)
+        return "\n".join([*rows, *common])
+    (text, *_) = [text for text in (*PAGES.values(), WEBHOOK) if f"adapter `{name}`" in text or f"or `{name}`" in text]
+    return text
 
 
 @by_adapter
-def test_the_page_says_how_a_cms_that_cannot_sign_is_let_in(adapter: MappingFile) -> None:
-    section = section_of(adapter.name)
+def test_its_page_names_every_setting_of_a_cms(adapter: MappingFile) -> None:
+    text = text_about(adapter.name)
+
+    assert [name for name in adapter.settings if f"`{name}`" not in text] == []
+
+
+@by_adapter
+def test_its_page_says_how_a_cms_that_cannot_sign_is_let_in(adapter: MappingFile) -> None:
+    text = text_about(adapter.name)
     if adapter.signature == "query-token":
-        assert "?token=<secret>" in section
+        assert "?token=<secret>" in text
     if adapter.signature == "bearer":
-        assert re.search(r"Bearer <secret>|bearer token", section)
+        assert re.search(r"Bearer <secret>|bearer token", text)
+
+
+@by_page
+def test_each_cms_has_the_same_headings_in_the_same_order(page: str) -> None:
+    headings = [heading for heading in re.findall(r"^## (.*)$", PAGES[page], re.MULTILINE) if heading in HEADINGS]
+
+    assert headings == HEADINGS
+
+
+@by_page
+def test_the_source_of_a_page_is_what_a_site_takes(page: str) -> None:
+    (text,) = blocks(PAGES[page], "json")
+    site = read_site(json.dumps({"host": "www.example.com", "publication": "Example News", **json.loads(text)}), 1)
+    ((name, source),) = site.sources.items()
+
+    assert f"adapter `{source.adapter}`" in PAGES[page]
+    assert ("secrets", "put", "www.example.com", name) in {
+        tuple(line.split()[1:5]) for line in "".join(blocks(PAGES[page], "sh")).splitlines()
+    }
+
+
+def test_the_choice_leads_to_each_page() -> None:
+    assert set(PAGES) - {"index.md"} <= {link.partition("#")[0] for link in links(PAGES["index.md"])}
+
+
+def test_the_mapping_of_15_lines_reads_what_a_cms_may_post(tmp_path: Path) -> None:
+    [example] = blocks(PAGES["other-cms.md"], "toml")
+    (tmp_path / "acme.toml").write_text(example)
+    url = "https://www.example.com/7"
+    story = {"number": 7, "link": url, "heading": "Harbour", "live_since": "2026-11-20T08:00:00Z"}
+    (tmp_path / "published.json").write_text(json.dumps({"event": "story.live", "story": story}))
+    command = ["adapters", "try", str(tmp_path / "acme.toml"), str(tmp_path / "published.json"), "--json"]
+    tried = CliRunner().invoke(app, command)
+
+    assert len(example.splitlines()) == 15
+    assert [(verdict["disposition"], verdict["url"]) for verdict in json.loads(tried.stdout)] == [("apply", url)]
 
 
 def test_the_table_of_signatures_has_every_scheme_with_its_header() -> None:
@@ -60,9 +103,7 @@ def test_the_table_of_signatures_has_every_scheme_with_its_header() -> None:
         assert bool(times[name].strip()) == bool(preset.time or preset.time_header)
 
 
-def test_the_examples_are_what_a_site_and_a_source_take() -> None:
-    [site] = blocks(PAGE, "json")
-    assert read_site(site, 1).sources["ghost"].adapter == "ghost"
+def test_the_signature_of_your_own_is_one() -> None:
     own = re.search(r'"signature": (\{.*\})`', WEBHOOK)
     assert own
     assert Hmac.of(json.loads(own[1])).header == "x-acme"
@@ -70,7 +111,7 @@ def test_the_examples_are_what_a_site_and_a_source_take() -> None:
 
 @pytest.mark.skipif(not shutil.which("node"), reason="node is not there, which runs the handler for Arc")
 def test_the_handler_for_arc_passes_events_on_signed() -> None:
-    (handler,) = blocks(PAGE, "js")
+    (handler,) = blocks(PAGES["arc-xp.md"], "js")
     event = {"key": "story:update", "uuid": "f1b2", "body": {"_id": "ABC", "headlines": {"basic": "Überschwemmung"}}}
     script = f"""
     const module = {{}};

@@ -94,9 +94,9 @@ def play(sites: int = 10_000, busy: int = 100, feeds: int = 5_000) -> dict[str, 
         stack.advance(NOW)
         before = stack.idle_calls
         functions, (left, late) = _counted(stack, lambda: _play_hour(stack, newsrooms))
-        played = {"sites": sites, "busy": busy, "feeds": feeds, "functions": functions, "left": left, "late": late}
         idle = {"idle_calls": stack.idle_calls - before, "idle_dollars": idle_dollars}
-        return played | idle
+        played = {"sites": sites, "busy": busy, "feeds": feeds, "functions": functions, "left": left, "late": late}
+        return played | idle | {"recovery_minutes": _play_outage(stack, newsrooms)}
 
 
 @contextmanager
@@ -225,6 +225,17 @@ def _play_hour(stack: MeteredStack, newsrooms: list[Newsroom]) -> tuple[int, int
         left += len(leaving)
         late += early + sum(newsroom.lists(now - WINDOW) or not newsroom.lists(now) for newsroom in leaving)
     return left, late
+
+
+def _play_outage(stack: MeteredStack, newsrooms: list[Newsroom]) -> int:
+    """Let no schedule fire for three hours. Return the minutes after which the news lists no story that left meanwhile."""
+    ended = NOW + timedelta(hours=HOURS)
+    left = [NOW - WINDOW + minute * MINUTE for minute in range(61, HOURS * 60 + 1)]
+    for minutes in range(60):
+        stack.advance(ended + minutes * MINUTE)
+        if not any(newsroom.lists(at) for newsroom in newsrooms for at in left if newsroom.publishes(at)):
+            return minutes
+    sys.exit("stories that should have left are listed an hour after the outage")
 
 
 def main() -> int:

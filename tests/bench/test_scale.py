@@ -26,6 +26,7 @@ def test_an_hour_costs_what_its_stories_cost_however_many_sites_are_idle() -> No
         "RewriteSitemaps": {"invocations": 120, "calls": 1085, "read_units": 480.0, "write_units": 125.0},
     }
     assert (hour["idle_calls"], hour["left"], hour["late"]) == (0, STORIES, 0)
+    assert hour["recovery_minutes"] == 0  # of an outage
 
 
 def test_a_function_that_visits_every_site_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

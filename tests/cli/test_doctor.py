@@ -194,7 +194,7 @@ class TestCommand:
 
     def test_the_command_prints_what_its_page_shows(self, server: str) -> None:
         printed = run(HOST, "--connect", server)
-        [shown] = blocks(text_of("docs/how-to/doctor.md"), "console")
+        [shown] = blocks(text_of("docs/how-to/check.md"), "console")
 
         assert printed.exit_code == 1
         assert printed.stdout.replace(f"at {server.rpartition(':')[0]}", "at 203.0.113.7") == shown.partition("\n")[2]

@@ -1,5 +1,6 @@
 """The reason that `stoppress explain` gives is the one that decides: a test changes just that fact and sees the page appear."""
 
+import re
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -14,6 +15,7 @@ from stoppress.show.question import Unclear
 from stoppress.show.reasons import Kind
 from stoppress_cli.commands.explain import as_lines
 from tests.cli.test_explain import NOON, SITE, answer, event, on_the_bus
+from tests.docs.pages import table_rows, text_of
 from tests.support.operated import HOST, url
 from tests.support.playing import Step
 from tests.support.printed import as_json, as_text
@@ -291,8 +293,8 @@ def test_of_several_sites_one_must_be_chosen_for_an_id_or_a_fragment(tmp_path: P
 
 def test_the_json_has_the_keys_that_the_documentation_names(tmp_path: Path) -> None:
     listed = answer([event(1, "1", "flood")], url("flood"), tmp_path)
-    page = (Path(__file__).parents[2] / "docs/reference/explain.md").read_text()
-    documented = {line.split("`")[1] for line in page.splitlines() if line.startswith("| `")}
+    rows = table_rows(text_of("docs/how-to/why-is-a-story-missing.md"), "| key | value |")
+    documented = {key for row in rows for key in re.findall(r"`(.*?)`", row[0])}
 
     def keys(value: Any, path: str = "") -> set[str]:
         if isinstance(value, list):

@@ -208,7 +208,7 @@ def test_the_role_changes_no_role_that_deploys(stack: str, environment: str) -> 
 
 
 def test_the_role_of_staging_does_not_reach_production() -> None:
-    # The other way it does, since names are compared from their beginning: docs/how-to/deploy.md says so.
+    # The other way it does, since names are compared from their beginning: docs/how-to/github.md says so.
     def tables(stack: str) -> Ask:
         return Ask("dynamodb:UpdateTable", arn("dynamodb", f"table/{stack}-Table-ABCDEF"))
 

@@ -19,15 +19,20 @@ from tests.docs.pages import ROOT, commands, table_rows, text_of
 
 pytestmark = pytest.mark.deployed
 
-GUIDE = text_of("docs/how-to/deploy.md")
+GUIDE, PARAMETERS = text_of("docs/how-to/deploy.md"), text_of("docs/reference/parameters.md")
 
 
-def test_the_guide_has_each_question_that_the_parameters_ask_in_their_order() -> None:
+def test_the_reference_has_each_parameter_in_the_order_in_which_sam_asks() -> None:
     # sam deploy --guided shows the names only.
-    rows = table_rows(GUIDE, "| it asks | answer |")
+    rows = table_rows(PARAMETERS, "| parameter | value | effect of a later change |")
 
-    asked = [name for row in rows if (name := row[0].strip("`")) in SOURCE["Parameters"] or row[0].startswith("`")]
-    assert [name.strip("`") for name in asked] == list(SOURCE["Parameters"])
+    assert [row[0].strip("`") for row in rows] == list(SOURCE["Parameters"])
+
+
+def test_the_guide_answers_questions_in_the_order_in_which_sam_asks() -> None:
+    answered = [name for row in table_rows(GUIDE, "| SAM asks | answer |") for name in re.findall(r"`(\w+)`", row[0])]
+
+    assert answered == [name for name in SOURCE["Parameters"] if name in answered]
 
 
 def test_the_guide_has_a_command_for_the_role_of_each_environment_and_they_do_not_collide() -> None:

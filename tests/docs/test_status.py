@@ -15,7 +15,7 @@ from tests.docs.pages import blocks, commands, table_rows, text_of
 from tests.support.printed import as_json
 from tests.unit.show.test_site import a_full_answer
 
-HOW_TO, SEND, REFERENCE = "docs/how-to/health.md", "docs/how-to/send.md", "docs/reference/status.md"
+HOW_TO, SEND = "docs/how-to/health.md", "docs/how-to/send.md"
 
 
 @pytest.mark.moto
@@ -37,7 +37,7 @@ def test_the_commands_of_the_page_print_what_it_shows(demo: Serving, tmp_path: P
 
 @pytest.mark.moto
 def test_the_command_for_the_editors_prints_an_address_that_is_served(demo: Serving, tmp_path: Path) -> None:
-    page = "docs/how-to/give-the-editors-a-page.md"
+    page = "docs/how-to/give-people-access.md"
     [line] = [line for name, line, _ in commands("stoppress") if name == page and line.startswith("sites page")]
     answer = typed(*shlex.split(line.replace("--stack NAME", f"--local {demo.url}")), cwd=tmp_path)
     with urllib.request.urlopen(answer.out.strip()) as served:  # noqa: S310 - loopback
@@ -69,7 +69,7 @@ def _without_numbers(text: str) -> str:
 
 
 def test_the_reference_has_every_key_of_the_json() -> None:
-    documented = [key for keys, _ in table_rows(text_of(REFERENCE), "| key |") for key in re.findall(r"`(.*?)`", keys)]
+    documented = [key for keys, _ in table_rows(text_of(HOW_TO), "| key |") for key in re.findall(r"`(.*?)`", keys)]
 
     assert documented == list(dict.fromkeys(_keys(as_json(a_full_answer()))))
 

@@ -1,7 +1,6 @@
-"""docs/how-to/operate.md, "What do you want to do?": each task has a short section, and a test runs its commands."""
+"""The commands of an operator's tasks do what the sections of the pages say."""
 
 import json
-import re
 import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,8 +12,7 @@ from stoppress.aws import bucket
 from stoppress.http import client as http
 from stoppress_cli.app import app
 from tests.cli.test_sites import Operator, on_a_stack, valid
-from tests.docs import test_status, test_why_is_a_story_missing
-from tests.docs.pages import ROOT, blocks, fenced, section, table_rows, text_of
+from tests.docs.pages import fenced, section
 from tests.support.event_files import objects
 from tests.support.operated import later
 
@@ -23,20 +21,8 @@ FEED_URL = f"https://{SITE}/rss.xml"
 FEED = "<rss version='2.0'><channel><item><title>A</title><link>/a</link></item></channel></rss>"
 OLD = "".join(f"<url><loc>https://www.example.com/2019/03/{name}</loc></url>" for name in ("flood", "fire"))
 SITEMAP = f'<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{OLD}</urlset>'
-SCREEN_LINES = 40
 
 FOLDER = "docs/how-to"
-TASKS = [
-    f"{page}#{name}" if page else f"operate.md#{name}"
-    for _, how in table_rows(text_of(f"{FOLDER}/operate.md"), "| task | how |")
-    for page, name in re.findall(r"\]\((.*)#(.*)\)", how)
-]
-# Tests of their own run all commands of these pages.
-PAGES_RUN_ELSEWHERE = {
-    test_status.HOW_TO,
-    test_why_is_a_story_missing.PAGE.relative_to(ROOT).as_posix(),
-    "docs/how-to/doctor.md",
-}
 
 
 def section_of(link: str) -> str:
@@ -128,14 +114,3 @@ def test_the_commands_of_the_sections_do_what_they_say(run: Operator) -> None:
         secrets.update(valid(run, f"webhooks/{SITE}/cms"))
 
     assert len(secrets) == 2, "rotate-a-secret left the first secret"
-
-
-@pytest.mark.parametrize("link", TASKS)
-def test_a_task_has_a_section_of_one_screen_with_commands_that_a_test_runs(link: str) -> None:
-    text = section_of(link)
-    assert len(text.splitlines()) <= SCREEN_LINES
-
-    code = "".join(blocks(text, "sh", "console"))
-    assert code
-    is_run = link in TYPED or f"{FOLDER}/{link.partition('#')[0]}" in PAGES_RUN_ELSEWHERE
-    assert is_run or not re.search(r"^(?:\$ )?(?:\.venv/bin/)?stoppress ", code, re.MULTILINE)

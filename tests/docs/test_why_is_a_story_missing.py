@@ -1,4 +1,4 @@
-"""docs/how-to/why-is-a-story-missing.md and docs/reference/explain.md: the commands print what the pages show."""
+"""docs/how-to/why-is-a-story-missing.md: the commands print what the page shows."""
 
 import re
 import shlex
@@ -8,7 +8,7 @@ from typing import get_args
 from stoppress.show.reasons import Kind
 from stoppress_cli.commands.explain import as_lines
 from tests.cli.test_explain import answer, event
-from tests.docs.pages import DOCS
+from tests.docs.pages import DOCS, table_rows
 from tests.support.operated import HOST
 from tests.support.printed import as_text
 
@@ -35,7 +35,6 @@ def test_each_command_prints_what_the_page_shows(tmp_path: Path) -> None:
 
 
 def test_every_kind_of_reason_has_a_row() -> None:
-    table = (DOCS / "reference/explain.md").read_text(encoding="utf-8").partition("## Kinds of reasons")[2]
-    rows = re.findall(r"^\| ([a-z ]+) \| ", table, re.MULTILINE)
+    rows = table_rows(PAGE.read_text(encoding="utf-8"), "| kind | the page appears when |")
 
-    assert rows[1:] == list(get_args(Kind))
+    assert [kind for kind, _ in rows] == list(get_args(Kind))

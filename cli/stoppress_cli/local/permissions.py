@@ -5,8 +5,9 @@ whose condition fails as a Deny.
 """
 
 import fnmatch
+import functools
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -162,12 +163,13 @@ def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
+@functools.lru_cache(16_384)
 def _like(pattern: str, text: str) -> bool:
     """Return True if a text matches a pattern with IAM's wildcards * and ?; in IAM brackets stand for themselves."""
     return fnmatch.fnmatchcase(text, pattern.replace("[", "[[]"))
 
 
-_TESTS = {
+_TESTS: dict[str, Callable[[Any, str], bool]] = {
     "ArnEquals": _like,  # IAM's reference: the same as ArnLike
     "ArnLike": _like,
     "Bool": lambda wanted, value: str(wanted).lower() == value.lower(),

@@ -1,6 +1,5 @@
 """Reads template.yaml as CloudFormation does: SAM transform, parameters, conditions, intrinsic functions."""
 
-import copy
 import functools
 import json
 import re
@@ -131,7 +130,7 @@ def load(
         if value is None:
             raise TemplateError(f"{path.name}: the parameter {name} has no default; give it a value")
         values[name] = str(value).split(",") if declaration.get("Type") == "CommaDelimitedList" else str(value)
-    return replace(copy.deepcopy(template), parameters=values)
+    return replace(template, parameters=values)
 
 
 class Resolver:

@@ -32,7 +32,7 @@ _PLAIN_PORTS = {80, 443}
 # Address of a name without addresses in the scenario: public, and never connected to.
 _PUBLIC_ADDRESS = "93.184.215.14"
 # Factor by which slow answers, and the poller's time-outs, are shortened.
-TIMES_AS_FAST = 10
+TIMES_AS_FAST = 20
 
 _NOTHING_YET = FeedAnswer(headers={"content-type": "application/rss+xml"}, body=EMPTY)
 

@@ -1,5 +1,6 @@
 """The project's template with one thing changed, to see whether somebody notices."""
 
+import copy
 import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -49,7 +50,7 @@ def recorded_asks(stack: Stack) -> Iterator[list[tuple[Role, Ask]]]:
 
 def edited_resources(edit: Edit) -> list[Resource]:
     """The resources of the project's template with an edit that the SAM transform has no part in, such as one of a role."""
-    whole = template.load(ROOT / "template.yaml", {}, template.WITH_ALL)
+    whole = copy.deepcopy(template.load(ROOT / "template.yaml", {}, template.WITH_ALL))
     edit(whole.resources)
     return resources.resolve(whole)
 

@@ -102,7 +102,7 @@ def answering(*statuses: int, kinds: list[str] | None = None) -> Iterator[str]:
             """Prints nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.server_port}"

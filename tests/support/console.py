@@ -132,7 +132,7 @@ def console() -> Iterator[Console]:
         do_GET = do_POST = do_PUT = _answer  # noqa: N815 - the names of the base class
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
 
     def pool_to(*_: Any) -> urllib3.HTTPConnectionPool:
         return urllib3.HTTPConnectionPool("127.0.0.1", server.server_address[1])

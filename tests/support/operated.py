@@ -110,7 +110,7 @@ def served(stack: Stack) -> Iterator[str]:
 def serving(stack: Stack) -> Iterator[Server]:
     """Serve the stack as `stoppress up` does; its clock stands still."""
     server = Server(stack, "127.0.0.1", 0)
-    thread = threading.Thread(target=server._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread = threading.Thread(target=server._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
     try:
         yield server

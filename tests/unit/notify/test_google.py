@@ -237,7 +237,7 @@ def test_what_google_does_not_answer_comes_again_and_our_faults_ring(
     answer: str, seconds: int, words: str, *, fires: bool,
 ) -> None:  # fmt: skip
     if answer == "slow":
-        monkeypatch.setattr(client, "POST_SECONDS_MAX", 2.0)  # enough for the token, also on a busy machine
+        monkeypatch.setattr(client, "POST_SECONDS_MAX", 0.5)  # enough for the token, also on a busy machine
     urls = several_pages(2)
     google.answers["inspection"] = [answer]
     done = ask(at(20), *(message(HOST, inspect=url) for url in urls))

@@ -4,9 +4,11 @@
 - A Query reads one partition, and up to 1 MiB of it. moto reads the table.
 - The stream leaves out writes that change nothing, as on AWS.
 - Attribute values become JSON directly, without botocore's service model.
+- The names of a service's methods are listed once. moto lists them at each call.
 """
 
 import copy
+import functools
 import inspect
 import json
 from collections.abc import Iterator
@@ -14,6 +16,7 @@ from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
+from moto.core import responses
 from moto.core.serialize import BaseJSONSerializer
 from moto.dynamodb.models import DynamoDBBackend, dynamodb_backends
 from moto.dynamodb.models.dynamo_type import DynamoType, Item
@@ -29,6 +32,7 @@ _query, _query_signature = Table.query, inspect.signature(Table.query)
 _transact = DynamoDBBackend.transact_write_items
 _add = StreamShard.add
 _serialize_structure = BaseJSONSerializer._serialize_type_structure
+_method_names = functools.cache(responses.method_names_from_class)
 
 Json = dict[str, Any]
 
@@ -112,6 +116,7 @@ def applied() -> Iterator[None]:
         mock.patch.object(Table, "query", _query_partition),
         mock.patch("moto.dynamodb.models.table.RESULT_SIZE_LIMIT", PAGE_BYTES),
         mock.patch.object(StreamShard, "add", _add_to_stream),
+        mock.patch.object(responses, "method_names_from_class", _method_names),
         mock.patch.object(BaseJSONSerializer, "_serialize_type_structure", _serialize_attribute),
     ):
         yield

@@ -162,9 +162,12 @@ def test_a_stage_that_is_not_reached_is_named_with_its_reason_and_the_next_comma
     assert "answered 200 to article.deleted" in stages(out)  # it is removed all the same
 
 
-def test_an_article_is_posted_again_and_missed_after_the_time_that_is_given(served: Served) -> None:
+def test_an_article_is_posted_again_and_missed_after_the_time_that_is_given(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stoppress_cli.commands.send._POSTS_EVERY_S", 0.2)
     with answering(404, 503) as elsewhere:
-        code, out, _ = served.send(HOST, "--timeout-s", "6", "--api", elsewhere)
+        code, out, _ = served.send(HOST, "--timeout-s", "3", "--api", elsewhere)
 
     assert (code, stages(out)) == (1, ["answered 200 to article.published", "answered 200 to article.deleted"])
     assert "not reached  recorded" in out

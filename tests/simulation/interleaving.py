@@ -6,7 +6,7 @@ from greenlet import getcurrent, greenlet
 
 
 class Task:
-    """Work that stops wherever it calls `pause`, and goes on with `step`: a greenlet, because threads take turns ten times as slowly."""
+    """Work that stops wherever it calls `pause`, and goes on with `step`. Threads would wait for a processor at every turn."""
 
     def __init__(self, name: str, work: Callable[[], object], urgency: float = 0.0) -> None:
         self.name, self.urgency = name, urgency

@@ -13,6 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from rich.console import Console
 from rich.markdown import Markdown
 
+from bench import chart
 from stoppress_cli.output import counted
 
 ROOT = Path(__file__).parents[1]
@@ -20,7 +21,7 @@ RESULTS = Path(__file__).with_name("results.json")
 PAGE = ROOT / "docs/explanation/costs.md"
 README = ROOT / "README.md"
 # The generated sections: template, page, and the name in the section's two marks.
-SECTIONS = (("measured", PAGE, "measured"), ("month", PAGE, "month"), ("scale", PAGE, "scale"), ("newsrooms", README, "month"))  # fmt: skip
+SECTIONS = (("measured", PAGE, "measured"), ("month", PAGE, "month"), ("scale", PAGE, "scale"), ("newsrooms", README, "month"), ("figures", README, "figures"))  # fmt: skip
 EVENTS = {
     "new": "new article",
     "edit_fresh": "edit, in the window",
@@ -42,11 +43,12 @@ def load() -> Results:
 
 
 def write(results: Results) -> None:
-    """Write results.json and the generated sections."""
+    """Write results.json, the generated sections and the chart."""
     RESULTS.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     for template, page, name in SECTIONS:
         text = page.read_text(encoding="utf-8")
         page.write_text(text.replace(section_of(text, name), render(template, results)), encoding="utf-8")
+    chart.CHART.write_text(chart.draw(results), encoding="utf-8")
 
 
 def show(template: str, results: Results) -> None:

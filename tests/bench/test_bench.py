@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import typer.main
 
-from bench import bursts, model, month, prices, report, wiring
+from bench import bursts, chart, model, month, prices, report, wiring
 from bench.measuring import Measured, Run
 from bench.rendering import CASES
 from stoppress_cli.app import app
@@ -73,6 +73,10 @@ def test_the_generated_sections_show_the_results(template: str, page: Path, name
     section = report.section_of(page.read_text(encoding="utf-8"), name)
 
     assert section == report.render(template, RESULTS), "run .venv/bin/python -m bench --write"
+
+
+def test_the_chart_shows_the_results() -> None:
+    assert chart.CHART.read_text(encoding="utf-8") == chart.draw(RESULTS), "run .venv/bin/python -m bench --write"
 
 
 def test_sections_are_written_without_what_a_quick_run_leaves_out() -> None:

@@ -30,7 +30,7 @@ INSTALLED_LINTERS := .venv/linters/installed
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo play check test deployed build bench bench-quick month cold scale load simulate lint types format lock docs docs-build release clean
+.PHONY: help install demo play check test deployed build bench bench-quick month cold scale load simulate lint types format lock docs docs-build screenshots release clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1 /p' Makefile | while read -r name text; do printf '  make %-11s %s\n' "$$name" "$$text"; done
@@ -132,6 +132,9 @@ lock: | .venv/bin/pip ## pin the newest versions that fit together, for developm
 docs: $(INSTALLED_DEV) ## write the generated parts of the documentation, and serve it on http://localhost:8000/
 	.venv/bin/python -m tests.docs.generated
 	.venv/bin/zensical serve
+
+screenshots: $(INSTALLED_DEV) ## write the pictures of the editors' page and of terminals in the documentation again (needs Chromium)
+	.venv/bin/pytest -q tests/browser tests/cli/test_terminal.py --screenshots
 
 docs-build: $(INSTALLED_DEV) ## build the documentation into site/; a broken link or anchor fails
 	.venv/bin/zensical build --strict

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import time
+import tomllib
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -128,11 +129,33 @@ def test_the_requests_to_copy_publish_an_article(demo: Serving) -> None:
 
 
 def test_the_scenario_of_its_page_plays_as_it_expects(tmp_path: Path) -> None:
-    [scenario] = blocks(text_of("docs/reference/scenarios.md"), "json")
+    [scenario] = blocks(text_of("docs/contributing/local-stack.md"), "json")
 
     played = playing.play(playing.written(map(json.loads, scenario.splitlines())), tmp_path)
 
     assert played.failures == []
+
+
+def test_every_page_is_once_in_the_navigation() -> None:
+    def paths(items: list[Any]) -> list[str]:
+        values = [value for item in items for value in (item.values() if isinstance(item, dict) else [item])]
+        return [path for value in values for path in (paths(value) if isinstance(value, list) else [value])]
+
+    navigation = paths(tomllib.loads(text_of("zensical.toml"))["project"]["nav"])
+
+    assert sorted(navigation) == sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))
+
+
+def test_every_picture_is_in_a_page_and_needs_no_other_host() -> None:
+    shown = {(page.parent / link).resolve() for page in PAGES for link in links(page.read_text(encoding="utf-8"))}
+    pictures = {path for suffix in ("svg", "png") for path in DOCS.rglob(f"*.{suffix}")}
+
+    assert pictures - shown == {DOCS / "images/logo.svg"}
+    for path in pictures:
+        if path.suffix == ".svg":
+            assert set(re.findall(r"https?://[^\s\"']+", re.sub(r"<text.*?</text>", "", path.read_text(encoding="utf-8")))) == {
+                "http://www.w3.org/2000/svg"
+            }
 
 
 @pytest.mark.artifact

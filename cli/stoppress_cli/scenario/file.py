@@ -1,6 +1,6 @@
 """The scenario file: JSON Lines, one step a line. Each kind of step has a model here, and errors name the line.
 
-docs/reference/scenarios.md describes every key.
+docs/contributing/local-stack.md describes every key.
 """
 
 import gzip

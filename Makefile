@@ -15,6 +15,8 @@ WEBHOOKS ?= 8000
 ARTICLES ?= 500
 SENDERS ?= 16
 SEED ?= 1
+# The address of the repository, to which each page of the documentation links: that of the clone's origin.
+REPOSITORY ?= $(shell git config --get remote.origin.url 2>/dev/null | sed 's|^git@\([^:]*\):|https://\1/|; s|\.git$$||')
 TEMPLATES := template.yaml template-cdn.yaml template-door.yaml .github/deploy-role.yaml docs/how-to/purge.yaml
 # A lock is complete, so pip resolves nothing. pip cannot hash this package itself, so a second call installs it.
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check --no-deps
@@ -136,8 +138,10 @@ docs: $(INSTALLED_DEV) ## write the generated parts of the documentation, and se
 screenshots: $(INSTALLED_DEV) ## write the pictures of the editors' page and of terminals in the documentation again (needs Chromium)
 	.venv/bin/pytest -q tests/browser tests/cli/test_terminal.py --screenshots
 
-docs-build: $(INSTALLED_DEV) ## build the documentation into site/; a broken link or anchor fails
-	.venv/bin/zensical build --strict
+docs-build: $(INSTALLED_DEV) ## build the documentation into site/; a broken link or anchor fails (REPOSITORY=…: where it links to)
+	@{ cat zensical.toml; test -z "$(REPOSITORY)" || \
+		printf '\n[[project.extra.social]]\nicon = "fontawesome/brands/git-alt"\nname = "Source code"\nlink = "%s"\n' "$(REPOSITORY)"; } > .zensical.toml
+	.venv/bin/zensical build --strict --config-file .zensical.toml; built=$$?; rm .zensical.toml; exit $$built
 
 release: ## make the annotated tag of this version, if pyproject.toml, CHANGELOG.md and template.yaml agree on it
 	@scripts/release

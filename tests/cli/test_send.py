@@ -51,7 +51,7 @@ SITES: list[dict[str, Any]] = [
         "rules": [{"exclude": "all", "path": "/stoppress-test-*"}],
     },
 ]
-LISTED = ["recorded", "listed in sitemap-news.xml", "named in sitemap.xml"]
+LISTED = ["recorded", "listed in sitemap-news.xml", "named in the index"]
 
 
 @dataclass

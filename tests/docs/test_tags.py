@@ -98,7 +98,7 @@ def rendered() -> dict[str, str]:
         "shards": shard.body,
         "pages": render_general(plain.general.values(), SITE).body,
         "news": render_news(news, SITE, now).body,
-        "index": render_index([mark], SITE)[0].body,
+        "index": render_index([mark], SITE).body,
         ".txt": text_sitemap(shard.body),
         ".atom": atom_feed(news, SITE, file=feed, hub=SITE.outputs.hub),
         "robots.txt": robots_txt(SITE),

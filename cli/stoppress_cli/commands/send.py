@@ -17,10 +17,11 @@ import urllib3
 from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError
 
 from stoppress.aws import bucket, items, secrets, sites, table
+from stoppress.aws.inventory import read_indexes
 from stoppress.http.errors import reason_of
 from stoppress.model.article import Article
 from stoppress.model.entries import NO_TRAITS, excluding_rule
-from stoppress.model.file_names import INDEX_FILE, Place, index_part_name
+from stoppress.model.file_names import Place
 from stoppress.model.http_request import Request
 from stoppress.model.site import Site
 from stoppress.model.site_parts import secret_path
@@ -28,6 +29,7 @@ from stoppress.primitives.instants import exact
 from stoppress.receive.webhook import scheme_of
 from stoppress.show.read_story import read_files
 from stoppress.show.stack_status import Access
+from stoppress.sitemaps.fold import listed_files
 from stoppress_cli.connect import BadRequest
 from stoppress_cli.options import WRITES, Commands
 from stoppress_cli.output import console, counted, end, errors, show
@@ -180,7 +182,7 @@ class Sample:
         self._wait_for({"recorded": self._is_recorded})
         self._find_files()
         listed = {f"listed in {file}": partial(self._lists, file) for file in self._files}
-        self._wait_for({**listed, f"named in {INDEX_FILE}": self._is_indexed})
+        self._wait_for({**listed, "named in the index": self._is_indexed})
 
     def leave(self) -> None:
         """Remove the article, and wait until no file lists it. Raises as `arrive`."""
@@ -279,12 +281,7 @@ class Sample:
         return read.lists is not is_gone
 
     def _is_indexed(self) -> bool:
-        """Whether the index names the files, perhaps in their compressed form. A large site has an index of several parts."""
-        missing, number, part = set(self._files), 1, INDEX_FILE
-        while missing and (stored := bucket.read(self.site.host, part)):
-            missing = {
-                file for file in missing if not re.search(rf"/{re.escape(file)}(\.gz)?</loc>".encode(), stored.body)
-            }
-            number += 1
-            part = index_part_name(number)
-        return not missing
+        """Whether the indexes list the files, perhaps in their compressed form."""
+        indexes = read_indexes(self.site.host)
+        stored = {file: bucket.read(self.site.host, indexes.index_of(file)) for file in self._files}
+        return all(index and file in listed_files(index.body) for file, index in stored.items())

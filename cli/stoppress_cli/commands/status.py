@@ -134,6 +134,10 @@ def _details(site: Mapping[str, Any], now: datetime, zone: ZoneInfo) -> Iterator
             yield Table(headings, rows)
     if len(newest) > FILES_SHOWN:
         yield f"and {counted(len(newest) - FILES_SHOWN, 'older file')}"
+    if site["robots_lines"]:
+        yield ""
+        yield "the site's robots.txt needs these lines:"
+        yield from map(verbatim, site["robots_lines"])
 
 
 def _source(source: Mapping[str, Any], now: datetime, zone: ZoneInfo) -> Iterator[Row]:

@@ -116,7 +116,7 @@ class ListedPages:
     def _sitemap_answers(self) -> Iterator[tuple[client.Response, int]]:
         """The answers for sitemaps, and how many pages of each are looked at; 0 for all."""
         files, children = self.served.files, self._children()
-        news = [self.served.url(name) for name in self.served.named if name != INDEX_FILE and name in files]
+        news = [self.served.url(name) for name in self.served.named if is_news(name) and name in files]
         news = list(dict.fromkeys([*news, *(url for url in children if is_news(url.rpartition("/")[2]))]))
         others = [url for url in children if url not in news]
         for url in (*news, *_spread(others, SHARDS_MAX)):

@@ -14,6 +14,7 @@ from threading import Lock
 from typing import Any, Literal
 
 from stoppress.aws import bucket, sites
+from stoppress.aws.inventory import read_indexes
 from stoppress.http import client
 from stoppress.http.errors import FetchError
 from stoppress.model.file_names import BYTES_MAX, INDEX_FILE
@@ -43,9 +44,13 @@ _HTML = re.compile(rb"<!doctype html|<html[\s>]", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Known:
-    """What a stack has of a site: the configuration, the files in the bucket by name, and the URL of a webhook."""
+    """What a stack has of a site: the configuration, the files that robots.txt should name, and the URL of a webhook.
+
+    `files`: those of them that are in the bucket.
+    """
 
     site: Site
+    named: list[str]
     files: Mapping[str, bucket.StoredFile]
     webhook: str | None = None
 
@@ -58,10 +63,11 @@ def is_page(answer: client.Response) -> bool:
 def known(host: str) -> Known:
     """Return what the connected stack has of a site. Raises UnknownSite and BadConfiguration."""
     site = sites.load(host)
-    files = {name: file for name in named_in_robots(site) if (file := bucket.read(host, name))}
+    named = named_in_robots(site, read_indexes(host))
+    files = {name: file for name in named if (file := bucket.read(host, name))}
     source = next((name for name, source in site.sources.items() if source.secret), None)
     webhooks = os.environ.get("WEBHOOKS_URL")
-    return Known(site, files, f"{webhooks}/webhooks/{host}/{source}" if webhooks and source else None)
+    return Known(site, named, files, f"{webhooks}/webhooks/{host}/{source}" if webhooks and source else None)
 
 
 @dataclass
@@ -143,7 +149,7 @@ class Served:
     @cached_property
     def named(self) -> list[str]:
         """The files that robots.txt should name."""
-        return named_in_robots(self.site)
+        return self.known.named if self.known else named_in_robots(self.site)
 
     @cached_property
     def files(self) -> dict[str, client.Response]:

@@ -70,7 +70,9 @@ def listed(files: list[File]) -> Listed:
     roots = {file.name: _root(file) for file in files if file.name.endswith(".xml")}
     if (index := roots.get(INDEX)) is not None:
         indexes = [index, *(root for name, root in roots.items() if name.startswith(MORE_INDEXES_PREFIX))]
-        locations = [str(loc.text).strip() for root in indexes for loc in root.iter(f"{_SITEMAP}loc")]
+        locations = [
+            str(loc.text).strip() for root in indexes for loc in root.findall(f"{_SITEMAP}sitemap/{_SITEMAP}loc")
+        ]
         result.index = [location.rsplit("/", 1)[-1] for location in locations]
     for name, root in roots.items():
         if name.startswith(NEWS_PREFIX):

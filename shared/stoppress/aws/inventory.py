@@ -8,9 +8,19 @@ from typing import TYPE_CHECKING
 from botocore.exceptions import BotoCoreError, ClientError
 
 from stoppress.aws import items, table
-from stoppress.aws.items import Item, file_pk, places_pk, read_news, read_series, series_files, series_item
+from stoppress.aws.items import (
+    INDEXES_SK,
+    Item,
+    file_pk,
+    places_pk,
+    read_mark,
+    read_news,
+    read_series,
+    series_files,
+    series_item,
+)
 from stoppress.aws.table import UPDATE_ATTEMPTS_MAX, Conflict, Put, Throttled
-from stoppress.model.entries import NewsEntry
+from stoppress.model.entries import Mark, NewsEntry
 from stoppress.model.file_names import (
     INDEX_FILE,
     NEWS_SERIES,
@@ -18,9 +28,11 @@ from stoppress.model.file_names import (
     Place,
     Want,
     entries_max_of,
+    is_index,
     is_news_series,
     permanent_files,
 )
+from stoppress.model.index_ranges import Indexes
 from stoppress.model.site import Site
 
 if TYPE_CHECKING:
@@ -28,13 +40,26 @@ if TYPE_CHECKING:
 
 
 def all_files(site: Site, *, robots: bool = False) -> list[str]:
-    """Return every file that the site has or may have, the index last; with `robots`, robots.txt even if it is not configured."""
+    """Return every file that the site has or may have, indexes last; with `robots`, robots.txt even if it is not configured."""
     # A shard whose first rewrite failed has no mark yet; only its series counts it.
     series = (item for item in table.query(places_pk(site.host)) if "files" in item)
     reserved = (file for item in series for file in series_files(read_series(item["sk"], item)))
-    marked = (item["sk"] for item in table.query(file_pk(site.host, INDEX_FILE)) if item["sk"] != INDEX_FILE)
+    indexes, marks = read_marks(site.host)
+    marked = (mark.file for mark in marks if not is_index(mark.file))
     kept = [ROBOTS_FILE] if robots or site.robots is not None else []
-    return list(dict.fromkeys([*permanent_files(site), *marked, *reserved, *kept, INDEX_FILE]))
+    return list(dict.fromkeys([*permanent_files(site), *marked, *reserved, *kept, *indexes.files]))
+
+
+def read_indexes(host: str) -> Indexes:
+    """Return the indexes of a site."""
+    return items.read_indexes(table.get(file_pk(host, INDEX_FILE), INDEXES_SK))
+
+
+def read_marks(host: str, *, consistent: bool = True) -> tuple[Indexes, list[Mark]]:
+    """Return the indexes of a site, and the commit marks of all its files; of an index only if it has other forms."""
+    stored = list(table.query(file_pk(host, INDEX_FILE), consistent=consistent))
+    indexes = next((item for item in stored if item["sk"] == INDEXES_SK), None)
+    return items.read_indexes(indexes), [read_mark(item) for item in stored if "digest" in item]
 
 
 def news_entries(host: str) -> list[NewsEntry]:

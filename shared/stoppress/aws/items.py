@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from stoppress.aws.codec import from_item, to_item
 from stoppress.model.entries import GeneralEntry, Mark, NewsEntry
 from stoppress.model.file_names import INDEX_FILE, Place, Series, file_name
+from stoppress.model.index_ranges import Indexes
 from stoppress.model.news_window import window_end
 from stoppress.primitives.instants import epoch_seconds, exact, iso
 from stoppress.primitives.text import encodable
@@ -35,6 +36,8 @@ STORY_KEPT = timedelta(days=90)
 TITLE_CHARACTERS_MAX = 150
 # Partition of the item that roll_window writes each minute. The filter of the stream in template.yaml names it too.
 HEARTBEAT = "heartbeat"
+# The item of a site's indexes in the partition of the marks. It precedes all names of files.
+INDEXES_SK = "indexes"
 # The item with the time of the last nightly comparison.
 RECONCILED_KEY = ("clock", "reconciled")
 # The longest text of an event in quarantine: an item takes at most 400 KB.
@@ -179,6 +182,16 @@ def mark_item(site: str, mark: Mark) -> Item:
 
 def read_mark(item: Mapping[str, Any]) -> Mark:
     return from_item(Mark, item, file=item["sk"])
+
+
+def indexes_item(site: str, indexes: Indexes) -> Item:
+    """Return the ranges of files that the indexes of a site list."""
+    return to_item(indexes, (file_pk(site, INDEX_FILE), INDEXES_SK))
+
+
+def read_indexes(item: Mapping[str, Any] | None) -> Indexes:
+    """Read the indexes of a site. Without an item it has one index."""
+    return from_item(Indexes, item or {})
 
 
 def series_item(site: str, series: Series) -> Item:

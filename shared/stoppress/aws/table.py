@@ -107,6 +107,7 @@ def _process_all(left: list[Any], batch_max: int, process: Callable[[list[Any]],
 def query(
     pk: str,
     *,
+    start: str | None = None,
     below: str | None = None,
     prefix: str | None = None,
     consistent: bool = True,
@@ -115,18 +116,23 @@ def query(
 ) -> "Iterator[Item]":
     """Yield all items of a partition, by sort key; only those below `below`, and only those that begin with `prefix`.
 
+    With `start` also `below` is given: those between them, both included.
+
     `consistent`: as in `get_many`. `newest_first`: from the last sort key down. `page_size`: how many items a call reads, for a caller
     that needs few.
     """
     condition, values = "pk = :pk", {":pk": to_attribute(pk)}
-    if below is not None:
+    if start is not None:
+        condition = f"{condition} AND sk BETWEEN :start AND :below"
+        values |= {":start": to_attribute(start), ":below": to_attribute(below)}
+    elif below is not None:
         condition, values = f"{condition} AND sk < :below", values | {":below": to_attribute(below)}
     if prefix is not None:
         condition, values = f"{condition} AND begins_with(sk, :prefix)", values | {":prefix": to_attribute(prefix)}
     # Without botocore's paginator: making the first one lists the folders of all services, which would slow cold starts.
     page: dict[str, Any] = {"LastEvaluatedKey": None}
     while "LastEvaluatedKey" in page:
-        start = {"ExclusiveStartKey": page["LastEvaluatedKey"]} if page["LastEvaluatedKey"] else {}
+        after = {"ExclusiveStartKey": page["LastEvaluatedKey"]} if page["LastEvaluatedKey"] else {}
         page = _table().query(
             TableName=_name(),
             KeyConditionExpression=condition,
@@ -134,7 +140,7 @@ def query(
             ConsistentRead=consistent,
             **({"ScanIndexForward": False} if newest_first else {}),
             **({"Limit": page_size} if page_size else {}),
-            **start,
+            **after,
         )
         yield from map(read_item, page["Items"])
 

@@ -99,9 +99,18 @@ def text_name(file: str) -> str:
     return f"{file.removesuffix('.xml')}.txt"
 
 
-def index_part_name(number: int) -> str:
-    """Return the n-th index of a site that has more files than one index can list."""
+def index_name(number: int) -> str:
+    """Return the n-th index of a site, from the second on (`model.index_ranges`)."""
     return f"sitemap-index-{number}.xml"
+
+
+def is_index(file: str) -> bool:
+    return re.fullmatch(r"sitemap(-index-[0-9]+)?\.xml", file) is not None
+
+
+def is_indexed(file: str) -> bool:
+    """Return True if an index lists a file of this name. Only then the file has a commit mark."""
+    return not is_index(file) and file != ROBOTS_FILE
 
 
 def shard_series(site: Site, instant: datetime, section: str | None) -> str:

@@ -16,7 +16,7 @@ from html import unescape
 from stoppress.aws import bucket, queues, table
 from stoppress.aws.bucket import Overtaken
 from stoppress.aws.inventory import read_claims
-from stoppress.model.file_names import CONTENT_TYPES, INDEX_FILE, ROBOTS_FILE
+from stoppress.model.file_names import CONTENT_TYPES, is_indexed
 from stoppress.model.news_window import is_current, window_start
 from stoppress.notify import page_state
 from stoppress.notify.page_state import PageState
@@ -43,7 +43,7 @@ def file_message(host: str, file: str) -> str:
 def compare(host: str, file: str, now: datetime) -> None:
     """Mark the pages that changed in a file since it was compared last, and send a message for each."""
     site = page_state.notified_site(host)
-    if site is None or file in (INDEX_FILE, ROBOTS_FILE):
+    if site is None or not is_indexed(file):
         return
     copies = f"{COPIES}/{host}"
     copy = bucket.read(copies, file)  # before the file, so that the file is not the older of the two

@@ -14,10 +14,10 @@ from typing import Any
 
 from stoppress.aws import bucket, items, queues, table
 from stoppress.aws.bucket import Overtaken
-from stoppress.aws.inventory import read_claims
+from stoppress.aws.inventory import read_claims, read_marks
 from stoppress.http import client
 from stoppress.http.errors import FetchError
-from stoppress.model.file_names import CACHE_FRESH, CONTENT_TYPES, INDEX_FILE
+from stoppress.model.file_names import CACHE_FRESH, CONTENT_TYPES, is_news
 from stoppress.model.news_window import NEWS_WINDOW
 from stoppress.model.site import Site
 from stoppress.notify import google, indexnow, page_state
@@ -209,7 +209,7 @@ def sweep(known: Iterable[Site], now: datetime) -> dict[str, Exception]:
 
 
 def _sweep(site: Site, now: datetime) -> None:
-    marks = list(map(items.read_mark, table.query(items.file_pk(site.host, INDEX_FILE), consistent=False)))
+    indexes, marks = read_marks(site.host, consistent=False)
     files = [mark.file for mark in marks if mark.changed > now - SWEPT_FILES]
     stored = list(table.query(page_state.notified_pk(site.host), consistent=False))
     note_began(site.host, now, sweeps=True)
@@ -223,7 +223,8 @@ def _sweep(site: Site, now: datetime) -> None:
     urls += [url for url in recent if url in claims and not claims[url].live]
     messages = [file_message(site.host, file) for file in files]
     messages += [page_state.message(site.host, page=url) for url in urls]
-    messages += google.due_questions(site, [mark.file for mark in marks], stored, now)
+    sitemaps = [*indexes.files, *(mark.file for mark in marks if is_news(mark.file))] if marks else []
+    messages += google.due_questions(site, sitemaps, stored, now)
     queues.send_engines((message, 0) for message in messages)
 
 

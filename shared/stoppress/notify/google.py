@@ -12,7 +12,6 @@ from typing import Any, TypeAlias
 from stoppress.aws import queues, table
 from stoppress.aws.items import Item
 from stoppress.http import client
-from stoppress.model.file_names import INDEX_FILE, is_news
 from stoppress.model.site import Site
 from stoppress.model.site_parts import SearchConsole, secret_path
 from stoppress.notify import page_state, search_console, service_account
@@ -42,8 +41,8 @@ def first_questions(site: Site, notified: Iterable[PageState]) -> list[tuple[str
     return [(page_state.message(site.host, inspect=url), delay) for url in new]
 
 
-def due_questions(site: Site, files: Sequence[str], stored: Sequence[Item], now: datetime) -> list[str]:
-    """The messages about what is due, for the sweep. `stored` are all items under `notified#<site>`."""
+def due_questions(site: Site, files: Iterable[str], stored: Sequence[Item], now: datetime) -> list[str]:
+    """The messages about what is due, for the sweep. `files` are the sitemaps to submit. `stored` are all items under `notified#<site>`."""
     settings = _settings(site)
     if settings is None:
         return []
@@ -51,7 +50,7 @@ def due_questions(site: Site, files: Sequence[str], stored: Sequence[Item], now:
     left = INSPECTED_BY_SWEEPS_MAX - page_state.read_inspections(settings.property, now) if due else 0
     asked = due[: max(0, min(left, ASKED_BY_SWEEP_MAX))]
     messages = [page_state.message(site.host, inspect=page.url) for page in asked]
-    wanted = _sitemaps([INDEX_FILE, *filter(is_news, files)] if files else [], stored)
+    wanted = _sitemaps(files, stored)
     if due_files := [sitemap.file for sitemap in wanted if sitemap.is_to_submit or sitemap.is_to_read(now)]:
         messages.append(page_state.message(site.host, sitemaps=due_files))
     return messages

@@ -10,7 +10,7 @@ from typing import Any
 
 from stoppress.aws import bucket, items, table
 from stoppress.aws.bucket import StoredFile
-from stoppress.aws.inventory import all_files, read_articles, read_claims
+from stoppress.aws.inventory import all_files, read_articles, read_claims, read_marks
 from stoppress.aws.table import BATCH_KEYS_MAX
 from stoppress.model import file_names
 from stoppress.model.article import Article, Claim
@@ -21,7 +21,7 @@ from stoppress.model.site import Site
 from stoppress.reconcile.drift import Finding, read_suspects
 from stoppress.rewrite.file_lines import mark_of, render
 from stoppress.rewrite.output_formats import render_forms
-from stoppress.rewrite.publish import EMPTIED_KEPT, UNMARKED, digest_of, is_lasting
+from stoppress.rewrite.publish import EMPTIED_KEPT, digest_of, is_lasting
 from stoppress.sitemaps.other_forms import unpacked
 from stoppress.sitemaps.render import Rendered
 from stoppress.sitemaps.tags import general_line, line_bytes
@@ -52,7 +52,7 @@ class Look:
         return list({ORPHANS: self._orphans, _PLACES: self._places}.get(unit, partial(self._file, unit))())
 
     def _file(self, file: str) -> Iterator[Finding]:
-        if file not in UNMARKED:
+        if file_names.is_indexed(file):
             yield from self._ownerless(file)
         mark = mark_of(self.site, file) if file != file_names.ROBOTS_FILE else None
         stored = bucket.read(self.site.host, file)  # before the entries, as a rewriter does
@@ -81,7 +81,7 @@ class Look:
         if not stays and stored.changed + 2 * EMPTIED_KEPT <= self.now:
             return "orphan", "has listed nothing for two days and was not deleted"
         digest = digest_of(self.site, file, rendered.body, stays=stays)
-        if file not in UNMARKED and (mark is None or mark.digest != digest):
+        if file_names.is_indexed(file) and (mark is None or mark.digest != digest):
             return "unmarked", "differs from its commit mark in the index's partition"
         return None
 
@@ -116,7 +116,7 @@ class Look:
         yield from self._too_few_places(file, counted)
 
     def _orphans(self) -> Iterator[Finding]:
-        marks = map(items.read_mark, table.query(items.file_pk(self.site.host, file_names.INDEX_FILE)))
+        indexes, marks = read_marks(self.site.host)
         named = {*self.files, *(name for mark in marks for name in (mark.file, *mark.also))}
         orphans = [
             listed
@@ -127,9 +127,9 @@ class Look:
             and listed.put_at + EMPTIED_KEPT <= self.now
         ]
         # An index that cannot be written may still list files without a mark.
-        index = bucket.read(self.site.host, file_names.INDEX_FILE) if orphans else None
+        read = [bucket.read(self.site.host, index) for index in indexes.files] if orphans else []
         for orphan in orphans:
-            if index is None or f"/{orphan.file}</loc>".encode() not in index.body:
+            if not any(index and f"/{orphan.file}</loc>".encode() in index.body for index in read):
                 yield Finding("orphan", ORPHANS, orphan.file, orphan.etag, "no index, series or commit mark names it")
 
     def _places(self) -> Iterator[Finding]:

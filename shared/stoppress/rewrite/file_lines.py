@@ -10,13 +10,15 @@ from typing import TypeVar
 
 from stoppress.aws import bucket, sites, table
 from stoppress.aws.bucket import StoredFile
+from stoppress.aws.inventory import read_indexes
 from stoppress.aws.items import Item, file_pk, read_general, read_mark, read_news
 from stoppress.aws.queues import RewriteRequest
 from stoppress.model.entries import Mark
-from stoppress.model.file_names import INDEX_FILE, PAGES_FILE, ROBOTS_FILE, is_news
+from stoppress.model.file_names import INDEX_FILE, PAGES_FILE, ROBOTS_FILE, is_index, is_news
 from stoppress.model.site import Site
-from stoppress.sitemaps.fold import fold_general, fold_index, fold_news
-from stoppress.sitemaps.render import Rendered, render_general, render_index, render_news, render_pages
+from stoppress.rewrite import indexes
+from stoppress.sitemaps.fold import fold_general, fold_news
+from stoppress.sitemaps.render import Rendered, render_general, render_news, render_pages
 from stoppress.sitemaps.robots import robots_txt
 from stoppress.sitemaps.tags import RENDERER
 
@@ -56,7 +58,7 @@ def begin(site: Site, request: RewriteRequest, now: datetime) -> Attempt:
     mark is not deleted.
     """
     # robots.txt never has a mark; an index may have one for its gzip form, present or past.
-    reads_mark = site.outputs.gzip or request.checks_all if request.file == INDEX_FILE else request.file != ROBOTS_FILE
+    reads_mark = site.outputs.gzip or request.checks_all if is_index(request.file) else request.file != ROBOTS_FILE
     mark = mark_of(site, request.file) if reads_mark else None
     stored = bucket.read(site.host, request.file)
     if stored and stored.ours and stored.config != config_of(site):
@@ -86,15 +88,15 @@ def fold(attempt: Attempt) -> Rendered | None:
     # A key costs a read unit however small its item is; reading the partition costs one for each 4 KB.
     if len(entries) > min(FOLD_ENTRIES_MAX, len(stored.body) // READ_UNIT_BYTES):
         return None
-    pk = file_pk(site.host, file)
+    pk = file_pk(site.host, INDEX_FILE if is_index(file) else file)
     items = table.get_many((pk, sk) for sk, _ in sorted(entries))
 
     def read_changed(read: Callable[[Item], _Entry]) -> dict[tuple[str, str], _Entry | None]:
         return {(sk, loc): read(item) if (item := items.get((pk, sk))) else None for sk, loc in sorted(entries)}
 
-    if file == INDEX_FILE:
-        marks = {name: mark for (name, _), mark in read_changed(read_mark).items() if name != INDEX_FILE}
-        return fold_index(stored.body, marks, site)
+    if is_index(file):
+        marks = {name: mark for (name, _), mark in read_changed(read_mark).items() if not is_index(name)}
+        return indexes.fold_marks(stored.body, site, file, marks)
     if is_news(file):
         news = {(sk.partition("#")[0], loc): entry for (sk, loc), entry in read_changed(read_news).items()}
         rendered = fold_news(stored.body, news, site, attempt.now)
@@ -116,13 +118,11 @@ def _can_fold(site: Site, file: str, stored: StoredFile, now: datetime) -> bool:
 def render(site: Site, file: str, now: datetime) -> Rendered:
     """Make a file from all entries of its partition. Raises the table's errors."""
     if file == ROBOTS_FILE:
-        body = robots_txt(site)
+        body = robots_txt(site, read_indexes(site.host)) if site.robots is not None else b""
         return Rendered(body, len(body), None)
+    if is_index(file):
+        return indexes.render_from_table(site, file, now)
     items = table.query(file_pk(site.host, file))
-    if file == INDEX_FILE:
-        marks = (mark for mark in map(read_mark, items) if mark.file != INDEX_FILE)
-        rendered, *more = render_index(marks, site)
-        return replace(rendered, more=tuple(more))
     if is_news(file):
         news = [read_news(item) for item in items]
         return replace(render_news(news, site, now), news=tuple(news))

@@ -1,6 +1,6 @@
 """The other formats (forms) of a file: gzip, plain text, feed. How they are made, put into the bucket and deleted.
 
-They are put after the file and before its mark. A gzip file is deleted only when the index no longer lists it.
+They are put after the file and before its mark. A gzip file is deleted only when no index lists it any more.
 """
 
 from collections.abc import Iterable, Mapping
@@ -8,6 +8,7 @@ from datetime import datetime
 
 from stoppress.aws import bucket, queues, sites, table
 from stoppress.aws.bucket import Overtaken, StoredFile
+from stoppress.aws.inventory import read_indexes
 from stoppress.aws.items import file_pk, places_pk, read_news, read_series, series_files
 from stoppress.aws.queues import RewriteRequest
 from stoppress.model import file_names
@@ -26,16 +27,14 @@ def render_forms(site: Site, file: str, rendered: Rendered, now: datetime) -> di
     """Return the bytes of a file's other forms by name. A feed reads its whole series."""
     if file == file_names.ROBOTS_FILE:
         return {}
-    bodies = {file_names.index_part_name(number): part.body for number, part in enumerate(rendered.more, 2)}
-    if site.outputs.gzip:
-        bodies |= {f"{name}.gz": compressed(body) for name, body in [(file, rendered.body), *bodies.items()]}
+    bodies = {f"{file}.gz": compressed(rendered.body)} if site.outputs.gzip else {}
     if file_names.is_news(file):
         if site.outputs.atom:
             others = [table.query(file_pk(site.host, other)) for other in other_files(site, file)]
             entries = [*rendered.news, *(read_news(item) for items in others for item in items)]
             name = file_names.atom_name(file_names.series_of(file))
             bodies[name] = atom_feed(select_news(entries, site, now), site, file=name, hub=site.outputs.hub)
-    elif file != file_names.INDEX_FILE and site.outputs.text:
+    elif not file_names.is_index(file) and site.outputs.text:
         bodies[file_names.text_name(file)] = text_sitemap(rendered.body)
     return bodies
 
@@ -80,18 +79,18 @@ def _delete_unwanted(attempt: Attempt, bodies: Mapping[str, bytes]) -> None:
     in_force = sites.reload(site.host) if forms else None
     if in_force and in_force.digest != site.digest:
         raise Overtaken(f"the configuration of {site.host} was replaced: read and render {attempt.file} again")
-    served = mark.served if mark and mark.file != file_names.INDEX_FILE else None
+    served = mark.served if mark and not file_names.is_index(mark.file) else None
     delete_forms(site, attempt.file, forms, served)
 
 
 def possible_forms(file: str) -> set[str]:
-    """Return the names of the other forms that a file may have, without the further parts of an index."""
+    """Return the names of the other forms that a file may have."""
     if file == file_names.ROBOTS_FILE:
         return set()
     names = {f"{file}.gz"}
     if file_names.is_news(file):
         names.add(file_names.atom_name(file_names.series_of(file)))
-    elif file != file_names.INDEX_FILE:
+    elif not file_names.is_index(file):
         names.add(file_names.text_name(file))
     return names
 
@@ -104,11 +103,12 @@ def stored_forms(site: Site, names: Iterable[str]) -> dict[str, StoredFile]:
 def delete_forms(site: Site, file: str, forms: Mapping[str, StoredFile], served: str | None = None) -> None:
     """Delete other forms of a file. Raises Overtaken if one has changed since it was read.
 
-    A form that the index still lists stays, and so does the form that the file's mark names as `served`, because another
+    A form that an index still lists stays, and so does the form that the file's mark names as `served`, because another
     configuration may soon list it. Then the file is requested again: by then its new mark has changed the index.
     """
-    index = bucket.read(site.host, file_names.INDEX_FILE) if forms else None
-    listed = {name for name in forms if name == served or (index and f"/{name}</loc>".encode() in index.body)}
+    indexes = read_indexes(site.host).from_file(file) if forms else ()
+    bodies = [index.body for name in indexes if (index := bucket.read(site.host, name))]
+    listed = {name for name in forms if name == served or any(f"/{name}</loc>".encode() in body for body in bodies)}
     for name in sorted(forms.keys() - listed):
         bucket.delete(site.host, name, forms[name])
     if listed:

@@ -8,16 +8,18 @@ from datetime import datetime
 from itertools import chain
 
 from stoppress.aws import bucket
-from stoppress.aws.inventory import all_files
+from stoppress.aws.inventory import all_files, read_indexes
 from stoppress.aws.queues import RewriteRequest
 from stoppress.model.entries import Mark
-from stoppress.model.file_names import INDEX_FILE, ROBOTS_FILE, is_news
+from stoppress.model.file_names import ROBOTS_FILE, is_index, is_indexed, is_news
+from stoppress.model.index_ranges import Indexes
 from stoppress.model.site import Site
+from stoppress.rewrite import indexes
 from stoppress.rewrite.file_lines import Attempt, mark_of, render
 from stoppress.rewrite.output_formats import possible_forms, render_forms
-from stoppress.rewrite.publish import UNMARKED, plan_of
+from stoppress.rewrite.publish import plan_of
 from stoppress.sitemaps.other_forms import unpacked
-from stoppress.sitemaps.render import assert_valid, render_index
+from stoppress.sitemaps.render import assert_valid
 
 # Files that are read and rendered at once. More would need more memory, and more connections than boto3 keeps.
 FILES_AT_ONCE = 8
@@ -75,14 +77,17 @@ def predict(site: Site, now: datetime) -> Iterator[FileChange]:
         mark = None if file == ROBOTS_FILE else mark_of(site, file)
         before = bucket.read(site.host, file) if file in stored else None
         attempt = Attempt(site, RewriteRequest(site.host, file, checks_all=True), mark, before, now)
-        bodies = _rewritten(attempt, marks)
+        bodies = _rewritten(attempt, marks, site_indexes)
         return attempt, [FileChange(name, _body(site, name, stored), bodies[name]) for name in sorted(bodies)]
 
-    *files, index = all_files(site, robots=True)
+    site_indexes, files = read_indexes(site.host), all_files(site, robots=True)
+    # An index needs the marks of all other files.
+    kinds = [file for file in files if not is_index(file)], site_indexes.files
     with ThreadPoolExecutor(FILES_AT_ONCE) as executor:
-        batches = [files[start : start + FILES_AT_ONCE] for start in range(0, len(files), FILES_AT_ONCE)]
-        # The index needs the marks of all other files.
-        predicted = chain.from_iterable(executor.map(predict_file, batch) for batch in [*batches, [index]])
+        batches = [
+            kind[start : start + FILES_AT_ONCE] for kind in kinds for start in range(0, len(kind), FILES_AT_ONCE)
+        ]
+        predicted = chain.from_iterable(executor.map(predict_file, batch) for batch in batches)
         for attempt, changes in predicted:
             if attempt.file == ROBOTS_FILE and not changes and not attempt.has_own_object:
                 continue  # the site keeps its own robots.txt
@@ -94,12 +99,11 @@ def predict(site: Site, now: datetime) -> Iterator[FileChange]:
         yield FileChange(name, _body(site, name, stored), None)
 
 
-def _rewritten(attempt: Attempt, marks: dict[str, Mark]) -> dict[str, bytes]:
+def _rewritten(attempt: Attempt, marks: dict[str, Mark], site_indexes: Indexes) -> dict[str, bytes]:
     """Return the file and its other forms by name; empty if the file is deleted. Adds the file's next mark to `marks`."""
     site, file = attempt.site, attempt.file
-    if file == INDEX_FILE:
-        first, *more = render_index(marks.values(), site)
-        rendered = replace(first, more=tuple(more))
+    if is_index(file):
+        rendered = indexes.render_from_marks(marks.values(), site, file, site_indexes, attempt.now)
     else:
         rendered = render(site, file, attempt.now)
     plan = plan_of(attempt, rendered)
@@ -108,7 +112,7 @@ def _rewritten(attempt: Attempt, marks: dict[str, Mark]) -> dict[str, bytes]:
     if plan.is_written:
         assert_valid(file, rendered, site.origin)
     others = render_forms(site, file, rendered, attempt.now)
-    if file not in UNMARKED:
+    if is_indexed(file):
         mark = plan.mark if plan.must_announce or attempt.mark is None else attempt.mark
         marks[file] = replace(mark, also=tuple(sorted(others)))
     return {file: rendered.body} | others

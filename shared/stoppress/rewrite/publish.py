@@ -11,15 +11,28 @@ from datetime import datetime, timedelta
 
 from stoppress.aws import bucket, due, queues, table
 from stoppress.aws.bucket import Overtaken
-from stoppress.aws.items import due_item, due_pk, due_sk, file_pk, mark_item
+from stoppress.aws.items import due_item, due_pk, due_sk, file_pk, indexes_item, mark_item
 from stoppress.aws.queues import RewriteRequest
 from stoppress.model.entries import Mark
-from stoppress.model.file_names import INDEX_FILE, ROBOTS_FILE, atom_name, headers, is_news, permanent_files, series_of
+from stoppress.model.file_names import (
+    INDEX_ENTRIES_MAX,
+    INDEX_FILE,
+    ROBOTS_FILE,
+    atom_name,
+    headers,
+    is_index,
+    is_indexed,
+    is_news,
+    permanent_files,
+    series_of,
+)
+from stoppress.model.index_ranges import CUT_WAITS
 from stoppress.model.news_window import window_end
 from stoppress.model.site import Site
 from stoppress.primitives.instants import exact
 from stoppress.rewrite.file_lines import Attempt, config_of, mark_of
 from stoppress.rewrite.output_formats import (
+    UNLISTED_AFTER_SECONDS,
     delete_forms,
     other_files,
     possible_forms,
@@ -27,12 +40,11 @@ from stoppress.rewrite.output_formats import (
     replace_forms,
     stored_forms,
 )
+from stoppress.sitemaps.fold import listed_files
 from stoppress.sitemaps.render import Rendered, assert_valid
 
 REWRITTEN = "sitemap rewritten"
 
-# No index lists these files, so they need no mark.
-UNMARKED = (INDEX_FILE, ROBOTS_FILE)
 # An emptied file leaves the index at once. Crawlers with an older index can still fetch it for a day.
 EMPTIED_KEPT = timedelta(days=1)
 
@@ -64,16 +76,16 @@ def commit(attempt: Attempt, rendered: Rendered) -> str:
     Raises Overtaken, BrokenFile, and the errors of bucket, table and queues.
     """
     if attempt.file == INDEX_FILE and not rendered.urls:
-        return "unchanged"  # An index must list a file. The first file's mark wakes a new site's index.
+        return "unchanged"  # It must list a file. The first file's mark wakes a new site's index.
+    if is_index(attempt.file) and rendered.urls > INDEX_ENTRIES_MAX:
+        return "unchanged"  # First other indexes have to list some of its files: see `write_indexes`.
     plan = plan_of(attempt, rendered)
     if plan.is_over:
         return retire(attempt)
+    _request_moved(attempt, rendered)
     _put(attempt, plan, rendered)
-    checks_forms = plan.must_announce or attempt.request.checks_all or attempt.file == INDEX_FILE
+    checks_forms = plan.must_announce or attempt.request.checks_all or is_index(attempt.file)
     bodies = render_forms(attempt.site, attempt.file, rendered, attempt.now) if checks_forms else {}
-    # An index of several parts has other forms even without gzip. Then its mark was not read in advance.
-    if attempt.file == INDEX_FILE and attempt.mark is None and bodies:
-        attempt = replace(attempt, mark=mark_of(attempt.site, INDEX_FILE))
     also = attempt.mark.also if attempt.mark else ()
     if checks_forms:
         also = replace_forms(attempt, bodies, plan.file_changed)
@@ -81,7 +93,7 @@ def commit(attempt: Attempt, rendered: Rendered) -> str:
         mark, host = plan.mark, attempt.site.host
         queues.announce(REWRITTEN, {"site": host, "file": mark.file, "urls": mark.urls, "changed": exact(mark.changed)})
         if not plan.stays:
-            schedule_retirement(attempt.site, mark.file, mark.changed)
+            schedule_rewrite(attempt.site, mark.file, mark.changed + EMPTIED_KEPT)
     mark = replace(plan.mark, also=also, expires=_schedule_expiry(attempt, rendered))
     _write_mark(attempt, mark, is_new=plan.must_announce)
     return "written" if plan.is_written else "unchanged"
@@ -100,7 +112,7 @@ def plan_of(attempt: Attempt, rendered: Rendered) -> Plan:
     is_put = is_written or bool(stored and stored.whole and not rendered.by_line)
     # A file may have the bytes of an older mark again, while steps for the bytes in between are unfinished.
     is_settled = marked_at is not None and marked_at >= changed
-    must_announce = is_written or (file not in UNMARKED and not is_settled)
+    must_announce = is_written or (is_indexed(file) and not is_settled)
     return Plan(
         Mark(file, changed, rendered.urls, len(rendered.body), digest),
         changed if is_put or stored is None else stored.changed,
@@ -114,7 +126,8 @@ def plan_of(attempt: Attempt, rendered: Rendered) -> Plan:
 
 def is_lasting(site: Site, file: str, rendered: Rendered) -> bool:
     """Return True if a file lists a page, or is permanent. Any other file is deleted after a day."""
-    return bool(rendered.urls) or file == INDEX_FILE or file in permanent_files(site)
+    is_known_index = rendered.indexes is not None and file in rendered.indexes.files
+    return bool(rendered.urls) or is_known_index or file in permanent_files(site)
 
 
 def _changed(attempt: Attempt, rendered: Rendered, marked_at: datetime | None) -> tuple[datetime, bool]:
@@ -123,7 +136,7 @@ def _changed(attempt: Attempt, rendered: Rendered, marked_at: datetime | None) -
     if stored and stored.ours and stored.body == rendered.body:
         return stored.changed, False
     # The file as it was before somebody replaced or deleted it. The mark of an index may be older than its last write.
-    if marked_at and not attempt.has_own_object and attempt.file not in UNMARKED:
+    if marked_at and not attempt.has_own_object and is_indexed(attempt.file):
         return marked_at, True
     # At least a microsecond later: of two rewriters in one instant the later PUT also has the later mark.
     after_last = stored.changed + timedelta(microseconds=1) if stored else now
@@ -175,12 +188,12 @@ def _schedule_expiry(attempt: Attempt, rendered: Rendered) -> datetime | None:
 def _write_mark(attempt: Attempt, mark: Mark, *, is_new: bool) -> None:
     """Write the file's commit mark if it has not changed since it was read. Raises Overtaken.
 
-    The index has a mark only for its other forms. If the mark of another file is not new, only its forms and its expiry are. An
+    An index has a mark only for its other forms. If the mark of another file is not new, only its forms and its expiry are. An
     unchanged file's mark is written too. Another rewriter may have read the table earlier and may still put the file: S3 would not
     stop it, because equal bytes have equal ETags. The second of the two writers of the mark starts again.
     """
     host, before = attempt.site.host, attempt.mark
-    if attempt.file == INDEX_FILE:
+    if is_index(attempt.file):
         if mark.also != (before.also if before else ()):
             table.put_if(mark_item(host, mark))
     elif attempt.file != ROBOTS_FILE and (is_new or before):
@@ -207,9 +220,36 @@ def is_over(attempt: Attempt, rendered: Rendered, digest: str) -> bool:
     return leaves and stored.body == rendered.body and since + EMPTIED_KEPT <= attempt.now
 
 
-def schedule_retirement(site: Site, file: str, emptied: datetime) -> None:
-    """Have a file that was emptied at this instant rewritten a day later."""
-    release = emptied + EMPTIED_KEPT
+def _request_moved(attempt: Attempt, rendered: Rendered) -> None:
+    """Request the indexes again to which files of this one move, because a mark may have changed since they were written.
+
+    After the PUT of this index, a changed mark leads to the new one.
+    """
+    if rendered.next_indexes and attempt.stored and attempt.has_own_object and rendered.fresh is None:
+        indexes = set(map(rendered.next_indexes.index_of, listed_files(attempt.stored.body))) - {attempt.file}
+        requests = [RewriteRequest(attempt.site.host, index) for index in sorted(indexes)]
+        queues.send_rewrites(requests, UNLISTED_AFTER_SECONDS)
+
+
+def write_indexes(site: Site, rendered: Rendered) -> None:
+    """Write the indexes of the site if one changed them: new cuts, after their due records, or a cut that comes into force.
+
+    Raises Overtaken.
+    """
+    before, after = rendered.indexes, rendered.next_indexes
+    if before is None or after is None or after == before:
+        return
+    for cut in after.cuts:
+        if cut not in before.cuts and not cut.is_in_force:
+            schedule_rewrite(site, cut.index, cut.since + CUT_WAITS)
+    try:
+        table.put(indexes_item(site.host, after), before.rev)
+    except table.Conflict as error:
+        raise Overtaken(f"another rewriter wrote the indexes of {site.host}: read and render again") from error
+
+
+def schedule_rewrite(site: Site, file: str, release: datetime) -> None:
+    """Have a file rewritten at this instant."""
     message = RewriteRequest(site.host, file, release=release).message()
     # In this order a crash leaves a record without a message, which roll_window deletes, and no message without a record.
     due.write(due.messages(site.host, release))

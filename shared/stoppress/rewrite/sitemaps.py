@@ -11,7 +11,7 @@ A rewriter may use a configuration that was replaced. So it reads the configurat
 write, and writes its files again if that is another one. A change that comes later sends all files to the queue anyway.
 """
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -20,16 +20,17 @@ from typing import Any, TypeAlias
 from stoppress.aws import bucket, due, queues, sites, table
 from stoppress.aws.bucket import Overtaken
 from stoppress.aws.clients import OutOfTime
-from stoppress.aws.inventory import all_files
-from stoppress.aws.items import HEARTBEAT, file_of
+from stoppress.aws.inventory import all_files, read_indexes
+from stoppress.aws.items import HEARTBEAT, INDEXES_SK, file_of
 from stoppress.aws.queues import BATCH_MESSAGES_MAX, RewriteRequest, read_request
-from stoppress.model.file_names import INDEX_FILE, is_news
+from stoppress.model.file_names import INDEX_FILE, ROBOTS_FILE, is_index, is_news
 from stoppress.model.site import BadConfiguration
 from stoppress.primitives.instants import NEVER, OVER, Deadline, parse
 from stoppress.primitives.urls import key_of
 from stoppress.rewrite.file_lines import begin, fold, render
+from stoppress.rewrite.indexes import find_other_indexes, requests_of_cuts
 from stoppress.rewrite.output_formats import possible_forms
-from stoppress.rewrite.publish import clear_due, commit
+from stoppress.rewrite.publish import clear_due, commit, write_indexes
 
 # Each lost attempt means that another rewriter put a newer file. After so many the rewrites queue takes over.
 ATTEMPTS_MAX = 8
@@ -48,6 +49,7 @@ Record: TypeAlias = Mapping[str, Any]
 class Result:
     """The outcome for a file, and the error if the file must be tried again.
 
+    `elsewhere`: requests for other indexes that list some of the changed files.
     `written`, `unchanged`, `retired` (emptied a day ago), `ignored` or `deleted` (removed site), `failed`, or `postponed` (no time
     left). `config`: the digest of the configuration that was used; empty for a removed site.
     """
@@ -58,10 +60,11 @@ class Result:
     size_bytes: int = 0
     error: Exception | None = None
     config: str = ""
+    elsewhere: Sequence[RewriteRequest] = ()
 
 
 def rewrite_all(requests: Iterable[RewriteRequest], now: datetime, deadline: Deadline = NEVER) -> list[Result]:
-    """Bring files up to date until the deadline, each file once: news first, then the newest shards, and indexes last.
+    """Bring files up to date until the deadline, each file once: news first, then the newest shards, then indexes, and robots.txt last.
 
     A failing file does not stop the others. Files whose configuration was replaced meanwhile are written again.
     """
@@ -69,11 +72,11 @@ def rewrite_all(requests: Iterable[RewriteRequest], now: datetime, deadline: Dea
     for request in requests:
         by_file[request.path].append(request)
     newest_first = sorted(by_file, key=lambda file: file[1], reverse=True)
-    in_turn = sorted(newest_first, key=lambda file: (file[1] == INDEX_FILE, not is_news(file[1]), file[0]))
+    in_turn = sorted(newest_first, key=lambda file: (*_turn(file[1]), file[0]))
     pending = [_joined(by_file[file]) for file in in_turn]
     results: list[Result] = []
     for _ in range(ATTEMPTS_MAX):
-        done = _check_configuration([_attempt(request, now, deadline) for request in pending])
+        done = _check_configuration(_attempt_all(pending, now, deadline))
         results += [result for result in done if result.outcome != "replaced"]
         pending = [
             replace(result.request, entries=None, checks_all=True) for result in done if result.outcome == "replaced"
@@ -83,6 +86,20 @@ def rewrite_all(requests: Iterable[RewriteRequest], now: datetime, deadline: Dea
     for result in results:
         releases = set() if result.error else {request.release for request in by_file[result.request.path]}
         clear_due(*result.request.path, releases)
+    return results
+
+
+def _turn(file: str) -> tuple[bool, bool, bool, bool]:
+    """Return a sort key: news, other files, older indexes, sitemap.xml, and robots.txt, which lists the indexes."""
+    return file == ROBOTS_FILE, file == INDEX_FILE, is_index(file), not is_news(file)
+
+
+def _attempt_all(requests: Iterable[RewriteRequest], now: datetime, deadline: Deadline) -> list[Result]:
+    """Attempt each request, and then the requests for other indexes that follow from them."""
+    results, left = list[Result](), deque(requests)
+    while left:
+        results.append(_attempt(left.popleft(), now, deadline))
+        left.extend(results[-1].elsewhere)
     return results
 
 
@@ -139,6 +156,9 @@ def hand_over(results: Iterable[Result]) -> Exception | None:
     """Request the unwritten files again, through the rewrites queue. Returns the error if the queue fails."""
     requests = [replace(result.request, checks_all=True) for result in results if result.error]
     try:
+        # A message leaves out the entries, so each index that lists one is requested.
+        for request in [request for request in requests if is_index(request.file) and request.entries]:
+            requests += find_other_indexes(request, read_indexes(request.site))
         queues.send_rewrites(requests, delay_seconds=RETRY_DELAY_SECONDS)
     except Exception as error:  # noqa: BLE001 - the stream must then deliver the records again
         return error
@@ -162,10 +182,14 @@ def rewrite(request: RewriteRequest, now: datetime) -> Result:
         rendered = fold(attempt) or render(attempt.site, request.file, now)
         try:
             outcome = commit(attempt, rendered)
+            write_indexes(attempt.site, rendered)
         except Overtaken:
             request = replace(request, checks_all=True)  # the other rewriter may have used another configuration
             continue
-        return Result(request, outcome, rendered.urls, len(rendered.body), config=attempt.site.digest)
+        elsewhere = find_other_indexes(request, rendered.indexes)
+        return Result(
+            request, outcome, rendered.urls, len(rendered.body), config=attempt.site.digest, elsewhere=elsewhere
+        )
     raise Overtaken(f"{request.site}/{request.file}: other rewriters were faster in all {ATTEMPTS_MAX} attempts")
 
 
@@ -229,29 +253,31 @@ def _read_records(
     """Yield each record that requests something; add the errors of others to `unreadable`."""
     for record in records:
         try:
-            request = _read_change(record["dynamodb"], now) if "dynamodb" in record else read_request(record["body"])
+            requests = _read_change(record["dynamodb"], now) if "dynamodb" in record else [read_request(record["body"])]
         except Exception as error:  # noqa: BLE001 - the other records must go on
             unreadable.append(error)
         else:
-            if request:
-                yield record, request
+            yield from ((record, request) for request in requests)
 
 
-def _read_change(change: Record, now: datetime) -> RewriteRequest | None:
-    """Read a record of the stream: a changed entry, or a changed site. None for a heartbeat, which only shows that the stream is read.
+def _read_change(change: Record, now: datetime) -> Sequence[RewriteRequest]:
+    """Read a record of the stream: a changed entry, site, or set of indexes. None follows from a heartbeat, which only shows that the stream is read.
 
     Raises ValueError and KeyError.
     """
     pk = change["Keys"]["pk"]["S"]
     if pk == HEARTBEAT:
-        return None
+        return []
     if pk.startswith("site#"):
         host = pk.removeprefix("site#")
         record = due.site(due.CONFIGURATION, host, parse(change["NewImage"]["due"]["S"])).item
-        return RewriteRequest(host, due=record["sk"])
+        return [RewriteRequest(host, due=record["sk"])]
+    host, file = file_of(pk)
+    if change["Keys"]["sk"]["S"] == INDEXES_SK:
+        return requests_of_cuts(host, change)
     entry = changed_entry(change)
     checks_all = _age_seconds(change, now) > LATE_SECONDS
-    return RewriteRequest(*file_of(pk), checks_all=checks_all, entries=frozenset([entry]) if entry else None)
+    return [RewriteRequest(host, file, checks_all=checks_all, entries=frozenset([entry]) if entry else None)]
 
 
 def changed_entry(change: Record) -> tuple[str, str] | None:
@@ -273,7 +299,8 @@ def _first_changes(files: Iterable[tuple[Record, RewriteRequest]], results: Iter
     for record, request in files:
         created = float(record["dynamodb"]["ApproximateCreationDateTime"])
         first[request.path] = min(first.get(request.path, created), created)
-    return [first[result.request.path] for result in results if result.outcome == "written"]
+    written = (result.request.path for result in results if result.outcome == "written")
+    return [first[path] for path in written if path in first]  # a record of sitemap.xml may lead to another index
 
 
 def _age_seconds(change: Record, now: datetime) -> float:

@@ -13,13 +13,13 @@ from botocore.exceptions import BotoCoreError, ClientError
 from stoppress.audit.audit_state import AuditState, audit_pk
 from stoppress.aws import bucket, items, metrics, queues, refusals, secrets, sites, table
 from stoppress.aws.codec import from_item
-from stoppress.aws.inventory import news_entries, read_articles, read_claims
+from stoppress.aws.inventory import news_entries, read_articles, read_claims, read_marks
 from stoppress.aws.refusals import Count, Refusal
 from stoppress.aws.sites import BadSite
 from stoppress.feeds.feed_schedule import FeedState
 from stoppress.feeds.subscription import Subscription
 from stoppress.model.entries import Mark, NewsEntry
-from stoppress.model.file_names import INDEX_FILE
+from stoppress.model.index_ranges import ONE_INDEX, Indexes
 from stoppress.model.site import UNKNOWN_SITE, Site
 from stoppress.model.site_parts import secret_path
 from stoppress.notify import page_state
@@ -89,6 +89,7 @@ class SiteFacts:
     not_ready: tuple[PageState, ...] = ()
     submitted: tuple[SubmittedSitemap, ...] = ()
     delays: Mapping[str, float | None] | None = None
+    indexes: Indexes = ONE_INDEX
 
 
 @dataclass(frozen=True)
@@ -182,7 +183,7 @@ def read_site(site: Site, now: datetime, unknown: list[Unknown]) -> SiteFacts:
     counts = {count.source: count for count in refusals.counts_of_day(site.host, now.date(), site.sources)}
     many = [count for count in counts.values() if count.refused >= REFUSED_MIN]
     refused = {count.source: refusals.refused_of_day(site.host, count) for count in many}
-    marks = (item for item in table.query(items.file_pk(site.host, INDEX_FILE), consistent=False) if "digest" in item)
+    indexes, marks = read_marks(site.host, consistent=False)
     return SiteFacts(
         site=site,
         secrets={
@@ -191,7 +192,8 @@ def read_site(site: Site, now: datetime, unknown: list[Unknown]) -> SiteFacts:
             if source.secret
         },
         feeds=tuple(read_feeds([site])),
-        marks=tuple(map(items.read_mark, marks)),
+        indexes=indexes,
+        marks=tuple(marks),
         news=tuple(news_entries(site.host)),
         stored=_attempt(
             "files in the bucket", unknown, lambda host: {each.file for each in bucket.listed(host)}, site.host

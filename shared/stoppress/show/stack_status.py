@@ -12,13 +12,14 @@ from typing import Any, Literal
 from stoppress.audit.audit_state import AuditState
 from stoppress.aws.refusals import Count
 from stoppress.aws.sites import BadSite
-from stoppress.model.file_names import INDEX_FILE, permanent_files
+from stoppress.model.file_names import permanent_files
 from stoppress.model.news_window import is_current, select_news, window_end
 from stoppress.model.site import UNKNOWN_SITE
 from stoppress.notify.page_state import SEARCH_CONSOLE_NAME
 from stoppress.show.feed import OVERDUE_AFTER, FeedStatus
 from stoppress.show.read_site import Alarm, Quarantine, Queue, SiteFacts, StackFacts, Unknown
 from stoppress.show.reasons import describe_refused, describe_unverified
+from stoppress.sitemaps.robots import named_in_robots, robots_lines
 
 # roll_window confirms every five minutes that its runs finish.
 ROLLED_AGE_MAX = timedelta(minutes=10)
@@ -126,6 +127,7 @@ def stack_status(facts: StackFacts, now: datetime, access: Access) -> StackStatu
 
 def report_site(facts: SiteFacts, now: datetime) -> dict[str, Any]:
     """Return the status of one site, without its problems, under the keys of `stoppress status --json`."""
+    named = named_in_robots(facts.site, facts.indexes)
     return {
         "host": facts.site.host,
         "timezone": facts.site.timezone,
@@ -151,6 +153,7 @@ def report_site(facts: SiteFacts, now: datetime) -> dict[str, Any]:
             for sitemap in facts.submitted
         ],
         "delays": facts.delays,
+        "robots_lines": [] if facts.site.robots is not None else robots_lines(facts.site, named),
     }
 
 
@@ -274,7 +277,7 @@ def _quarantine_problems(host: str, quarantine: Quarantine, access: Access) -> I
 
 
 def _missing_files(facts: SiteFacts, access: Access) -> Iterator[Problem]:
-    names: dict[str, tuple[str, ...]] = {file: (file,) for file in [*permanent_files(facts.site), INDEX_FILE]}
+    names: dict[str, tuple[str, ...]] = {file: (file,) for file in [*permanent_files(facts.site), *facts.indexes.files]}
     names |= {mark.file: (mark.file, *mark.also) for mark in facts.marks}
     for file, forms in names.items():
         missing = [form for form in forms if facts.stored is not None and form not in facts.stored]

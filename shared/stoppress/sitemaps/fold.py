@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from stoppress.model.entries import GeneralEntry, Mark, NewsEntry
 from stoppress.model.file_names import ATOM, INDEX_ENTRIES_MAX, NEWS_ENTRIES_MAX, URLS_MAX, WRITTEN, permanent_files
+from stoppress.model.index_ranges import INDEX_FILES_URGENT
 from stoppress.model.news_window import lists_in_news, window_start
 from stoppress.model.site import Site
 from stoppress.primitives.instants import iso
@@ -78,8 +79,8 @@ def _without(lines: dict[tuple[str, str], str], loc: str, published: str = "") -
 
 def fold_index(body: bytes, changed: Mapping[str, Mark | None], site: Site) -> Rendered | None:
     """Return the index with the lines of these files replaced by their commit marks; None removes the file."""
-    lines = {_loc(line).removeprefix(f"{site.origin}/").removesuffix(".gz"): line for line in _lines(body)}
-    if len(lines) == INDEX_ENTRIES_MAX:  # there may be more in a second index
+    lines = dict(zip(listed_files(body), _lines(body), strict=True))
+    if len(lines) > INDEX_FILES_URGENT:  # it has to be split, which needs all entries
         return None
     permanent = permanent_files(site)
     fresh = []
@@ -90,6 +91,12 @@ def fold_index(body: bytes, changed: Mapping[str, Mark | None], site: Site) -> R
             fresh.append(lines[file])
     newest = render.newest_of(mark.changed for mark in changed.values() if mark)
     return _folded(render.index_file, [lines[file] for file in sorted(lines)], fresh, newest, INDEX_ENTRIES_MAX)
+
+
+def listed_files(body: bytes) -> list[str]:
+    """Return the files that an index lists, without `.gz`. An index that lists the home page has none."""
+    lines = _lines(body)
+    return [_loc(line).rpartition("/")[2].removesuffix(".gz") for line in lines if line.startswith("<sitemap>")]
 
 
 def _folded(

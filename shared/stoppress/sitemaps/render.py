@@ -17,7 +17,6 @@ from stoppress.model.entries import GeneralEntry, Mark, NewsEntry, excluding_rul
 from stoppress.model.file_names import (
     BYTES_MAX,
     IMAGE,
-    INDEX_ENTRIES_MAX,
     NEWS,
     NEWS_ENTRIES_MAX,
     ROBOTS_FILE,
@@ -27,6 +26,7 @@ from stoppress.model.file_names import (
     XHTML,
     permanent_files,
 )
+from stoppress.model.index_ranges import Indexes
 from stoppress.model.news_window import select_news
 from stoppress.model.site import Site
 from stoppress.primitives.urls import identity, key_of
@@ -44,8 +44,9 @@ class Rendered:
     """A file's bytes, the number of pages it lists, and the newest instant in it.
 
     `by_line`: each line depends on its own entry alone, so
-    that later changes can be folded in. `fresh`: after folding, a file with only the changed lines. `more`: the parts of the index
-    after the first. `news`: the entries of a news sitemap that were read, all of them unless changes were folded into the file.
+    that later changes can be folded in. `fresh`: after folding, a file with only the changed lines. `news`: the entries of a news
+    sitemap that were read, all of them unless changes were folded into the file. `indexes`, `next_indexes`: of an index, the indexes
+    of the site before and after it, unless folding did not need them.
     """
 
     body: bytes
@@ -53,8 +54,9 @@ class Rendered:
     newest: datetime | None
     by_line: bool = False
     fresh: bytes | None = None
-    more: tuple["Rendered", ...] = ()
     news: tuple[NewsEntry, ...] = field(default=(), compare=False)
+    indexes: Indexes | None = field(default=None, compare=False)
+    next_indexes: Indexes | None = field(default=None, compare=False)
 
 
 def render_general(entries: Iterable[GeneralEntry], site: Site, departed: frozenset[str] = frozenset()) -> Rendered:
@@ -142,17 +144,14 @@ def news_file(lines: Iterable[str]) -> bytes:
     return _framed("urlset", {"xmlns": SITEMAP, "xmlns:news": NEWS}, lines)
 
 
-def render_index(marks: Iterable[Mark], site: Site) -> list[Rendered]:
-    """Return the index of all permanent files and all other files that list a page, in parts of at most 50,000 files."""
+def render_index(marks: Iterable[Mark], site: Site) -> Rendered:
+    """Return the index of all permanent files and all other files that list a page. Without any it lists the home page (R2.8)."""
     permanent = permanent_files(site)
     listed = sorted((mark for mark in marks if in_index(mark, permanent)), key=attrgetter("file"))
-    files = []
-    for start in range(0, len(listed) or 1, INDEX_ENTRIES_MAX):
-        part = listed[start : start + INDEX_ENTRIES_MAX]
-        body = index_file([index_line(mark, site) for mark in part])
-        newest = newest_of(mark.changed for mark in part)
-        files.append(Rendered(body, len(part), newest, by_line=bool(part)))
-    return files
+    if not listed:
+        return Rendered(_general([], site).body, 0, None)
+    body = index_file([index_line(mark, site) for mark in listed])
+    return Rendered(body, len(listed), newest_of(mark.changed for mark in listed), by_line=True)
 
 
 def in_index(mark: Mark, permanent: Sequence[str]) -> bool:

@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Iterator
 from urllib.parse import urljoin
 
-from stoppress.model.file_names import INDEX_FILE, is_news, permanent_files
+from stoppress.model.file_names import is_news, permanent_files
+from stoppress.model.index_ranges import ONE_INDEX, Indexes
 from stoppress.model.site import Site
 from stoppress.model.site_parts import SITEMAP_LINE, Crawlers
 from stoppress.primitives.urls import canonical, on_site
@@ -58,7 +59,7 @@ def _rules_for(rights: Crawlers) -> Iterator[str]:
         yield "Disallow: /"
 
 
-def robots_txt(site: Site) -> bytes:
+def robots_txt(site: Site, indexes: Indexes = ONE_INDEX) -> bytes:
     """Return a site's robots.txt; empty if Stoppress writes none.
 
     `Sitemap:` lines come first: they belong to no group there, and every crawler reads the start.
@@ -66,7 +67,7 @@ def robots_txt(site: Site) -> bytes:
     rules = "\n".join(_rules_for(site.robots)) if isinstance(site.robots, Crawlers) else site.robots
     if rules is None:
         return b""
-    kept, named = [], named_in_robots(site)
+    kept, named = [], named_in_robots(site, indexes)
     for line in rules.replace("\r\n", "\n").split("\n"):
         if own := SITEMAP_LINE.match(line):
             named += own[1].split()
@@ -76,9 +77,10 @@ def robots_txt(site: Site) -> bytes:
     return ("\n\n".join(filter(None, parts)) + "\n").encode()
 
 
-def named_in_robots(site: Site) -> list[str]:
-    """Return the sitemaps that a site's robots.txt names: the index, and each news sitemap by itself (R8.2)."""
-    return [INDEX_FILE, *(name for name in permanent_files(site) if is_news(name))]
+def named_in_robots(site: Site, indexes: Indexes = ONE_INDEX) -> list[str]:
+    """Return the sitemaps that a site's robots.txt names: all indexes, and each news sitemap by itself (R8.2)."""
+    *older, newest = indexes.files
+    return [newest, *(name for name in permanent_files(site) if is_news(name)), *reversed(older)]
 
 
 def robots_lines(site: Site, sitemaps: Iterable[str]) -> list[str]:

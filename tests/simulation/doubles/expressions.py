@@ -64,6 +64,10 @@ class _Parser:
         if self._next_is("("):
             return self._function(name)
         operator, value = self._tokens.pop(0), self._tokens.pop(0)
+        if operator == "BETWEEN":
+            self._take("AND")
+            last = self._tokens.pop(0)
+            return lambda item, values: values[value]["S"] <= item[name]["S"] <= values[last]["S"]
         if operator not in {"<>", *_COMPARISONS}:
             raise NotKnown(f"the double does not know {operator} of the expression {self._text!r}")
         if operator == "<>":

@@ -164,7 +164,7 @@ def published(settings: Settings) -> dict[str, str]:
             forms[f"{file}.gz"] = compressed(rendered.body)
         bodies |= {file: rendered.body} | forms
         marks.append(Mark(file, rendered.newest or AT, rendered.urls, len(rendered.body), "", tuple(forms)))
-    bodies[INDEX_FILE] = render_index(marks, site)[0].body
+    bodies[INDEX_FILE] = render_index(marks, site).body
     if site.outputs.gzip:
         bodies[f"{INDEX_FILE}.gz"] = compressed(bodies[INDEX_FILE])
     if site.robots is not None:

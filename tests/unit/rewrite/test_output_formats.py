@@ -19,7 +19,6 @@ from stoppress.model.file_names import Series, Used
 from stoppress.rewrite import publish
 from stoppress.rewrite.publish import EMPTIED_KEPT
 from stoppress.rewrite.sitemaps import rewrite, rewrite_all
-from stoppress.sitemaps import render
 from tests.support import moto_aws
 from tests.support.article_events import HOST, MORNING
 from tests.support.moto_aws import MotoAws, failing, once_before
@@ -280,32 +279,6 @@ def test_the_feed_of_an_empty_window_follows_a_changed_publication(behind: MotoA
     assert b">The Example</title>" in behind.file(FEED).body
     assert done(NEWS, NOON + HOUR) == "unchanged"
     assert len(behind.announced) == 2
-
-
-# ── the index ──
-
-
-def test_more_files_than_an_index_takes_are_in_further_indexes_none_of_which_is_nested(
-    behind: MotoAws, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(render, "INDEX_ENTRIES_MAX", 2)
-    behind.site(outputs={})
-    for month in range(1, 6):
-        table.put_if(mark_item(HOST, Mark(f"sitemap-2026-{month:02}.xml", MORNING, 1, 200, "x")))
-    done(INDEX)
-
-    indexes = [name for name in names() if "index" in name or name == INDEX]
-    assert indexes == ["sitemap-index-2.xml", "sitemap-index-3.xml", INDEX]
-    listed = [re.findall(rb"<loc>.*?/([^/]*)</loc>", behind.file(name).body) for name in (INDEX, *indexes[:2])]
-    assert listed == [[b"sitemap-2026-01.xml", b"sitemap-2026-02.xml"], [b"sitemap-2026-03.xml", b"sitemap-2026-04.xml"],
-                      [b"sitemap-2026-05.xml"]]  # fmt: skip
-
-    # And when there are fewer again, what is not needed goes the next time that a configuration has settled.
-    for month in (1, 2, 3):
-        table.delete(file_pk(HOST, INDEX), f"sitemap-2026-{month:02}.xml")
-    done(INDEX, NOON + HOUR, checks_all=True)
-    done(INDEX, NOON + HOUR + 3 * MINUTE, checks_all=True)
-    assert [name for name in names() if "index" in name] == []
 
 
 # ── robots.txt ──

@@ -99,7 +99,7 @@ def test_the_index_follows_the_marks_and_never_records_itself(behind: MotoAws) -
     assert [result.outcome for result in results] == ["written"] * 3
     assert [item["sk"] for item in behind.items(f"file#{HOST}/{INDEX}")] == [SHARD, NEWS]
     marks = [stored for name in (SHARD, NEWS) if (stored := mark(name))]
-    assert behind.file(INDEX).body == render_index(marks, SITE)[0].body
+    assert behind.file(INDEX).body == render_index(marks, SITE).body
     assert rewrite(RewriteRequest(HOST, INDEX), NOON + HOUR).outcome == "unchanged"
     assert announced(behind)[-1] == (INDEX, 2)
     assert len(behind.announced) == 3

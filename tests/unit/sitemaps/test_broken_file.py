@@ -23,7 +23,7 @@ RICH = GeneralEntry(
 )
 SHARD = render_general([RICH, GeneralEntry(page("b"))], SITE)
 NEWS = render_news([NewsEntry(page("a"), "<Flood> & storm", MORNING, MORNING)], SITE, MORNING)
-INDEX = render_index([Mark("sitemap-news.xml", MORNING, 1, 400, "digest")], SITE)[0]
+INDEX = render_index([Mark("sitemap-news.xml", MORNING, 1, 400, "digest")], SITE)
 PLAIN = render_general([GeneralEntry(page("b"))], SITE)
 FOLDED = fold_general(PLAIN.body, {page("c"): GeneralEntry(page("c"))}, SITE)
 assert FOLDED

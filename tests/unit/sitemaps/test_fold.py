@@ -145,13 +145,13 @@ MARKS = st.builds(
 @given(SITES, some(MARKS))
 def test_an_index_that_is_folded_into_is_the_index_of_all_marks(site: Site, batches: list[Changes]) -> None:
     marks: dict[str, Mark] = {}
-    (stored,) = render_index([], site)
+    stored = render_index([], site)
     for batch in batches:
         for mark, there in batch:
             marks.pop(mark.file, None)
             if there:
                 marks[mark.file] = mark
-        (whole,) = render_index(marks.values(), site)
+        whole = render_index(marks.values(), site)
         if stored.by_line:
             agree(fold_index(stored.body, {mark.file: marks.get(mark.file) for mark, _ in batch}, site), whole)
         stored = whole
@@ -178,8 +178,8 @@ def test_a_page_that_is_spelled_anew_stands_once(before: str, after: str) -> Non
 @pytest.mark.parametrize("added", [0, 1])
 def test_an_index_that_is_full_is_left_to_who_reads_all_marks(monkeypatch: pytest.MonkeyPatch, added: int) -> None:
     marks = [Mark(file, MORNING, 1, 1, "") for file in FILES[:3]]
-    monkeypatch.setattr(fold, "INDEX_ENTRIES_MAX", 3 - added)
-    body = render_index(marks[: 3 - added], SITE)[0].body
+    monkeypatch.setattr(fold, "INDEX_FILES_URGENT", 2 - added)
+    body = render_index(marks[: 3 - added], SITE).body
 
     assert fold_index(body, {marks[2].file: marks[2]}, SITE) is None
 

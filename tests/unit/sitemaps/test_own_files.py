@@ -25,7 +25,7 @@ OURS = {
     "sitemap-2026-11-2.xml": render_general([*PAGES, GeneralEntry(page("d"))], SITE).body,
     "sitemap-news.xml": render_news(NEWS, SITE, MORNING).body,
     "sitemap-news-fr.xml": render_news([], SITE, MORNING).body,  # empty: it lists the home page
-    "sitemap.xml": render_index([Mark(name, MORNING, 1, 1, "d") for name in NAMES], SITE)[0].body,
+    "sitemap.xml": render_index([Mark(name, MORNING, 1, 1, "d") for name in NAMES], SITE).body,
     "sitemap-news.atom": atom_feed(NEWS, SITE, file="sitemap-news.atom"),
 }
 # What other generators write. The first is the nearest to ours that was found: sorted, one page a line, no blanks.

@@ -66,7 +66,7 @@ AT = MORNING + 2 * HOUR
         ("emptied-shard", render_general([], SITE)),
         ("news", render_news(FRESH, SITE, AT)),
         ("empty-window", render_news(FRESH, SITE, AT + 48 * HOUR)),
-        ("index", render_index(MARKS, SITE)[0]),
+        ("index", render_index(MARKS, SITE)),
     ],
 )
 def test_the_bytes_are_those_of_the_golden_file(name: str, rendered: Rendered) -> None:
@@ -80,7 +80,7 @@ def test_the_order_in_which_entries_come_makes_no_difference() -> None:
 
     assert render_general(general, SITE) == render_general(GENERAL, SITE)
     assert render_news(news, SITE, AT) == render_news(FRESH, SITE, AT)
-    assert render_index(marks, SITE)[0] == render_index(MARKS, SITE)[0]
+    assert render_index(marks, SITE) == render_index(MARKS, SITE)
 
 
 def test_an_entry_leaves_the_window_at_the_second() -> None:
@@ -92,7 +92,7 @@ def test_an_entry_leaves_the_window_at_the_second() -> None:
 
 def test_the_index_lists_an_empty_window_but_no_emptied_shard() -> None:
     empty = [Mark(NEWS_FILE, MORNING, 0, 150, "n"), Mark("sitemap-2026-11.xml", MORNING, 0, 150, "b")]
-    body = render_index([*empty, Mark("sitemap-news-2.xml", MORNING, 0, 150, "n2")], SITE)[0].body.decode()
+    body = render_index([*empty, Mark("sitemap-news-2.xml", MORNING, 0, 150, "n2")], SITE).body.decode()
 
     assert "sitemap-news.xml" in body
     assert "sitemap-2026-11.xml" not in body
@@ -104,12 +104,12 @@ def test_the_index_lists_a_gzip_form_that_its_site_still_wants(*, wants: bool, l
     site = SITE.model_copy(update={"outputs": Outputs(gzip=wants)})
     mark = Mark("news.xml", MORNING, 1, 1, "d", also=("news.xml.gz",))
 
-    assert listed.encode() in render_index([mark], site)[0].body
+    assert listed.encode() in render_index([mark], site).body
 
 
 def test_the_index_says_a_second_that_is_not_before_what_stands_in_the_file() -> None:
     """Microseconds order changes inside; a file shows whole seconds, in the index as in its children (R6.4)."""
-    root = _root(render_index([Mark("sitemap-2026-11.xml", MORNING + timedelta(microseconds=7), 1, 1, "")], SITE)[0])
+    root = _root(render_index([Mark("sitemap-2026-11.xml", MORNING + timedelta(microseconds=7), 1, 1, "")], SITE))
     assert root.findtext(f".//{SITEMAP}lastmod") == "2026-11-20T08:00:00Z"
 
 

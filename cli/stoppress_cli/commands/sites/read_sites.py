@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 import typer
 
 from stoppress.aws import due, secrets, site_versions, sites
+from stoppress.aws.inventory import read_indexes
 from stoppress.aws.site_versions import Version, check_document
 from stoppress.model.site import HOST, BadConfiguration, read_site, schema as site_schema
 from stoppress.primitives.instants import local_time
@@ -126,7 +127,7 @@ def robots(host: Host) -> None:
     Exit code 0: printed; 2: the site is unknown, or the stack cannot be reached.
     """
     site = sites.load(host)
-    lines = list(robots_lines(site, named_in_robots(site)))
+    lines = list(robots_lines(site, named_in_robots(site, read_indexes(host))))
     print_answer({"site": host, "lines": lines}, lines)
 
 

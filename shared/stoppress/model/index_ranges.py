@@ -1,0 +1,97 @@
+"""Which index lists a file: ranges of file names, as in the leaves of a B-tree.
+
+A *cut* moves the files of a range to an index that has a name for good. It is in force a day after robots.txt lists that index, because
+search engines keep a robots.txt for a day. All other files are in sitemap.xml. An index is never merged or deleted: search engines
+know its name. One whose files are all gone lists the home page.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from stoppress.model.file_names import INDEX_FILE, index_name
+
+# An index that lists more shards is split. A line has about 110 bytes.
+INDEX_FILES_MAX = 1_000
+# With more shards it is split at once, before it could exceed the protocol's limit. A site with its own robots.txt has one index until then.
+INDEX_FILES_URGENT = 25_000
+CUT_WAITS = timedelta(days=1)
+# Bounds of the names of files. Shards begin with a year, so they sort before the news and the pages, which stay in sitemap.xml.
+_FIRST, _SHARDS_END, _END = "sitemap", "sitemap-:", "t"
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """The range of files from `start` to before `below` that `index` lists once the cut is in force."""
+
+    start: str
+    below: str
+    index: str
+    since: datetime
+    is_in_force: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Indexes:
+    """The cuts of a site in the order of `below`, and the revision of the item in the table. A cut of a cut's range stands before it."""
+
+    cuts: tuple[Cut, ...] = ()
+    rev: int | None = None
+
+    @property
+    def files(self) -> list[str]:
+        """Return all indexes, sitemap.xml last."""
+        return [*(cut.index for cut in self.cuts), INDEX_FILE]
+
+    def index_of(self, file: str) -> str:
+        """Return the index that lists a file."""
+        having = (cut.index for cut in self.cuts if cut.is_in_force and cut.start <= file < cut.below)
+        return next(having, INDEX_FILE)
+
+    def from_file(self, file: str) -> list[str]:
+        """Return every index that may list a file while cuts come into force: a cut moves files to an index before."""
+        return [*(cut.index for cut in self.cuts if cut.start <= file < cut.below), INDEX_FILE]
+
+    def range_of(self, index: str) -> tuple[str, str]:
+        """Return the first name that an index may list, and the name before which its files end."""
+        start, below = next(((cut.start, cut.below) for cut in self.cuts if cut.index == index), (_FIRST, _END))
+        for cut in self.cuts:
+            if cut.is_in_force and cut.index != index and cut.start <= start < cut.below < below:
+                start = cut.below
+        return start, below
+
+    def with_due(self, index: str, now: datetime) -> "Indexes":
+        """Return the indexes with the cut of this index in force, if its day is over."""
+        return replace(
+            self,
+            cuts=tuple(
+                replace(cut, is_in_force=True) if cut.index == index and cut.since + CUT_WAITS <= now else cut
+                for cut in self.cuts
+            ),
+        )
+
+    def split(self, index: str, files: Iterable[str], now: datetime, files_max: int) -> "Indexes":
+        """Return the indexes with new cuts of the oldest `files`, if the index lists more than `files_max` shards.
+
+        While cuts of the index wait, it is split only if that is urgent. Then no cut waits.
+        """
+        shards = sorted(file for file in files if file < _SHARDS_END)
+        is_urgent = len(shards) > INDEX_FILES_URGENT
+        start, below = self.range_of(index)
+        waiting = [
+            cut for cut in self.cuts if not cut.is_in_force and cut.index != index and start <= cut.start < below
+        ]
+        if len(shards) <= files_max or (waiting and not is_urgent):
+            return self
+        since = now - CUT_WAITS if is_urgent else now
+        cuts = [replace(cut, since=min(cut.since, since)) if cut in waiting else cut for cut in self.cuts]
+        start = max([start, *(cut.below for cut in waiting)])
+        left = [file for file in shards if file >= start]
+        size = INDEX_FILES_MAX * 9 // 10
+        while len(left) > INDEX_FILES_MAX:
+            cuts.append(Cut(start, left[size], index_name(len(cuts) + 2), since))
+            start, left = left[size], left[size:]
+        return replace(self, cuts=tuple(sorted(cuts, key=lambda cut: cut.below)))
+
+
+ONE_INDEX = Indexes()

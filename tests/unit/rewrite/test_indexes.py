@@ -1,0 +1,243 @@
+"""A long index is split: each file is in one index that robots.txt names, and no index lists a file that is not there."""
+
+import re
+from collections.abc import Iterable
+from datetime import datetime
+
+import pytest
+
+from stoppress.aws import bucket
+from stoppress.aws.inventory import all_files, read_indexes
+from stoppress.aws.queues import RewriteRequest
+from stoppress.model import index_ranges
+from stoppress.model.site import Site
+from stoppress.rewrite import file_lines, indexes as rewrite_indexes, publish, sitemaps
+from stoppress.rewrite.sitemaps import hand_over, rewrite_all, rewrite_batch
+from stoppress.roll.window import roll
+from tests.support.article_events import HOST
+from tests.support.moto_aws import MotoAws, failing, once_before, queue_batch
+from tests.support.partitions import DAY, HOUR, INDEX, MINUTE, NOON, put_page, stream, take_page
+
+SECOND, THIRD = "sitemap-index-2.xml", "sitemap-index-3.xml"
+HOME = f"<loc>https://{HOST}/</loc>"
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An index of more than four shards is split: three move. Changes are folded into the smallest file."""
+    monkeypatch.setattr(index_ranges, "INDEX_FILES_MAX", 4)
+    monkeypatch.setattr(rewrite_indexes, "INDEX_FILES_MAX", 4)
+    monkeypatch.setattr(file_lines, "READ_UNIT_BYTES", 1)
+
+
+def shard(year: int) -> str:
+    return f"sitemap-{year}.xml"
+
+
+def fill(years: Iterable[int]) -> None:
+    """Have shards list a page."""
+    for year in years:
+        put_page(str(year), file=shard(year))
+
+
+def empty(years: Iterable[int]) -> None:
+    for year in years:
+        take_page(str(year), file=shard(year))
+
+
+def request_index(*files: str) -> None:
+    sitemaps.queues.send_rewrites([RewriteRequest(HOST, file) for file in files or (INDEX,)])
+
+
+def settle(behind: MotoAws, now: datetime) -> None:
+    """Have all done that is due, and all that follows from it."""
+    behind.clock.move_to(now)
+    roll(now)
+    while True:
+        records = stream(behind)["Records"]
+        for record in records:
+            record["dynamodb"]["ApproximateCreationDateTime"] = now.timestamp()
+        messages = queue_batch(behind.taken("rewrites"), sent_at=now, queue="rewrites")["Records"]
+        if not records + messages:
+            return
+        for batch in filter(None, (records, messages)):
+            assert [result.error for result in rewrite_batch(batch, now).results if result.error] == []
+
+
+def listed(file: str = INDEX) -> list[str]:
+    """The years of the shards that an index lists; the home page by itself."""
+    stored = bucket.read(HOST, file)
+    if stored is None:
+        return ["no file"]
+    body = stored.body.decode()
+    return ["home"] if HOME in body else re.findall(r"/sitemap-(\d+)\.xml", body)
+
+
+def named() -> list[str]:
+    stored = bucket.read(HOST, "robots.txt")
+    return re.findall(r"Sitemap: \S*/(\S*)", stored.body.decode()) if stored else []
+
+
+@pytest.fixture
+def site(behind: MotoAws) -> Site:
+    """A site with five shards, whose index was split a moment ago."""
+    site = behind.site(robots="")
+    fill(range(2001, 2006))
+    request_index()
+    settle(behind, NOON)
+    return site
+
+
+def test_files_move_a_day_after_robots_names_their_new_index(behind: MotoAws, site: Site) -> None:
+    assert (listed(), listed(SECOND)) == (["2001", "2002", "2003", "2004", "2005"], ["home"])
+    assert named() == [INDEX, "sitemap-news.xml", SECOND]
+    settle(behind, NOON + DAY - MINUTE)
+    assert listed(SECOND) == ["home"]
+
+    settle(behind, NOON + DAY)
+    assert (listed(), listed(SECOND)) == (["2004", "2005"], ["2001", "2002", "2003"])
+    assert all_files(site)[-2:] == [SECOND, INDEX]
+    assert behind.items("due#") == []
+
+
+def test_a_changed_file_changes_the_index_that_lists_it_and_no_other(behind: MotoAws, site: Site) -> None:
+    settle(behind, NOON + DAY)
+    before = behind.file(INDEX)
+    empty([2002])
+    fill([1999])
+    settle(behind, NOON + DAY + MINUTE)
+    assert listed(SECOND) == ["1999", "2001", "2003"]
+    assert behind.file(INDEX).etag == before.etag
+
+    fill([2006])
+    settle(behind, NOON + DAY + 2 * MINUTE)
+    assert listed() == ["2004", "2005", "2006"]
+    assert listed(SECOND) == ["1999", "2001", "2003"]
+
+
+def test_an_index_that_a_changed_file_leads_to_is_requested_when_the_run_fails(behind: MotoAws, site: Site) -> None:
+    settle(behind, NOON + DAY)
+    empty([2002])
+    rewrite_all([RewriteRequest(HOST, shard(2002))], NOON + DAY)
+    request = RewriteRequest(HOST, INDEX, entries=frozenset([(shard(2002), shard(2002))]))
+    with failing("s3", "GetObject"):
+        results = rewrite_all([request], NOON + DAY)
+    assert hand_over(results) is None
+    assert [result.error is None for result in results] == [False]
+
+    stream(behind)
+    settle(behind, NOON + DAY + MINUTE)
+    assert listed(SECOND) == ["2001", "2003"]
+
+
+def test_an_index_whose_files_are_all_gone_lists_the_home_page_and_stays(behind: MotoAws, site: Site) -> None:
+    settle(behind, NOON + DAY)
+    empty([2001, 2002, 2003])
+    settle(behind, NOON + DAY + MINUTE)
+    settle(behind, NOON + 3 * DAY)
+    assert (listed(), listed(SECOND)) == (["2004", "2005"], ["home"])
+    assert SECOND in named()
+
+    fill([2001])
+    settle(behind, NOON + 3 * DAY + MINUTE)
+    assert listed(SECOND) == ["2001"]
+
+
+def test_an_old_index_that_grows_is_split_like_the_first(behind: MotoAws, site: Site) -> None:
+    settle(behind, NOON + DAY)
+    fill([1996, 1997])
+    settle(behind, NOON + DAY + MINUTE)
+    request_index(SECOND)
+    settle(behind, NOON + DAY + HOUR)
+    assert listed(SECOND) == ["1996", "1997", "2001", "2002", "2003"]
+
+    settle(behind, NOON + 2 * DAY + HOUR)
+    assert (listed(THIRD), listed(SECOND)) == (["1996", "1997", "2001"], ["2002", "2003"])
+    assert named() == [INDEX, "sitemap-news.xml", SECOND, THIRD]
+
+
+def test_a_mark_that_changes_while_its_file_moves_is_in_the_new_index(behind: MotoAws, site: Site) -> None:
+    """The mark changes after the new index was put, and before its cut is in force: then its record leads to the old index."""
+
+    def change() -> None:
+        empty([2002])
+        fill([2000])
+
+    with once_before(publish, "indexes_item", change):
+        settle(behind, NOON + DAY)
+    assert (listed(), listed(SECOND)) == (["2004", "2005"], ["2000", "2001", "2003"])
+
+
+def test_two_rewriters_split_an_index_once(behind: MotoAws) -> None:
+    behind.site(robots="")
+    fill(range(2001, 2006))
+    rewrite_all([RewriteRequest(HOST, shard(year)) for year in range(2001, 2006)], NOON)
+    request = RewriteRequest(HOST, INDEX)
+    with once_before(publish, "indexes_item", lambda: rewrite_all([request], NOON)):
+        (result,) = rewrite_all([request], NOON)
+
+    assert result.error is None
+    assert [cut.index for cut in read_indexes(HOST).cuts] == [SECOND]
+
+
+def test_a_due_record_of_an_index_that_was_never_planned_is_done(behind: MotoAws) -> None:
+    site = behind.site()
+    publish.schedule_rewrite(site, THIRD, NOON)
+    settle(behind, NOON)
+
+    assert bucket.read(HOST, THIRD) is None
+    assert behind.items("due#") == []
+
+
+def test_more_files_than_an_index_may_list_are_in_other_indexes_first(
+    behind: MotoAws, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module, name, limit in ((index_ranges, "INDEX_FILES_URGENT", 6), (rewrite_indexes, "INDEX_ENTRIES_MAX", 8),
+                                (publish, "INDEX_ENTRIES_MAX", 8)):  # fmt: skip
+        monkeypatch.setattr(module, name, limit)
+    behind.site(robots="")
+    fill(range(2001, 2021))
+    request_index()
+    settle(behind, NOON)
+
+    indexes = read_indexes(HOST)
+    assert all(cut.is_in_force for cut in indexes.cuts)
+    assert [year for file in indexes.files for year in listed(file)] == [str(year) for year in range(2001, 2021)]
+    assert max(len(listed(file)) for file in indexes.files) <= 4
+
+
+def test_a_site_with_its_own_robots_has_one_index_until_that_is_urgent(
+    behind: MotoAws, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (index_ranges, rewrite_indexes):
+        monkeypatch.setattr(module, "INDEX_FILES_URGENT", 6)
+    behind.site()
+    fill(range(2001, 2007))
+    request_index()
+    settle(behind, NOON)
+    assert read_indexes(HOST).cuts == ()
+
+    fill([2007])
+    request_index()
+    settle(behind, NOON + MINUTE)
+    assert (listed(SECOND), listed()) == (["2001", "2002", "2003"], ["2004", "2005", "2006", "2007"])
+    behind.site(robots="")
+    request_index("robots.txt")
+    settle(behind, NOON + HOUR)
+    assert named() == [INDEX, "sitemap-news.xml", SECOND]
+
+
+def test_a_gzip_form_stays_while_an_older_index_lists_it(behind: MotoAws, site: Site) -> None:
+    del site
+    behind.site(robots="", outputs={"gzip": True})
+    settle(behind, NOON + DAY)
+    packed = f"{shard(2001)}.gz"
+    assert f"/{packed}<".encode() in behind.file(SECOND).body
+    assert behind.file(f"{SECOND}.gz").body
+
+    behind.site(robots="")
+    rewrite_all([RewriteRequest(HOST, shard(2001), checks_all=True)], NOON + DAY)
+    assert behind.file(packed)
+    settle(behind, NOON + DAY + MINUTE)
+    assert bucket.read(HOST, packed) is None
+    assert f"/{shard(2001)}<".encode() in behind.file(SECOND).body

@@ -11,6 +11,8 @@ from xml.etree import ElementTree as ET
 SITEMAP = "{http://www.sitemaps.org/schemas/sitemap/0.9}"
 NEWS = "{http://www.google.com/schemas/sitemap-news/0.9}"
 
+_INDEX = re.compile(r"sitemap(-index-\d+)?\.xml")
+
 
 @dataclass
 class Listed:
@@ -39,7 +41,7 @@ def faults(host: str, name: str, body: bytes, *, news_max: int, shard_max: int) 
     pages = [page(loc) for loc in locs]
     found += [f"{name}: {loc} stands in it twice" for loc in set(pages) if pages.count(loc) > 1]
     if root.tag == f"{SITEMAP}sitemapindex":
-        return found + ([] if name.startswith("sitemap.") else [f"{name} is an index"])
+        return found + ([] if _INDEX.fullmatch(name) else [f"{name} is an index"])
     if root.tag != f"{SITEMAP}urlset" or not locs:
         found.append(f"{name} lists nothing, or is no sitemap")
     is_news = name.startswith("sitemap-news")
@@ -76,17 +78,24 @@ def urls(name: str, body: bytes) -> set[str]:
 
 
 def in_index(objects: Mapping[str, bytes], host: str) -> list[str]:
-    """The files that the index of a site names."""
-    index = objects.get(f"{host}/sitemap.xml")
-    if index is None:
-        return []
-    return [str(loc.text).removeprefix(f"https://{host}/") for loc in ET.fromstring(index).iter(f"{SITEMAP}loc")]
+    """The files that the indexes of a site name."""
+    roots = [ET.fromstring(objects[f"{host}/{name}"]) for name in indexes(objects, host)]
+    locs = [loc for root in roots for loc in root.findall(f"{SITEMAP}sitemap/{SITEMAP}loc")]
+    return [str(loc.text).removeprefix(f"https://{host}/") for loc in locs]
+
+
+def indexes(objects: Mapping[str, bytes], host: str) -> list[str]:
+    """The indexes of a site. One may list the home page alone."""
+    names = (key.removeprefix(f"{host}/") for key in objects)
+    return [name for name in names if _INDEX.fullmatch(name)]
 
 
 def listed(objects: Mapping[str, bytes], host: str) -> Listed:
     """What the files that the index names list. The home page stands for nothing."""
     found = Listed()
-    for name in in_index(objects, host):
+    names = in_index(objects, host)
+    found.twice = {name for name in names if names.count(name) > 1}
+    for name in names:
         body = objects[f"{host}/{name}"]
         plain = name.removesuffix(".gz")
         if plain != name:
@@ -171,6 +180,10 @@ def robots_that_is_not_as_wanted(
     ]
     wanted = [*(f"Sitemap: https://{host}/{name}" for name in names), *rules.splitlines()]
     found = [line for line in body.decode().splitlines() if line]
+    others = {f"Sitemap: https://{host}/{name}" for name in indexes(objects, host)} - set(wanted)
+    if not others <= set(found):
+        return f"robots.txt lacks {sorted(others)}"
+    found = [line for line in found if line not in others]
     return f"robots.txt says {found}, not {wanted}" if found != wanted else ""
 
 

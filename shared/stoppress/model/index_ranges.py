@@ -70,10 +70,10 @@ class Indexes:
             ),
         )
 
-    def split(self, index: str, files: Iterable[str], now: datetime, files_max: int) -> "Indexes":
-        """Return the indexes with new cuts of the oldest `files`, if the index lists more than `files_max` shards.
+    def split(self, index: str, files: Iterable[str], now: datetime, *, is_named: bool) -> "Indexes":
+        """Return the indexes with new cuts of the oldest `files`, if this index lists too many.
 
-        While cuts of the index wait, it is split only if that is urgent. Then no cut waits.
+        `is_named`: robots.txt will list new indexes. While cuts of the index wait, it is split only if that is urgent; then no cut waits.
         """
         shards = sorted(file for file in files if file < _SHARDS_END)
         is_urgent = len(shards) > INDEX_FILES_URGENT
@@ -81,13 +81,13 @@ class Indexes:
         waiting = [
             cut for cut in self.cuts if not cut.is_in_force and cut.index != index and start <= cut.start < below
         ]
-        if len(shards) <= files_max or (waiting and not is_urgent):
+        if not is_urgent and (waiting or not is_named or len(shards) <= INDEX_FILES_MAX):
             return self
         since = now - CUT_WAITS if is_urgent else now
         cuts = [replace(cut, since=min(cut.since, since)) if cut in waiting else cut for cut in self.cuts]
         start = max([start, *(cut.below for cut in waiting)])
         left = [file for file in shards if file >= start]
-        size = INDEX_FILES_MAX * 9 // 10
+        size = INDEX_FILES_MAX - INDEX_FILES_MAX // 10
         while len(left) > INDEX_FILES_MAX:
             cuts.append(Cut(start, left[size], index_name(len(cuts) + 2), since))
             start, left = left[size], left[size:]

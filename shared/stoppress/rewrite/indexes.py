@@ -17,7 +17,7 @@ from stoppress.aws.items import INDEXES_SK, file_pk, read_indexes as read_indexe
 from stoppress.aws.queues import RewriteRequest
 from stoppress.model.entries import Mark
 from stoppress.model.file_names import INDEX_ENTRIES_MAX, INDEX_FILE, ROBOTS_FILE, is_index
-from stoppress.model.index_ranges import INDEX_FILES_MAX, INDEX_FILES_URGENT, ONE_INDEX, Indexes
+from stoppress.model.index_ranges import ONE_INDEX, Indexes
 from stoppress.model.site import Site
 from stoppress.sitemaps.fold import fold_index, listed_files
 from stoppress.sitemaps.render import Rendered, render_index
@@ -50,8 +50,8 @@ def render_from_marks(marks: Iterable[Mark], site: Site, file: str, indexes: Ind
     rendered = render_index(own, site)
     if rendered.urls > INDEX_ENTRIES_MAX:  # cannot be written before other indexes list a part of it
         current = indexes
-    files_max = INDEX_FILES_URGENT if site.robots is None else INDEX_FILES_MAX
-    after = current.split(file, (mark.file for mark in own if mark.urls), now, files_max)
+    names = (mark.file for mark in own if mark.urls)
+    after = current.split(file, names, now, is_named=site.robots is not None)
     return replace(rendered, indexes=indexes, next_indexes=after)
 
 

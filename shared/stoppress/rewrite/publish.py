@@ -13,6 +13,7 @@ from stoppress.aws import bucket, due, queues, table
 from stoppress.aws.bucket import Overtaken
 from stoppress.aws.items import due_item, due_pk, due_sk, file_pk, indexes_item, mark_item
 from stoppress.aws.queues import RewriteRequest
+from stoppress.model import index_ranges
 from stoppress.model.entries import Mark
 from stoppress.model.file_names import (
     INDEX_ENTRIES_MAX,
@@ -26,7 +27,6 @@ from stoppress.model.file_names import (
     permanent_files,
     series_of,
 )
-from stoppress.model.index_ranges import CUT_WAITS
 from stoppress.model.news_window import window_end
 from stoppress.model.site import Site
 from stoppress.primitives.instants import exact
@@ -231,17 +231,17 @@ def _request_moved(attempt: Attempt, rendered: Rendered) -> None:
         queues.send_rewrites(requests, UNLISTED_AFTER_SECONDS)
 
 
-def write_indexes(site: Site, rendered: Rendered) -> None:
+def write_indexes(attempt: Attempt, rendered: Rendered) -> None:
     """Write the indexes of the site if one changed them: new cuts, after their due records, or a cut that comes into force.
 
     Raises Overtaken.
     """
-    before, after = rendered.indexes, rendered.next_indexes
+    site, before, after = attempt.site, rendered.indexes, rendered.next_indexes
     if before is None or after is None or after == before:
         return
     for cut in after.cuts:
         if cut not in before.cuts and not cut.is_in_force:
-            schedule_rewrite(site, cut.index, cut.since + CUT_WAITS)
+            schedule_rewrite(site, cut.index, attempt.now + index_ranges.CUT_WAITS)
     try:
         table.put(indexes_item(site.host, after), before.rev)
     except table.Conflict as error:

@@ -182,7 +182,7 @@ def rewrite(request: RewriteRequest, now: datetime) -> Result:
         rendered = fold(attempt) or render(attempt.site, request.file, now)
         try:
             outcome = commit(attempt, rendered)
-            write_indexes(attempt.site, rendered)
+            write_indexes(attempt, rendered)
         except Overtaken:
             request = replace(request, checks_all=True)  # the other rewriter may have used another configuration
             continue

@@ -55,7 +55,7 @@ def test_each_file_is_in_one_index_and_after_the_days_of_all_cuts_none_is_long(
             moved = {file for file in files if indexes.index_of(file) != before.index_of(file)}
             assert {indexes.index_of(file) for file in moved} <= {index}
             own = [file for file in files if indexes.index_of(file) == index]
-            indexes = indexes.split(index, own, now, MAX)
+            indexes = indexes.split(index, own, now, is_named=True)
             listed(indexes, files)
     assert all(cut.is_in_force for cut in indexes.cuts)
     assert max(listed(indexes, files).values()) <= MAX + len(OTHERS)
@@ -65,20 +65,20 @@ def test_each_file_is_in_one_index_and_after_the_days_of_all_cuts_none_is_long(
 
 def test_an_import_of_many_files_is_cut_into_many_indexes_that_wait_for_no_day() -> None:
     files = [f"sitemap-{year}-{month:02}.xml" for year in range(2000, 2010) for month in range(1, 13)]
-    indexes = ONE_INDEX.split(INDEX_FILE, files, MORNING, MAX)
+    indexes = ONE_INDEX.split(INDEX_FILE, files, MORNING, is_named=True)
     for index in indexes.files:
         indexes = indexes.with_due(index, MORNING)
 
     assert [cut.index for cut in indexes.cuts[:2]] == ["sitemap-index-2.xml", "sitemap-index-3.xml"]
     assert set(listed(indexes, set(files)).values()) == {9, 3}
-    assert indexes.split(INDEX_FILE, files[-3:], MORNING, MAX) == indexes
+    assert indexes.split(INDEX_FILE, files[-3:], MORNING, is_named=True) == indexes
 
 
 def test_cuts_that_wait_are_hastened_when_many_files_come() -> None:
     files = [f"sitemap-{year}.xml" for year in range(2000, 2011)]
-    waiting = ONE_INDEX.split(INDEX_FILE, files, MORNING, MAX)
+    waiting = ONE_INDEX.split(INDEX_FILE, files, MORNING, is_named=True)
     assert waiting.with_due("sitemap-index-2.xml", MORNING) == waiting
-    assert waiting.split(INDEX_FILE, [*files, "sitemap-2011.xml"], MORNING, MAX) == waiting
+    assert waiting.split(INDEX_FILE, [*files, "sitemap-2011.xml"], MORNING, is_named=True) == waiting
 
-    more = waiting.split(INDEX_FILE, [f"sitemap-{year}.xml" for year in range(2000, 2050)], MORNING, MAX)
+    more = waiting.split(INDEX_FILE, [f"sitemap-{year}.xml" for year in range(2000, 2050)], MORNING, is_named=True)
     assert [cut.since + CUT_WAITS for cut in more.cuts] == [MORNING] * 5

@@ -6,12 +6,12 @@ from datetime import datetime
 
 import pytest
 
-from stoppress.aws import bucket
+from stoppress.aws import bucket, queues
 from stoppress.aws.inventory import all_files, read_indexes
 from stoppress.aws.queues import RewriteRequest
 from stoppress.model import index_ranges
 from stoppress.model.site import Site
-from stoppress.rewrite import file_lines, indexes as rewrite_indexes, publish, sitemaps
+from stoppress.rewrite import file_lines, indexes as rewrite_indexes, publish
 from stoppress.rewrite.sitemaps import hand_over, rewrite_all, rewrite_batch
 from stoppress.roll.window import roll
 from tests.support.article_events import HOST
@@ -24,9 +24,8 @@ HOME = f"<loc>https://{HOST}/</loc>"
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An index of more than four shards is split: three move. Changes are folded into the smallest file."""
-    monkeypatch.setattr(index_ranges, "INDEX_FILES_MAX", 4)
-    monkeypatch.setattr(rewrite_indexes, "INDEX_FILES_MAX", 4)
+    """An index of more than three shards is split: three move. Changes are folded into the smallest file."""
+    monkeypatch.setattr(index_ranges, "INDEX_FILES_MAX", 3)
     monkeypatch.setattr(file_lines, "READ_UNIT_BYTES", 1)
 
 
@@ -46,7 +45,7 @@ def empty(years: Iterable[int]) -> None:
 
 
 def request_index(*files: str) -> None:
-    sitemaps.queues.send_rewrites([RewriteRequest(HOST, file) for file in files or (INDEX,)])
+    queues.send_rewrites([RewriteRequest(HOST, file) for file in files or (INDEX,)])
 
 
 def settle(behind: MotoAws, now: datetime) -> None:
@@ -209,8 +208,7 @@ def test_more_files_than_an_index_may_list_are_in_other_indexes_first(
 def test_a_site_with_its_own_robots_has_one_index_until_that_is_urgent(
     behind: MotoAws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (index_ranges, rewrite_indexes):
-        monkeypatch.setattr(module, "INDEX_FILES_URGENT", 6)
+    monkeypatch.setattr(index_ranges, "INDEX_FILES_URGENT", 6)
     behind.site()
     fill(range(2001, 2007))
     request_index()
@@ -220,11 +218,12 @@ def test_a_site_with_its_own_robots_has_one_index_until_that_is_urgent(
     fill([2007])
     request_index()
     settle(behind, NOON + MINUTE)
-    assert (listed(SECOND), listed()) == (["2001", "2002", "2003"], ["2004", "2005", "2006", "2007"])
+    assert (listed(SECOND), listed(THIRD)) == (["2001", "2002", "2003"], ["2004", "2005", "2006"])
+    assert listed() == ["2007"]
     behind.site(robots="")
     request_index("robots.txt")
     settle(behind, NOON + HOUR)
-    assert named() == [INDEX, "sitemap-news.xml", SECOND]
+    assert named() == [INDEX, "sitemap-news.xml", THIRD, SECOND]
 
 
 def test_a_gzip_form_stays_while_an_older_index_lists_it(behind: MotoAws, site: Site) -> None:
@@ -237,7 +236,7 @@ def test_a_gzip_form_stays_while_an_older_index_lists_it(behind: MotoAws, site: 
 
     behind.site(robots="")
     rewrite_all([RewriteRequest(HOST, shard(2001), checks_all=True)], NOON + DAY)
-    assert behind.file(packed)
+    assert behind.file(packed).body
     settle(behind, NOON + DAY + MINUTE)
     assert bucket.read(HOST, packed) is None
     assert f"/{shard(2001)}<".encode() in behind.file(SECOND).body

@@ -1,4 +1,4 @@
-"""An archive of up to a million pages, of which only that is there which a measurement touches.
+"""An archive of up to fifty million pages, of which only that is there which a measurement touches.
 
 What is there was made by the product itself: articles by its decisions and its records, files, their marks and the index by
 its own rewriter.
@@ -22,6 +22,7 @@ from stoppress.aws.items import (
     article_item,
     claim_item,
     general_item,
+    indexes_item,
     mark_item,
     news_item,
     series_files,
@@ -33,6 +34,7 @@ from stoppress.cms.contract import read_delivery
 from stoppress.model.article import Known
 from stoppress.model.entries import Mark
 from stoppress.model.file_names import INDEX_FILE, NEWS_FILE, Place, Series, Used, Want, entries_max_of
+from stoppress.model.index_ranges import CUT_WAITS, INDEX_FILES_MAX, ONE_INDEX, Indexes
 from stoppress.model.news_window import is_current
 from stoppress.model.site import Site, read_site
 from stoppress.record.decide import decide
@@ -42,6 +44,8 @@ from stoppress_cli.local.template import ACCOUNT, REGION
 
 SHARD_SIZE = 2_000
 SHARDS_A_MONTH = 2
+# Of an archive with more indexes. So many that sitemap.xml lists the months after the old articles', and another index those before.
+SHARDS_A_MONTH_MAX = 150
 # A byte count of a full shard, for the files that nobody touches.
 FULL_SHARD_BYTES = 600_000
 # Of an article: as long as those of a newsroom that has published a million.
@@ -55,7 +59,7 @@ OPENED = datetime(2026, 11, 1, tzinfo=UTC)
 class Shape:
     """An archive: its pages, those in the news window, in the open shard, and in the shard of the old articles.
 
-    Where `in_old` is 0 the old articles are in the open shard. All other pages are in full shards, two a month.
+    Where `in_old` is 0 the old articles are in the open shard. All other pages are in full shards, two a month, or SHARDS_A_MONTH_MAX.
     """
 
     urls: int
@@ -129,9 +133,14 @@ def fill(stack: Stack, wanted: Shape, start: datetime = NOW) -> tuple[list[Story
     """Put an archive into a stack and let its files be written; the stories in the window, and the old ones."""
     site = read_site(json.dumps(SITE), 1)
     old, window = stories(wanted, start)
-    put(stack, [*items_of([*old, *window], site, start), *_others(site, wanted.others)])
-    touched = {NEWS_FILE: wanted.in_window, "sitemap-2026-05.xml": wanted.in_old, "sitemap-2026-11.xml": wanted.in_open}
-    for file in [name for name, entries in touched.items() if entries] + [INDEX_FILE]:
+    others = list(_others(site, wanted.others))
+    indexes = _indexes([item["sk"] for item in others if "digest" in item], start)
+    put(stack, [*items_of([*old, *window], site, start), *others])
+    if indexes.cuts:
+        put(stack, [indexes_item(site.host, indexes) | {"rev": 1}])
+    old_file = f"sitemap-{OLD:%Y-%m}.xml"
+    touched = {NEWS_FILE: wanted.in_window, old_file: wanted.in_old, "sitemap-2026-11.xml": wanted.in_open}
+    for file in [*(name for name, entries in touched.items() if entries), indexes.index_of(old_file), INDEX_FILE]:
         local_queues.send(stack.resources["RewritesQueue"].arn, RewriteRequest(HOST, file).message())
         stack.rest()
     return window, old[: wanted.in_old] or old
@@ -171,13 +180,25 @@ def items_of(stories: Iterable[Story], site: Site, now: datetime) -> Iterator[di
     yield from (series_item(site.host, series) | {"rev": series.files[0].entries} for series in known.values())
 
 
+def _indexes(files: list[str], now: datetime) -> Indexes:
+    """The indexes of an archive at rest: all cuts are in force."""
+    indexes = ONE_INDEX.split(INDEX_FILE, files, now - CUT_WAITS, is_named=True)
+    for index in indexes.files:
+        indexes = indexes.with_due(index, now)
+    return indexes
+
+
 def _others(site: Site, shards: int) -> Iterator[dict[str, Any]]:
-    """Series and marks of full shards, two a month, back from the month before the old articles'."""
-    year, month = OLD.year, OLD.month
+    """Series and marks of full shards, back from the month before the old articles'; if there are many, from that before the open shard."""
+    is_many = shards > INDEX_FILES_MAX
+    first, a_month = (OPENED, SHARDS_A_MONTH_MAX) if is_many else (OLD, SHARDS_A_MONTH)
+    year, month = first.year, first.month
     full = Used(SHARD_SIZE, FULL_SHARD_BYTES)
-    for left in range(shards, 0, -SHARDS_A_MONTH):
+    for left in range(shards, 0, -a_month):
         year, month = (year, month - 1) if month > 1 else (year - 1, 12)
-        series = Series(f"{year}-{month:02}", (full,) * min(left, SHARDS_A_MONTH))
+        if (year, month) == (OLD.year, OLD.month):
+            month -= 1
+        series = Series(f"{year}-{month:02}", (full,) * min(left, a_month))
         yield series_item(site.host, series) | {"rev": 1}
         for file in series_files(series):
             changed = datetime(year, month, 28, 17, 31, 5, 123456, tzinfo=UTC)

@@ -73,7 +73,7 @@ def rewrite_all(requests: Iterable[RewriteRequest], now: datetime, deadline: Dea
         by_file[request.path].append(request)
     newest_first = sorted(by_file, key=lambda file: file[1], reverse=True)
     in_turn = sorted(newest_first, key=lambda file: (*_turn(file[1]), file[0]))
-    pending = [_joined(by_file[file]) for file in in_turn]
+    pending = [request for file in in_turn for request in _join(by_file[file])]
     results: list[Result] = []
     for _ in range(ATTEMPTS_MAX):
         done = _check_configuration(_attempt_all(pending, now, deadline))
@@ -140,16 +140,20 @@ def _in_force(host: str) -> str | Exception:
     return site.digest if site else ""
 
 
-def _joined(requests: Sequence[RewriteRequest]) -> RewriteRequest:
-    """Merge several requests for one file."""
+def _join(requests: Sequence[RewriteRequest]) -> list[RewriteRequest]:
+    """Merge several requests for one file. Changed entries of an index stay by themselves, because they may lead to another index."""
     entries = [request.entries for request in requests if request.entries is not None]
-    return RewriteRequest(
+    is_whole = len(entries) < len(requests)
+    joined = RewriteRequest(
         requests[0].site,
         requests[0].file,
         release=max((request.release for request in requests if request.release), default=None),
         checks_all=any(request.checks_all for request in requests),
-        entries=frozenset().union(*entries) if len(entries) == len(requests) else None,
+        entries=None if is_whole else frozenset().union(*entries),
     )
+    if is_whole and entries and is_index(joined.file):
+        return [joined, replace(joined, entries=frozenset().union(*entries))]
+    return [joined]
 
 
 def hand_over(results: Iterable[Result]) -> Exception | None:
@@ -243,6 +247,8 @@ def rewrite_batch(records: Sequence[Record], now: datetime, deadline: Deadline =
     else:
         outcome.written_since = _first_changes(files, outcome.results)
         failed = failed if hand_over(outcome.results) else set()
+        # A record of sitemap.xml may have led to another index.
+        failed |= {(host, INDEX_FILE) for host, file in failed if is_index(file)}
     outcome.again = [record for record, request in requests if request.path in failed]
     return outcome
 

@@ -122,13 +122,11 @@ def play(changes: Sequence[Mark], choose: Callable[[int], int], patch: pytest.Mo
         able = [run for run in runs if not run.done]
         steps: list[Callable[[], object]] = [run.step for run in able]
         steps += [change] if waiting else []
+        steps += [lambda: start(world.queued.pop(0))] if world.queued else []
         steps += [lambda run=run: kill(run) for run in able] if may_kill else []  # type: ignore[misc]
-        if steps:
-            steps[choose(len(steps))]()
-        elif world.queued:
-            start(world.queued.pop(0))
-        else:
+        if not steps:
             return world
+        steps[choose(len(steps))]()
 
 
 def taken_by(choose: Callable[[int], int], taken: list[int]) -> Callable[[int], int]:

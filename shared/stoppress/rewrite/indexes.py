@@ -56,13 +56,17 @@ def render_from_marks(marks: Iterable[Mark], site: Site, file: str, indexes: Ind
 
 
 def fold_marks(body: bytes, site: Site, file: str, changed: Mapping[str, Mark | None]) -> Rendered | None:
-    """Fold changed marks into an index. The site's indexes are read only if it does not list one of the files yet."""
-    unlisted = changed.keys() - listed_files(body)
-    indexes = read_indexes(site.host) if unlisted else None
+    """Fold changed marks into an index. The site's indexes are read only if a file enters or leaves it.
+
+    A file that it lists before and after is its own, or moves: when it drops the file, the new index is written again.
+    """
+    listed = set(listed_files(body))
+    unclear = {name for name, mark in changed.items() if name not in listed or not (mark and mark.urls)}
+    indexes = read_indexes(site.host) if unclear else None
     own = {
         name: mark
         for name, mark in changed.items()
-        if indexes is None or name not in unlisted or indexes.index_of(name) == file
+        if indexes is None or name not in unclear or indexes.index_of(name) == file
     }
     rendered = fold_index(body, own, site)
     return rendered and replace(rendered, indexes=indexes, next_indexes=indexes)

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable, Sequence
+from functools import partial
 from hashlib import md5
 from typing import Any
 
@@ -128,7 +129,7 @@ def play(changes: Sequence[Mark], chance: random.Random, patch: pytest.MonkeyPat
         steps += [(weights["change"], change)] if waiting else []
         steps += [(weights["queue"], lambda: start(world.queued.pop(0)))] if world.queued else []
         if may_kill and able:
-            steps.append((weights["kill"], lambda: kill(chance.choice(able))))
+            steps.append((weights["kill"], partial(kill, chance.choice(able))))
         if not steps:
             return world
         chance.choices([step for _, step in steps], [weight for weight, _ in steps])[0]()

@@ -23,7 +23,7 @@ from stoppress.sitemaps.fold import fold_index, listed_files
 from stoppress.sitemaps.render import Rendered, render_index
 
 # The item of the indexes precedes the marks, so the first page of a query shows whether there is one. Most sites have fewer files.
-_PAGE_MARKS = 100
+_PAGE_MARKS = 500
 
 
 def render_from_table(site: Site, file: str, now: datetime) -> Rendered:

@@ -1,20 +1,21 @@
 """A cut comes into force while marks change, in any order of the rewriters' steps: no file is ever in no index, and at rest each is in one."""
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from hashlib import md5
 from typing import Any
 
 import pytest
 
-from stoppress.aws import inventory, table
+from stoppress.aws import due, inventory, table
 from stoppress.aws.bucket import Overtaken, StoredFile
 from stoppress.aws.codec import to_attribute
 from stoppress.aws.items import INDEXES_SK, indexes_item, mark_item, read_indexes
 from stoppress.aws.queues import RewriteRequest
 from stoppress.model.entries import Mark
 from stoppress.model.index_ranges import CUT_WAITS, Cut, Indexes
+from stoppress.model.site import Site
 from stoppress.primitives.instants import iso
 from stoppress.rewrite import file_lines, indexes, output_formats, publish, sitemaps
 from stoppress.rewrite.sitemaps import rewrite_all
@@ -33,14 +34,14 @@ CHANGES = [Mark(OLD, NOON, 2, 200, "changed"), Mark(OLDER, NOON, 1, 200, "new"),
 
 
 class IndexWorld(World):
-    """The marks of three files, and a cut that is due: it moves the two older ones."""
+    """The marks of some files, and the cuts."""
 
-    def __init__(self) -> None:
-        super().__init__(SITE)
-        self.marks = {name: Mark(name, NOON - MINUTE, 1, 200, "first") for name in (OLD, NEW, "sitemap-news.xml")}
-        self.cuts: dict[str, Any] = indexes_item(HOST, Indexes((Cut("sitemap", NEW, SECOND, NOON - CUT_WAITS),)))
-        self.cuts["rev"] = 1
+    def __init__(self, site: Site, files: Iterable[str], *cuts: Cut) -> None:
+        super().__init__(site)
+        self.marks = {name: Mark(name, NOON - MINUTE, 1, 200, "first") for name in files}
+        self.cuts: dict[str, Any] | None = indexes_item(HOST, Indexes(cuts)) | {"rev": 1} if cuts else None
         self.read_item = table.read_item
+        self.live = {OLD, NEW} & self.marks.keys()
         self.missing: set[str] = set()  # files that some version of the indexes did not list
 
     def get(self, pk: str, sk: str) -> dict[str, Any] | None:
@@ -49,22 +50,29 @@ class IndexWorld(World):
         self._wait()
         return self.cuts
 
-    def query(self, pk: str, *, start: str = "", below: str = "~", page_size: int = 0) -> list[dict[str, Any]]:
+    def query(self, pk: str, *, start: str = "", below: str = "~", page_size: int = 0) -> Iterator[dict[str, Any]]:  # type: ignore[override]
         self._wait()
-        return [item for item in self._items() if start <= item["sk"] <= below]
+        if self.cuts and start <= INDEXES_SK:
+            yield dict(self.cuts)
+        for name in sorted(name for name in self.marks if start <= name <= below):
+            yield mark_item(HOST, self.marks[name])
 
-    def _items(self) -> list[dict[str, Any]]:
-        return [self.cuts, *(mark_item(HOST, self.marks[name]) for name in sorted(self.marks))]
+    def get_many(self, keys: Iterable[tuple[str, str]]) -> dict[tuple[str, str], dict[str, Any]]:
+        self._wait()
+        return {(pk, name): mark_item(HOST, self.marks[name]) for pk, name in keys if name in self.marks}
 
     def put(self, item: dict[str, Any], expected_rev: int | None) -> None:
         self._wait()
-        if self.cuts["rev"] != expected_rev:
+        if (self.cuts and self.cuts["rev"]) != expected_rev:
             raise table.Conflict
-        images = [
-            {name: to_attribute(value) for name, value in image.items()} for image in (self.cuts, item | {"rev": 2})
-        ]
-        self.cuts = item | {"rev": expected_rev + 1}
-        self.queued += indexes.requests_of_cuts(HOST, {"OldImage": images[0], "NewImage": images[1]})
+        before, self.cuts = self.cuts, item | {"rev": (expected_rev or 0) + 1}
+        images = {"OldImage": before or {}, "NewImage": self.cuts}
+        self.queued += indexes.requests_of_cuts(
+            HOST, {name: {key: to_attribute(part) for key, part in image.items()} for name, image in images.items()}
+        )
+
+    def put_if(self, item: dict[str, Any]) -> None:
+        """Due records: the test itself requests what is due."""
 
     def read(self, site: str, file: str) -> StoredFile | None:
         self._wait()
@@ -76,7 +84,7 @@ class IndexWorld(World):
         if (stored and stored.etag) != (replaces and replaces.etag):
             raise Overtaken
         self.objects[file] = StoredFile(body, md5(body, usedforsecurity=False).hexdigest(), **metadata)
-        self.missing |= {OLD, NEW} - self.emptied() - {name for names in self.listed().values() for name in names}
+        self.missing |= self.live - self.emptied() - {name for names in self.listed().values() for name in names}
 
     def emptied(self) -> set[str]:
         return {name for name, mark in self.marks.items() if not mark.urls}
@@ -85,9 +93,7 @@ class IndexWorld(World):
         return {file: listed_files(stored.body) for file, stored in self.objects.items() if file != "robots.txt"}
 
 
-def play(changes: Sequence[Mark], chance: random.Random, patch: pytest.MonkeyPatch) -> IndexWorld:
-    """Play the due cut and changed marks to their end; a run may be killed once, and is then delivered again."""
-    world = IndexWorld()
+def open_doors(world: IndexWorld, patch: pytest.MonkeyPatch) -> None:
     doors = {
         sitemaps: ("sites", "bucket", "queues"),
         file_lines: ("bucket", "sites", "table"),
@@ -99,7 +105,14 @@ def play(changes: Sequence[Mark], chance: random.Random, patch: pytest.MonkeyPat
     for module, names in doors.items():
         for name in names:
             patch.setattr(module, name, world)
+    patch.setattr(due, "table", world)
     patch.setattr(sitemaps, "clear_due", lambda *_: None)
+
+
+def play(changes: Sequence[Mark], chance: random.Random, patch: pytest.MonkeyPatch) -> IndexWorld:
+    """Play a cut that is due and changed marks to their end; a run may be killed once, and is then delivered again."""
+    world = IndexWorld(SITE, (OLD, NEW, "sitemap-news.xml"), Cut("sitemap", NEW, SECOND, NOON - CUT_WAITS))
+    open_doors(world, patch)
     rewrite_all([RewriteRequest(HOST, INDEX)], NOON - 2 * MINUTE)
     runs: dict[Rewriter, RewriteRequest] = {}
     waiting, may_kill = list(changes), True

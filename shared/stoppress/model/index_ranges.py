@@ -62,13 +62,8 @@ class Indexes:
 
     def with_due(self, index: str, now: datetime) -> "Indexes":
         """Return the indexes with the cut of this index in force, if its day is over."""
-        return replace(
-            self,
-            cuts=tuple(
-                replace(cut, is_in_force=True) if cut.index == index and cut.since + CUT_WAITS <= now else cut
-                for cut in self.cuts
-            ),
-        )
+        due = [cut for cut in self.cuts if cut.index == index and cut.since + CUT_WAITS <= now]
+        return replace(self, cuts=tuple(replace(cut, is_in_force=cut.is_in_force or cut in due) for cut in self.cuts))
 
     def split(self, index: str, files: Iterable[str], now: datetime, *, is_named: bool) -> "Indexes":
         """Return the indexes with new cuts of the oldest `files`, if this index lists too many.

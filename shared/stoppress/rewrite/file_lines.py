@@ -85,6 +85,8 @@ def fold(attempt: Attempt) -> Rendered | None:
     site, file, stored, entries = attempt.site, attempt.file, attempt.stored, attempt.request.entries
     if entries is None or stored is None or not _can_fold(site, file, stored, attempt.now):
         return None
+    if indexes.INDEXES_ENTRY in entries:
+        return None
     # A key costs a read unit however small its item is; reading the partition costs one for each 4 KB.
     if len(entries) > min(FOLD_ENTRIES_MAX, len(stored.body) // READ_UNIT_BYTES):
         return None
@@ -121,7 +123,7 @@ def render(site: Site, file: str, now: datetime) -> Rendered:
         body = robots_txt(site, read_indexes(site.host)) if site.robots is not None else b""
         return Rendered(body, len(body), None)
     if is_index(file):
-        return indexes.render_from_table(site, file, now)
+        return indexes.render_one(site, file, *indexes.read_range(site.host, file), now)
     items = table.query(file_pk(site.host, file))
     if is_news(file):
         news = [read_news(item) for item in items]

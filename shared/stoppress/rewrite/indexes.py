@@ -24,15 +24,12 @@ from stoppress.sitemaps.render import Rendered, render_index
 
 # The item of the indexes precedes the marks, so the first page of a query shows whether there is one. Most sites have fewer files.
 _PAGE_MARKS = 500
+# The changed entry of an index that has to be made whole, because the item of the indexes has changed.
+INDEXES_ENTRY = (INDEXES_SK, INDEXES_SK)
 
 
-def render_from_table(site: Site, file: str, now: datetime) -> Rendered:
-    """Make an index from the marks of its range."""
-    indexes, marks = _read_range(site.host, file)
-    return render_from_marks(marks, site, file, indexes, now)
-
-
-def _read_range(host: str, file: str) -> tuple[Indexes, Iterator[Mark]]:
+def read_range(host: str, file: str) -> tuple[Indexes, Iterator[Mark]]:
+    """Return the indexes of a site, and the marks of the files that one of them may list."""
     pk = file_pk(host, INDEX_FILE)
     items = iter(table.query(pk, page_size=_PAGE_MARKS))
     first = next(items, None)
@@ -43,7 +40,7 @@ def _read_range(host: str, file: str) -> tuple[Indexes, Iterator[Mark]]:
     return indexes, map(read_mark, table.query(pk, start=start, below=below))
 
 
-def render_from_marks(marks: Iterable[Mark], site: Site, file: str, indexes: Indexes, now: datetime) -> Rendered:
+def render_one(site: Site, file: str, indexes: Indexes, marks: Iterable[Mark], now: datetime) -> Rendered:
     """Return an index, and the indexes of the site after it: its cut is in force if its day is over, and a long one is split."""
     current = indexes.with_due(file, now)
     own = [mark for mark in marks if not is_index(mark.file) and current.index_of(mark.file) == file]
@@ -77,7 +74,7 @@ def find_other_indexes(request: RewriteRequest, indexes: Indexes | None) -> list
     if indexes is None or request.entries is None:
         return []
     by_index: dict[str, set[tuple[str, str]]] = defaultdict(set)
-    for entry in request.entries:
+    for entry in request.entries - {INDEXES_ENTRY}:
         by_index[indexes.index_of(entry[0])].add(entry)
     by_index.pop(request.file, None)
     return [replace(request, file=index, entries=frozenset(entries)) for index, entries in by_index.items()]
@@ -88,4 +85,4 @@ def requests_of_cuts(host: str, change: Mapping[str, Any]) -> list[RewriteReques
     before, after = (read_indexes_item(table.read_item(change.get(image, {}))) for image in ("OldImage", "NewImage"))
     starts = [cut.start for cut in after.cuts if cut not in before.cuts]
     files = {ROBOTS_FILE, *(index for start in starts for index in after.from_file(start))}
-    return [RewriteRequest(host, file) for file in sorted(files)]
+    return [RewriteRequest(host, file, entries=frozenset([INDEXES_ENTRY])) for file in sorted(files)]

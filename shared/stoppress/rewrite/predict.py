@@ -103,7 +103,7 @@ def _rewritten(attempt: Attempt, marks: dict[str, Mark], site_indexes: Indexes) 
     """Return the file and its other forms by name; empty if the file is deleted. Adds the file's next mark to `marks`."""
     site, file = attempt.site, attempt.file
     if is_index(file):
-        rendered = indexes.render_from_marks(marks.values(), site, file, site_indexes, attempt.now)
+        rendered = indexes.render_one(site, file, site_indexes, marks.values(), attempt.now)
     else:
         rendered = render(site, file, attempt.now)
     plan = plan_of(attempt, rendered)

@@ -49,9 +49,8 @@ Record: TypeAlias = Mapping[str, Any]
 class Result:
     """The outcome for a file, and the error if the file must be tried again.
 
-    `elsewhere`: requests for other indexes that list some of the changed files.
     `written`, `unchanged`, `retired` (emptied a day ago), `ignored` or `deleted` (removed site), `failed`, or `postponed` (no time
-    left). `config`: the digest of the configuration that was used; empty for a removed site.
+    left). `config`: the digest of the configuration that was used; empty for a removed site. `elsewhere`: requests that follow.
     """
 
     request: RewriteRequest
@@ -64,7 +63,7 @@ class Result:
 
 
 def rewrite_all(requests: Iterable[RewriteRequest], now: datetime, deadline: Deadline = NEVER) -> list[Result]:
-    """Bring files up to date until the deadline, each file once: news first, then the newest shards, then indexes, and robots.txt last.
+    """Bring files up to date until the deadline, each file once: news first, then the newest shards, indexes, and robots.txt last.
 
     A failing file does not stop the others. Files whose configuration was replaced meanwhile are written again.
     """
@@ -73,7 +72,7 @@ def rewrite_all(requests: Iterable[RewriteRequest], now: datetime, deadline: Dea
         by_file[request.path].append(request)
     newest_first = sorted(by_file, key=lambda file: file[1], reverse=True)
     in_turn = sorted(newest_first, key=lambda file: (*_turn(file[1]), file[0]))
-    pending = [request for file in in_turn for request in _join(by_file[file])]
+    pending = [_joined(by_file[file]) for file in in_turn]
     results: list[Result] = []
     for _ in range(ATTEMPTS_MAX):
         done = _check_configuration(_attempt_all(pending, now, deadline))
@@ -140,20 +139,16 @@ def _in_force(host: str) -> str | Exception:
     return site.digest if site else ""
 
 
-def _join(requests: Sequence[RewriteRequest]) -> list[RewriteRequest]:
-    """Merge several requests for one file. Changed entries of an index stay by themselves, because they may lead to another index."""
+def _joined(requests: Sequence[RewriteRequest]) -> RewriteRequest:
+    """Merge several requests for one file."""
     entries = [request.entries for request in requests if request.entries is not None]
-    is_whole = len(entries) < len(requests)
-    joined = RewriteRequest(
+    return RewriteRequest(
         requests[0].site,
         requests[0].file,
         release=max((request.release for request in requests if request.release), default=None),
         checks_all=any(request.checks_all for request in requests),
-        entries=None if is_whole else frozenset().union(*entries),
+        entries=frozenset().union(*entries) if len(entries) == len(requests) else None,
     )
-    if is_whole and entries and is_index(joined.file):
-        return [joined, replace(joined, entries=frozenset().union(*entries))]
-    return [joined]
 
 
 def hand_over(results: Iterable[Result]) -> Exception | None:
@@ -267,7 +262,7 @@ def _read_records(
 
 
 def _read_change(change: Record, now: datetime) -> Sequence[RewriteRequest]:
-    """Read a record of the stream: a changed entry, site, or set of indexes. None follows from a heartbeat, which only shows that the stream is read.
+    """Read a record of the stream: a changed entry, site or index. A heartbeat only shows that the stream is read.
 
     Raises ValueError and KeyError.
     """

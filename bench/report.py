@@ -6,6 +6,7 @@ Each section is a template in `bench/tables/`.
 import json
 import re
 import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -70,8 +71,8 @@ def render(template: str, results: Results) -> str:
         loader=FileSystemLoader(Path(__file__).with_name("tables")), undefined=StrictUndefined, trim_blocks=True
     )
     environment.globals |= {
-        "counted": counted, "duration": _duration, "event_titles": EVENTS, "figures": _figures, "import_rate": import_rate,
-        "pairs": zip, "sent_a_second": SENT_A_SECOND,
+        "counted": counted, "duration": _duration, "event_titles": EVENTS, "import_rate": import_rate,
+        "columns": _columns, "sent_a_second": SENT_A_SECOND,
     }  # fmt: skip
     return environment.get_template(f"{template}.j2").render(results=results)
 
@@ -84,6 +85,11 @@ def import_rate(run: Results) -> int:
 def _duration(seconds: float) -> str:
     hours = seconds / 3_600
     return f"{hours:.1f} hours" if hours < 48 else f"{hours / 24:.1f} days"
+
+
+def _columns(archives: Mapping[str, dict[str, float]], sizes: list[str]) -> Iterator[tuple[str, ...]]:
+    """Yield the cells of what an event costs, each at archives of these sizes."""
+    return zip(*(_figures(archives[size]) for size in sizes), strict=True)
 
 
 def _figures(row: dict[str, float]) -> list[str]:

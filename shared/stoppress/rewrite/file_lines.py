@@ -85,20 +85,17 @@ def fold(attempt: Attempt) -> Rendered | None:
     site, file, stored, entries = attempt.site, attempt.file, attempt.stored, attempt.request.entries
     if entries is None or stored is None or not _can_fold(site, file, stored, attempt.now):
         return None
-    if indexes.INDEXES_ENTRY in entries:
-        return None
     # A key costs a read unit however small its item is; reading the partition costs one for each 4 KB.
     if len(entries) > min(FOLD_ENTRIES_MAX, len(stored.body) // READ_UNIT_BYTES):
         return None
-    pk = file_pk(site.host, INDEX_FILE if is_index(file) else file)
+    if is_index(file):
+        return indexes.fold_changed(stored.body, site, file, sorted(sk for sk, _ in entries))
+    pk = file_pk(site.host, file)
     items = table.get_many((pk, sk) for sk, _ in sorted(entries))
 
     def read_changed(read: Callable[[Item], _Entry]) -> dict[tuple[str, str], _Entry | None]:
         return {(sk, loc): read(item) if (item := items.get((pk, sk))) else None for sk, loc in sorted(entries)}
 
-    if is_index(file):
-        marks = {name: mark for (name, _), mark in read_changed(read_mark).items() if not is_index(name)}
-        return indexes.fold_marks(stored.body, site, file, marks)
     if is_news(file):
         news = {(sk.partition("#")[0], loc): entry for (sk, loc), entry in read_changed(read_news).items()}
         rendered = fold_news(stored.body, news, site, attempt.now)

@@ -5,7 +5,7 @@ comes into force, and then the index before drops the range. So a file is in two
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import chain
@@ -52,11 +52,18 @@ def render_one(site: Site, file: str, indexes: Indexes, marks: Iterable[Mark], n
     return replace(rendered, indexes=indexes, next_indexes=after)
 
 
-def fold_marks(body: bytes, site: Site, file: str, changed: Mapping[str, Mark | None]) -> Rendered | None:
-    """Fold changed marks into an index. The site's indexes are read only if a file enters or leaves it.
+def fold_changed(body: bytes, site: Site, file: str, names: Sequence[str]) -> Rendered | None:
+    """Fold the marks of changed files into an index. None: it must be made whole, because the site's indexes changed.
 
-    A file that it lists before and after is its own, or moves: when it drops the file, the new index is written again.
+    They are read only if a file enters or leaves this index. A file that it lists before and after is its own, or moves: when this
+    index drops it, the new one is written again.
     """
+    if INDEXES_SK in names:
+        return None
+    pk = file_pk(site.host, INDEX_FILE)
+    items = table.get_many((pk, name) for name in names)
+    marks = {name: read_mark(item) if (item := items.get((pk, name))) else None for name in names}
+    changed = {name: mark for name, mark in marks.items() if not is_index(name)}
     listed = set(listed_files(body))
     unclear = {name for name, mark in changed.items() if name not in listed or not (mark and mark.urls)}
     indexes = read_indexes(site.host) if unclear else None

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import chain
+from itertools import chain, filterfalse
 
 from stoppress.aws import bucket
 from stoppress.aws.inventory import all_files, read_indexes
@@ -80,14 +80,12 @@ def predict(site: Site, now: datetime) -> Iterator[FileChange]:
         bodies = _rewritten(attempt, marks, site_indexes)
         return attempt, [FileChange(name, _body(site, name, stored), bodies[name]) for name in sorted(bodies)]
 
-    site_indexes, files = read_indexes(site.host), all_files(site, robots=True)
-    # An index needs the marks of all other files.
-    kinds = [file for file in files if not is_index(file)], site_indexes.files
+    site_indexes = read_indexes(site.host)
+    files = list(filterfalse(is_index, all_files(site, robots=True)))
     with ThreadPoolExecutor(FILES_AT_ONCE) as executor:
-        batches = [
-            kind[start : start + FILES_AT_ONCE] for kind in kinds for start in range(0, len(kind), FILES_AT_ONCE)
-        ]
-        predicted = chain.from_iterable(executor.map(predict_file, batch) for batch in batches)
+        batches = [files[start : start + FILES_AT_ONCE] for start in range(0, len(files), FILES_AT_ONCE)]
+        # The indexes need the marks of all other files.
+        predicted = chain.from_iterable(executor.map(predict_file, batch) for batch in [*batches, site_indexes.files])
         for attempt, changes in predicted:
             if attempt.file == ROBOTS_FILE and not changes and not attempt.has_own_object:
                 continue  # the site keeps its own robots.txt

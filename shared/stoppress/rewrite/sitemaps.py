@@ -233,7 +233,7 @@ def rewrite_batch(records: Sequence[Record], now: datetime, deadline: Deadline =
         _age_seconds(record["dynamodb"], now) > STREAM_AGE_MAX_SECONDS for record, _ in requests
     )
     outcome.results = rewrite_all([request for _, request in files], now, OVER if is_old else deadline)
-    failed = {result.request.path for result in outcome.results if result.error}
+    failed = _failed_paths(outcome.results)
     outcome.requested = [
         (request.site, _try_request_all(request, deadline)) for _, request in requests if not request.file
     ]
@@ -242,10 +242,14 @@ def rewrite_batch(records: Sequence[Record], now: datetime, deadline: Deadline =
     else:
         outcome.written_since = _first_changes(files, outcome.results)
         failed = failed if hand_over(outcome.results) else set()
-        # A record of sitemap.xml may have led to another index.
-        failed |= {(host, INDEX_FILE) for host, file in failed if is_index(file)}
     outcome.again = [record for record, request in requests if request.path in failed]
     return outcome
+
+
+def _failed_paths(results: Iterable[Result]) -> set[tuple[str, str]]:
+    """Return the failed files; with any index sitemap.xml, whose records may have led to it."""
+    failed = {result.request.path for result in results if result.error}
+    return failed | {(host, INDEX_FILE) for host, file in failed if is_index(file)}
 
 
 def _read_records(

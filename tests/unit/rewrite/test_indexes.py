@@ -14,6 +14,9 @@ from stoppress.model.site import Site
 from stoppress.rewrite import file_lines, indexes as rewrite_indexes, publish
 from stoppress.rewrite.sitemaps import hand_over, rewrite_all, rewrite_batch
 from stoppress.roll.window import roll
+from stoppress.show.read_site import read_site
+from stoppress.show.stack_status import report_site
+from stoppress_cli.inputs.served import known
 from tests.support.article_events import HOST
 from tests.support.moto_aws import MotoAws, failing, once_before, queue_batch
 from tests.support.partitions import DAY, HOUR, INDEX, MINUTE, NOON, put_page, stream, take_page
@@ -209,7 +212,7 @@ def test_a_site_with_its_own_robots_has_one_index_until_that_is_urgent(
     behind: MotoAws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(index_ranges, "INDEX_FILES_URGENT", 6)
-    behind.site()
+    site = behind.site()
     fill(range(2001, 2007))
     request_index()
     settle(behind, NOON)
@@ -220,6 +223,9 @@ def test_a_site_with_its_own_robots_has_one_index_until_that_is_urgent(
     settle(behind, NOON + MINUTE)
     assert (listed(SECOND), listed(THIRD)) == (["2001", "2002", "2003"], ["2004", "2005", "2006"])
     assert listed() == ["2007"]
+    lines = [f"Sitemap: https://{HOST}/{file}" for file in (INDEX, "sitemap-news.xml", THIRD, SECOND)]
+    assert report_site(read_site(site, NOON, []), NOON)["robots_lines"] == lines
+    assert [f"Sitemap: https://{HOST}/{file}" for file in known(HOST).named] == lines  # the doctor looks for these
     behind.site(robots="")
     request_index("robots.txt")
     settle(behind, NOON + HOUR)

@@ -38,7 +38,7 @@ from stoppress_cli.scenario import listed_pages
 from stoppress_cli.scenario.feeds_server import FeedServer
 
 # The bucket's lifecycle in template.yaml keeps replaced versions of files for so many days.
-VERSIONS_DAYS = 7
+VERSIONS_DAYS = 14
 SITES, FEEDS_A_SITE = 20, 10
 # Prices are documented for so many feeds.
 POLLED = (1, 10_000)

@@ -150,7 +150,7 @@ def local(endpoint: str) -> Iterator[None]:
     variables = {name: refs[logical] for name, (_, logical) in RESOURCES.items() if logical in refs}
     start = endpoint.rstrip("/")
     variables |= {"SECRETS_PATH": f"stoppress/{STACK_NAME}", "WEBHOOKS_URL": start, "PAGES_URL": f"{start}/sites"}
-    here = no_aws_settings() | _CREDENTIALS | {"AWS_ENDPOINT_URL": endpoint}
+    here = no_aws_settings() | {"FILE_VERSIONS_DAYS": "0"} | _CREDENTIALS | {"AWS_ENDPOINT_URL": endpoint}
     with _connected(variables | here), _clock_of(endpoint):
         yield
 
@@ -194,7 +194,8 @@ def deployed(stack: str) -> Iterator[None]:
         variables["PAGES_URL"] = pages
     # The output has the address of the first site: <api>/webhooks/<host>/cms.
     variables["WEBHOOKS_URL"] = outputs.get("WebhookUrl", "").partition("/webhooks/")[0]
-    with _connected(variables | {"SECRETS_PATH": outputs["SecretsPath"], DEPLOYED_COMMIT: commit}):
+    days = {"FILE_VERSIONS_DAYS": outputs.get("FileVersionsDays")}
+    with _connected(variables | days | {"SECRETS_PATH": outputs["SecretsPath"], DEPLOYED_COMMIT: commit}):
         yield
 
 

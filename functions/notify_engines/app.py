@@ -40,10 +40,9 @@ def lambda_handler(event: dict[str, Any], now: datetime, deadline: Deadline) -> 
 
 def _sweep(now: datetime) -> None:
     known, _ = sites.load_all()
-    failed = sweep(known, now)
-    for host, error in failed.items():
-        logger.warning("not swept", site=host, reason=repr(error))
-    publish({"WorkFailed": len(failed)})
+    done = sweep(known, now)
+    _log(done)
+    publish({"WorkFailed": len(done.failed), "EnginesFailed": len(done.engines_failing)})
 
 
 def _log(done: Notified) -> None:
@@ -52,6 +51,6 @@ def _log(done: Notified) -> None:
     for site, url, reason in done.not_ready:
         logger.warning("page not ready", site=site, url=url, reason=reason)
     for site, reason in done.engines_failing:
-        logger.warning("engine rejects notifications", site=site, reason=reason)
+        logger.warning("engine fails", site=site, reason=reason)
     for error in {repr(error) for error in done.failed.values()}:
         logger.warning("failed", reason=error)

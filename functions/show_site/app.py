@@ -1,9 +1,10 @@
-"""Show the page of a site: GET /sites/{host}/{token} of the HTTP API, with ?q=<words> also the answer about a story.
+"""Show the page of a site: GET /sites/{host}/{token}, with ?q=<words> also the answer about a story, with &at=<moment> that of then.
 
 The frame is answered without a read of the table; it then asks for `part=content`. Without a script it asks for `part=whole`. A wrong token
 and an unknown host get the same answer, 404.
 """
 
+from collections.abc import Mapping
 from datetime import datetime
 from http import HTTPStatus
 from typing import Any
@@ -31,7 +32,7 @@ def lambda_handler(event: dict[str, Any], now: datetime, _: Deadline) -> dict[st
     host, token = request.path_parameters.get("host", ""), request.path_parameters.get("token", "")
     query = request.query_parameters()
     try:
-        page = _page(host, token, query.get("q", ""), query.get("part", "frame"), now)
+        page = _page(host, token, query, now)
     except Exception:
         logger.exception("page not shown")  # the path is not logged, because it contains the token
         publish({"PagesFailed": 1})
@@ -43,17 +44,18 @@ def lambda_handler(event: dict[str, Any], now: datetime, _: Deadline) -> dict[st
     return {"statusCode": HTTPStatus.OK, "headers": headers(), "body": page}
 
 
-def _page(host: str, token: str, question: str, part: str, now: datetime) -> str | None:
+def _page(host: str, token: str, query: Mapping[str, str], now: datetime) -> str | None:
     """Return a part of the page as HTML; None for a wrong token, or a host without a site. Raises NoSecret, BadConfiguration, and AWS's errors."""
     if not is_page_token(token, lambda: secrets.load(PAGE_SECRET), host):
         return None
+    question, moment, part = query.get("q", ""), query.get("at", ""), query.get("part", "frame")
     if part not in ("content", "whole"):
-        return render_frame(host, question)
+        return render_frame(host, question, moment=moment)
     try:
-        content = render_content(read_page(host, question, now))
+        content = render_content(read_page(host, question, now, moment))
     except sites.UnknownSite:
         return None
-    return content if part == "content" else render_frame(host, question, content)
+    return content if part == "content" else render_frame(host, question, content, moment)
 
 
 def _text(status: HTTPStatus, text: str) -> dict[str, Any]:

@@ -7,6 +7,8 @@ from stoppress.aws.refusals import Count
 from stoppress.model.entries import Mark, NewsEntry, Traits, excluding_rule
 from stoppress.model.event import ArticleEvent
 from stoppress.model.site import Site
+from stoppress.notify.sitemap_reports import SubmittedSitemap
+from stoppress.show.file_versions import Past
 from stoppress.show.page import render_content, render_frame
 from stoppress.show.question import Match, Several
 from stoppress.show.read_page import SitePage
@@ -15,6 +17,7 @@ from stoppress.show.read_story import Facts, Received
 from stoppress.show.reasons import Reason
 from stoppress.show.stack_status import Access, stack_status
 from stoppress.show.story import Answer, Story, answer_story
+from stoppress.show.timeline import READ_BY_GOOGLE, Stop
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 HOST = "www.example.com"
@@ -48,7 +51,9 @@ def document(
     *titles: str,
     coming: int = 0,
     question: str = "",
-    answer: Story | None = None,
+    answer: Story | Past | None = None,
+    moment: str = "",
+    sitemaps: tuple[SubmittedSitemap, ...] = (),
     matches: tuple[Match, ...] = (),
     unknown: tuple[Unknown, ...] = (),
     quarantine: Quarantine | None = None,
@@ -64,6 +69,7 @@ def document(
     )
     marks = (Mark("sitemap-news.xml", NOW - timedelta(minutes=1), len(titles), 900 * len(titles), "d"),)
     facts = SiteFacts(SITE, {}, (), marks if titles else (), news, None, quarantine or Quarantine())
+    facts = replace(facts, submitted=sitemaps, waits_s={sitemap.file: 210.0 for sitemap in sitemaps})
     held = tuple(
         ArticleEvent(
             site=HOST, source="cms", id=str(hours), action="publish", url=f"https://{HOST}/news/report-{hours}",
@@ -79,7 +85,7 @@ def document(
         deliveries=DELIVERIES if titles else (),
         answer=Several("flood", f"of {HOST}", matches) if matches else answer,
     )
-    return render_frame(HOST, question, render_content(page))
+    return render_frame(HOST, question, render_content(page), moment)
 
 
 WRONGLY_SIGNED = (Count(day="2026-11-20", source="cms", unverified=3, unverified_at=NOW - timedelta(minutes=13)),)
@@ -88,6 +94,12 @@ FOUND = (
     Match(URL, "Flood closes the harbour", "in the news", NOW - timedelta(hours=1)),
     Match(f"{URL}-report", "The flood report", "held", NOW + timedelta(hours=3)),
     Match("cms#44", "", "refused", NOW - timedelta(days=2)),
+)
+SEEN = (
+    Stop("published", NOW - timedelta(minutes=20)),
+    Stop("listed", NOW - timedelta(minutes=19), 60),
+    Stop(READ_BY_GOOGLE, NOW - timedelta(minutes=15), 240),
+    Stop("crawled by Google", NOW - timedelta(minutes=9), 360),
 )
 STATES = {
     "empty": document(),
@@ -104,6 +116,38 @@ STATES = {
     ),
     "wrong signature": document(
         *TITLES, question=URL, answer=answer_story(replace(FACTS, unverified=WRONGLY_SIGNED), NOW)
+    ),
+    "seen by Google": document(
+        *TITLES,
+        question=URL,
+        answer=replace(
+            story(Reason("expired", "it is no news any more")),
+            news=Answer(True, "sitemap-news.xml", NOW, NOW - timedelta(minutes=19), NOW + timedelta(hours=47)),
+            google=f"yes: {READ_BY_GOOGLE} at 2026-11-20 12:45:00 +01:00; crawled by Google at 2026-11-20 12:51:00 +01:00",
+            way=SEEN,
+        ),
+        sitemaps=(SubmittedSitemap("sitemap-news.xml", NOW, NOW, NOW - timedelta(minutes=15)),),
+    ),
+    "then": document(
+        *TITLES,
+        question=URL,
+        moment="2026-11-20T11:03",
+        answer={
+            "url": URL,
+            "at": NOW,
+            "listings": [
+                {
+                    "file": "sitemap-news.xml",
+                    "put_at": NOW - timedelta(hours=1),
+                    "until": NOW,
+                    "title": TITLES[1],
+                    "published": "2026-11-20T10:00:00Z",
+                    "lastmod": "2026-11-20T10:30:00Z",
+                    "next_read_by_google": NOW,
+                }
+            ],
+            "unknown": ["sitemap-2026-11.xml"],
+        },
     ),
     "rule": document(*TITLES, question=URL, answer=story(Reason("rule", RULE))),
     "found": document(*TITLES, question="flood", matches=FOUND),

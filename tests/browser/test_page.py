@@ -135,6 +135,14 @@ def test_an_editor_has_the_answer_after_two_actions(page: "Page", words: str, an
     assert answer in text or (answer == "leaves" and "until 2026-11-22 12:00:00 +00:00" in text)
 
 
+def test_an_earlier_moment_is_asked_with_the_same_form(page: "Page") -> None:
+    page.get_by_text("At an earlier moment").click()
+    page.get_by_label("Date and time").fill("2026-11-20T12:00")
+
+    assert "In a sitemap at 2026-11-20 12:00:00 +00:00" in ask(page, "flood closes")
+    assert page.get_by_label("Date and time").input_value() == "2026-11-20T12:00"
+
+
 def test_what_comes_next_is_shown_without_a_question(page: "Page") -> None:
     coming = page.get_by_role("region", name="Coming up").inner_text()
 

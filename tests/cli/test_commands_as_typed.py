@@ -45,6 +45,7 @@ BARE_ENVIRONMENT = {name: value for name, value in os.environ.items() if not nam
     "PYTHONPATH": os.pathsep.join(str(ROOT / folder) for folder in ("shared", "cli")),
 }
 FEED = "<rss version='2.0'><channel><item><title>A</title><link>/a</link></item></channel></rss>"
+FETCHED = '66.249.66.1 - - [20/Nov/2026:12:00:00 +0000] "GET /sitemap.xml HTTP/1.1" 304 0 "-" "Googlebot/2.1"\n'
 SIGNED = {
     "id": "a request",
     "scheme": "bearer",
@@ -160,6 +161,7 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "site.json").write_text(json.dumps({"host": "new.example.org", "publication": "New"}))
     (tmp_path / "requests.json").write_text(json.dumps([SIGNED]))
     (tmp_path / "delivery.json").write_text(json.dumps({"type": "article.deleted", "data": {"id": "1"}}))
+    (tmp_path / "access.log").write_text(FETCHED)
     (tmp_path / "publish.jsonl").write_text((ROOT / "tests/scenarios/publish.jsonl").read_text())
     return tmp_path
 
@@ -177,6 +179,7 @@ CASES: dict[str, tuple[list[str], int, str]] = {
     "send": ([HOST, "cms", *LOCAL], 0, "gone from sitemap-news.xml"),
     "sites robots": ([HOST, *LOCAL], 0, f"Sitemap: https://{HOST}/sitemap.xml"),
     "check": (["site", "--base-url", BASE, "--now", NOW], 0, "no findings"),
+    "crawlers": (["access.log", "--site", HOST, *LOCAL], 0, "crawler Googlebot; files index; statuses 304×1"),
     "redrive": (LOCAL, 0, "0 stay"),
     "rebuild": (LOCAL, 0, "rewrites queue"),
     "reconcile": (["--dry-run", *LOCAL], 0, ""),

@@ -232,3 +232,24 @@ def test_an_error_that_no_operator_can_mend_is_not_made_a_line_of_text(monkeypat
 
     with pytest.raises(ValueError, match="a defect"):
         CliRunner().invoke(app, ["explain", url("flood")], catch_exceptions=False)
+
+
+@pytest.mark.moto
+def test_an_earlier_moment_is_answered_from_the_versions_of_the_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    operated.pretend_deployed(monkeypatch)
+    edited = "Flood closes <harbour> & market"
+    steps = [event(1, "1", "flood"), event(5, "1", "flood", title=edited), event(9, "1", "flood", "article.deleted")]
+    with operated.operated(steps, tmp_path, versioned=True) as stack:
+
+        def run(*words: str) -> Any:
+            return CliRunner().invoke(app, [*words, "--stack", stack.name])
+
+        before, then = "2026-11-20T12:00:30", "2026-11-20T13:06+01:00"
+        assert run("explain", url("flood"), "--at", before).exit_code == 1
+        shown = run("explain", url("flood"), "--at", then)
+        assert shown.exit_code == 0
+        assert f"title      {edited}" in shown.stdout
+        assert "  file       sitemap-news.xml\n  put_at     2026-11-20 12:05:00 +00:00\n" in shown.stdout
+        assert run("explain", url("flood"), "--at", "noon").exit_code == 2

@@ -53,6 +53,10 @@ def played(stack: Stack, tmp_path: Any) -> None:
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     with Stack(TEMPLATE, start=playing.written(STEPS)[0].at) as running:
+        settings = {"Status": "Enabled"}
+        running.client("s3").put_bucket_versioning(
+            Bucket=running.only("AWS::S3::Bucket").ref, VersioningConfiguration=settings
+        )
         played(running, tmp_path_factory.mktemp("page"))
         running.put_site(HOST, SITE_OF_THE_PAGE)
         yield running
@@ -64,12 +68,12 @@ def token(stack: Stack, host: str = HOST) -> str:
     return page_token(secret, host)
 
 
-def ask(stack: Stack, path: str, question: str = "", part: str = "content") -> Answer:
-    return stack.request(Request(method="GET", path=path, query=f"part={part}&q={quote(question, safe='')}"))
+def ask(stack: Stack, path: str, question: str = "", part: str = "content", at: str = "") -> Answer:
+    return stack.request(Request(method="GET", path=path, query=f"part={part}&q={quote(question, safe='')}&at={at}"))
 
 
-def page(stack: Stack, question: str = "") -> str:
-    answer = ask(stack, f"/sites/{HOST}/{token(stack)}", question)
+def page(stack: Stack, question: str = "", at: str = "") -> str:
+    answer = ask(stack, f"/sites/{HOST}/{token(stack)}", question, at=at)
     assert answer.status == 200, answer.body
     return answer.body.decode()
 
@@ -106,6 +110,19 @@ def test_the_page_shows_the_window_the_deliveries_and_the_files_and_changes_noth
 )
 def test_a_question_is_answered_for_this_site(stack: Stack, question: str, answer: str) -> None:
     assert answer in page(stack, question.encode(errors="replace").decode())
+
+
+@pytest.mark.parametrize(
+    ("at", "answer"),
+    [
+        ("2026-11-20T12:00:30", 'In a sitemap at <time datetime="2026-11-20T12:00:30Z">2026-11-20 12:00:30 +00:00</time>: <span class="verdict no">'),
+        ("2026-11-20T12:01:30", '“<bdi dir="auto">Flood &amp; fire</bdi>”, published 2026-11-20T12:00:00'),
+        ("2026-11-21T12:00", "is in the future: give an earlier moment"),
+        ("<b>noon", "&#39;&lt;b&gt;noon&#39; is no date and time"),
+    ],
+)  # fmt: skip
+def test_a_question_about_an_earlier_moment_is_answered_from_the_versions(stack: Stack, at: str, answer: str) -> None:
+    assert answer in page(stack, STORY, at=at)
 
 
 def calls(stack: Stack) -> int:
@@ -217,6 +234,7 @@ def asks(stack: Stack) -> list[tuple[Role, Ask]]:
     with recorded_asks(stack) as recorded:
         for question in ("", STORY, url("news/missing"), "flood"):
             page(stack, question)
+        page(stack, STORY, at="2026-11-20T12:01:30")
     assert stack.wire.guard.refused == []
     return recorded
 

@@ -6,6 +6,7 @@ or are a run's last, and when two runs meet. `--first-seed` and `--seeds` choose
 """
 
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
@@ -16,11 +17,16 @@ import pytest
 
 from stoppress.http import client
 from stoppress.notify import fetch_page, service_account
+from stoppress.notify.page_state import INSPECTIONS_A_DAY
+from stoppress.primitives.instants import whole
+from stoppress.show.story import story_of
+from stoppress.show.timeline import READ_BY_GOOGLE
 from stoppress_cli.local.lambda_functions import Function, Result
+from stoppress_cli.local.process import environment
 from stoppress_cli.local.template import Json
 from tests.simulation import newsroom
 from tests.simulation.call_faults import KINDS, CallFaults, Killed, suffer
-from tests.simulation.newsroom import fresh_stack
+from tests.simulation.newsroom import START, fresh_stack
 from tests.simulation.stack import StackOnDoubles
 from tests.simulation.swaps import Swap, planted
 from tests.support.web import ANSWERS, Page, Web
@@ -49,6 +55,12 @@ class Newsroom(newsroom.Newsroom):
         self.changed: dict[str, datetime] = {}
         self.published: dict[int, tuple[str, datetime]] = {}
         self.is_rough = True
+        # Each written news sitemap, with the exact instant. S3 and the reports have whole seconds.
+        self.written: list[tuple[str, datetime, bytes]] = []
+        at, of_google = START, random.Random(f"google {seed}")
+        for _ in range(400):
+            at += timedelta(seconds=of_google.choice((1.5, 60.25, 300, 700, 2_000, 9_000)))
+            self.web.google_reads.append(at)
         self._arrived, self._call, self._invoke = stack.sources.event_arrived, stack.call, stack.sources.invoke
         self._batch: Json = {}
 
@@ -71,6 +83,17 @@ class Newsroom(newsroom.Newsroom):
             return Result(error={"errorType": "Killed"})
 
     def call(self, service: str, operation: str, params: dict[str, Any]) -> Any:
+        """A call of a client. What it writes into a news sitemap is noted."""
+        key = params["Key"] if operation == "put_object" else ""
+        before = self.stack.backend.objects().get(key)
+        try:
+            return self._call_in_rough_times(service, operation, params)
+        finally:
+            body = self.stack.backend.objects().get(key)
+            if "sitemap-news" in key and body != before:
+                self.written.append((key, self.now, body or b""))
+
+    def _call_in_rough_times(self, service: str, operation: str, params: dict[str, Any]) -> Any:
         """A call of a client. Before a call of notify_engines, another run with the same messages may begin and end."""
         if not self.is_rough or self.stack.wire.running != "NotifyEngines":
             return self._call(service, operation, params)
@@ -135,6 +158,53 @@ class Newsroom(newsroom.Newsroom):
             due = datetime.fromtimestamp(min(visible), UTC) if visible else hour
             stack.advance(min(until, hour, max(due, now + timedelta(seconds=1))))
 
+    def wrong_timeline(self, *, is_over: bool = False) -> str:
+        """What a timeline says wrongly of Google's reads; if all `is_over` also what it does not say. Empty if all is right."""
+        for url in sorted(self.changed):
+            host, key = url.split("/")[2], f"{url.split('/')[2]}/sitemap-news.xml"
+            with self.seen_from_outside():
+                story = story_of(url, host, self.now)
+            read = next((stop.at for stop in story.way if stop.what == READ_BY_GOOGLE), None)
+            reported = sorted({*self.web.reported.get(f"https://{key}", [])})
+            lists = [at for at in reported if f"<loc>{url}</loc>".encode() in self.news_at(key, at)]
+            if read and read not in map(whole, lists):
+                return f"{self.now}: {url} was not read at {read}; reads with it: {lists}"
+            if read and not story.google.startswith("yes"):
+                return f"{self.now}: {url} was read at {read}, and seen: {story.google}"
+            if is_over and not read and (missed := self.known_read(key, url)):
+                return f"{self.now}: {url} was read at {missed}, and the timeline does not have it: {story.way}"
+        return ""
+
+    def known_read(self, key: str, url: str) -> datetime | None:
+        """When Google read a page that its file has listed ever since, and a report must have shown it."""
+        loc = f"<loc>{url}</loc>".encode()
+        without = [at for name, at, body in self.written if name == key and loc not in body]
+        since = max(without, default=START)
+        reads = [at for at in self.web.google_reads if since < at < self.now - timedelta(minutes=25)]
+        return next((at for at in reads if loc in self.news_at(key, at)), None)
+
+    def news_at(self, key: str, at: datetime) -> bytes:
+        """What Google read at an instant."""
+        return next((body for name, put_at, body in reversed(self.written) if name == key and put_at <= at), b"")
+
+    @contextmanager
+    def seen_from_outside(self) -> Iterator[None]:
+        """Read the stack without faults, with the variables of a command."""
+        is_rough, self.is_rough = self.is_rough, False
+        with environment(self.stack.wiring.variables() | {"FILE_VERSIONS_DAYS": "14"}):
+            yield
+        self.is_rough = is_rough
+
+
+def too_many_questions(web: Web) -> str:
+    """Which quota of Search Console was exceeded; empty if none was (developers.google.com/webmaster-tools/limits)."""
+    at = [at for what, at in web.questions if what != "inspection"]
+    for seconds, most in ((1, 20), (60, 200)):
+        if any(later - at[number] < timedelta(seconds=seconds) for number, later in enumerate(at[most:])):
+            return f"more than {most} questions in {seconds} s"
+    inspections = Counter(at.date() for what, at in web.questions if what == "inspection")
+    return "too many inspections" if max(inspections.values(), default=0) > INSPECTIONS_A_DAY else ""
+
 
 def site_of(host: str) -> dict[str, Any]:
     console = {"property": f"https://{host}/", "secret": "shared/google"}
@@ -167,6 +237,8 @@ def play(room: Newsroom) -> str:
     for _ in range(ACTS):
         room.act()
         room.pass_time(room.now + timedelta(seconds=room.chance.choice((1, 20, 200, 900, 2_500))))
+        if wrong := room.wrong_timeline():
+            return wrong
     room.is_rough = False
     room.web.answers = ["ok"]
     # The last page is ready, a sweep finds what was lost, and a file that was compared late comes again.
@@ -181,7 +253,7 @@ def play(room: Newsroom) -> str:
             return f"{url} changed at {changed:%H:%M:%S}, and the engine was notified at {last.get(url)}"
     if forgotten := room.web.listed - room.web.inspected:
         return f"Search Console was not asked about {min(forgotten)}"
-    return ""
+    return room.wrong_timeline(is_over=True) or too_many_questions(room.web)
 
 
 def test_engines_are_notified_of_a_ready_page_and_not_twice_in_ten_minutes(seed: int) -> None:
@@ -205,10 +277,14 @@ FAULTS = {
     ),
     "there is no pause": Swap("notify.page_state:PAUSE", lambda _: timedelta(), 1),
     "claims have no condition": Swap(
-        "notify.page_state:write_page", lambda write: lambda host, old, new: write(host, old, new) or new, 10
+        "notify.page_state:write_page", lambda write: lambda host, old, new: write(host, old, new) or new, 3
     ),
-    "copies are put though nothing was marked": Swap("notify.changed_files:_mark_all", _ignoring_errors, 16),
+    "copies are put though nothing was marked": Swap("notify.changed_files:_mark_all", _ignoring_errors, 5),
     "there is no sweep": Swap("notify.engines:_sweep", lambda _: lambda _site, _now: None, 2),
+    "unread stories are not noted": Swap("notify.google:watch_reads", lambda _: lambda *_of: None, 2),
+    "nobody looks whether the file listed the story": Swap(
+        "show.read_story:_listed_at", lambda _: lambda *_of: True, 5
+    ),
     "the sweep leaves stories out": Swap("notify.google:due_questions", lambda _: lambda *_of: [], 5),
 }
 

@@ -59,7 +59,8 @@ def on_the_bus(kind: str = "article.published", site: str = HOST, source: str = 
 def doors(stack: Stack) -> Iterator[None]:
     """Connect this process to the stack, as commands connect to a deployed one."""
     variables = {name: stack.resources[logical].ref for name, (_, logical) in connect.RESOURCES.items()}
-    with connect._connected(variables | {"SECRETS_PATH": stack.variable("SECRETS_PATH")}):
+    also = {"SECRETS_PATH": stack.variable("SECRETS_PATH"), "FILE_VERSIONS_DAYS": "14"}
+    with connect._connected(variables | also):
         yield
 
 

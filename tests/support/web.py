@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import unquote
 
 from stoppress.http.client import Response
 from stoppress.http.errors import TooSlow
@@ -44,6 +45,9 @@ class Page:
 class Web:
     """Answers requests. `notified` are the URLs that IndexNow took, each with the instant. `known` are those that were pages when it was notified of them last.
 
+    `google_reads` are the instants at which Google reads each news sitemap; `reported` are those that reports have shown, by file.
+    `questions` are the instants of requests to Search Console, by what they asked.
+
     `objects` are the bucket's, by key. `wrong` are IndexNow's complaints. `answers` are the names of all answers. `inspected` are the
     pages about which Search Console was asked.
     """
@@ -57,11 +61,14 @@ class Web:
     wrong: list[str] = field(default_factory=list)
     listed: set[str] = field(default_factory=set)
     inspected: set[str] = field(default_factory=set)
+    google_reads: list[datetime] = field(default_factory=list)
+    reported: dict[str, list[datetime]] = field(default_factory=dict)
+    questions: list[tuple[str, datetime]] = field(default_factory=list)
 
     def fetch(self, url: str, _headers: Mapping[str, str] | None = None, **_limits: object) -> Response:
         """A page, or 404; or Search Console's report on a sitemap."""
         if url.startswith(SITEMAPS_URL):
-            return self._answer(url, lambda: None, b'{"lastDownloaded": "2026-11-20T06:00:00Z", "errors": "0"}')
+            return self._report(unquote(url.rpartition("/")[2]))
         page, now = self.pages.get(url), datetime.now(UTC)
         if page is None or page.is_missing(now):
             return Response(404, {}, b"", url)
@@ -72,11 +79,23 @@ class Web:
             return Response(200, {"content-type": "text/html"}, early[page.early].encode(), url)
         return Response(200, {"content-type": "text/html"}, b"<title>A story</title>", url)
 
+    def _report(self, sitemap: str) -> Response:
+        """Search Console's report on a sitemap, with the last read."""
+        now = datetime.now(UTC)
+        self.questions.append((sitemap, now))
+        past = [at for at in self.google_reads if at <= now]
+        last = f'"lastDownloaded": "{past[-1].isoformat()}", ' if past else ""
+        answer = self._answer(sitemap, lambda: None, f'{{{last}"errors": "0"}}'.encode())
+        if answer.status < 300 and past:
+            self.reported.setdefault(sitemap, []).append(past[-1])
+        return answer
+
     def post_body(self, url: str, body: bytes, *_: object, **_options: object) -> Response:
         """The answer to a POST or a PUT. After an error or a time-out the request may have had its effect all the same."""
         if url == INDEXNOW:
             return self._answer(url, lambda: self._take_pages(json.loads(body)))
         if url == INSPECTION_URL:
+            self.questions.append(("inspection", datetime.now(UTC)))
             page = json.loads(body)["inspectionUrl"]
             verdict = b'{"inspectionResult": {"indexStatusResult": {"verdict": "PASS"}}}'
             return self._answer(url, lambda: self.inspected.add(page), verdict)

@@ -11,7 +11,9 @@ import typer
 from rich.text import Text
 
 from stoppress.model.entries import names_rule
+from stoppress.model.file_names import is_news
 from stoppress.primitives.instants import local_time, parse
+from stoppress.show.file_versions import Past, past_of
 from stoppress.show.read_story import Received
 from stoppress.show.story import Answer, Story, story_of
 from stoppress_cli.options import READS, Commands
@@ -31,12 +33,19 @@ def explain(
     what: Annotated[str, typer.Argument(help="URL of the page, an article as source#id, or a part of the URL's path.")],
     site: Annotated[str | None, typer.Option(help="Host of the site; default: the URL's, or the only site.")] = None,
     news: Annotated[bool, typer.Option("--news", help="Set the exit code by the news sitemap alone.")] = False,
+    at: Annotated[str | None, typer.Option(help="An earlier moment, ISO 8601; without a zone in the site's.")] = None,
 ) -> None:
     """Show whether a page is in the news sitemap and in the general sitemap, until when, or why not.
 
+    With --at, show instead which files listed it at that moment, and how.
+
     Exit code 0: a sitemap lists the page; 1: none does; with --news only the news sitemap counts; 2: the stack cannot be
-    reached, or the page or site cannot be found.
+    reached, the page or site cannot be found, or the bucket no longer has the files of that moment.
     """
+    if at is not None:
+        past = past_of(what, site, at, datetime.now(UTC))
+        listed = [row for row in past["listings"] if is_news(row["file"]) or not news]
+        end(past, past_lines(past), is_ok=bool(listed), is_known=bool(listed or not past["unknown"]))
     story = story_of(what, site, datetime.now(UTC))
     end(story, as_lines(story), is_ok=story.news.listed if news else story.is_listed)
 
@@ -49,6 +58,8 @@ def as_lines(story: Story) -> Iterator[Part]:
         yield Text.assemble("In the general sitemap: ", state("no"), ", for the same reasons")
     else:
         yield from _answer("In the general sitemap: ", story.general, zone)
+    if story.google:
+        yield f"Seen by Google: {story.google}"
     yield verbatim(story.url or f"{story.asked}: its URL is not known")
     if story.news.until:
         yield f"  {draw_window(story.news.until, story.at)}"
@@ -68,6 +79,17 @@ def as_lines(story: Story) -> Iterator[Part]:
     if story.did_you_mean:
         yield "Did you mean?"
         yield from (f"  {url}" for url in story.did_you_mean)
+
+
+def past_lines(past: Past) -> Iterator[Part]:
+    """Yield the answer about an earlier moment in lines."""
+    zone, listed = ZoneInfo(past["timezone"]), "yes" if past["listings"] else "unknown" if past["unknown"] else "no"
+    yield Text.assemble(f"In a sitemap at {local_time(past['at'], zone)}: ", state(listed))
+    yield verbatim(past["url"] or "its URL is not known")
+    for row in past["listings"]:
+        instants = {name: local_time(cell, zone) for name, cell in row.items() if isinstance(cell, datetime)}
+        yield fields_of(row | instants)
+    yield from (f"  the bucket no longer has its version of then: {file}" for file in past["unknown"])
 
 
 def draw_window(until: datetime, now: datetime) -> str:
@@ -107,7 +129,7 @@ def _way(story: Story, zone: ZoneInfo) -> Table:
     for stop in story.way:
         after = f", {stop.after_seconds:,} s later" if stop.after_seconds is not None else ""
         stops[stop.what] = f"{local_time(stop.at, zone)}{after}"
-    return fields_of(stops | {"not notified yet": story.not_notified, "Google reports": story.google}, indent=4)
+    return fields_of(stops | {"not notified yet": story.not_notified}, indent=4)
 
 
 def _received(received: Received, zone: ZoneInfo) -> Iterator[Row]:

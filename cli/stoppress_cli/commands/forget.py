@@ -21,7 +21,6 @@ from typing import Annotated, Any
 import typer
 
 from stoppress.aws import bucket, items, queues, table
-from stoppress.aws.clients import client
 from stoppress.aws.inventory import all_files, read_articles
 from stoppress.aws.items import Item
 from stoppress.aws.refusals import FIELD, refused_pk
@@ -189,16 +188,13 @@ class Traces:
         """
         first = None if self.mentions else min((article.received_at for article in self.articles), default=None)
         stems = {file.partition(".")[0] for file in self._candidates()}
-        pages = client("s3").get_paginator("list_object_versions")
         self.versions = [
-            {"Key": row["Key"], "VersionId": row["VersionId"]}
-            for folder in (f"{self.site.host}/", f"{COPIES}/{self.site.host}/")
-            for page in pages.paginate(Bucket=bucket.bucket_name(), Prefix=folder)
-            for row in page.get("Versions", [])
-            if row["Key"].removeprefix(folder).partition(".")[0] in stems
-            and not row["IsLatest"]
-            and (first is None or row["LastModified"] >= first - timedelta(seconds=1))
-        ]
+            {"Key": f"{folder}/{version.file}", "VersionId": version.id}
+            for folder in (self.site.host, f"{COPIES}/{self.site.host}")
+            for version in bucket.versions(folder)
+            if version.id and version.until and version.file.partition(".")[0] in stems
+            and (first is None or version.put_at >= first - timedelta(seconds=1))
+        ]  # fmt: skip
 
 
 def gather(target: str, host: str | None) -> Traces:

@@ -122,11 +122,12 @@ def _details(site: Mapping[str, Any], now: datetime, zone: ZoneInfo) -> Iterator
     sitemaps: list[Row] = []
     for sitemap in site["sitemaps"]:
         read = local_time(sitemap["read"], zone) if sitemap["read"] else "not yet"
-        sitemaps.append((sitemap["name"], read, sitemap["urls"], sitemap["errors"], sitemap["warnings"]))
+        wait = _period(sitemap["wait_s"]) if sitemap["wait_s"] is not None else None
+        sitemaps.append((sitemap["name"], read, wait, sitemap["urls"], sitemap["errors"], sitemap["warnings"]))
     for headings, rows in (
         (("source", "adapter", "secret", "refused or ignored today", "wrong signatures"), sources),
         (("feed", "condition"), feeds),
-        (("in Search Console", "read by Google", "URLs", "errors", "warnings"), sitemaps),
+        (("in Search Console", "read by Google", "median wait", "URLs", "errors", "warnings"), sitemaps),
         (("file", "entries", "bytes", "changed"), files),
     ):
         if rows:

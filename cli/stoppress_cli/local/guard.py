@@ -72,7 +72,8 @@ class Guard:
         bucket = f"arn:aws:s3:::{params.get('Bucket', '')}"
         match operation:
             case "GetObject" | "HeadObject":
-                asks = [Ask("s3:GetObject", f"{bucket}/{params['Key']}")]
+                action = "s3:GetObjectVersion" if "VersionId" in params else "s3:GetObject"
+                asks = [Ask(action, f"{bucket}/{params['Key']}")]
                 # Without s3:ListBucket, S3 answers 403 instead of 404 for an absent object.
                 return asks + ([Ask("s3:ListBucket", bucket)] if self._absent(params["Bucket"], params["Key"]) else [])
             case "PutObject" | "DeleteObject":

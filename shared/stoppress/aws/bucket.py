@@ -3,19 +3,21 @@
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from operator import itemgetter
 from typing import Any
 
 from botocore.exceptions import ClientError
 
 from stoppress.aws.clients import client
-from stoppress.primitives.instants import exact, parse
+from stoppress.primitives.instants import exact, parse, whole
 
 # S3's refusals of a conditional write. 412: the file was written since it was read. 409: it is being written. 404: it
 # was deleted (R9.6).
 _OVERTAKEN = {"PreconditionFailed", "ConditionalRequestConflict", "NoSuchKey", "412", "409", "404"}
 # S3 API reference, DeleteObjects.
 DELETED_OBJECTS_MAX = 1_000
+UNVERSIONED = "null"  # the id of a version in a bucket that keeps none, such as the local stack's (S3 user guide)
 
 
 class Overtaken(Exception):
@@ -27,7 +29,7 @@ class StoredFile:
     """A file in the bucket, when its bytes last changed, and the digest of the configuration that it was written with.
 
     `whole`: when it was last made from all its entries; None if changes cannot be folded into it (`sitemaps.fold`). `ours` is
-    false for a file that somebody else put. Such a file lacks our metadata, and may have other headers.
+    false for a file that somebody else put. Such a file lacks our metadata, and may have other headers. `put_at` is S3's time of the PUT.
     """
 
     body: bytes
@@ -36,23 +38,28 @@ class StoredFile:
     config: str = ""
     whole: datetime | None = None
     ours: bool = True
+    put_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A file in a listing of the bucket."""
+    """A file in a listing of the bucket, or a version of it: its `id` (None: a deletion), served until `until` (None: it is the present one)."""
 
     file: str
     etag: str
     put_at: datetime
+    id: str | None = None
+    until: datetime | None = None
 
 
-def read(site: str, file: str) -> StoredFile | None:
-    """Return a site's file, or None."""
+def read(site: str, file: str, version: str | None = None) -> StoredFile | None:
+    """Return a site's file, or one of its versions by id, or None."""
     try:
-        answer = client("s3").get_object(Bucket=bucket_name(), Key=f"{site}/{file}")
+        answer = client("s3").get_object(
+            Bucket=bucket_name(), Key=f"{site}/{file}", **({"VersionId": version} if version else {})
+        )
     except ClientError as error:
-        if error.response["Error"]["Code"] in ("NoSuchKey", "404"):
+        if error.response["Error"]["Code"] in ("NoSuchKey", "NoSuchVersion", "404"):
             return None
         raise
     metadata = answer["Metadata"]
@@ -64,6 +71,7 @@ def read(site: str, file: str) -> StoredFile | None:
         metadata.get("config", ""),
         parse(whole) if whole else None,
         ours,
+        answer["LastModified"],
     )
 
 
@@ -104,6 +112,33 @@ def listed(site: str) -> Iterator[Listed]:
     pages = client("s3").get_paginator("list_objects_v2").paginate(Bucket=bucket_name(), Prefix=f"{site}/")
     for row in (row for page in pages for row in page.get("Contents", [])):
         yield Listed(row["Key"].removeprefix(f"{site}/"), row["ETag"], row["LastModified"])
+
+
+def versions(site: str, file: str | None = None) -> Iterator[Listed]:
+    """Yield the versions of a site's files, or of one file, by name and the newest first. 1,000 take one call."""
+    newer, until = "", None
+    pages = client("s3").get_paginator("list_object_versions")
+    for page in pages.paginate(Bucket=bucket_name(), Prefix=f"{site}/{file or ''}"):
+        rows = [*page.get("Versions", []), *({**row, "VersionId": None} for row in page.get("DeleteMarkers", []))]
+        newest_first = sorted(rows, key=itemgetter("LastModified"), reverse=True)
+        for row in sorted(newest_first, key=itemgetter("Key")):
+            name, put_at = row["Key"].removeprefix(f"{site}/"), whole(row["LastModified"])
+            if file in (None, name):
+                yield Listed(name, row.get("ETag", ""), put_at, row["VersionId"], until if name == newer else None)
+                newer, until = name, put_at
+
+
+def version_at(of_file: Iterable[Listed], at: datetime, now: datetime) -> Listed | None:
+    """Return a file's version at a moment, without an id if there was no file. None: the bucket may have deleted it after its successor."""
+    newer = None
+    for version in of_file:
+        if version.put_at <= at:
+            break
+        newer = version
+    else:
+        version = Listed("", "", at)
+    kept_since = now - timedelta(days=int(os.environ["FILE_VERSIONS_DAYS"]))
+    return version if newer is None or (newer.put_at > kept_since and newer.id != UNVERSIONED) else None
 
 
 def delete_objects(objects: Iterable[Mapping[str, str]]) -> None:

@@ -12,13 +12,15 @@ from datetime import datetime, timedelta
 from functools import partial
 from hashlib import sha256
 from html import unescape
+from typing import Any
 
 from stoppress.aws import bucket, queues, table
 from stoppress.aws.bucket import Overtaken
 from stoppress.aws.inventory import read_claims
 from stoppress.model.file_names import CONTENT_TYPES, is_indexed
 from stoppress.model.news_window import is_current, window_start
-from stoppress.notify import page_state
+from stoppress.model.site import Site
+from stoppress.notify import google, page_state
 from stoppress.notify.page_state import PageState
 from stoppress.primitives.instants import exact, parse
 
@@ -53,11 +55,13 @@ def compare(host: str, file: str, now: datetime) -> None:
         return
     began = note_began(host, now)
     before = copy.body if copy and copy.changed >= began else None
-    changed = list(find_changes(before, body, site.home, began, now))
+    put_at = stored.put_at if stored else None
+    found = find_changes(before, body, site.home, began, now)
+    changed = [change.listed_in(file, put_at) for change in found]
     # A page that left a file may still be published: then an article claims its URL.
     claims = read_claims(host, [change.url for change in changed if change.version == page_state.GONE])
     gone_or_listed = [change for change in changed if change.url not in claims or not claims[change.url].live]
-    if not _mark_all(host, gone_or_listed):
+    if not _mark_all(site, file, gone_or_listed, now):
         queues.send_engines([(file_message(host, file), 0)])
         return
     try:
@@ -102,10 +106,12 @@ def _entries(body: bytes, home: str, now: datetime) -> dict[str, tuple[PageState
     return entries
 
 
-def _mark_all(host: str, changed: Sequence[PageState]) -> bool:
+def _mark_all(site: Site, file: str, changed: Sequence[PageState], now: datetime) -> bool:
     """Mark the changed pages, and send messages for them. Returns whether all are marked."""
+    host = site.host
     stored = table.get_many(page_state.page_key(host, change.url) for change in changed) if changed else {}
     states = {state.url: state for state in map(page_state.read_page, stored.values())}
+    google.watch_reads(site, file, [(change, states.get(change.url)) for change in changed], now)
     new: list[PageState] = []
     urls: list[str] = []
     for change in changed:
@@ -115,8 +121,9 @@ def _mark_all(host: str, changed: Sequence[PageState]) -> bool:
             continue
         if not (state.is_notified or state.checked_at) and len(urls) < MARKED_MAX:
             urls.append(change.url)  # marked by an earlier run, which perhaps did not get to send the message
-        if change.published and not state.published:  # only news sitemaps have the date
-            page_state.update_page(host, change.url, partial(replace, published=change.published))
+        if change.listed_at and page_state.enters(state):
+            of_news = {"published": change.published, "listed_at": change.listed_at, "news_file": file}
+            page_state.update_page(host, change.url, partial(replace, **of_news))
     for change in new[:MARKED_MAX]:
         mark(host, states.get(change.url), change)
         urls.append(change.url)
@@ -129,7 +136,11 @@ def mark(host: str, old: PageState | None, new: PageState) -> None:
 
     def marked(old: PageState) -> PageState:
         published, no_checks = new.published or old.published, page_state.NO_FAILED_CHECKS
-        return replace(old, version=new.version, changed=new.changed, published=published, checked_at=None, **no_checks)
+        since = new if page_state.enters(old) else old
+        of_news: dict[str, Any] = {"listed_at": since.listed_at, "news_file": since.news_file}
+        return replace(
+            old, version=new.version, changed=new.changed, published=published, checked_at=None, **of_news, **no_checks
+        )
 
     if not page_state.write_page(host, old, marked(old) if old else new):
         page_state.update_page(host, new.url, marked, first=new)  # a transaction that held the item may have left none

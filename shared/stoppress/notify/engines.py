@@ -25,6 +25,7 @@ from stoppress.notify.changed_files import compare, file_message, mark, note_beg
 from stoppress.notify.fetch_page import check_pages
 from stoppress.notify.indexnow import Meaning
 from stoppress.notify.page_state import PageState
+from stoppress.notify.sitemap_reports import left_unread
 from stoppress.primitives.instants import NEVER, Deadline
 
 # The hourly sweep compares the files that changed in this time, in case their events were lost. Older changes are left out.
@@ -196,19 +197,20 @@ def _ask_indexnow(site: Site, urls: list[str], now: datetime) -> Meaning:
 # ── sweep ──
 
 
-def sweep(known: Iterable[Site], now: datetime) -> dict[str, Exception]:
-    """Send messages for what engines were not notified of, in case an event or a message was lost. Returns the errors by host."""
-    failed: dict[str, Exception] = {}
+def sweep(known: Iterable[Site], now: datetime) -> Notified:
+    """Send messages for what engines were not notified of, in case an event or a message was lost. `failed` has the errors by host."""
+    done = Notified()
     for site in known:
         if site.engines:
             try:
-                _sweep(site, now)
+                done.engines_failing += [(site.host, reason) for reason in _sweep(site, now)]
             except Exception as error:  # noqa: BLE001 - the other sites are swept all the same
-                failed[site.host] = error
-    return failed
+                done.failed[site.host] = error
+    return done
 
 
-def _sweep(site: Site, now: datetime) -> None:
+def _sweep(site: Site, now: datetime) -> list[str]:
+    """Sweep a site. Return what is wrong at Google."""
     indexes, marks = read_marks(site.host, consistent=False)
     files = [mark.file for mark in marks if mark.changed > now - SWEPT_FILES]
     stored = list(table.query(page_state.notified_pk(site.host), consistent=False))
@@ -226,6 +228,7 @@ def _sweep(site: Site, now: datetime) -> None:
     sitemaps = [*indexes.files, *(mark.file for mark in marks if is_news(mark.file))] if marks else []
     messages += google.due_questions(site, sitemaps, stored, now)
     queues.send_engines((message, 0) for message in messages)
+    return [*left_unread(stored, now)]
 
 
 def _is_left(state: PageState, now: datetime) -> bool:

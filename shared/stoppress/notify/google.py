@@ -14,11 +14,12 @@ from stoppress.aws.items import Item
 from stoppress.http import client
 from stoppress.model.site import Site
 from stoppress.model.site_parts import SearchConsole, secret_path
-from stoppress.notify import page_state, search_console, service_account
+from stoppress.notify import page_state, search_console, service_account, sitemap_reports
 from stoppress.notify.indexnow import Meaning
-from stoppress.notify.page_state import PageState, SubmittedSitemap
+from stoppress.notify.page_state import PageState
 from stoppress.notify.search_console import INDEXED
 from stoppress.notify.service_account import Unanswered
+from stoppress.notify.sitemap_reports import READ_UNREAD_EVERY, SubmittedSitemap
 from stoppress.primitives.instants import Deadline
 
 # A run spends at most this time on questions, so that they do not hold up notifications.
@@ -65,19 +66,38 @@ def ask(host: str, questions: Iterable[Mapping[str, Any]], now: datetime, deadli
     engine_key, asked = (page_state.notified_pk(host), page_state.SEARCH_CONSOLE), list(questions)
     pages = [page_state.page_key(host, question["inspect"]) for question in asked if "inspect" in question]
     files = [file for question in asked for file in question.get("sitemaps", ())]
-    stored = table.get_many([engine_key, *pages, *(page_state.submitted_key(host, file) for file in files)])
+    stored = table.get_many([engine_key, *pages, *(sitemap_reports.submitted_key(host, file) for file in files)])
     engine = stored.pop(engine_key, {})
     left = _due_pages(stored.values(), now)
     sitemaps = _sitemaps(files, stored.values())
+    # One message at a time asks for a report again: the others come before it is due.
+    unread = _unread(sitemaps, now)
     reason, seconds = None, page_state.paused_seconds(engine, now)
     if (sitemaps or left) and not seconds:
-        answer = _Console(site, settings, now, deadline, deadline.seconds_left).ask(sitemaps, left)
+        answer = _Console(site, settings, now, deadline, deadline.seconds_left, unread).ask(sitemaps, left)
         seconds = answer.after_seconds if answer and answer.result != "accepted" else page_state.SLOW_CHECK_SECONDS
         reason = page_state.note_answer(host, page_state.SEARCH_CONSOLE, engine, answer, now) if answer else None
     # Later only the sweep asks.
     in_time = [page for page in left if now < (page.notified_at or page.changed) + page_state.CHECKED_FOR]
     queues.send_engines((page_state.message(host, inspect=page.url), seconds) for page in in_time)
+    _ask_again(host, unread)
     return reason
+
+
+def watch_reads(site: Site, file: str, pages: Iterable[tuple[PageState, PageState | None]], now: datetime) -> None:
+    """Note which pages, each with its state before, enter a news sitemap, and ask for reports on it until Google has read them."""
+    listed = [new.listed_at for new, old in pages if new.listed_at and page_state.enters(old)]
+    if listed and _settings(site) and sitemap_reports.note_unread(site.host, file, listed, now):
+        _ask_again(site.host, [file])
+
+
+def _unread(sitemaps: Iterable[SubmittedSitemap], now: datetime) -> set[str]:
+    return {each.file for each in sitemaps if each.is_unread(now) and (each.is_to_submit or each.is_to_read(now))}
+
+
+def _ask_again(host: str, files: Iterable[str]) -> None:
+    messages = [page_state.message(host, sitemaps=[file]) for file in files]
+    queues.send_engines((message, int(READ_UNREAD_EVERY.total_seconds())) for message in messages)
 
 
 def _settings(site: Site) -> SearchConsole | None:
@@ -86,7 +106,7 @@ def _settings(site: Site) -> SearchConsole | None:
 
 def _sitemaps(files: Iterable[str], stored: Iterable[Item]) -> list[SubmittedSitemap]:
     """Return the sitemaps of these names; those that are not stored are new."""
-    submitted = {sitemap.file: sitemap for sitemap in page_state.submitted_in(stored)}
+    submitted = {sitemap.file: sitemap for sitemap in sitemap_reports.submitted_in(stored)}
     return [submitted.get(file, SubmittedSitemap(file)) for file in files]
 
 
@@ -105,6 +125,7 @@ class _Console:
     now: datetime
     deadline: Deadline
     started: float
+    unread: set[str]  # sitemaps with unread stories; those that Google has read are taken out
     token: str = ""
     has_answered: bool = False
 
@@ -160,7 +181,9 @@ class _Console:
             self._request("PUT", url)
             sitemap = replace(sitemap, submitted_at=self.now)
         if sitemap != before:
-            table.put_if(page_state.submitted_item(self.site.host, sitemap, self.now))
+            noted = sitemap_reports.note_report(self.site.host, sitemap, self.now)
+            if not noted.is_unread(self.now):
+                self.unread.discard(before.file)
 
     def _inspect(self, left: list[PageState]) -> None:
         """Ask about each page, while there are time and quota, and take it out of `left`. Raises Unanswered.

@@ -1,4 +1,4 @@
-"""What engines were notified of, page by page, and the submitted sitemaps, in the table under `notified#<site>`.
+"""What engines were notified of, page by page, in the table under `notified#<site>`.
 
 A page's item has the version that the files list, and the version that the engines were notified of. So a message may be repeated,
 reordered or lost: the item shows what is left to do.
@@ -6,7 +6,7 @@ reordered or lost: the item shows what is left to do.
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from math import ceil
 from typing import TYPE_CHECKING, Any
@@ -39,13 +39,9 @@ INSPECTED_AFTER = timedelta(minutes=15)
 INSPECTED_AGAIN_AFTER = timedelta(hours=6)
 # Sort key of the instant at which notifications began at a site.
 BEGAN = "began"
-# The report on a sitemap is read each day. A little less, because the sweep comes each hour.
-READ_EVERY = timedelta(hours=23, minutes=30)
 # The version of a page that left its files.
 GONE = "gone"
-# Beginnings of sort keys: of sitemaps in Search Console, of pages, of copies of those that were not ready for ten minutes, and of
-# what the engines answer.
-CONSOLE = "console#"
+# Beginnings of sort keys: of pages, of copies of those that were not ready for ten minutes, and of what the engines answer.
 PAGE = "page#"
 FAILING = "failing#"
 ENGINE = "engine#"
@@ -71,6 +67,7 @@ class PageState:
 
     `inspected_at`: when Search Console was last asked about the page. `verdict`, `coverage`, `google_canonical` and `robots_state` are
     its answer, in Google's words. `crawled_at` is Google's last crawl, `indexed_at` the first answer that the page is in the index.
+    `listed_at`: when the news sitemap `news_file` was written that listed the page first.
     """
 
     url: str
@@ -91,6 +88,8 @@ class PageState:
     robots_state: str = ""
     crawled_at: datetime | None = None
     indexed_at: datetime | None = None
+    listed_at: datetime | None = None
+    news_file: str = ""
     rev: int | None = None
 
     @property
@@ -108,10 +107,19 @@ class PageState:
     def gone(self) -> bool:
         return self.version == GONE
 
+    def listed_in(self, file: str, put_at: datetime | None) -> "PageState":
+        """Return the state with the file that listed the page. Only news sitemaps have the date of publication."""
+        return replace(self, listed_at=put_at, news_file=file) if self.published else self
+
     @property
     def is_failing(self) -> bool:
         """Whether the page is listed and has not been ready for ten minutes."""
         return self.checks > len(CHECK_DELAYS_SECONDS) and not self.gone
+
+
+def enters(state: PageState | None) -> bool:
+    """Whether a page that a news sitemap lists was in none before."""
+    return state is None or state.gone or state.listed_at is None
 
 
 # The fields of a page without failed checks.
@@ -223,47 +231,6 @@ def read_inspections(property_: str, now: datetime) -> int:
 
 def _quota_key(property_: str, now: datetime) -> tuple[str, str]:
     return notified_pk(property_), f"quota#{now:%Y-%m-%d}"
-
-
-@dataclass(frozen=True, slots=True)
-class SubmittedSitemap:
-    """A sitemap, when it was submitted last, and the report on it that was read at `read_at`.
-
-    `downloaded_at`: when Google read the sitemap last. `urls`: how many URLs Google found in it, by type.
-    """
-
-    file: str
-    submitted_at: datetime | None = None
-    read_at: datetime | None = None
-    downloaded_at: datetime | None = None
-    errors: int = 0
-    warnings: int = 0
-    urls: Mapping[str, int] = field(default_factory=dict)
-
-    @property
-    def is_to_submit(self) -> bool:
-        """Whether the sitemap is new to Search Console, or Google has read it since the last submission and found errors."""
-        if self.submitted_at is None:
-            return True
-        return self.errors > 0 and self.downloaded_at is not None and self.downloaded_at > self.submitted_at
-
-    def is_to_read(self, now: datetime) -> bool:
-        """Whether the report is due."""
-        return self.submitted_at is not None and (self.read_at is None or self.read_at + READ_EVERY <= now)
-
-
-def submitted_key(site: str, file: str) -> tuple[str, str]:
-    return notified_pk(site), f"{CONSOLE}{file}"
-
-
-def submitted_item(site: str, sitemap: SubmittedSitemap, now: datetime) -> Item:
-    """The item of a sitemap, which expires STATE_KEPT after this write."""
-    return to_item(sitemap, submitted_key(site, sitemap.file), ttl=epoch_seconds(now + STATE_KEPT))
-
-
-def submitted_in(stored: Iterable[Item]) -> list[SubmittedSitemap]:
-    """The sitemaps among the items of a site's partition."""
-    return [from_item(SubmittedSitemap, item) for item in stored if item["sk"].startswith(CONSOLE)]
 
 
 def seconds_until_check(state: PageState, now: datetime) -> int | None:

@@ -31,11 +31,12 @@ _TONES = {
 }
 
 
-def render_frame(host: str, question: str, content: str = "") -> str:
+def render_frame(host: str, question: str, content: str = "", moment: str = "") -> str:
     """Return the HTML document. Its script loads the content and replaces it each minute; without a script give it here."""
     return _ENVIRONMENT.get_template("page.html").render(
         host=host,
         question=question,
+        moment=moment,
         content=Markup(content),  # noqa: S704 - made by render_content
         style=_read("page.css"),
         script=_read("page.js"),

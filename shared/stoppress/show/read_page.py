@@ -22,6 +22,7 @@ from stoppress.model.entries import NewsEntry
 from stoppress.model.event import ArticleEvent, article_name
 from stoppress.model.site import Site
 from stoppress.primitives.instants import parse
+from stoppress.show.file_versions import Past, past_of
 from stoppress.show.question import REFUSED_SEARCHED_MAX, Unclear, held_events
 from stoppress.show.read_site import StackFacts, Unknown, read_last_runs, read_queues, read_site
 from stoppress.show.read_story import Received, kept_items, read_line
@@ -78,11 +79,11 @@ class SitePage:
     coming: tuple[ArticleEvent, ...] = ()
     deliveries: tuple[Received, ...] = ()
     quarantined: tuple[Received, ...] = ()
-    answer: Story | Unclear | None = None
+    answer: Story | Past | Unclear | None = None
 
 
-def read_page(host: str, question: str, now: datetime) -> SitePage:
-    """Return the page of a site, with the answer to a question if one was asked.
+def read_page(host: str, question: str, now: datetime, moment: str = "") -> SitePage:
+    """Return the page of a site, with the answer to a question if one was asked, perhaps about an earlier moment.
 
     Calls: two for the configuration, one for the clocks, one for quarantine, and those of `read_site`. Also one for each of
     STORIES_QUERIED_MAX stories, and one for each megabyte of refusals. A question costs the calls of `story_of`. Deliveries,
@@ -119,12 +120,14 @@ def read_page(host: str, question: str, now: datetime) -> SitePage:
         coming=tuple(coming),
         deliveries=tuple(newest_first[:DELIVERIES_MAX]),
         quarantined=tuple(quarantined),
-        answer=_answer(question, host, now, refused) if question else None,
+        answer=_answer(question, host, now, refused, moment.strip()) if question else None,
     )
 
 
-def _answer(question: str, host: str, now: datetime, refused: Sequence[Refusal]) -> Story | Unclear:
+def _answer(question: str, host: str, now: datetime, refused: Sequence[Refusal], moment: str) -> Story | Past | Unclear:
     try:
+        if moment:
+            return past_of(question, host, moment, now)
         return story_of(question, host, now, refused or None)  # None: story_of reads the refusals again
     except Unclear as unclear:
         return unclear

@@ -19,16 +19,18 @@ from stoppress.aws.sites import BadSite
 from stoppress.feeds.feed_schedule import FeedState
 from stoppress.feeds.subscription import Subscription
 from stoppress.model.entries import Mark, NewsEntry
+from stoppress.model.file_names import is_news
 from stoppress.model.index_ranges import ONE_INDEX, Indexes
 from stoppress.model.site import UNKNOWN_SITE, Site
 from stoppress.model.site_parts import secret_path
 from stoppress.notify import page_state
-from stoppress.notify.page_state import PageState, SubmittedSitemap
+from stoppress.notify.page_state import PageState
+from stoppress.notify.sitemap_reports import CONSOLE, DAY, SubmittedSitemap, median_wait_s, submitted_in
 from stoppress.poll.feed_items import feed_key, subscription_key
 from stoppress.primitives.instants import parse
 from stoppress.show.feed import FeedStatus
 from stoppress.show.read_story import kept_items
-from stoppress.show.timeline import DAY, median_delays
+from stoppress.show.timeline import median_delays
 
 # So many refused deliveries of a source in a day are a problem.
 REFUSED_MIN = 3
@@ -71,7 +73,7 @@ class SiteFacts:
     bucket; None if they could not be read. `last_event` is known only for sites with `silent_after_hours`. `counts` are today's, by
     source. `refused` are today's refusals of sources with REFUSED_MIN or more, newest first. `audits` are states by audited source.
     `refusing` has by engine why it refuses notifications, `not_ready` are listed pages that engines cannot index. `submitted` are the
-    sitemaps in Search Console. `delays` are those of the last day; None: the site has no engines, or they were not read.
+    sitemaps in Search Console, `waits_s` the day's median waits for Google, by file. `delays` are those of the last day; None: the site has no engines, or they were not read.
     """
 
     site: Site
@@ -88,6 +90,7 @@ class SiteFacts:
     refusing: Mapping[str, str] = field(default_factory=dict)
     not_ready: tuple[PageState, ...] = ()
     submitted: tuple[SubmittedSitemap, ...] = ()
+    waits_s: Mapping[str, float | None] = field(default_factory=dict)
     delays: Mapping[str, float | None] | None = None
     indexes: Indexes = ONE_INDEX
 
@@ -203,25 +206,28 @@ def read_site(site: Site, now: datetime, unknown: list[Unknown]) -> SiteFacts:
         counts=counts,
         refused={name: of_source for name, of_source in refused.items() if len(of_source) >= REFUSED_MIN},
         audits={item["sk"]: from_item(AuditState, item) for item in table.query(audit_pk(site.host), consistent=False)},
-        **_engines(site),
+        **_engines(site, now),
     )
 
 
-def _engines(site: Site) -> dict[str, Any]:
+def _engines(site: Site, now: datetime) -> dict[str, Any]:
     """Why engines refuse notifications, which pages are not ready, and what Google made of the sitemaps.
 
     Without `engines` nothing is read.
     """
     if site.engines is None:
         return {}
-    prefixes = page_state.ENGINE, page_state.FAILING, page_state.CONSOLE
+    prefixes = page_state.ENGINE, page_state.FAILING, CONSOLE
     pk = page_state.notified_pk(site.host)
     engines, failing, submitted = (table.query(pk, prefix=prefix, consistent=False) for prefix in prefixes)
     reasons = {item["sk"].removeprefix(page_state.ENGINE): item.get("reason") for item in engines}
+    sitemaps = submitted_in(submitted) if site.engines.search_console else []
+    news = [sitemap.file for sitemap in sitemaps if is_news(sitemap.file)]
     return {
         "refusing": {engine: reason for engine, reason in reasons.items() if reason},
         "not_ready": tuple(map(page_state.read_page, failing)),
-        "submitted": tuple(page_state.submitted_in(submitted)) if site.engines.search_console else (),
+        "submitted": tuple(sitemaps),
+        "waits_s": {file: median_wait_s(site.host, file, now) for file in news},
     }
 
 

@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import islice, takewhile
 from typing import Any, TypeVar
 
@@ -17,7 +17,9 @@ from stoppress.model.entries import GeneralEntry, NewsEntry
 from stoppress.model.event import ArticleEvent, article_name
 from stoppress.model.file_names import PAGES_FILE, Place, is_news, news_series
 from stoppress.model.site import UNKNOWN_SITE, Site
-from stoppress.notify.page_state import PageState, page_key, read_page
+from stoppress.notify import page_state
+from stoppress.notify.page_state import SEARCH_CONSOLE, PageState, notified_pk, read_page
+from stoppress.notify.sitemap_reports import reads_since
 from stoppress.primitives.instants import local_time, parse
 from stoppress.primitives.text import escaped
 from stoppress.primitives.urls import host_of, identity
@@ -72,7 +74,8 @@ class Facts:
     article, if the user asked for an article. `articles` own or owned the page, or an event about them named it. `general` has
     their entries in shards by name, `news` is the owner's entry in a news sitemap. `held` has the events of held
     articles by name. `received` is oldest first. `others` are known pages whose URLs are like this one. `unsearched` says what
-    was not searched for the page, because there is too much of it. `page_state` is what engines were notified of.
+    was not searched for the page, because there is too much of it. `page_state` is what engines were notified of. `read_by_google`
+    is when Google first read the news sitemap after it listed the page, and `console_reason` why Search Console reports no more.
 
     If no event of the page was received, `unverified` are today's counts of the sources whose requests had a wrong signature.
     `unidentified` are then today's refused deliveries without id and URL.
@@ -92,6 +95,8 @@ class Facts:
     others: tuple[str, ...] = ()
     unsearched: tuple[str, ...] = ()
     page_state: PageState | None = None
+    read_by_google: datetime | None = None
+    console_reason: str = ""
     unverified: tuple[Count, ...] = ()
     unidentified: tuple[Refusal, ...] = ()
 
@@ -172,15 +177,38 @@ def read_facts(question: Question, now: datetime) -> Facts:
     others = question.others
     if url and not (claim or articles):
         others += tuple(find_variants(site, url))
-    state = table.get(*page_key(site.host, url)) if url and site.engines else None
     return replace(
         facts,
         news=items.read_news(news) if news else None,
-        files=tuple(read_files(site, facts.spellings, _files(facts))),
+        files=tuple(read_files(site, facts.spellings, candidates(facts))),
         others=others,
-        page_state=read_page(state) if state else None,
+        **_read_engines(site, url, now),
         **({} if received else _unrecognized(site, refused, now)),
     )
+
+
+def _read_engines(site: Site, url: str, now: datetime) -> dict[str, Any]:
+    if not (url and site.engines):
+        return {}
+    page_key, engine_key = page_state.page_key(site.host, url), (notified_pk(site.host), SEARCH_CONSOLE)
+    stored = table.get_many([page_key, engine_key])
+    page = read_page(stored[page_key]) if page_key in stored else None
+    console = site.engines.search_console
+    if page is None or console is None:
+        return {"page_state": page}
+    reads = reads_since(site.host, page.news_file, page.listed_at) if page.listed_at else []
+    read = next((at for at, _ in reversed(reads) if _listed_at(site, url, page.news_file, at, now)), None)
+    reason = stored.get(engine_key, {}).get("reason", "")
+    if page_state.read_inspections(console.property, now) >= page_state.INSPECTIONS_A_DAY:
+        reason = reason or "the day's quota of inspections is used up"
+    return {"page_state": page, "read_by_google": read, "console_reason": reason}
+
+
+def _listed_at(site: Site, url: str, file: str, at: datetime, now: datetime) -> bool:
+    """Return True if a file listed a page before an instant, or if the bucket no longer has its version of then."""
+    version = bucket.version_at(bucket.versions(site.host, file), at - timedelta(seconds=1), now)
+    stored = bucket.read(site.host, file, version.id) if version and version.id else None
+    return version is None or (stored is not None and any(loc in stored.body for loc in page_locs(site, [url])))
 
 
 def _unrecognized(site: Site, refused: Iterable[Refusal], now: datetime) -> dict[str, Any]:
@@ -217,7 +245,7 @@ def _entry(site: Site, article: Article, place: Place | None, published: datetim
     return table.get(*items.entry_key(site.host, EntryKey(place.file, article.url, published))) or {}
 
 
-def _files(facts: Facts) -> list[str]:
+def candidates(facts: Facts) -> list[str]:
     """The files that may list a page: the shards of its articles, the news sitemaps of its series, the configured pages."""
     if not facts.url:
         return []
@@ -235,13 +263,18 @@ def read_files(
 
     An empty news sitemap lists the home page, but not as news.
     """
-    spellings = [escaped(under_scheme(url, site)) for url in dict.fromkeys(urls)]
-    locs = [tag.format(url).encode() for url in spellings for tag in tags]
+    locs = page_locs(site, urls, tags)
     for file in dict.fromkeys(files):
         stored = bucket.read(site.host, file)
         body = stored.body if stored else b""
         lists = any(loc in body for loc in locs) and (not is_news(file) or b"<news:news>" in body)
         yield FileRead(file, lists, stored.changed if stored else None)
+
+
+def page_locs(site: Site, urls: Iterable[str], tags: Sequence[str] = ("<loc>{}</loc>",)) -> list[bytes]:
+    """Return how files may list one of the URLs in one of the tags."""
+    spellings = [escaped(under_scheme(url, site)) for url in dict.fromkeys(urls)]
+    return [tag.format(url).encode() for url in spellings for tag in tags]
 
 
 # ── what was received ──

@@ -149,6 +149,7 @@ def report_site(facts: SiteFacts, now: datetime) -> dict[str, Any]:
                 "urls": sum(sitemap.urls.values()),
                 "errors": sitemap.errors,
                 "warnings": sitemap.warnings,
+                "wait_s": facts.waits_s.get(sitemap.file),
             }
             for sitemap in facts.submitted
         ],

@@ -49,7 +49,7 @@ class Story:
 
     The times in sentences are in `timezone`, the site's time zone. `unsearched` says what was not searched for the page. If the
     site notifies engines, `way` is the story's timeline, and `not_notified` says why engines do not have its newest change.
-    `google` is what Search Console last reported of the page.
+    `google` says whether Google has seen the story, as Search Console reports it.
     """
 
     asked: str
@@ -92,7 +92,9 @@ def answer_story(facts: Facts, now: datetime) -> Story:
     held = None if owner else find_held_article(facts)
     # The present pages of articles that left this page.
     present = [article.url for article in facts.articles if article.url and article.has_entries and not facts.owner]
-    way = list_stops(owner.first_published, owner.received_at, facts.page_state) if owner and facts.site.engines else ()
+    way: tuple[Stop, ...] = ()
+    if owner and facts.site.engines:
+        way = list_stops(owner.first_published, owner.received_at, facts.page_state, facts.read_by_google)
     return Story(
         asked=facts.asked,
         site=facts.site.host,
@@ -109,7 +111,7 @@ def answer_story(facts: Facts, now: datetime) -> Story:
         unsearched=facts.unsearched,
         way=way,
         not_notified=_not_notified(facts, now),
-        google=_google(facts),
+        google=_google(facts, way),
     )
 
 
@@ -176,13 +178,17 @@ def _not_notified(facts: Facts, now: datetime) -> str:
     return f"the engines are to be notified of the change of {facts.at(page.changed)}"
 
 
-def _google(facts: Facts) -> str:
-    page = facts.page_state
-    if page is None or page.inspected_at is None:
+def _google(facts: Facts, way: Sequence[Stop]) -> str:
+    """Return whether Google has seen a story, and what Search Console reports of it; empty if it is not asked."""
+    page, engines = facts.page_state, facts.site.engines
+    if page is None or not (engines and engines.search_console):
         return ""
-    parts = [page.coverage or page.verdict]
+    seen = [f"{stop.what} at {facts.at(stop.at)}" for stop in way if "Google" in stop.what]
+    parts = [f"yes: {'; '.join(seen)}" if seen else "not yet: no report shows that Google has read the story"]
+    if page.inspected_at:
+        parts.append(f"{page.coverage or page.verdict} (asked {facts.at(page.inspected_at)})")
     if page.google_canonical and identity(page.google_canonical) != facts.page:
         parts.append(f"its canonical URL is {page.google_canonical}")
     if page.robots_state == "DISALLOWED":
         parts.append("robots.txt forbids to crawl it")
-    return f"{'; '.join(parts)} (asked {facts.at(page.inspected_at)})"
+    return "; ".join([*parts, *([f"no more, because {facts.console_reason}"] if facts.console_reason else [])])

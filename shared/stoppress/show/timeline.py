@@ -9,9 +9,10 @@ from statistics import median
 from stoppress.model.article import Article
 from stoppress.model.news_window import is_current
 from stoppress.notify.page_state import PageState
+from stoppress.notify.sitemap_reports import DAY
 from stoppress.primitives.instants import parse
 
-DAY = timedelta(days=1)
+READ_BY_GOOGLE = "Google read the news sitemap (first time after the story was listed)"
 
 
 @dataclass(frozen=True)
@@ -23,10 +24,12 @@ class Stop:
     after_seconds: int | None = None
 
 
-def list_stops(published: datetime | None, received: datetime | None, page: PageState | None) -> tuple[Stop, ...]:
+def list_stops(
+    published: datetime | None, received: datetime | None, page: PageState | None, read: datetime | None = None
+) -> tuple[Stop, ...]:
     """Return the stops that a story has passed, the earliest first.
 
-    `received` is when the first event was received; `page` is what engines were notified of, and what Google made of it.
+    `received` is when the first event was received; `page` is what engines were notified of. `read`: Google's first read of the listed story.
     """
     instants = {"published": published, "received": received}
     if page:
@@ -34,6 +37,7 @@ def list_stops(published: datetime | None, received: datetime | None, page: Page
             "left the files" if page.gone else "listed": page.changed,
             "page checked": page.ready_at,
             "engines notified": page.notified_at if page.is_notified else None,
+            READ_BY_GOOGLE: read,
             "crawled by Google": page.crawled_at,
             "found in Google's index": page.indexed_at,
         }

@@ -26,10 +26,12 @@ class S3:
     def __init__(self, bucket: str) -> None:
         self._bucket = bucket
         self.objects: dict[str, Stored] = {}
+        # The versions of each object, oldest first, and when each was put; None: a delete marker.
+        self.versions: dict[str, list[tuple[datetime, Stored | None]]] = {}
 
-    def get_object(self, *, Bucket: str, Key: str) -> Json:  # noqa: N803
+    def get_object(self, *, Bucket: str, Key: str, VersionId: str | None = None) -> Json:  # noqa: N803
         self._known("GetObject", Bucket)
-        stored = self.objects.get(Key)
+        stored = self.versions[Key][int(VersionId)][1] if VersionId else self.objects.get(Key)
         if stored is None:
             raise error("GetObject", "NoSuchKey", "The specified key does not exist.")
         return {
@@ -63,7 +65,8 @@ class S3:
                 "PutObject", "PreconditionFailed", "At least one of the pre-conditions you specified did not hold"
             )
         etag = f'"{hashlib.md5(Body, usedforsecurity=False).hexdigest()}"'
-        self.objects[Key] = Stored(Body, etag, headers, datetime.now(UTC).replace(microsecond=0))
+        self.objects[Key] = Stored(Body, etag, headers, _now())
+        self.versions.setdefault(Key, []).append((_now(), self.objects[Key]))
         return {"ETag": etag}
 
     def list_objects_v2(self, *, Bucket: str, Prefix: str = "") -> Json:  # noqa: N803
@@ -82,11 +85,25 @@ class S3:
                 "DeleteObject", "PreconditionFailed", "At least one of the pre-conditions you specified did not hold"
             )
         self.objects.pop(Key, None)
+        self.versions.setdefault(Key, []).append((_now(), None))
         return {}
+
+    def list_object_versions(self, *, Bucket: str, Prefix: str = "") -> Json:  # noqa: N803
+        self._known("ListObjectVersions", Bucket)
+        answer: Json = {"Versions": [], "DeleteMarkers": []}
+        for key in sorted(key for key in self.versions if key.startswith(Prefix)):
+            for number, (at, stored) in reversed(list(enumerate(self.versions[key]))):
+                row = {"Key": key, "VersionId": str(number), "LastModified": at}
+                answer["Versions" if stored else "DeleteMarkers"].append(row)
+        return answer
 
     def _known(self, operation: str, bucket: str) -> None:
         if bucket != self._bucket:
             raise error(operation, "NoSuchBucket", bucket)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC).replace(microsecond=0)
 
 
 def _http(headers: Json) -> Json:

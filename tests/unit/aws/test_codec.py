@@ -21,7 +21,8 @@ from stoppress.model.article import Article, Claim
 from stoppress.model.entries import GeneralEntry, Mark, NewsEntry, Traits
 from stoppress.model.file_names import Place, Series, Used
 from stoppress.model.order import Order
-from stoppress.notify.page_state import PageState, SubmittedSitemap, page_item, read_page, submitted_in, submitted_item
+from stoppress.notify.page_state import PageState, page_item, read_page
+from stoppress.notify.sitemap_reports import SubmittedSitemap, submitted_in, submitted_item
 from stoppress.poll.feed_items import feed_entries_item, feed_item, subscription_item
 from stoppress.primitives.instants import exact
 
@@ -73,9 +74,9 @@ CLASSES: list[tuple[Any, Callable[[Any], Any], Callable[[Any], Any]]] = [
     ),
     (AuditState(T, T, "f", "c", T, T, 3, {exact(T): 2}, ("u",), ("v",), 4), partial(to_item, key=audit_key(HOST, "cms")),
      partial(from_item, AuditState)),
-    (PageState(URL, "v2", T, T, "v1", T, T, T, 2, T, "r", T, "PASS", "c", URL, "ALLOWED", T, LATER, 3),
+    (PageState(URL, "v2", T, T, "v1", T, T, T, 2, T, "r", T, "PASS", "c", URL, "ALLOWED", T, LATER, T, "f", 3),
      partial(page_item, HOST), read_page),
-    (SubmittedSitemap("sitemap.xml", T, T, LATER, errors=1, warnings=2, urls={"web": 5}),
+    (SubmittedSitemap("sitemap.xml", T, T, LATER, errors=1, warnings=2, urls={"web": 5}, unread=(T, LATER)),
      lambda sitemap: submitted_item(HOST, sitemap, T), lambda item: submitted_in([item])[0]),
 ]  # fmt: skip
 

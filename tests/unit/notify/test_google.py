@@ -19,13 +19,21 @@ from stoppress.notify.page_state import (
     INSPECTIONS_A_DAY,
     SEARCH_CONSOLE,
     PageState,
-    SubmittedSitemap,
     is_inspection_due,
     message,
     notified_pk,
     page_item,
     page_key,
     read_page,
+)
+from stoppress.notify.sitemap_reports import (
+    READ,
+    SubmittedSitemap,
+    left_unread,
+    median_wait_s,
+    note_report,
+    note_unread,
+    reads_since,
     submitted_in,
     submitted_item,
 )
@@ -147,7 +155,10 @@ def test_the_date_of_a_story_is_noted_whichever_file_is_compared_first(
         bucket.write(HOST, file, body, "application/xml", "no-store", replaces=None, changed=T, config="")
         changed_files.compare(HOST, file, at(1))
     assert (kept().published, kept().version) == (T, "2026-11-20T08:00:00Z")
-    assert [message for message, _ in sent] == [message(HOST, page=URL)] * 2
+    question = message(HOST, sitemaps=["sitemap-news.xml"]), 600
+    assert sent == [(message(HOST, page=URL), 0), question, (message(HOST, page=URL), 0)]
+    put_at = bucket.read(HOST, "sitemap-news.xml").put_at  # type: ignore[union-attr]
+    assert (kept().listed_at, kept().news_file) == (put_at, "sitemap-news.xml")
 
 
 # ── inspections ──
@@ -386,9 +397,97 @@ def test_the_sweep_asks_of_what_is_due_the_newest_stories_first(doors: MotoAws, 
     # Half of the quota is left to new stories.
     table.put({"pk": QUOTA_KEY[0], "sk": QUOTA_KEY[1], "day": INSPECTIONS_A_DAY // 2 - 2}, None)
     table.put_if(submitted_item(HOST, SubmittedSitemap("sitemap.xml", T, at(300)), T))
-    assert sweep([site], at(370)) == {}
+    assert sweep([site], at(370)) == Notified()
     assert [message for message in map(json.loads, next(zip(*sent, strict=True))) if "detail" not in message] == [
         {"site": HOST, "inspect": f"{URL}-3"},
         {"site": HOST, "inspect": f"{URL}-2"},
         {"site": HOST, "sitemaps": ["sitemap-news.xml"]},
     ]
+
+
+# ── when Google read the news sitemap ──
+
+NEWS = "sitemap-news.xml"
+
+
+def listed(*minutes: float) -> bool:
+    return note_unread(HOST, NEWS, [at(each) for each in minutes], at(max(minutes)))
+
+
+def reported(read: float, asked: float) -> SubmittedSitemap:
+    """The sitemap after a report, at `asked`, of a read at `read`."""
+    return note_report(HOST, replace(sitemap(NEWS), read_at=at(asked), downloaded_at=at(read)), at(asked))
+
+
+def test_each_read_has_the_waits_of_the_stories_that_it_read_first(doors: MotoAws) -> None:
+    assert listed(1, 2)
+    assert not listed(3)  # the report is asked for already
+    assert reported(read=0.5, asked=10).unread == (at(1), at(2), at(3))
+    assert reported(read=2.5, asked=20).unread == (at(3),)
+    assert reported(read=2.5, asked=30).is_unread(at(30))  # nothing new
+    reported(read=0.5, asked=31)  # an older report that came late
+    assert not reported(read=35.001, asked=40).unread
+    assert listed(41)
+
+    reads = reads_since(HOST, NEWS, T)
+    assert reads == [(at(35), [32 * 60]), (at(2.5), [90, 30]), (at(0.5), [])]
+    assert reads_since(HOST, NEWS, at(2.5)) == reads[:1]
+    assert median_wait_s(HOST, NEWS, at(60)) == 90
+    assert median_wait_s(HOST, NEWS, at(60) + timedelta(days=2)) is None
+
+
+def test_a_read_in_the_second_of_the_listing_counts_as_too_early(doors: MotoAws) -> None:
+    listed(1)
+    assert reported(read=1 + 0.9 / 60, asked=10).unread == (at(1),)
+    assert reported(read=1 + 1.2 / 60, asked=20).unread == ()
+
+
+def test_the_report_is_asked_for_every_ten_minutes_until_the_story_is_read(
+    doors: MotoAws, sent: list[tuple[str, int]], google: Console
+) -> None:
+    question = message(HOST, sitemaps=[NEWS])
+    table.put(submitted_item(HOST, SubmittedSitemap(NEWS, T, at(1), at(-60)), T), None)
+    listed(2)
+    google.answers["GET"] = ["read early"]
+    ask(at(5), question)  # not due
+    assert (google.of("GET"), sent) == ([], [])
+    ask(at(12), question)
+    ask(at(13), question)  # a second message, which ends there
+    assert (len(google.of("GET")), sent) == (1, [(question, 600)])
+    google.answers["GET"] = ["overloaded"]
+    ask(at(23), question)  # Google refuses: later again
+    assert sent == [(question, 600)] * 2
+    google.answers["GET"] = ["read late"]
+    ask(at(50), question)
+    assert (len(google.of("GET")), len(sent)) == (3, 2)
+    assert not sitemap(NEWS).is_unread(at(50))
+
+
+@pytest.mark.parametrize(
+    ("last", "asked", "unread", "reads", "is_left"),
+    [
+        (0, 360, 10, 6, True),
+        (0, 359, 10, 6, False),  # for less than six hours
+        (0, 360, None, 6, False),  # there is nothing new to read
+        (0, 360, 10, 5, False),  # it was read seldom before
+        (0, 360, -2_600, 6, False),  # the story is no news any more
+    ],
+)
+def test_a_sitemap_that_google_used_to_read_and_leaves_unread_is_noticed(
+    last: float, asked: float, unread: float | None, reads: int, *, is_left: bool
+) -> None:
+    stories = () if unread is None else (at(unread),)
+    left = SubmittedSitemap(NEWS, T, at(asked), at(last), unread=stories)
+    of_reads = [{"sk": f"{READ}{NEWS}#{exact(at(-minute))}"} for minute in range(reads)]
+    stored = [submitted_item(HOST, left, T), *of_reads]
+    assert list(left_unread(stored, at(asked))) == [f"Google has left {NEWS} unread"] * is_left
+
+
+def test_the_sweep_reports_a_sitemap_that_google_leaves_unread(doors: MotoAws, sent: list[tuple[str, int]]) -> None:
+    site = doors.site(engines={"search_console": SETTINGS})
+    table.put(submitted_item(HOST, SubmittedSitemap(NEWS, T, T), T), None)
+    for minute in range(6):
+        reported(read=minute, asked=minute)
+    listed(10)
+    reported(read=5, asked=370)
+    assert sweep([site], at(371)).engines_failing == [(HOST, f"Google has left {NEWS} unread")]

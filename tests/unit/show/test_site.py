@@ -12,7 +12,7 @@ from stoppress.feeds.feed_schedule import FeedState
 from stoppress.model.entries import Mark, NewsEntry
 from stoppress.model.site import Site
 from stoppress.model.site_parts import Feed
-from stoppress.notify.page_state import SubmittedSitemap
+from stoppress.notify.sitemap_reports import SubmittedSitemap
 from stoppress.show.feed import OVERDUE_AFTER, FeedStatus
 from stoppress.show.read_site import Alarm, Quarantine, Queue, SiteFacts, StackFacts, Unknown
 from stoppress.show.stack_status import Access, StackStatus, stack_status
@@ -169,5 +169,5 @@ def test_a_sitemap_in_which_google_finds_errors_is_a_problem_and_search_console_
             NOW - HOUR / 2,
         ),
     ]
-    numbers = "2026-11-20 11:30:00 +00:00     3       3         0\n"
+    numbers = "2026-11-20 11:30:00 +00:00                  3       3         0\n"
     assert numbers in as_text(as_lines(answer, in_detail=True))

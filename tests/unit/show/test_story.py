@@ -12,6 +12,7 @@ from stoppress.notify.page_state import PageState
 from stoppress.primitives.instants import exact
 from stoppress.show.read_story import Facts, FileRead
 from stoppress.show.story import answer_story
+from stoppress.show.timeline import READ_BY_GOOGLE
 from stoppress_cli.commands.explain import as_lines
 from tests.support.printed import as_text
 
@@ -90,22 +91,24 @@ def test_a_feeds_embargo_ends_nothing_while_the_cms_has_removed_the_page() -> No
     assert ([reason.kind for reason in story.news.reasons], story.held_until) == (["removed"], None)
 
 
-def test_what_google_says_of_a_page_is_shown_as_it_said_it() -> None:
-    notifying = Site.model_validate({"host": HOST, "publication": "Example", "timezone": "Europe/Paris", "engines": {}})
+def test_what_google_reports_of_a_page_is_shown_in_its_words_and_why_there_is_no_more() -> None:
+    console = {"search_console": {"property": f"https://{HOST}/", "secret": "google"}}
+    site = {"host": HOST, "publication": "Example", "timezone": "Europe/Paris", "engines": console}
     page = PageState(URL, "v1", NOON, NOON, inspected_at=NOON + timedelta(minutes=16), verdict="NEUTRAL")
     page = replace(
         page, coverage="Crawled - currently not indexed", google_canonical=f"{URL}?amp", robots_state="DISALLOWED"
     )
-    story = answer_story(replace(FACTS, site=notifying, page_state=page), NOW)
+    facts = replace(FACTS, site=Site.model_validate(site), page_state=page)
+    story = answer_story(replace(facts, read_by_google=NOON + timedelta(minutes=3), console_reason="answers 429"), NOW)
 
     said = (
-        f"Crawled - currently not indexed; its canonical URL is {URL}?amp; robots.txt forbids to crawl it"
-        " (asked 2026-11-20 13:16:00 +01:00)"
+        f"yes: {READ_BY_GOOGLE} at 2026-11-20 13:03:00 +01:00; Crawled - currently not indexed"
+        f" (asked 2026-11-20 13:16:00 +01:00); its canonical URL is {URL}?amp; robots.txt forbids to crawl it"
+        "; no more, because answers 429"
     )
     assert story.google == said
-    assert f"    Google reports    {said}\n" in as_text(as_lines(story))
+    assert f"Seen by Google: {said}\n" in as_text(as_lines(story))
     plain = replace(page, coverage="", google_canonical=URL, robots_state="ALLOWED")
-    assert (
-        answer_story(replace(FACTS, site=notifying, page_state=plain), NOW).google
-        == "NEUTRAL (asked 2026-11-20 13:16:00 +01:00)"
-    )
+    not_yet = "not yet: no report shows that Google has read the story; NEUTRAL (asked 2026-11-20 13:16:00 +01:00)"
+    assert answer_story(replace(facts, page_state=plain), NOW).google == not_yet
+    assert answer_story(replace(facts, site=Site.model_validate(site | {"engines": {}})), NOW).google == ""

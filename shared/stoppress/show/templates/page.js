@@ -1,7 +1,7 @@
 // Loads the content, refreshes it each minute while the page is visible, and keeps relative times current.
 (() => {
   const content = document.getElementById("content"), failed = document.getElementById("failed"), read = document.getElementById("read");
-  const question = content.dataset.question;
+  const { question, moment } = content.dataset;
   let ahead = 0, at = null; // how far the stack's clock is ahead of the reader's, and when the stack could be read last
   const distance = (ms) => {
     const minutes = Math.floor(Math.abs(ms) / 60000), hours = Math.floor(minutes / 60), days = Math.floor(hours / 24);
@@ -33,7 +33,7 @@
   };
   const load = async () => {
     try {
-      const answer = await fetch(`?part=content&q=${encodeURIComponent(question)}`, { cache: "no-store" });
+      const answer = await fetch(`?part=content&q=${encodeURIComponent(question)}&at=${encodeURIComponent(moment)}`, { cache: "no-store" });
       if (!answer.ok) throw new Error(answer.status);
       const html = await answer.text();
       const typed = document.getElementById("filter"), open = [...content.querySelectorAll("details[open]")].map((part) => part.id);

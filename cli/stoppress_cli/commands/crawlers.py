@@ -1,0 +1,164 @@
+"""`stoppress crawlers`: what access logs show of crawlers. Memory does not grow with the logs, and the order of lines does not matter."""
+
+import gzip
+import sys
+import zlib
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import cache, lru_cache, partial
+from io import BufferedReader
+from itertools import accumulate, islice, pairwise, zip_longest
+from pathlib import Path
+from statistics import median
+from typing import Annotated, Any
+
+import typer
+
+from stoppress.aws import bucket, sites
+from stoppress.aws.inventory import news_entries, read_articles, read_claims
+from stoppress.model.article import Article
+from stoppress.model.file_names import is_index, is_news, is_shard
+from stoppress.model.site import Site
+from stoppress.primitives.instants import iso, whole
+from stoppress.show.read_story import page_locs
+from stoppress.show.stack_status import Access
+from stoppress_cli.check.report import Format, Group, print_report
+from stoppress_cli.inputs.crawler_ranges import Ranges, is_crawler, load_ranges
+from stoppress_cli.inputs.log_lines import FIELDS, LINE_BYTES_MAX, Fetch, read_fetches
+from stoppress_cli.options import READS, Commands
+from stoppress_cli.output import fail, progress
+
+app = Commands()
+
+Listings = Mapping[str, Sequence[tuple[datetime, str]]]  # by file, when each story entered it, the earliest first
+MINUTES_MAX = 50_000  # five weeks with a fetch in each minute
+CELLS = ("story", "listed", "first_fetch", "after_s", "statuses", "bytes", "median_interval", "longest_interval")
+KINDS = {"robots": lambda file: file == "robots.xml", "index": is_index, "news": is_news, "shards": is_shard}
+_NEVER = datetime.max.replace(tzinfo=UTC)
+_LATE = "logs are late and incomplete, and a CDN may serve older copies: this is what these logs show"
+
+
+@app.command(effect=READS, example="stoppress crawlers logs --site example.com --stack stoppress", may_lack_stack=True)
+def crawlers(
+    access: Access | None,
+    files: Annotated[list[str], typer.Argument(help="Logs: a file, a folder, or - for standard input.")],
+    site: Annotated[str, typer.Option("--site", help="Host of the site.")],
+    fields: Annotated[str, typer.Option(help="Names in JSON lines, such as time=ts,address=client.ip.")] = "",
+    trust_proxy: Annotated[bool, typer.Option("--trust-proxy", help="Believe the last X-Forwarded-For.")] = False,
+    form: Annotated[Format, typer.Option("--format", help="Form of the report.")] = "text",
+) -> None:
+    """Report from access logs how crawlers, verified by their addresses, fetch sitemaps; with a stack also when first each story.
+
+    Exit code 0: reported; 2: a log or the stack cannot be read.
+    """
+    skipped, host = Counter[str](), site.lower()
+    names = dict(pair.partition("=")[::2] for pair in fields.split(",") if pair)
+    if names.keys() - FIELDS.keys():
+        fail(f"--fields {fields!r}: the names are {', '.join(FIELDS)}")
+    ranges, notes = load_ranges(datetime.now(UTC))
+    tally = Tally(ranges, read_listings(sites.load(host)) if access else {})
+    try:
+        for fetch in read_fetches(read_lines(files, skipped), host, names, skipped, trust_proxy=trust_proxy):
+            tally.add(fetch)
+    except OSError as error:
+        fail(error)
+    rows = list(tally.rows())
+    groups = [Group("ok", "; ".join(f"{name} {cell}" for name, cell in row.items() if cell)) for row in rows]
+    groups += [Group("hint", f"{name}: requests from other addresses: {n:,}") for name, n in tally.unverified.items()]
+    groups += [Group("not checked", f"{reason}: {n:,} lines") for reason, n in skipped.items()]
+    groups += [Group("hint", note) for note in notes]
+    value = {"rows": rows, "unverified": tally.unverified, "skipped": skipped, "notes": notes}
+    print_report(f"stoppress crawlers {host}", groups, lambda: (_LATE, value, rows), form)
+
+
+class Tally:
+    """What logs show. `unverified` counts the requests whose address is not in the ranges of the crawler that they name."""
+
+    def __init__(self, ranges: Ranges, listings: Listings) -> None:
+        self.ranges, self.listings, self.unverified = ranges, listings, Counter[str]()
+        self._is_crawler = lru_cache(maxsize=10_000)(partial(is_crawler, ranges))
+        self._counts: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+        self._minutes: defaultdict[tuple[str, str], set[int]] = defaultdict(set)
+        # By crawler and file, for each story the first fetch after its entry and before that of the next story.
+        self._earliest: dict[tuple[str, str], list[datetime]] = {}
+
+    def add(self, fetch: Fetch) -> None:
+        """Count a request, if its user agent names a crawler. Googlebot-News has no user agent of its own."""
+        name = next((name for name in self.ranges if name.casefold() in fetch.agent.casefold()), None)
+        if name is None or not self._is_crawler(name, fetch.address):
+            self.unverified.update(filter(None, [name]))
+            return
+        file = f"{fetch.file.partition('.')[0]}.xml"  # a file and its other forms list the same
+        key = name, next((kind for kind, is_of in KINDS.items() if is_of(file)), "other")
+        self._counts[key].update({str(fetch.status): 1, "bytes": fetch.bytes})
+        if len(self._minutes[key]) < MINUTES_MAX:
+            self._minutes[key].add(int(fetch.at.timestamp()) // 60)
+        listed = self.listings.get(file, ())
+        slot = bisect_left(listed, (fetch.at, "")) - 1  # in the second of its entry, a file may still lack a story
+        if slot >= 0 and fetch.method == "GET" and fetch.status in (200, 304):
+            earliest = self._earliest.setdefault((name, file), [_NEVER] * len(listed))
+            earliest[slot] = min(earliest[slot], fetch.at)
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Yield the counts by crawler and kind of file, with intervals in minutes; then the first fetch of each story by each crawler."""
+        for (name, kind), counts in sorted(self._counts.items()):
+            gaps = [later - earlier for earlier, later in pairwise(sorted(self._minutes[name, kind]))] or [0]
+            statuses = " ".join(f"{status}×{number}" for status, number in sorted(counts.items()) if status != "bytes")
+            yield _row(name, kind, *[None] * 4, statuses, counts["bytes"], median(gaps), max(gaps))
+        found: dict[tuple[str, str], tuple[datetime, str, datetime]] = {}
+        for (name, file), earliest in self._earliest.items():
+            firsts = accumulate(reversed(earliest), min)
+            for (since, url), first in zip(reversed(self.listings[file]), firsts, strict=True):
+                found[url, name] = min(found.get((url, name), (_NEVER, "", since)), (first, file, since))
+        for (url, name), (first, file, since) in sorted(found.items(), key=lambda row: row[1][2], reverse=True):
+            if first < _NEVER:
+                yield _row(name, file, url, iso(since), iso(first), int((first - since).total_seconds()))
+
+
+def _row(crawler: str, files: str, *cells: Any) -> dict[str, Any]:
+    return {"crawler": crawler, "files": files, **dict(zip_longest(CELLS, cells))}
+
+
+def read_lines(names: Sequence[str], skipped: Counter[str]) -> Iterator[bytes]:
+    """Yield the lines of logs, unpacked, and show how much was read. Raises OSError, and the errors of AWS."""
+    with progress("MB of logs") as show:
+        size = 0
+        stdin: Any = sys.stdin.buffer
+        found = [sorted(path for path in Path(name).rglob("*") if path.is_file()) or [Path(name)] for name in names]
+        for path in (path for paths in found for path in paths):
+            raw = BufferedReader(stdin) if str(path) == "-" else path.open("rb")
+            log = gzip.GzipFile(fileobj=raw) if raw.peek(2)[:2] == b"\x1f\x8b" else raw
+            try:
+                while line := log.readline(LINE_BYTES_MAX):
+                    yield line
+                    size += len(line)
+                    if size % 1_000_000 < len(line):
+                        show(size // 1_000_000, None)
+            except (EOFError, gzip.BadGzipFile, zlib.error):
+                skipped["broken: the rest of a gzip file"] += 1
+            raw.close()
+
+
+def read_listings(site: Site) -> Listings:
+    """Return when the stories of the news entered their files, by the versions of the files in the bucket."""
+    listings: defaultdict[str, list[tuple[datetime, str]]] = defaultdict(list)
+    read = lru_cache(maxsize=8)(lambda file, version: bucket.read(site.host, file, version))
+    versions = cache(lambda file: list(bucket.versions(site.host, file))[::-1])
+    claims = read_claims(site.host, [entry.loc for entry in news_entries(site.host)])
+    articles = read_articles(site.host, {claim.owner for claim in claims.values()})
+    for url, claim in claims.items():
+        article, locs = articles[claim.owner], page_locs(site, [url])
+        for file in (place.file for place in (article.news, article.shard) if place):
+            lists = (each for each in versions(file) if _may_list(each, article) and _lists(read(file, each.id), locs))
+            listings[file] += [(version.put_at, url) for version in islice(lists, 1)]
+    return {file: sorted(listed) for file, listed in listings.items()}
+
+
+def _may_list(version: bucket.Listed, article: Article) -> bool:
+    return version.id is not None and (version.until is None or version.until >= whole(article.received_at))
+
+
+def _lists(stored: bucket.StoredFile | None, locs: Sequence[bytes]) -> bool:
+    return stored is not None and any(loc in stored.body for loc in locs)

@@ -1,0 +1,90 @@
+"""Requests for robots.txt and sitemaps in access logs. A client chooses most of a line, so nothing of it is printed."""
+
+import json
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from functools import lru_cache, reduce
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import unquote, urlsplit
+
+from stoppress.primitives.instants import parse, utc, whole
+
+LINE_BYTES_MAX = 65_536  # the rest of a longer line counts as further lines
+REPEATS_FOUND_MAX = 200_000  # a repeat is found among so many lines before it
+_FORMATS = tomllib.loads(Path(__file__).with_name("log_formats.toml").read_text(encoding="utf-8"))
+_COMBINED = re.compile(_FORMATS["combined"], re.VERBOSE)
+# The fields of a request, with their names in CloudFront's logs.
+FIELDS: Mapping[str, str] = _FORMATS["cloudfront"]
+_FILE = re.compile(r"robots\.txt|sitemap[a-z0-9.-]{0,200}")
+
+
+class Fetch(NamedTuple):
+    """A request for a file at the root of the host, in UTC and whole seconds."""
+
+    at: datetime
+    address: str
+    method: str
+    file: str
+    status: int
+    bytes: int
+    agent: str
+
+
+def read_fetches(
+    lines: Iterable[bytes], host: str, names: Mapping[str, str], skipped: Counter[str], *, trust_proxy: bool = False
+) -> Iterator[Fetch]:
+    """Yield the requests for robots.txt and sitemaps of a host. `skipped` counts other lines by the reason, `names` has JSON's names by ours."""
+    columns: list[str] = []
+    seen: dict[int, None] = {}
+    for text in (line.decode(errors="replace").rstrip("\r\n") for line in lines):
+        if text.startswith("#"):
+            columns = text.removeprefix("#Fields:").split() if text.startswith("#Fields:") else columns
+            continue
+        try:
+            values = _values(text, columns, names)
+            url = urlsplit(values["path"])
+            if not _FILE.fullmatch(url.path[1:]):
+                skipped["other file"] += 1
+            elif (url.hostname or urlsplit(f"//{values['host']}").hostname or host) not in (host, "-"):
+                skipped["other host"] += 1
+            elif (key := hash(text)) in seen:
+                skipped["repeated line"] += 1
+            else:
+                yield _fetch(values, url.path[1:], trust_proxy=trust_proxy)
+                seen[key] = None
+                if len(seen) > REPEATS_FOUND_MAX:
+                    del seen[next(iter(seen))]
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, OSError, RecursionError):
+            skipped["broken: no known format, or a value cannot be read"] += 1
+
+
+def _values(text: str, columns: list[str], names: Mapping[str, str]) -> dict[str, str]:
+    if not (text.startswith("{") or columns):
+        return _COMBINED.match(text).groupdict("")  # type: ignore[union-attr]
+    document: Any = json.loads(text) if text.startswith("{") else dict(zip(columns, text.split("\t"), strict=True))
+    if "c-ip" in document:
+        values = {name: unquote(unquote(document.get(own, ""))) for name, own in FIELDS.items()}
+        return values | {"time": f"{document['date']}T{values['time']}Z"}
+    paths = {name: names.get(name, name).split(".") for name in FIELDS}  # `client.ip` is in an object within the object
+    return {name: str(reduce(lambda part, key: part.get(key, ""), path, document)) for name, path in paths.items()}
+
+
+def _fetch(values: Mapping[str, str], file: str, *, trust_proxy: bool) -> Fetch:
+    forwarded, status = values["forwarded"].strip("- "), int(values["status"])
+    if not 100 <= status < 600:
+        raise ValueError(status)
+    address = forwarded.rpartition(",")[2].strip() if trust_proxy and forwarded else values["address"]
+    size_bytes = int(values["bytes"].strip("-") or 0)
+    return Fetch(_instant(values["time"]), address, values["method"], file, status, size_bytes, values["agent"])
+
+
+@lru_cache(maxsize=1_024)
+def _instant(text: str) -> datetime:
+    """Read the time of a line: as in the combined log format, ISO 8601, or seconds or milliseconds since 1970. Raises ValueError."""
+    if re.fullmatch(r"[0-9]{9,14}(\.[0-9]+)?", text):
+        return whole(utc(datetime.fromtimestamp(float(text) / (1_000 if float(text) > 1e11 else 1), UTC)))
+    return utc(datetime.strptime(text, "%d/%b/%Y:%H:%M:%S %z")) if "/" in text else whole(parse(text))

@@ -1,0 +1,55 @@
+"""What the files listed at an earlier moment, from their versions in the bucket. S3 has whole seconds, so a moment is the end of its second."""
+
+import re
+from datetime import datetime
+from html import unescape
+from typing import Any
+
+from stoppress.aws import bucket
+from stoppress.model.file_names import is_news
+from stoppress.model.site import Site
+from stoppress.notify.sitemap_reports import reads_since
+from stoppress.primitives.instants import local_time, utc, whole
+from stoppress.show.question import Unclear, find_question
+from stoppress.show.read_story import candidates, page_locs, read_facts
+
+Past = dict[str, Any]
+# The texts that an answer shows, and their tags in a file.
+TAGS = {"title": "news:title", "published": "news:publication_date", "lastmod": "lastmod"}
+
+
+def read_moment(text: str, site: Site, now: datetime) -> datetime:
+    """Read an earlier moment; one without a zone is in the site's zone. Raises Unclear."""
+    try:
+        moment = datetime.fromisoformat(text.strip())
+        at = utc(moment if moment.tzinfo else moment.replace(tzinfo=site.zone))
+    except ValueError:
+        raise Unclear(f"{text[:60]!r} is no date and time such as 2026-11-20T14:03") from None
+    if at > now:
+        raise Unclear(f"{local_time(at, site.zone)} is in the future: give an earlier moment")
+    return whole(at)
+
+
+def past_of(asked: str, host: str | None, moment: str, now: datetime) -> Past:
+    """Return which files listed a page at a moment, under the keys of `explain --at --json`. Raises as `find_question` and `read_moment`."""
+    question = find_question(asked, host, now)
+    site, facts = question.site, read_facts(question, now)
+    at, locs, listings, unknown = read_moment(moment, site, now), page_locs(site, facts.spellings), [], []
+    for file in candidates(facts):
+        version = bucket.version_at(bucket.versions(site.host, file), at, now)
+        stored = bucket.read(site.host, file, version.id) if version and version.id else None
+        if version is None:
+            unknown.append(file)
+        elif texts := _read_entry(stored.body if stored else b"", locs, is_in_news=is_news(file)):
+            google = {"next_read_by_google": min((read for read, _ in reads_since(site.host, file, at)), default=None)}
+            listings.append({"file": file, "put_at": version.put_at, "until": version.until} | google | texts)
+    of_site = {"site": site.host, "timezone": site.timezone}
+    return {"url": facts.url, **of_site, "at": at, "listings": listings, "unknown": unknown}
+
+
+def _read_entry(body: bytes, locs: list[bytes], *, is_in_news: bool) -> dict[str, Any]:
+    """Return the texts of a page's tags in a file; nothing if the file does not list it. An empty news sitemap lists the home page."""
+    entries = (line.decode() for line in body.split(b"<url>") if any(loc in line for loc in locs))
+    entry = next((entry for entry in entries if "<news:news>" in entry or not is_in_news), None)
+    tags = {name: re.search(f"<{tag}>([^<]*)<", entry) for name, tag in TAGS.items()} if entry else {}
+    return {name: unescape(tag[1]) if tag else "" for name, tag in tags.items()}

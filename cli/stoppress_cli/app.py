@@ -44,7 +44,8 @@ class _Root(Group):
 
 
 app = Commands(
-    help="Keeps the sitemaps of a newsroom up to date. Runs the whole stack on this machine, or works on a deployed stack.",
+    help="Run the whole stack on this machine, or operate a deployed one.\n\n"
+    "Exit code 1: you answered no, or what the help of the command states; 2: the command could not do its work.",
     cls=_Root,
     add_completion=True,
 )

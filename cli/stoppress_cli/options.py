@@ -14,17 +14,18 @@ from stoppress_cli.output import printing_json
 
 LOCAL = "http://127.0.0.1:8000"
 
-Template = Annotated[Path | None, typer.Option(help="Another template.yaml than this version's.")]
+HostArgument = Annotated[str | None, typer.Argument(help="Host of a site; default: all sites.")]
+Template = Annotated[Path | None, typer.Option(help="Another template.yaml than that of this version.")]
 SiteOption = Annotated[str | None, typer.Option("--site", help="Host of the site; default: all sites.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and change nothing.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Log = Annotated[Path | None, typer.Option(help="File for everything that the functions print.")]
+Log = Annotated[Path | None, typer.Option(help="File for the output of the functions.")]
 Port = Annotated[int, typer.Option(help="Port to serve on.", min=0, max=65_535)]
 Host = Annotated[str, typer.Option(help="Address to serve on.")]
 Settings = Annotated[str | None, typer.Option(help="The source's settings, as JSON.")]
-SiteConfig = Annotated[Path | None, typer.Option(help="A site's configuration, of which host, zone and URL are used.")]
-Now = Annotated[str | None, typer.Option(help="The instant to judge by, ISO 8601; default: the recorded one, or now.")]
+SiteConfig = Annotated[Path | None, typer.Option(help="Site configuration, for host, zone and URL.")]
+Now = Annotated[str | None, typer.Option(help="Instant to judge by, ISO 8601; default: the recorded one, or now.")]
 
 # The type and default of each option that a command gets by its registration.
 _Shared = dict[str, tuple[Any, object]]

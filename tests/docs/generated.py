@@ -3,6 +3,7 @@
 import json
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -41,41 +42,54 @@ def rules_that_no_file_shows() -> str:
 
 
 def command_line() -> str:
-    """Return each command with its help, arguments and options; first the options that commands share."""
-    heads = ("option", "meaning", "default")
-    return "\n\n".join([_table(heads, *sorted(SHARED)), *_commands(ROOT, "stoppress")])
+    """Return each command with its help, arguments and options; first the options that several commands have."""
+    return "\n\n".join([_block(sorted(COMMON)), *_commands(ROOT, "stoppress")])
 
 
 def _commands(command: Any, name: str) -> Iterator[str]:
     if " " in name:
         yield f"## {name}"
-    for paragraph in (command.help or "").split("\n\n"):
-        yield paragraph.replace("\n", " ")
-    parameters = [parameter for parameter in command.params if _parameter(parameter) not in SHARED]
-    if parameters:
-        yield _table(("argument or option", "meaning", "default"), *map(_parameter, parameters))
-    if shared := sorted(set(map(_parameter, command.params)) & SHARED):
-        yield f"Shared options: {', '.join(name for name, _, _ in shared)}."
+        yield from (paragraph.replace("\n", " ") for paragraph in (command.help or "").split("\n\n"))
     if example := getattr(command, "example", ""):
-        yield f"Effect: {command.effect}. Example: `{example}`"
+        rows = [_parameter(parameter) for parameter in command.params]
+        common = " ".join(sorted(option for option, meaning in rows if (option, meaning) in COMMON - OF_A_STACK))
+        facts = [("example", example), ("effect", command.effect), *([("common options", common)] if common else [])]
+        yield _block([*facts, *(row for row in rows if row not in COMMON)])
     for child_name, child in sorted(getattr(command, "commands", {}).items()):
         yield from _commands(child, f"{name} {child_name}")
 
 
-def _parameter(parameter: Any) -> tuple[str, ...]:
+def _block(rows: list[tuple[str, str]]) -> str:
+    width = max(len(name) for name, _ in rows)
+    lines = (f"{name:<{width}}  {text}".rstrip() for name, text in rows)
+    return "\n".join(["```text", *lines, "```"])
+
+
+def _parameter(parameter: Any) -> tuple[str, str]:
     is_argument = parameter.param_type_name == "argument"
     name = parameter.name.upper() + ("…" if parameter.nargs == -1 else "") if is_argument else ", ".join(parameter.opts)
     default = parameter.default
-    shown = f"`{default}`" if isinstance(default, int | str | Path) and default not in (False, "") else ""
-    return f"`{name}`", parameter.help or "", "required" if parameter.required else shown
+    shown = f" [{default}]" if isinstance(default, int | str | Path) and default not in (False, "") else ""
+    return name, f"{parameter.help or ''}{' [required]' if parameter.required else shown}"
+
+
+def _parameters(command: Any) -> Iterator[tuple[str, str]]:
+    yield from map(_parameter, command.params)
+    for child in getattr(command, "commands", {}).values():
+        yield from _parameters(child)
 
 
 ROOT: Any = typer.main.get_command(app)
-# The options of a command on a stack that other commands have too.
-SHARED = {
+# The options that several commands have with the same meaning, and those that each command on a stack has.
+COMMON = {
+    (name, meaning)
+    for (name, meaning), count in Counter(_parameters(ROOT)).items()
+    if count > 1 and name.startswith("--") and not meaning.endswith("[required]")
+}
+OF_A_STACK = {
     _parameter(parameter)
     for parameter in ROOT.commands["status"].params
-    if parameter.name in {"stack", "local", "profile", "region", "as_json"}
+    if parameter.name in {"stack", "local", "profile", "region"}
 }
 
 

@@ -32,7 +32,7 @@ app = Commands(no_args_is_help=False)
 
 @app.callback(invoke_without_command=True)
 def list_adapters(context: typer.Context, as_json: Json = False) -> None:
-    """Adapters read the deliveries of CMSs. Without a command: list the adapters."""
+    """List the adapters, which read the deliveries of CMSs."""
     if context.invoked_subcommand is not None:
         return
     mappings = [load(name) for name in names()]
@@ -46,18 +46,15 @@ def list_adapters(context: typer.Context, as_json: Json = False) -> None:
 
 @app.command("try", effect=HERE, example="stoppress adapters try ghost delivery.json")
 def try_delivery(
-    name: Annotated[str, typer.Argument(help="An adapter, or a mapping file of your own (…/example.toml).")],
-    delivery: Annotated[
-        str, typer.Argument(help="Recorded delivery (docs/reference/deliveries.md), or its body; - for stdin.")
-    ],
+    name: Annotated[str, typer.Argument(help="Adapter, or a mapping file (…/example.toml).")],
+    delivery: Annotated[str, typer.Argument(help="Recorded delivery, or its body; - for stdin.")],
     site_config: SiteConfig = None,
     settings: Settings = None,
     now: Now = None,
 ) -> None:
     """Read a recorded delivery with an adapter. Show each field's value and origin, and what was left out and why.
 
-    Exit code 0: the delivery was tried, with any result; 2: file, adapter or options cannot be used. A body that the
-    adapter cannot read at all, such as text that is not JSON, counts as incomplete here; the webhook would answer 400.
+    The exit code is 0 whatever the result.
     """
     try:
         raw = sys.stdin.buffer.read() if delivery == "-" else Path(delivery).read_bytes()
@@ -103,12 +100,12 @@ def verdict_lines(verdicts: Sequence[Verdict], now: datetime, site: Site | None)
 @app.command("verify", effect=HERE, example="stoppress adapters verify requests.json")
 def verify_requests(
     file: Annotated[
-        Path, typer.Argument(help="JSON list of requests, schemes and secrets; see docs/reference/deliveries.md.")
+        Path, typer.Argument(help="JSON list of requests, schemes and secrets (docs/reference/deliveries.md).")
     ],
 ) -> None:
     """Verify the signatures of recorded requests.
 
-    Exit code 0: all are valid; 1: at least one is not; 2: the file cannot be read.
+    Exit code 1: a signature is not valid.
     """
     try:
         requests = read_requests(file)

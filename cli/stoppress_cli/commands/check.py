@@ -25,9 +25,9 @@ def check(
     errors_only: Annotated[bool, typer.Option("--errors-only", help="Leave warnings out.")] = False,
     form: Annotated[Format, typer.Option("--format", help="Form of the report.")] = "text",
 ) -> None:
-    """Check any site's published sitemaps against the protocol and the documentation of the search engines.
+    """Check any site's published sitemaps against the protocol and the documentation of search engines.
 
-    Exit code 0: no findings; 1: findings; 2: there is nothing to check.
+    Exit code 1: there are findings.
     """
     from stoppress_cli.check import checker
     from stoppress_cli.inputs.folder import Unreadable, collect

@@ -34,10 +34,9 @@ def compare(
     old: Annotated[str, typer.Argument(help="URL or file of the old sitemap, index or robots.txt.")],
     site: Annotated[str, typer.Option("--site", help="Host of the site.")],
 ) -> None:
-    """Compare an old sitemap with a site's files: show which pages only one side lists, and why.
+    """Compare an old sitemap with a site's files. Show which pages only one of them lists, and why.
 
-    Exit code 0: both list the same pages; 1: they differ, or a part of the old sitemap cannot be read; 2: the stack or the old
-    sitemap cannot be read.
+    Exit code 1: they differ, or a part of the old sitemap cannot be read.
     """
     target = sites.load(site.lower())
     result = compare_pages(Sitemaps(old, target), target, datetime.now(UTC))

@@ -43,9 +43,9 @@ def demo(
     log: Log = None,
     template: Template = None,
 ) -> None:
-    """Publish, edit, unpublish and let expire a few articles, show what became of each, then serve.
+    """Publish, edit, unpublish and expire a few articles, show the result of each, then serve the stack.
 
-    Exit code of --once: 0 if the files are as expected, 1 if not; 2: the stack cannot be started.
+    With --once, exit code 1: the files are not as expected.
     """
     with open_player(SCENARIO, log, template, read_lines=_read_moved) as (player, lines):
         from stoppress_cli.local.server import Server

@@ -40,8 +40,8 @@ def doctor(
 ) -> None:
     """Check from outside what a host serves to search engines: robots.txt, sitemaps, listed pages, certificate, webhook.
 
-    Each fault comes with its fix. The command needs no stack. Exit code 0: no fault; 1: faults, or something could not be checked;
-    2: the stack cannot be reached, or an argument is not valid.
+    Each fault has its fix, and no stack is needed. Exit code 1: there are faults, or something could not be
+    checked.
     """
     if not HOST.fullmatch(host):
         fail(f"{host!r} is not a host: give a name in small letters, such as www.example.com")

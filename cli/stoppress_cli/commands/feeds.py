@@ -29,18 +29,17 @@ from stoppress.show.feed import FeedStatus
 from stoppress.show.read_site import read_feeds
 from stoppress_cli.commands.rebuild import chosen_sites
 from stoppress_cli.inputs.sitemap_pages import is_url
-from stoppress_cli.options import READS, READS_URLS, Commands
+from stoppress_cli.options import READS, READS_URLS, Commands, HostArgument
 from stoppress_cli.output import Part, ago, counted, end, fail, fields_of, state
 
-app = Commands(help="Feeds: the state of a stack's feeds (show), and which articles a feed would give (try).")
+app = Commands(help="Show the state of a stack's feeds, or try a feed.")
 
 
 @app.command("show", effect=READS, example="stoppress feeds show www.example.com --stack stoppress", is_over_sites=True)
-def show(host: Annotated[str | None, typer.Argument(help="Host of a site; default: all sites.")] = None) -> None:
+def show(host: HostArgument = None) -> None:
     """Show the state of each feed: last success, last new story, interval, failures, hub, next poll.
 
-    Exit code 0: every feed works; 1: a feed fails or is gone; 2: the stack cannot be reached, or a site's configuration cannot be
-    read.
+    Exit code 1: a feed fails or is gone.
     """
     now = datetime.now(UTC)
     states = read_feeds(chosen_sites(host))
@@ -50,19 +49,19 @@ def show(host: Annotated[str | None, typer.Argument(help="Host of a site; defaul
 
 @app.command("try", effect=READS_URLS, example="stoppress feeds try https://www.example.com/feed.xml")
 def try_feed(
-    target: Annotated[str, typer.Argument(help="URL of a feed or an old sitemap, or a file that holds one.")],
+    target: Annotated[str, typer.Argument(help="URL or file of a feed or an old sitemap.")],
     url: Annotated[str | None, typer.Option(help="URL of the file, against which relative links are resolved.")] = None,
     site: Annotated[
         str | None, typer.Option(help="Host of the site; entries of other hosts are then left out.")
     ] = None,
     timezone: Annotated[str, typer.Option(help="Zone of dates that have none.")] = "UTC",
     take: Annotated[
-        list[str] | None, typer.Option(help="What else to read, as `take` in `feeds`: images, videos, …")
+        list[str] | None, typer.Option(help="What else to read: images, videos, … (`take` in `feeds`).")
     ] = None,
 ) -> None:
-    """Show which article each entry of a feed would give, or why the entry is left out.
+    """Show which article each entry of a feed would become, or why the entry is left out. Nothing is recorded.
 
-    Nothing is recorded. Exit code 0: the feed can be read; 1: it cannot, a poll would fail; 2: there is nothing to read.
+    Exit code 1: a poll of the feed would fail.
     """
     now = datetime.now(UTC)
     of_site, feed = _configuration(target, url, site, timezone, take or [])

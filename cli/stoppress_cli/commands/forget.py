@@ -62,9 +62,9 @@ def forget(
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
-    """Remove a page and erase what is known of it: table, quarantine, dead letters, older versions of its files.
+    """Remove a page and erase its data: table, quarantine, dead letters, older versions of its files.
 
-    Exit code 0: only a tombstone without content is left; 1: more is left, run the command again; 2: the stack cannot be reached.
+    Only a tombstone without content stays. Exit code 1: more is left, run the command again.
     """
     traces = gather(target, site)
     planned = left = list(traces.lines())

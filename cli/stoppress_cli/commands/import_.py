@@ -55,12 +55,10 @@ def import_(
     ] = False,
     dry_run: DryRun = False,
 ) -> None:
-    """Import the archive of a site. After an interruption, run the same command again: it continues from its checkpoint.
+    """Import the archive of a site. After an interruption, run the same command again to continue from its checkpoint.
 
-    A dry run compares each article with the table, and reports what would change. Refused articles are listed in a file.
-
-    Exit code 0: every article was sent; 1: some were refused, the report has the reasons; 2: the stack or the source cannot be
-    read, or Ctrl-C ended the command, and the checkpoint stays.
+    A dry run compares each article with the table. Refused articles are listed in a file. Exit code 1: some
+    were refused; 2: also after Ctrl-C.
     """
     target = sites.load(site.lower())
     listing = listing_of(source, target, belongs_to)

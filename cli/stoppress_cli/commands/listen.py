@@ -38,8 +38,7 @@ def listen(
 ) -> None:
     """Print webhook deliveries as they arrive on this machine, and save them for `stoppress adapters try`, until Ctrl-C.
 
-    Every path is answered with 200. Secrets in a request are replaced before it is printed and saved. `stoppress tail` shows what
-    a stack makes of deliveries. Exit code 2: port, folder or variable cannot be used.
+    Every request is answered with 200. Secrets are replaced before a request is printed or saved.
     """
     from werkzeug.serving import make_server  # `stoppress --help` does without a server
     from werkzeug.wrappers import Response

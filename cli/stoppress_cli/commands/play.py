@@ -26,10 +26,9 @@ def play(
     log: Log = None,
     template: Template = None,
 ) -> None:
-    """Play a scenario on a local stack of its own, and report.
+    """Play a scenario on a new local stack with the scenario's clock, and report.
 
-    The clock is the scenario's. Nothing leaves this machine. Exit code 0: all expectations hold; 1: some do not; 2: the
-    scenario cannot be read, or a step cannot be done.
+    Exit code 1: an expectation does not hold.
     """
     began = time.perf_counter()
     try:

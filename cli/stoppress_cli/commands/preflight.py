@@ -29,8 +29,7 @@ def preflight(
 ) -> None:
     """Check an AWS account before the first deployment: credentials, quotas, and whether the stack's names are free.
 
-    Changes nothing. Exit code 0: all checks passed; 1: a check failed, and its line says what to do; 2: something could not be
-    checked.
+    Exit code 1: a check failed; its line contains the fix.
     """
     try:
         resolved = resources.resolve(load(find(template)), stack)

@@ -24,14 +24,14 @@ _Reason = Annotated[str, typer.Option("--reason", help="Only events with this te
 _Ids = Annotated[list[str] | None, typer.Argument(help="Ids as `list` prints them, or their beginnings.")]
 _All = Annotated[bool, typer.Option("--all", help="All events.")]
 
-app = Commands(help="Events that could not be applied: show them, send them again, drop them.")
+app = Commands(help="Show, retry or drop the events that could not be applied.")
 
 
 @app.command("list", effect=READS, example="stoppress quarantine list --stack stoppress", is_over_sites=True)
 def list_items(site: SiteOption = None, reason: _Reason = "") -> None:
     """List the events in quarantine, oldest first, and count the reasons.
 
-    Exit code 0: quarantine is empty; 1: it is not; 2: the stack cannot be reached, or a site's configuration cannot be read.
+    Exit code 1: there are events.
     """
     items = find_events(site, reason)
     counts = Counter((item.site, item.reason) for item in items).most_common()
@@ -52,11 +52,7 @@ def item_table(items: Sequence["Quarantined"]) -> Table:
 
 @app.command("show", effect=READS, example="stoppress quarantine show 01J9 --stack stoppress", is_over_sites=True)
 def show_items(ids: _Ids = None, site: SiteOption = None) -> None:
-    """Show events with their whole content, and whether each can be applied now.
-
-    Exit code 0: shown; 2: there is no such event, the stack cannot be reached, or a site's configuration cannot be
-    read.
-    """
+    """Show events with their whole content, and whether each can be applied now."""
     items = [(item, find_hindrance(item)) for item in _choose(ids, site)]
     lines: list[Part] = []
     for item, why in items:
@@ -69,10 +65,9 @@ def show_items(ids: _Ids = None, site: SiteOption = None) -> None:
 def retry(
     ids: _Ids = None, every: _All = False, site: SiteOption = None, reason: _Reason = "", dry_run: DryRun = False,
 ) -> None:  # fmt: skip
-    """Send events back to the articles queue, if they can be applied now. The others stay; for each, show what it needs.
+    """Send the events that can be applied now back to the articles queue. For the others, show what is missing.
 
-    Exit code 0: all were sent; 1: some stay; 2: there is no such event, the stack cannot be reached, or a site's configuration
-    cannot be read.
+    Exit code 1: some stay.
     """
     items = send_again(_choose(ids, site, reason, every=every), dry_run=dry_run)
     stay = sum(bool(why) for _, why in items)
@@ -88,11 +83,7 @@ def drop(
     ids: _Ids = None, every: _All = False, site: SiteOption = None, reason: _Reason = "", dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:  # fmt: skip
-    """Delete events from quarantine for good.
-
-    Exit code 0: the events are deleted; 1: you said no; 2: there is no such event, the stack cannot be reached, or a site's
-    configuration cannot be read.
-    """
+    """Delete events from quarantine for good."""
     items = _choose(ids, site, reason, every=every)
     if items:
         show(item_table(items))

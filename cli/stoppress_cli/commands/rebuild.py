@@ -22,11 +22,7 @@ def rebuild(
     site: SiteOption = None,
     dry_run: DryRun = False,
 ) -> None:
-    """Have files rendered again from the table. Their names go to the rewrites queue; a file whose bytes are equal is not written.
-
-    Exit code 0: the files are on the rewrites queue; 2: there is no such file or site, the stack cannot be reached, or a site's
-    configuration cannot be read.
-    """
+    """Render files again from the table, through the rewrites queue. A file whose bytes are equal is not written."""
     files = requests(site, file)
     if not dry_run:
         for start in track(range(0, len(files), BATCH_MESSAGES_MAX), "batches of ten files"):

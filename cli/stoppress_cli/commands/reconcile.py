@@ -32,9 +32,8 @@ def reconcile(
 ) -> None:
     """Compare table, index and bucket, as reconcile_sites does each night, and repair differences.
 
-    A difference is repaired when two comparisons, two minutes apart, both find it: until then it may be work in progress.
-
-    Exit code 0: no difference; 1: some differences; 2: the stack cannot be reached, or something of a site cannot be read.
+    A difference is repaired when two comparisons, two minutes apart, both find it: until then it may be work in
+    progress. Exit code 1: there are differences.
     """
     chosen = chosen_sites(site)
     reports = _compare(chosen, "units", dry_run=dry_run)

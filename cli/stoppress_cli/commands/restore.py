@@ -27,10 +27,9 @@ def restore(
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
-    """Replace the contents of the stack's table with those of another one: copy every item, and delete those that it lacks.
+    """Replace the contents of the stack's table with those of another: copy every item, delete those that it lacks.
 
-    Stop the functions first and rebuild the files afterwards, as docs/how-to/operate.md says. Exit code 0: done; 1: you
-    said no; 2: the stack cannot be reached.
+    Stop the functions first and rebuild the files afterwards (docs/how-to/operate.md).
     """
     items, surplus = replace_items(table, dry_run=True)
     show(f"{table} has {counted(items, 'item')}; the stack's table has {counted(surplus, 'item')} that it lacks")

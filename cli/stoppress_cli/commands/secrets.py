@@ -42,15 +42,12 @@ _Site = Annotated[str, typer.Argument(metavar="SITE", help="Host of the site.")]
 _Source = Annotated[str, typer.Argument(metavar="SOURCE", help="Name of the source in the site's configuration.")]
 _Stdin = Annotated[bool, typer.Option("--stdin", help="Read the value from standard input; default: generate one.")]
 
-app = Commands(help="Secrets with which sources sign their webhooks: create one, rotate one.")
+app = Commands(help="Create or rotate the secret with which a source signs its webhooks.")
 
 
 @app.command("put", effect=WRITES, example="stoppress secrets put www.example.com cms --stack stoppress")
 def put(site: _Site, source: _Source, stdin: _Stdin = False) -> None:
-    """Create a source's secret, and show what to set in the CMS. A generated value is shown only now.
-
-    Exit code 0: done; 2: the secret exists, there is no such site or source, or the stack cannot be reached.
-    """
+    """Create a source's secret, and show what to set in the CMS. A generated value is shown only now."""
     secret = secret_of(site, source)
     value = _value(secret, stdin=stdin)
     manager = client("secretsmanager")
@@ -73,10 +70,7 @@ def rotate(
     ] = False,
     yes: Yes = False,
 ) -> None:
-    """Give a source a new secret beside the old one. Both are valid until --finish; the old one five minutes longer.
-
-    Exit code 0: done; 1: you said no; 2: there is no such secret, site or source, or the stack cannot be reached.
-    """
+    """Give a source a new secret beside the old one. Both are valid until --finish, and the old one five minutes longer."""
     secret = secret_of(site, source)
     if finish:
         if not agrees(f"Does {source} of {site} sign with the new secret?", yes=yes):

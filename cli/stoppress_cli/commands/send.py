@@ -76,8 +76,8 @@ def send(
 ) -> None:
     """Send a signed test article through the webhook, wait until the files list it, and remove it again.
 
-    The secret is read from Secrets Manager. Exit code 0: the article reached every stage; 1: it did not reach one in time, or the
-    webhook refused it; 2: the stack or its webhook cannot be reached, or the source cannot be tested.
+    The secret is read from Secrets Manager. Exit code 1: the webhook refused the article, or it did not reach a
+    stage in time.
     """
     sample = sample_of(site, source, api, timeout_s)
     if program is not None:

@@ -6,10 +6,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from math import ceil
 from operator import itemgetter
-from typing import Annotated, Any
+from typing import Any
 from zoneinfo import ZoneInfo
 
-import typer
 from rich.text import Text
 
 from stoppress.primitives.instants import local_time
@@ -17,7 +16,7 @@ from stoppress.show.read_site import read_stack
 from stoppress.show.stack_status import Access, StackStatus, stack_status
 from stoppress.show.timeline import DELAYS
 from stoppress_cli.connect import DEPLOYED_COMMIT, print_unreadable
-from stoppress_cli.options import READS, Commands
+from stoppress_cli.options import READS, Commands, HostArgument
 from stoppress_cli.output import Part, Row, Table, age, ago, counted, end, fields_of, state, verbatim
 
 app = Commands()
@@ -31,11 +30,11 @@ SPARKS = "▁▂▃▄▅▆▇█"
 @app.command(effect=READS, example="stoppress status --stack stoppress")
 def status(
     access: Access,
-    host: Annotated[str | None, typer.Argument(help="Host of a site; default: all sites.")] = None,
+    host: HostArgument = None,
 ) -> None:
-    """Report the stack's health: sites, feeds, files, queues and alarms, and for each problem the command that helps.
+    """Report the stack's health: sites, feeds, files, queues and alarms, with a command for each problem.
 
-    Exit code 0: healthy; 1: there are problems; 2: the stack cannot be reached, or a part of it cannot be read.
+    Exit code 1: there are problems.
     """
     now = datetime.now(UTC)
     facts = read_stack(host, now, access.stack)

@@ -23,7 +23,7 @@ from stoppress.show.reasons import describe_unverified
 from stoppress.show.stack_status import Access
 from stoppress_cli.commands.rebuild import chosen_sites
 from stoppress_cli.connect import exit_on_error
-from stoppress_cli.options import LOCAL, READS, Commands
+from stoppress_cli.options import LOCAL, READS, Commands, HostArgument
 from stoppress_cli.output import FAILED, OK, Table, errors, print_answer, state
 
 app = Commands()
@@ -38,12 +38,12 @@ LATE_MAX = timedelta(minutes=5)
 @app.command(effect=READS, example="stoppress tail www.example.com --stack stoppress")
 def tail(
     access: Access,
-    host: Annotated[str | None, typer.Argument(help="Host of a site; default: all sites.")] = None,
+    host: HostArgument = None,
     seconds: Annotated[float | None, typer.Option(help="End after so many seconds; default: at Ctrl-C.", min=0)] = None,
 ) -> None:
     """Print each delivery as it is recorded or refused: time, source, signature, outcome, headline and reason.
 
-    The last ten deliveries come first. With --json each line is a JSON object. Exit code 0: it ended; 2: the stack cannot be read.
+    The last ten deliveries come first. With --json each line is a JSON object.
     """
     ends_at = None if seconds is None else time.monotonic() + seconds
     watch, code = Watch(host and host.lower()), OK

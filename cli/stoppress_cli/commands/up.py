@@ -25,8 +25,8 @@ def up(
 ) -> None:
     """Serve the stack until Ctrl-C: files, webhook and AWS endpoint on one port.
 
-    A scenario is played first, on its own clock; after that the clock is this machine's. Without a scenario the stack has
-    the template's first site, with a new secret.
+    A scenario is played first, on its own clock. Without one, the stack has the template's first site, with a
+    new secret.
     """
     with open_player(scenario, log, template) as (player, lines):
         from stoppress_cli.local.server import Server

@@ -22,7 +22,7 @@ from stoppress_cli.connect import BadRequest
 from stoppress_cli.options import HERE, READS, Commands
 from stoppress_cli.output import Row, Table, console, counted, end, fail, json_of, print_answer, state, verbatim
 
-app = Commands(help="Sites and their configurations: list, show, check, change, roll back, remove.")
+app = Commands(help="List, show, check, change, roll back or remove sites and their configurations.")
 
 Host = Annotated[str, typer.Argument(metavar="HOST", help="Host of the site.")]
 File = Annotated[
@@ -35,8 +35,7 @@ APPLIED, WAITING, UNREADABLE = "applied", "not yet applied", "unreadable"
 def list_sites() -> None:
     """List the sites, and whether each configuration is applied to the files.
 
-    Exit code 0: all are applied; 1: one is not yet applied; 2: the stack cannot be reached, or the newest version of a site cannot be
-    read.
+    Exit code 1: one is not yet applied.
     """
     good, bad = sites.load_all()
     states = dict.fromkeys(_waiting(), WAITING) | {site.host: UNREADABLE for site in bad}
@@ -54,11 +53,7 @@ def list_sites() -> None:
 
 @app.command("show", effect=READS, example="stoppress sites show www.example.com --stack stoppress")
 def show(host: Host) -> None:
-    """Print the newest configuration of a site, as `put` reads it; with --json also its version and state.
-
-    Exit code 0: printed; 2: the site is unknown, its newest version cannot be read, or the stack cannot be reached. A version that
-    cannot be read is printed as it is.
-    """
+    """Print the newest configuration of a site, as `put` reads it; with --json also its version and state."""
     version = newest(host)
     try:
         read_site(str(version.document), version.number)
@@ -74,10 +69,7 @@ def show(host: Host) -> None:
 
 @app.command("history", effect=READS, example="stoppress sites history www.example.com --stack stoppress")
 def history(host: Host) -> None:
-    """List all versions of a site, the newest first: when each was written, and by whom.
-
-    Exit code 0: listed; 1: the site has no version; 2: the stack cannot be reached.
-    """
+    """List all versions of a site, the newest first, with time and author."""
     zone = next((site.zone for site in sites.load_all()[0] if site.host == host), ZoneInfo("UTC"))
     rows: list[dict[str, object]] = []
     cells: list[Row] = []
@@ -90,10 +82,9 @@ def history(host: Host) -> None:
 
 @app.command("check", effect=READS, example="stoppress sites check site.json --stack stoppress", may_lack_stack=True)
 def check(access: Access | None, file: File) -> None:
-    """Check a site's document as the functions read it. With a stack, also look for the secrets of its sources.
+    """Check a site's document. With a stack, also look for the secrets of its sources.
 
-    Exit code 0: the document can be put; 1: it has errors, or a secret does not exist; 2: there is no such file, or the stack cannot be
-    reached.
+    Exit code 1: the document has errors, or a secret does not exist.
     """
     faults, missing, lines = [], [], []
     try:
@@ -113,19 +104,13 @@ def check(access: Access | None, file: File) -> None:
 
 @app.command("schema", effect=HERE, example="stoppress sites schema > site.schema.json", has_json=False)
 def schema() -> None:
-    """Print the JSON Schema of a site's document, for editors of JSON.
-
-    Exit code 0.
-    """
+    """Print the JSON Schema of a site's document, for editors of JSON."""
     console.print(json_of(site_schema()))
 
 
 @app.command("robots", effect=READS, example="stoppress sites robots www.example.com --stack stoppress")
 def robots(host: Host) -> None:
-    """Print the `Sitemap:` lines for a site's robots.txt.
-
-    Exit code 0: printed; 2: the site is unknown, or the stack cannot be reached.
-    """
+    """Print the `Sitemap:` lines for a site's robots.txt."""
     site = sites.load(host)
     lines = list(robots_lines(site, named_in_robots(site, read_indexes(host))))
     print_answer({"site": host, "lines": lines}, lines)
@@ -135,7 +120,7 @@ def robots(host: Host) -> None:
 def page(host: Host) -> None:
     """Print the address of a site's page for editors. Whoever has the address can read the page.
 
-    Exit code 2: the stack was deployed without StatusPage=yes, has no such site, or cannot be reached.
+    The stack needs the parameter StatusPage=yes.
     """
     start = os.environ.get("PAGES_URL")
     if start is None:

@@ -32,8 +32,7 @@ LATER_KEYS = ("sources", "feeds", "timezone", "shards", "republish", "silent_aft
 def put(file: File, dry_run: DryRun = False, yes: Yes = False) -> None:
     """Add a site or change its configuration. The command shows what would change in the files, then asks.
 
-    The document replaces the whole configuration: feeds that it does not list are no longer polled. Exit code 0: done, or nothing
-    to do; 1: you answered no; 2: the document has errors, somebody else changed the site meanwhile, or the stack cannot be reached.
+    The document replaces the whole configuration: feeds that it does not list are no longer polled.
     """
     _put(read_text(file), dry_run=dry_run, yes=yes, can_ask=file != "-" or sys.stdin.isatty())
 
@@ -45,11 +44,7 @@ def rollback(
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
-    """Put an earlier version of a site as its next version. The command shows what would change in the files, then asks.
-
-    Exit code 0: done; 1: you answered no; 2: there is no such version, somebody else changed the site meanwhile, or the stack cannot be
-    reached.
-    """
+    """Put an earlier version of a site as its next version. The command shows what would change in the files, then asks."""
     _put(find_earlier(host, version), dry_run=dry_run, yes=yes)
 
 
@@ -92,10 +87,7 @@ def remove(
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
-    """End a site, with a version that records its removal. Its files stay as they are, unless you give --delete-files.
-
-    Exit code 0: done; 1: you answered no; 2: the site is unknown, somebody else changed it meanwhile, or the stack cannot be reached.
-    """
+    """Remove a site from the stack. Its files stay as they are, unless you add --delete-files."""
     newest = newest_or_none(host)
     files = [file.file for file in bucket.listed(host)] if newest else []
     # An earlier removal may have failed, and left files.

@@ -94,17 +94,13 @@ OF_A_STACK = {
 
 
 def breakages() -> str:
-    """The alarms that fire when something breaks, as tests/local_stack/test_alarms.py checks them."""
+    """Return the alarms that fire when something breaks, as tests/local_stack/test_alarms.py checks them."""
+    causes: dict[str, list[str]] = {}
+    for breakage in BREAKAGES:
+        alarms = ", ".join(f"`{name}` ({minutes:,})" for name, minutes in breakage.alarms.items())
+        causes.setdefault(alarms or "none", []).append(breakage.name)
     return _table(
-        ("what breaks", "alarms that fire", "after minutes"),
-        *(
-            (
-                breakage.name,
-                "<br>".join(f"`{name}`" for name in breakage.alarms) or "nothing",
-                "<br>".join(f"{minutes:,}" for minutes in breakage.alarms.values()),
-            )
-            for breakage in BREAKAGES
-        ),
+        ("alarms (after minutes)", "cause"), *((alarms, "<br>".join(names)) for alarms, names in causes.items())
     )
 
 

@@ -48,7 +48,7 @@ def test_the_page_has_each_key_and_no_other(page: str, heading: str, models: Mod
 @pytest.mark.moto
 @pytest.mark.parametrize("scenario", ["an-old-sitemap-beside-the-feed", "slug-swap", "bad-bus-events"])
 def test_the_page_of_the_table_has_a_row_for_each_item(scenario: str, tmp_path: Path) -> None:
-    rows = table_rows(text_of("docs/reference/table.md"), "| pk | sk | holds |")
+    rows = table_rows(text_of("docs/reference/table.md"), "| pk | sk | contents |")
     documented = {re.split(r"[`#]", row[0])[1] for row in rows}
     written: set[str] = set()
 

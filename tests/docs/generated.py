@@ -29,16 +29,20 @@ def _table(*rows: tuple[str, ...]) -> str:
 
 
 def check_rules() -> str:
-    """The rules of `stoppress check`."""
-    return _table(
-        ("id", "name", "severity", "rule", "source"),
-        *((rule.id, rule.name, rule.severity, rule.text, rule.source) for rule in RULES.values()),
+    """Return the rules of `stoppress check`."""
+    rows = (
+        (f"{rule.id} `{rule.name}`{' (warning)' * (rule.severity == 'warning')}", rule.text, rule.source)
+        for rule in RULES.values()
     )
+    return _table(("id and name", "requirement", "source"), *rows)
 
 
 def rules_that_no_file_shows() -> str:
-    """The rules that `stoppress check` cannot check."""
-    return _table(("id", "why"), *NOT_CHECKABLE.items())
+    """Return the rules that `stoppress check` cannot check, by reason."""
+    ids: dict[str, list[str]] = {}
+    for rule_id, reason in NOT_CHECKABLE.items():
+        ids.setdefault(reason, []).append(rule_id)
+    return _table(("ids", "reason"), *((", ".join(names), reason) for reason, names in ids.items()))
 
 
 def command_line() -> str:

@@ -69,12 +69,12 @@ class Shape:
 
     @property
     def others(self) -> int:
-        """Full shards that no measurement touches."""
+        """Return the full shards that no measurement touches."""
         return max(0, self.urls - self.in_open - self.in_old) // SHARD_SIZE
 
 
 def shape(urls: int) -> Shape:
-    """The archive of that many pages that the cost of an event is measured at."""
+    """Return the archive of that many pages that the cost of an event is measured at."""
     if urls == 0:
         return Shape(0, 0, 0, 0)
     return Shape(urls) if urls > SHARD_SIZE else Shape(urls, in_open=urls, in_old=0)
@@ -91,7 +91,7 @@ class Archive:
 
 @contextmanager
 def newsroom(start: datetime = NOW, site: Mapping[str, Any] = SITE, **switched_on: str) -> Iterator[Stack]:
-    """The stack of a newsroom that has not published anything: its files are written.
+    """Yield the stack of a newsroom that has not published anything: its files are written.
 
     `switched_on` are parameters of the template, such as Listing="yes".
     """
@@ -112,14 +112,14 @@ def newsroom(start: datetime = NOW, site: Mapping[str, Any] = SITE, **switched_o
 
 @contextmanager
 def archive(wanted: Shape, start: datetime = NOW) -> Iterator[Archive]:
-    """The stack of a newsroom with that archive, at rest."""
+    """Yield the stack of a newsroom with that archive, at rest."""
     with newsroom(start) as stack:
         window, old = fill(stack, wanted, start)
         yield Archive(stack, window, old)
 
 
 def stories(wanted: Shape, start: datetime = NOW) -> tuple[list[Story], list[Story]]:
-    """All articles of an archive that are really there, in the order of publication: old ones, and those in the window."""
+    """Return all articles of an archive that are really there, in the order of publication: old ones, and those in the window."""
     before = wanted.in_open - wanted.in_window
     old = [*spread(wanted.in_old, OLD, OLD + timedelta(days=28)),
            *spread(before, OPENED, start - WINDOW - timedelta(hours=1))]  # fmt: skip
@@ -147,7 +147,7 @@ def fill(stack: Stack, wanted: Shape, start: datetime = NOW) -> tuple[list[Story
 
 
 def items_of(stories: Iterable[Story], site: Site, now: datetime) -> Iterator[dict[str, Any]]:
-    """What recording leaves of articles that were published one by one, and of the series that have their places."""
+    """Yield what recording leaves of articles that were published one by one, and of the series that have their places."""
     known: dict[str, Series] = {}
 
     def place(want: Want | None) -> Place | None:
@@ -189,10 +189,8 @@ def _indexes(files: list[str], now: datetime) -> Indexes:
 
 
 def _others(site: Site, shards: int) -> Iterator[dict[str, Any]]:
-    """Series and marks of full shards, back from the month before the old articles'; if there are many, from that before the open shard."""
-    is_many = shards > INDEX_FILES_MAX
-    first, a_month = (OPENED, SHARDS_A_MONTH_MAX) if is_many else (OLD, SHARDS_A_MONTH)
-    year, month = first.year, first.month
+    """Yield series and marks of full shards, two a month, back from the month before the old articles'."""
+    year, month = OLD.year, OLD.month
     full = Used(SHARD_SIZE, FULL_SHARD_BYTES)
     for left in range(shards, 0, -a_month):
         year, month = (year, month - 1) if month > 1 else (year - 1, 12)

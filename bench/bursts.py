@@ -77,7 +77,7 @@ def play_burst(articles: int) -> Measured:
 
 
 def neighbour_waits(batch_s: float, *, groups: bool) -> list[float]:
-    """Seconds in the queue of a story that another site sends each second, from a burst of one site until it is recorded.
+    """Return the seconds in the queue of a story that another site sends each second, from a burst of one site until it is recorded.
 
     With message groups, SQS delivers the other site's stories first as soon as NOISY_IN_FLIGHT messages of the burst are in flight.
     """
@@ -107,14 +107,14 @@ def _neighbour(burst: Measured) -> dict[str, dict[str, float]]:
 
 
 def _batch(runs: list[Run]) -> tuple[float, int]:
-    """Seconds that a full batch of recordings takes on average, and its records."""
+    """Return the seconds that a full batch of recordings takes on average, and its records."""
     batches = [run for run in runs if run.function == "RecordArticle"]
     full = [run for run in batches if run.records == max(run.records for run in batches)]
     return sum(model.duration_ms(run) for run in full) / len(full) / 1_000, full[0].records
 
 
 def _rate(runs: list[Run]) -> float:
-    """Articles recorded a second, all concurrent batches together, as far as one partition takes their writes."""
+    """Return the articles recorded a second, all concurrent batches together, as far as one partition takes their writes."""
     seconds, records = _batch(runs)
     by_functions = wiring().queue_concurrency * records / seconds
     by_partition = model.hops()["partition"]["write_units_a_second"] / 2
@@ -122,7 +122,7 @@ def _rate(runs: list[Run]) -> float:
 
 
 def _beat_s(runs: list[Run]) -> float:
-    """Seconds from one batch of the stream to the next: its window and a poll, or what it gathers in time, or the rewriting."""
+    """Return the seconds from one batch of the stream to the next: its window and a poll, or what it gathers in time, or the rewriting."""
     wires = wiring()
     poll_s = 1 / float(model.hops()["stream"]["polls_a_second"])
     longest = max(model.duration_ms(run) for run in runs if run.function == "RewriteSitemaps") / 1_000

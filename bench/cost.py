@@ -76,7 +76,7 @@ EVENTS = (*HAPPENINGS, "expiry")
 
 
 def new_story(now: datetime) -> Story:
-    """An article that no archive has; at equal instants an equal one."""
+    """Return an article that no archive has; at equal instants an equal one."""
     return Story(5_000_000 + int((now - NOW).total_seconds()), now)
 
 

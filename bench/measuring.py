@@ -70,7 +70,7 @@ class Measured:
 
     @property
     def bytes(self) -> int:
-        """Bytes that S3 received and sent."""
+        """Return the bytes that S3 received and sent."""
         return self.bytes_put + self.bytes_got
 
     @property
@@ -158,7 +158,7 @@ def measuring(stack: Stack) -> Iterator[Measured]:
 
 
 def _metrics(line: dict[str, Any]) -> set[tuple[str, ...]]:
-    """The custom metrics that a line in CloudWatch's embedded metric format reports."""
+    """Return the custom metrics that a line in CloudWatch's embedded metric format reports."""
     return {
         (metric["Name"], *(f"{name}={line[name]}" for name in dimensions))
         for group in line["_aws"]["CloudWatchMetrics"]

@@ -56,7 +56,7 @@ class Newsroom:
 
     @property
     def articles(self) -> int:
-        """Articles of a month."""
+        """Return the articles of a month."""
         return self.articles_a_day * DAYS_A_MONTH
 
     @property

@@ -39,20 +39,20 @@ class Story:
 
     @property
     def id(self) -> str:
-        """Its id in the CMS."""
+        """Return its id in the CMS."""
         return str(self.number)
 
     def words(self) -> list[str]:
-        """What it is about: four words."""
+        """Return what it is about: four words."""
         mixed = self.number * _SPREAD % 2**32
         return [_WORDS[mixed // len(_WORDS) ** place % len(_WORDS)] for place in range(4)]
 
     def url(self, slug: str = "") -> str:
-        """Its URL, as long as those of newspapers are; `slug` is that of another spelling."""
+        """Return its URL, as long as those of newspapers are; `slug` is that of another spelling."""
         return f"https://{HOST}/{self.published:%Y/%m/%d}/{slug or 'the'}-{'-'.join(self.words())}-{self.number}"
 
     def data(self, *, updated: datetime | None = None, **said: Any) -> dict[str, Any]:
-        """What the CMS says of it: a headline, a section, three keywords, an image."""
+        """Return what the CMS says of it: a headline, a section, three keywords, an image."""
         first, second, third, fourth = self.words()
         return {
             "id": self.id,
@@ -66,17 +66,17 @@ class Story:
         } | said
 
     def message_id(self, at: datetime) -> str:
-        """The id of the delivery that is sent at an instant."""
+        """Return the id of the delivery that is sent at an instant."""
         return f"msg_{self.id}_{at:%d%H%M%S}"
 
     def delivery(self, kind: str, at: datetime, **said: Any) -> dict[str, Any]:
-        """The body of a webhook, of the type `article.<kind>`, sent at an instant."""
+        """Return the body of a webhook, of the type `article.<kind>`, sent at an instant."""
         data = self.data(**said) if kind in ("published", "updated") else {"id": self.id}
         return {"type": f"article.{kind}", "timestamp": text(at), "data": data}
 
 
 def request(delivery: dict[str, Any], at: datetime, message_id: str) -> Request:
-    """A signed request of the CMS."""
+    """Return a signed request of the CMS."""
     body = json.dumps(delivery, ensure_ascii=False).encode()
     headers = {"content-type": "application/json"}
     return signed(Request(headers, body, path=f"/webhooks/{HOST}/cms"), "standard", SECRET, message_id, at)
@@ -89,5 +89,5 @@ def spread(count: int, start: datetime, end: datetime) -> Iterator[datetime]:
 
 
 def text(instant: datetime) -> str:
-    """An instant as the CMS writes it."""
+    """Return an instant as the CMS writes it."""
     return f"{instant:%Y-%m-%dT%H:%M:%SZ}"

@@ -65,7 +65,7 @@ class Usage:
 
     @property
     def dollars(self) -> dict[str, float]:
-        """The price, by service and in all."""
+        """Return the price, by service and in all."""
         by_service: dict[str, float] = {}
         for service, quantity, name, unit in CHARGES:
             by_service[service] = by_service.get(service, 0) + self.of.get(quantity, 0) / unit * price(name)

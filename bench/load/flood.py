@@ -96,7 +96,7 @@ class Newsroom:
 
     @property
     def pages(self) -> list[Page]:
-        """What the files must list."""
+        """Return what the files must list."""
         return [delivery.page for delivery in self.acknowledged.values() if delivery.page]
 
 

@@ -70,7 +70,7 @@ def in_words(error: ClientError | BotoCoreError, used: str = "") -> str:
 
 
 class BadRequest(ValueError):
-    """A command asks for what the stack does not have or must not do; the text says what to give instead."""
+    """A command asks for what the stack does not have or must not do; the text contains what to give instead."""
 
 
 # Errors whose text is the reason why a command cannot do its work.
@@ -229,7 +229,7 @@ def describe(stack: str) -> dict[str, Any] | None:
 
 
 def _is_url(endpoint: str) -> bool:
-    """Whether boto3 can connect to the endpoint."""
+    """Return True if boto3 can connect to the endpoint."""
     with suppress(ValueError):
         has_port = urlsplit(endpoint).port != 0
         return has_port and endpoint.startswith(("http://", "https://")) and bool(is_valid_endpoint_url(endpoint))

@@ -53,7 +53,7 @@ class Group(TyperGroup):
 
     @property
     def effect(self) -> str:
-        """The strongest effect of a command in the group."""
+        """Return the strongest effect of a command in the group."""
         commands: Iterable[Any] = self.commands.values()
         return max((str(command.effect) for command in commands), key=EFFECTS.index)
 

@@ -20,7 +20,7 @@ from rich.text import Text
 from stoppress.primitives.instants import iso, local_time
 from stoppress.primitives.text import encodable
 
-# Exit codes. Each command's help says what OK and ATTENTION mean there.
+# Exit codes. Each command's help explains ATTENTION.
 OK = 0
 # The command worked, and its result asks for attention: a difference, a finding, an item that stays.
 ATTENTION = 1

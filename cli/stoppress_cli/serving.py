@@ -14,7 +14,7 @@ from werkzeug.serving import WSGIRequestHandler
 
 from stoppress.model.http_request import Request
 
-# The Makefile sets this variable to the text that tells its users how to choose a port.
+# The Makefile sets this variable to the text that explains how to choose a port.
 PORT_OPTION = "STOPPRESS_PORT_OPTION"
 
 
@@ -32,7 +32,7 @@ class QuietHandler(WSGIRequestHandler):
 
 
 def listener_on(host: str, port: int) -> tuple[socket.socket, str]:
-    """A socket that listens, and the URL at which it does. Port 0 takes any free port. Raises PortInUse."""
+    """Return a socket that listens, and the URL at which it does. Port 0 takes any free port. Raises PortInUse."""
     listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -47,7 +47,7 @@ def listener_on(host: str, port: int) -> tuple[socket.socket, str]:
 
 
 def request_of(environ: WSGIEnvironment) -> Request:
-    """The request of a WSGI environment."""
+    """Return the request of a WSGI environment."""
     headers = {
         name[5:].replace("_", "-").lower(): str(value) for name, value in environ.items() if name.startswith("HTTP_")
     }

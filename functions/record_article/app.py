@@ -25,7 +25,7 @@ logger = Logger()
 @logger.inject_lambda_context
 @in_time(reserve_seconds=10)  # to free unused places, write stories, and delay the retry of messages
 def lambda_handler(event: dict[str, Any], now: datetime, deadline: Deadline) -> dict[str, list[dict[str, str]]]:
-    """Record a batch of the articles queue or the imports queue. The answer names the messages that must come again."""
+    """Record a batch of the articles queue or the imports queue. Return the messages that must be delivered again."""
     records = most_delivered_first(event["Records"])
     sent_at = {
         record["messageId"]: datetime.fromtimestamp(int(record["attributes"]["SentTimestamp"]) / 1000, UTC)

@@ -19,7 +19,7 @@ logger = Logger()
 @logger.inject_lambda_context
 @in_time(reserve_seconds=20)  # to finish one file and to queue the others
 def lambda_handler(event: dict[str, Any], now: datetime, deadline: Deadline) -> dict[str, list[dict[str, str]]]:
-    """Handle a batch of the stream or of the rewrites queue; the answer names the records to send again."""
+    """Handle a batch of the stream or of the rewrites queue. Return the records to deliver again."""
     done = rewrite_batch(event["Records"], now, deadline)
     _log(done)
     counts = Counter(f"Files{result.outcome.capitalize()}" for result in done.results)

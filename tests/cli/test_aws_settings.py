@@ -180,7 +180,7 @@ def test_settings_that_cannot_work_are_one_sentence(case: str, tmp_path: Path, m
         ("ThrottlingException", "No.", "AWS had too many requests: run the command again in a minute"),
         (
             "ResourceNotFoundException", "No.",
-            f"DescribeStacks names something that is not there: check the stack and the region, and deploy what was deleted{USED}. No.",
+            f"DescribeStacks asks for something that does not exist: check the stack and the region, and deploy what was deleted{USED}. No.",
         ),
         ("InternalServerError", "No.", "AWS could not do DescribeStacks (InternalServerError): No."),
         (

@@ -118,7 +118,7 @@ def test_a_compressed_file_is_unpacked_up_to_the_limit_of_a_fetch(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((FEEDS / "rss.xml",), "rss.xml is a file: say with --url where it is served, such as https://"),
+        ((FEEDS / "rss.xml",), "rss.xml is a file: add --url with the address where it is served, such as https://"),
         (("nowhere.xml", "--url", URL), "cannot be read: No such file"),
         (("nowhere.xml",), "there is no file nowhere.xml; of a feed on the web give the whole URL, with https://"),
         (("www.example.com/rss.xml",), "there is no file www.example.com/rss.xml; of a feed"),

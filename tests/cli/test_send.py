@@ -211,7 +211,7 @@ def test_a_webhook_that_refuses_is_quoted(served: Served, monkeypatch: pytest.Mo
         ([STRICT, "lost"], f"the secret stoppress/stoppress/webhooks/{STRICT}/lost cannot be read"),
         ([HOST, "--api", "http://127.0.0.1:9"], "nobody answers at http://127.0.0.1:9/webhooks/"),
         ([HOST, "--api", "hooks'example"], "is no address of an API"),
-        ([STRICT, "token", "--print", "curl"], "--print knows Standard Webhooks only"),
+        ([STRICT, "token", "--print", "curl"], "--print supports Standard Webhooks only"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

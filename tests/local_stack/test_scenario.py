@@ -73,5 +73,5 @@ def test_an_absent_or_empty_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match="cannot be read"):
         read(tmp_path / "absent.jsonl")
     (tmp_path / "empty.jsonl").write_text("\n")
-    with pytest.raises(ScenarioError, match="holds no step"):
+    with pytest.raises(ScenarioError, match="contains no step"):
         read(tmp_path / "empty.jsonl")

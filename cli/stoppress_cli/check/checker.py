@@ -13,7 +13,7 @@ from stoppress_cli.check.input import Source
 from stoppress_cli.check.one_pass import Facts, Occurrences, Pass
 from stoppress_cli.check.rulebook import FRESH_AGE_SECONDS_MAX
 from stoppress_cli.check.sets import check_sets
-from stoppress_cli.check.value_rules import Tell, place_of
+from stoppress_cli.check.value_rules import Report, place_of
 from stoppress_cli.check.xml_documents import check_file
 from stoppress_cli.output import counted
 
@@ -40,19 +40,19 @@ class Checked:
 
     @property
     def checked_urls(self) -> str:
-        """How many of the sitemaps' URLs were checked, in words."""
+        """Return how many of the sitemaps' URLs were checked, in words."""
         sitemaps = [facts for facts in self.files if facts.is_sitemap]
         urls, left = (sum(facts.urls for facts in sitemaps), sum(facts.unchecked for facts in sitemaps))
         return f"{urls:,} of {urls + left:,} URLs" if left else counted(urls, "URL")
 
     @property
     def unchecked(self) -> dict[str, int]:
-        """How many entries were not checked, by file: those after the place at which it is not well-formed."""
+        """Return how many entries were not checked, by file: those after the place at which it is not well-formed."""
         return {facts.name: facts.unchecked for facts in self.files if facts.unchecked}
 
     @property
     def unchecked_texts(self) -> list[str]:
-        """How much of each file was not checked, in words."""
+        """Return how much of each file was not checked, in words."""
         cut = [facts for facts in self.files if facts.unchecked]
         return [f"{facts.name}: {facts.unchecked:,} of {facts.urls + facts.unchecked:,} entries" for facts in cut]
 
@@ -91,7 +91,7 @@ def _check_headers(source: Source, at: Pass) -> None:
     """Check Content-Type, Content-Encoding and Cache-Control, if the headers are known."""
     if source.headers is None:
         return
-    tell = at.on(None)
+    report = at.on(None)
     is_compressed = source.is_gzip_by_name
     given = source.headers.get("content-type", "")
     kind, _, parameters = given.partition(";")
@@ -99,24 +99,24 @@ def _check_headers(source: Source, at: Pass) -> None:
     charset = _CHARSET.search(parameters)
     if wanted and kind.strip().lower() not in wanted:
         served = f"as {shown(given)}" if given else "without Content-Type"
-        tell("content-type", f"it is served {served}, not as {min(wanted)}")
+        report("content-type", f"it is served {served}, not as {min(wanted)}")
     elif wanted and charset and not is_compressed and charset[1].lower() != "utf-8":
-        tell("content-type", f"it is served as {shown(given)}, not in UTF-8")
+        report("content-type", f"it is served as {shown(given)}, not in UTF-8")
     elif wanted and not charset and kind.strip().lower() == "text/xml":
-        tell("content-type", "it is served as text/xml, which some readers take for ASCII")
+        report("content-type", "it is served as text/xml, which some readers take for ASCII")
     if encoding := source.headers.get("content-encoding", "").strip():
         reader = "so clients unpack it" if is_compressed else "whatever the client accepts"
-        tell("content-encoding", f"it is served as {shown(encoding)}, {reader}")
+        report("content-encoding", f"it is served as {shown(encoding)}, {reader}")
     is_empty_news = at.facts.only_home and "news" in source.name
     if at.facts.is_news or is_empty_news or at.facts.kind == "sitemapindex":
-        _check_cache(source.headers.get("cache-control", ""), tell)
+        _check_cache(source.headers.get("cache-control", ""), report)
 
 
-def _check_cache(control: str, tell: Tell) -> None:
+def _check_cache(control: str, report: Report) -> None:
     ages = [int(age) for age in _AGE.findall(control)]
     if not control:
-        tell("cache-control", "it has no Cache-Control, so caches may keep it for a day")
+        report("cache-control", "it has no Cache-Control, so caches may keep it for a day")
     elif not _KEPT_BY_NOBODY.search(control) and (not ages or max(ages) > FRESH_AGE_SECONDS_MAX):
-        tell(
+        report(
             "cache-control", f"Cache-Control {shown(control)} lets caches keep it longer than {FRESH_AGE_SECONDS_MAX} s"
         )

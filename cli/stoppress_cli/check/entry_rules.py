@@ -33,18 +33,20 @@ def check_sitemap_entry(node: Node, at: Pass) -> None:
     loc, place, lastmod = _check_entry(node, at, _ORDER[:2])
     for child in node.children:
         if child.namespace != SITEMAP and child.namespace is not None:
-            at.tell("unknown-child", child.line, f"{child.tag} is in an index, whose entries take only loc and lastmod")
+            at.report(
+                "unknown-child", child.line, f"{child.tag} is in an index, whose entries take only loc and lastmod"
+            )
     at.count_child(loc, place, node.line, lastmod)
 
 
 def check_plainness(node: Node, at: Pass) -> None:
     """Reports stray text, CDATA, control characters and unknown attributes in an element and below (R1.3, R1.11, R1.16)."""
     if node.children and node.text.strip():
-        at.tell("stray-text", node.line, f"{shown(node.text.strip())} is directly in {node.tag}")
+        at.report("stray-text", node.line, f"{shown(node.text.strip())} is directly in {node.tag}")
     if node.cdata:
-        at.tell("cdata", node.line, f"{node.tag} holds a CDATA section")
+        at.report("cdata", node.line, f"{node.tag} contains a CDATA section")
     if control := CONTROLS.search(node.text):
-        at.tell("control-character", node.line, f"{node.tag} has U+{ord(control[0]):04X} in it")
+        at.report("control-character", node.line, f"{node.tag} has U+{ord(control[0]):04X} in it")
     if node.attributes:
         check_attributes(node, at)
     for child in node.children:
@@ -58,14 +60,14 @@ def check_attributes(node: Node, at: Pass) -> None:
     if node.namespace == SITEMAP or allowed is not None:
         for name in node.attributes:
             if name not in (allowed or {}).get(node.name, ()) and not name.startswith(_FREE_ATTRIBUTES):
-                at.tell("attribute", node.line, f"{node.tag} has the attribute {shown(name)}")
+                at.report("attribute", node.line, f"{node.tag} has the attribute {shown(name)}")
 
 
 def _check_entry(node: Node, at: Pass, allowed: tuple[str, ...]) -> tuple[str, Place | None, Moment | None]:
     """Checks the children that `<url>` and `<sitemap>` share. Returns the loc, its place and the lastmod."""
     check_plainness(node, at)
     if not node.children and node.text.strip():
-        at.tell("stray-text", node.line, f"{shown(node.text.strip())} is directly in {node.tag}")
+        at.report("stray-text", node.line, f"{shown(node.text.strip())} is directly in {node.tag}")
     counts: dict[str, int] = {}
     loc, place, lastmod = "", None, None
     for child in node.children:
@@ -73,30 +75,32 @@ def _check_entry(node: Node, at: Pass, allowed: tuple[str, ...]) -> tuple[str, P
             continue
         counts[child.name] = counts.get(child.name, 0) + 1
         if child.name not in allowed:
-            at.tell("unknown-child", child.line, f"{child.tag} is in {node.tag}, which takes only {', '.join(allowed)}")
+            at.report(
+                "unknown-child", child.line, f"{child.tag} is in {node.tag}, which takes only {', '.join(allowed)}"
+            )
         elif child.children:
             inner = child.children[0]
-            at.tell("unknown-child", inner.line, f"{inner.tag} is in {child.tag}, which takes only text")
+            at.report("unknown-child", inner.line, f"{inner.tag} is in {child.tag}, which takes only text")
         elif counts[child.name] > 1:
-            at.tell("child-count", child.line, f"{child.name} is {counts[child.name]} times in {node.tag}")
+            at.report("child-count", child.line, f"{child.name} is {counts[child.name]} times in {node.tag}")
         elif child.name == "loc":
             loc, place = child.text.strip(), _check_loc(child, at)
         elif child.name == "lastmod":
             lastmod = check_date(child.text, at.now, at.on(child.line))
             at.newest(lastmod)
         elif child.name == "changefreq" and child.text.strip() not in CHANGEFREQ:
-            at.tell("changefreq-value", child.line, f"changefreq {shown(child.text)} does not exist")
+            at.report("changefreq-value", child.line, f"changefreq {shown(child.text)} does not exist")
         elif child.name == "priority" and not (_PRIORITY.fullmatch(child.text) and 0 <= float(child.text) <= 1):
-            at.tell("priority-value", child.line, f"priority {shown(child.text)} is wrong")
+            at.report("priority-value", child.line, f"priority {shown(child.text)} is wrong")
     if "loc" not in counts:
-        at.tell("child-count", node.line, f"{node.tag} has no loc")
-        at.tell("loc-empty", node.line, f"{node.tag} has no URL")
+        at.report("child-count", node.line, f"{node.tag} has no loc")
+        at.report("loc-empty", node.line, f"{node.tag} has no URL")
     return loc, place, lastmod
 
 
 def _check_loc(loc: Node, at: Pass) -> Place | None:
     if loc.raw:
-        at.tell("unescaped", loc.line, f"{shown(loc.text.strip())} has \", ' or > in it")
+        at.report("unescaped", loc.line, f"{shown(loc.text.strip())} has \", ' or > in it")
     text = loc.text
     text += "x" * min(loc.size - len(text), len(text))
     return check_url(text, at.on(loc.line))
@@ -112,7 +116,7 @@ def _check_order(node: Node, at: Pass) -> None:
         if place < before:
             name = "news-order" if before == _AFTER_ALL and extension else "child-order"
             after = extension or "what follows it in the schema"
-            at.tell(name, child.line, f"{child.name} comes after {after}")
+            at.report(name, child.line, f"{child.name} comes after {after}")
             return
         before = place
 
@@ -131,17 +135,17 @@ def _check_extensions(node: Node, extensions: list[Node], loc: str, place: Place
         media_rules.check_alternates(links, loc, node.line, at)
     for (namespace, _), strays in by_name.items():
         for stray in strays if namespace in EXTENSIONS else ():
-            at.tell("unknown-child", stray.line, f"{stray.tag} is directly in {node.tag}")
+            at.report("unknown-child", stray.line, f"{stray.tag} is directly in {node.tag}")
 
 
 def check_feed(root: Node, at: Pass) -> None:
     """Checks the version of a feed (R1.14)."""
     if root.name == "feed" and root.namespace != ATOM:
-        at.tell("feed-version", root.line, f"the namespace is {shown(root.namespace or '')}")
+        at.report("feed-version", root.line, f"the namespace is {shown(root.namespace or '')}")
     elif root.name == "rss" and root.attributes.get("version") != "2.0":
-        at.tell("feed-version", root.line, f"this is RSS {shown(root.attributes.get('version', ''))}")
+        at.report("feed-version", root.line, f"this is RSS {shown(root.attributes.get('version', ''))}")
     elif root.name == "RDF":
-        at.tell("feed-version", root.line, "this is RSS 1.0")
+        at.report("feed-version", root.line, "this is RSS 1.0")
 
 
 def check_feed_entry(root: Node, entry: Node, at: Pass) -> None:
@@ -150,7 +154,7 @@ def check_feed_entry(root: Node, entry: Node, at: Pass) -> None:
         return
     url, line = next(filter(None, (_find_page(root, child) for child in entry.children)), ("", 0))
     if not url:
-        at.tell("feed-link", entry.line, f"this {entry.name} has no link")
+        at.report("feed-link", entry.line, f"this {entry.name} has no link")
         return
     at.count_url(url.strip(), check_url(url, at.on(line)), line, is_news=False)
     for child in entry.children:
@@ -173,8 +177,8 @@ def _check_mail_date(node: Node, at: Pass) -> None:
         date = parsedate_to_datetime(node.text.strip())
         instant = utc(date if date.tzinfo else date.astimezone())
     except (ValueError, TypeError, IndexError, OverflowError):
-        at.tell("date-form", node.line, f"{shown(node.text)} is no date in the form of RSS")
+        at.report("date-form", node.line, f"{shown(node.text)} is no date in the form of RSS")
         return
     at.newest(Moment(instant))
     if instant > at.now:
-        at.tell("date-future", node.line, f"{shown(node.text.strip())} is in the future")
+        at.report("date-future", node.line, f"{shown(node.text.strip())} is in the future")

@@ -21,12 +21,12 @@ class Finding:
 
     @property
     def where(self) -> str:
-        """The file, and the line if there is one."""
+        """Return the file, and the line if there is one."""
         return f"{self.file}:{self.line}" if self.line else self.file
 
     @property
     def message(self) -> str:
-        """The fault and its fix."""
+        """Return the fault and its fix."""
         return f"{self.fault}: {self.rule.fix}"
 
 
@@ -54,7 +54,7 @@ class Findings:
         return iter(sorted(self._kept, key=lambda finding: (finding.file, finding.line or 0)))
 
     def counts(self) -> dict[Rule, int]:
-        """How often each rule was broken, omitted findings included, in the rulebook's order."""
+        """Return how often each rule was broken, omitted findings included, in the rulebook's order."""
         by_name: Counter[str] = Counter()
         for (_, name), count in self._seen.items():
             by_name[name] += count
@@ -62,6 +62,6 @@ class Findings:
 
 
 def shown(value: str) -> str:
-    """A value for a message: quoted, on one line, shortened."""
+    """Return a value for a message: quoted, on one line, shortened."""
     cut = value if len(value) <= SHOWN_CHARACTERS_MAX else f"{value[:SHOWN_CHARACTERS_MAX]}…"
     return ascii(cut) if any(ord(sign) < 32 or 0x7F <= ord(sign) < 0xA0 for sign in cut) else f"'{cut}'"

@@ -1,6 +1,6 @@
 """From a file's bytes to its text: decompresses, decodes, and keeps to the limits.
 
-Reports each fault through `tell(name of the rule, line, message)` and reads on where possible. Unlike the decompression
+Reports each fault through `report(name of the rule, line, message)` and reads on where possible. Unlike the decompression
 in `http`, which refuses a damaged body, this one reports all faults of a stream.
 """
 
@@ -37,7 +37,7 @@ UTF_8 = {"utf-8", "utf8", "us-ascii", "ascii"}  # ASCII is a part of UTF-8
 _WARNING = re.compile(r"\s*<(?:br|b|p|div)\b", re.IGNORECASE)
 _XML_START = re.compile(r"<\?xml[\s?]|<(?:[\w.-]+:)?(?:urlset|sitemapindex|rss|feed|RDF)[\s>/]")
 
-TellLine = Callable[[str, int | None, str], None]
+ReportLine = Callable[[str, int | None, str], None]
 Stream = BufferedReader | gzip.GzipFile
 
 
@@ -82,65 +82,65 @@ class Text:
         yield from self.rest
 
 
-def read_text(stream: Stream, tell: TellLine) -> Text:
-    """The text of a file, without the text before the document."""
+def read_text(stream: Stream, report: ReportLine) -> Text:
+    """Return the text of a file, without the text before the document."""
     text = Text()
-    text.rest = _decoded(_limited(_unpacked(stream, tell, text), tell, text), tell)
+    text.rest = _decoded(_limited(_unpacked(stream, report, text), report, text), report)
     for piece in text.rest:
         text.head += piece
         if len(text.head) >= HEAD_CHARACTERS:
             break
-    _drop_what_leads(text, tell)
+    _drop_what_leads(text, report)
     return text
 
 
 def peek(path: Path) -> str:
-    """The first characters of a file, decompressed, without reports: enough to see what it is."""
+    """Return the first characters of a file, decompressed, without reports: enough to see what it is."""
     with path.open("rb") as stream:
         return read_text(stream, lambda *_: None).head
 
 
-def _unpacked(stream: Stream, tell: TellLine, text: Text, layer: int = 1) -> Iterator[bytes]:
+def _unpacked(stream: Stream, report: ReportLine, text: Text, layer: int = 1) -> Iterator[bytes]:
     """Yield the content of a file in pieces, decompressed if it is gzip."""
     beginning = stream.peek(len(ZIP))
     if beginning.startswith(ZIP):
         text.cut = True
-        tell("zip", None, "this is a zip archive")
+        report("zip", None, "this is a zip archive")
     elif not beginning.startswith(GZIP):
         yield from iter(lambda: stream.read1(CHUNK_BYTES), b"")
     elif layer <= _GZIP_LAYERS_MAX:
         text.compressed = True
         if layer > 1:
-            tell("compressed-name", None, "this is compressed twice")
+            report("compressed-name", None, "this is compressed twice")
         try:
-            yield from _unpacked(gzip.GzipFile(fileobj=stream, mode="rb"), tell, text, layer + 1)
+            yield from _unpacked(gzip.GzipFile(fileobj=stream, mode="rb"), report, text, layer + 1)
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             if str(error).startswith("Not a gzipped file"):  # after the last member
-                tell("gzip-trailing", None, "something else follows the gzip stream")
+                report("gzip-trailing", None, "something else follows the gzip stream")
             else:
                 text.cut = True
-                tell("gzip-damaged", None, f"the gzip stream is damaged ({error})")
+                report("gzip-damaged", None, f"the gzip stream is damaged ({error})")
 
 
-def _limited(chunks: Iterator[bytes], tell: TellLine, text: Text) -> Iterator[bytes]:
+def _limited(chunks: Iterator[bytes], report: ReportLine, text: Text) -> Iterator[bytes]:
     for chunk in chunks:
         text.bytes += len(chunk)
         text.checksum = zlib.crc32(chunk, text.checksum)
         if text.bytes > BYTES_MAX:
             text.cut = True
-            tell("too-large", None, f"it has more than {BYTES_MAX:,} bytes uncompressed; the rest was not read")
+            report("too-large", None, f"it has more than {BYTES_MAX:,} bytes uncompressed; the rest was not read")
             return
         yield chunk
 
 
-def _decoded(chunks: Iterator[bytes], tell: TellLine) -> Iterator[str]:
+def _decoded(chunks: Iterator[bytes], report: ReportLine) -> Iterator[str]:
     """Decodes the bytes. Replaces undecodable bytes and characters that XML forbids, and reports them."""
     first = b""
     for chunk in chunks:
         first += chunk
         if len(first) >= 256:
             break
-    encoding, first = _encoding_of(first, tell)
+    encoding, first = _encoding_of(first, report)
     decoder = codecs.getincrementaldecoder(encoding)("strict")
     line = 1
     for chunk in chain([first], chunks, [b""]):  # the empty one is the end
@@ -150,32 +150,32 @@ def _decoded(chunks: Iterator[bytes], tell: TellLine) -> Iterator[str]:
         except UnicodeDecodeError as error:
             at = line + error.object[: error.start].count(b"\n")
             byte = error.object[error.start]
-            tell("not-utf-8", at, f"the byte 0x{byte:02X} is no {encoding.upper()}")
+            report("not-utf-8", at, f"the byte 0x{byte:02X} is no {encoding.upper()}")
             decoder = codecs.getincrementaldecoder(encoding)("replace")
             decoder.setstate(state)
             text = decoder.decode(chunk, not chunk)
         if control := CONTROLS.search(text):
             at = line + text.count("\n", 0, control.start())
-            tell("control-character", at, f"U+{ord(control[0]):04X} is in it")
+            report("control-character", at, f"U+{ord(control[0]):04X} is in it")
             text = CONTROLS.sub(" ", text)
         yield text
         line += text.count("\n")
 
 
-def _encoding_of(first: bytes, tell: TellLine) -> tuple[str, bytes]:
-    """The encoding by byte order mark, zero bytes or declaration; and the bytes without the mark."""
+def _encoding_of(first: bytes, report: ReportLine) -> tuple[str, bytes]:
+    """Return the encoding by byte order mark, zero bytes or declaration; and the bytes without the mark."""
     if first.startswith(codecs.BOM_UTF8):
-        tell("byte-order-mark", 1, "it starts with a byte order mark")
+        report("byte-order-mark", 1, "it starts with a byte order mark")
         return "utf-8", first.removeprefix(codecs.BOM_UTF8)
     if encoding := _UTF_16.get(first[:2]):
-        tell("not-utf-8", 1, "it is UTF-16")
+        report("not-utf-8", 1, "it is UTF-16")
         return encoding, first if b"<" in first[:2] else first[2:]
     declared = _DECLARED.search(first[:CHUNK_BYTES])
     name = declared[1].decode("ascii") if declared else "utf-8"
     if name.lower() in UTF_8:
         return "utf-8", first
     line = first[: declared.start() if declared else 0].count(b"\n") + 1
-    tell("declared-encoding", line, f"it declares {shown(name)}")
+    report("declared-encoding", line, f"it declares {shown(name)}")
     if name.lower().startswith("utf-16"):
         return "utf-8", first
     with suppress(LookupError):
@@ -184,7 +184,7 @@ def _encoding_of(first: bytes, tell: TellLine) -> tuple[str, bytes]:
     return "iso-8859-1", first
 
 
-def _drop_what_leads(text: Text, tell: TellLine) -> None:
+def _drop_what_leads(text: Text, report: ReportLine) -> None:
     """Drop and report stray text before the XML declaration or the root element. A file without them stays as it is."""
     start = _XML_START.search(text.head)
     if start is None:
@@ -195,5 +195,5 @@ def _drop_what_leads(text: Text, tell: TellLine) -> None:
         return  # the parser judges a comment or a document type before the root element
     if before and (declared or before.strip()):
         what = "the XML declaration" if declared else "the root element"
-        tell("leading-bytes", 1, f"{shown(before[:60])} comes before {what}")
+        report("leading-bytes", 1, f"{shown(before[:60])} comes before {what}")
     text.head, text.line = text.head[start.start() :], 1 + before.count("\n")

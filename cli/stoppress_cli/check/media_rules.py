@@ -22,15 +22,15 @@ def check_images(images: list[Node], loc: str, at: Pass) -> None:
     """Checks the image:image of the `<url>` with the given loc."""
     if len(images) > IMAGES_MAX:
         fault = f"the page has {len(images):,} images, and the limit is {IMAGES_MAX:,}"
-        at.tell("too-many-images", images[IMAGES_MAX].line, fault)
+        at.report("too-many-images", images[IMAGES_MAX].line, fault)
     for image in images:
         locs = at.read_children(image, ("loc",)).get("loc", [])
         if len(locs) != 1:
-            at.tell("image-loc", image.line, f"{image.tag} has {len(locs)} loc")
+            at.report("image-loc", image.line, f"{image.tag} has {len(locs)} loc")
         for address in locs:
             _check_address("image-loc", address, at)
             if address.text.strip() == loc:
-                at.tell("image-loc", address.line, f"{address.tag} is the URL of the page")
+                at.report("image-loc", address.line, f"{address.tag} is the URL of the page")
 
 
 def check_video(video: Node, loc: str, at: Pass) -> None:
@@ -39,10 +39,10 @@ def check_video(video: Node, loc: str, at: Pass) -> None:
     missing = [name for name in _VIDEO_REQUIRED if name not in children]
     missing += [] if children.keys() & {"content_loc", "player_loc"} else ["content_loc and no player_loc"]
     for name in missing:
-        at.tell("video-required", video.line, f"{video.tag} has no {name}")
+        at.report("video-required", video.line, f"{video.tag} has no {name}")
     for name, nodes in children.items():
         if len(nodes) > (most := rulebook.VIDEO_TAGS_MAX if name == "tag" else 1):
-            at.tell("video-child-count", video.line, f"{video.tag} has {len(nodes)} {name}, and the limit is {most}")
+            at.report("video-child-count", video.line, f"{video.tag} has {len(nodes)} {name}, and the limit is {most}")
         for child in nodes:
             _check_video_tag(child, loc, at)
 
@@ -52,24 +52,24 @@ def _check_video_tag(child: Node, loc: str, at: Pass) -> None:
     if child.name in _VIDEO_URLS:
         _check_address("video-url", child, at)
         if text and text == loc and child.name != "thumbnail_loc":
-            at.tell("video-url", child.line, f"{child.tag} is the URL of the page itself")
+            at.report("video-url", child.line, f"{child.tag} is the URL of the page itself")
         for name in sorted({"allow_embed", "autoplay"} & child.attributes.keys()):
-            at.tell("video-dead-tag", child.line, f"the attribute {name} was retired in 2022")
+            at.report("video-dead-tag", child.line, f"the attribute {name} was retired in 2022")
     elif child.name in _VIDEO_REQUIRED:
         _check_video_text(child, text, at)
     elif fault := _find_value_fault(child, text, loc):
-        at.tell("video-value", child.line, f"{child.tag} {shown(text)} {fault}")
+        at.report("video-value", child.line, f"{child.tag} {shown(text)} {fault}")
 
 
 def _check_video_text(child: Node, text: str, at: Pass) -> None:
     if not text:
-        at.tell("video-required", child.line, f"{child.tag} is empty")
+        at.report("video-required", child.line, f"{child.tag} is empty")
     most = rulebook.VIDEO_TITLE_MAX if child.name == "title" else rulebook.VIDEO_DESCRIPTION_MAX
     if child.size > most:
         fault = f"the {child.name} has {child.size:,} characters, and the limit is {most:,}"
-        at.tell(f"video-{child.name}", child.line, fault)
+        at.report(f"video-{child.name}", child.line, fault)
     if is_escaped_twice(text):
-        at.tell("escaped-twice", child.line, f"{child.tag} {shown(text)} was escaped twice")
+        at.report("escaped-twice", child.line, f"{child.tag} {shown(text)} was escaped twice")
 
 
 def _find_value_fault(child: Node, text: str, loc: str) -> str | None:
@@ -111,7 +111,7 @@ def _find_uploader_fault(child: Node, loc: str) -> str | None:
 
 
 def _domain(host: str) -> str:
-    """The last two labels of a host: nearly its registered domain."""
+    """Return the last two labels of a host: nearly its registered domain."""
     return ".".join(host.partition(":")[0].split(".")[-2:])
 
 
@@ -119,11 +119,11 @@ def _check_address(rule: str, node: Node, at: Pass) -> None:
     """Checks the URL of a file: absolute, and escaped once."""
     url = node.text.strip()
     if place_of(url) is None:
-        at.tell(rule, node.line, f"{node.tag} {shown(url)} is no URL")
+        at.report(rule, node.line, f"{node.tag} {shown(url)} is no URL")
     elif is_escaped_twice(url):
-        at.tell("escaped-twice", node.line, f"{node.tag} {shown(url)} was escaped twice")
+        at.report("escaped-twice", node.line, f"{node.tag} {shown(url)} was escaped twice")
     elif not url.isascii() or re.search(r"\s", url):
-        at.tell("loc-characters", node.line, f"{node.tag} {shown(url)} has other characters")
+        at.report("loc-characters", node.line, f"{node.tag} {shown(url)} has other characters")
 
 
 def check_alternates(links: list[Node], loc: str, line: int, at: Pass) -> None:
@@ -136,12 +136,12 @@ def check_alternates(links: list[Node], loc: str, line: int, at: Pass) -> None:
             continue
         codes[code.lower()] += 1
         if codes[code.lower()] == 2:
-            at.tell("alternate-twice", link.line, f"hreflang {shown(code)} is there twice")
+            at.report("alternate-twice", link.line, f"hreflang {shown(code)} is there twice")
         hrefs.setdefault(href, link.line)
     if not hrefs or not loc:
         return
     if loc not in hrefs:
-        at.tell("alternate-without-self", line, f"the alternates of {shown(loc)} do not include the page")
+        at.report("alternate-without-self", line, f"the alternates of {shown(loc)} do not include the page")
     page = place_of(loc)
     for href, where in hrefs.items():
         if href != loc:
@@ -151,20 +151,20 @@ def check_alternates(links: list[Node], loc: str, line: int, at: Pass) -> None:
 
 
 def _check_link(link: Node, at: Pass) -> tuple[str, str]:
-    """The hreflang and the href of a link; both empty where it is not a usable alternate."""
+    """Return the hreflang and the href of a link; both empty where it is not a usable alternate."""
     attributes = link.attributes
     if link.children or link.text.strip():
-        at.tell("alternate-attributes", link.line, f"{link.tag} has content")
+        at.report("alternate-attributes", link.line, f"{link.tag} has content")
     code, href = attributes.get("hreflang", "").strip(), attributes.get("href", "").strip()
     is_for_screens = "media" in attributes and "hreflang" not in attributes
     if is_for_screens or href.lower().startswith(_APP_LINKS):
         return "", ""
     if attributes.get("rel", "").strip().lower() != "alternate" or not code or not href:
-        at.tell("alternate-attributes", link.line, f'{link.tag} lacks rel="alternate", hreflang or href')
+        at.report("alternate-attributes", link.line, f'{link.tag} lacks rel="alternate", hreflang or href')
         return "", ""
     if fault := hreflang_fault(code):
-        at.tell("hreflang", link.line, f"hreflang {shown(code)} {fault}")
+        at.report("hreflang", link.line, f"hreflang {shown(code)} {fault}")
     if place_of(href) is None:
-        at.tell("alternate-attributes", link.line, f"href {shown(href)} is no URL")
+        at.report("alternate-attributes", link.line, f"href {shown(href)} is no URL")
         return "", ""
     return code, href

@@ -2,7 +2,7 @@
 
 from stoppress.primitives.xml import XML_NAMESPACE
 from stoppress_cli.check.findings import shown
-from stoppress_cli.check.input import TellLine
+from stoppress_cli.check.input import ReportLine
 from stoppress_cli.check.rulebook import EXTENSIONS, NEWS, SITEMAP
 
 # Namespaces that engines know or knew. Their elements are not checked.
@@ -19,13 +19,13 @@ SITEMAP_ROOTS = {"urlset", "sitemapindex"}
 class Namespaces:
     """Checks each namespace of a file once (R1.1, R2.1, R3.1, R4.1, R5.1, R8.7)."""
 
-    def __init__(self, tell: TellLine) -> None:
-        self._tell = tell
+    def __init__(self, report: ReportLine) -> None:
+        self._report = report
         self._of_sitemap: bool | None = None  # until the root element is read
         self._judged: dict[tuple[str | None, str], str | None] = {}
 
     def meant(self, namespace: str | None, prefix: str, name: str, line: int) -> str | None:
-        """The correct namespace for the one that an element has. In feeds and HTML pages every namespace stays as it is."""
+        """Return the correct namespace for the one that an element has. In feeds and HTML pages every namespace stays as it is."""
         if self._of_sitemap is None:
             self._of_sitemap = name in SITEMAP_ROOTS
         if not self._of_sitemap:
@@ -38,23 +38,23 @@ class Namespaces:
     def _judge(self, namespace: str | None, prefix: str, name: str, line: int) -> str | None:
         if namespace == SITEMAP:
             if prefix:
-                self._tell("root-prefix", line, f"the protocol's elements have the prefix {shown(prefix)}")
+                self._report("root-prefix", line, f"the protocol's elements have the prefix {shown(prefix)}")
             return SITEMAP
         if namespace == NEWS and prefix != "news":
-            self._tell("news-prefix", line, f"news has the prefix {shown(prefix)}")
+            self._report("news-prefix", line, f"news has the prefix {shown(prefix)}")
         if namespace in EXTENSIONS or namespace in OTHERS:
             return namespace
         what = f"the prefix {shown(prefix)} is not declared" if namespace is None else f"namespace {shown(namespace)}"
         for meant, extension in EXTENSIONS.items():
             is_word_in_it = extension.word in (namespace or "").lower()
             if prefix == extension.prefix or is_word_in_it or (name == extension.element and prefix):
-                self._tell(extension.rule, line, what)
+                self._report(extension.rule, line, what)
                 return meant
         if namespace is None:
-            self._tell("unbound-prefix", line, what)
+            self._report("unbound-prefix", line, what)
             return None
         if name in SITEMAP_ROOTS or namespace == "" or "sitemaps.org" in namespace or "/schemas/sitemap/" in namespace:
-            self._tell("namespace", line, f"{what} is not the protocol's" if namespace else "there is no namespace")
+            self._report("namespace", line, f"{what} is not the protocol's" if namespace else "there is no namespace")
             return SITEMAP
-        self._tell("unknown-extension", line, f"{what} of {shown(name)} is unknown to search engines")
+        self._report("unknown-extension", line, f"{what} of {shown(name)} is unknown to search engines")
         return namespace

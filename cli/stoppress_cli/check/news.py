@@ -22,9 +22,9 @@ _OF_PUBLICATION = ("name", "language")
 def check(articles: list[Node], loc: str, place: Place | None, at: Pass) -> None:
     """Checks the news metadata of a `<url>`."""
     for further in articles[1:]:
-        at.tell("news-twice", further.line, "a URL has one news:news")
+        at.report("news-twice", further.line, "a URL has one news:news")
     if place is not None and place.is_home:
-        at.tell("news-home", articles[0].line, f"{shown(loc)} is the home page, no article")
+        at.report("news-home", articles[0].line, f"{shown(loc)} is the home page, no article")
     for article in articles:
         _check_article(article, at)
 
@@ -37,7 +37,7 @@ def _check_article(article: Node, at: Pass) -> None:
             name = _check_name(about["name"], at)
         language = about.get("language")
         if language and (fault := news_language_fault(language.text)):
-            at.tell("news-language", language.line, f"{shown(language.text)} {fault}")
+            at.report("news-language", language.line, f"{shown(language.text)} {fault}")
     if date := children.get("publication_date"):
         _check_date(date, at)
     if title := children.get("title"):
@@ -49,22 +49,22 @@ def _check_children(node: Node, wanted: tuple[str, ...], at: Pass) -> dict[str, 
     children = at.read_children(node, wanted)
     for name in wanted:
         if (count := len(children.get(name, ()))) != 1:
-            at.tell("news-child-count", node.line, f"{node.tag} has {count or 'no'} {name}")
+            at.report("news-child-count", node.line, f"{node.tag} has {count or 'no'} {name}")
     if list(children) != [name for name in wanted if name in children]:
-        at.tell("news-order", node.line, f"{node.tag} has {', '.join(children)} in this order")
+        at.report("news-order", node.line, f"{node.tag} has {', '.join(children)} in this order")
     return {name: nodes[0] for name, nodes in children.items()}
 
 
 def _check_name(node: Node, at: Pass) -> str:
     name = node.text
     if not name.strip():
-        at.tell("news-name", node.line, "the publication has no name")
+        at.report("news-name", node.line, "the publication has no name")
     elif is_spaced(name):
-        at.tell("news-name", node.line, f"the name {shown(name)} has too much white space")
+        at.report("news-name", node.line, f"the name {shown(name)} has too much white space")
     elif re.search(r"[()]", name):
-        at.tell("news-name", node.line, f"the name {shown(name)} has something in parentheses")
+        at.report("news-name", node.line, f"the name {shown(name)} has something in parentheses")
     elif fault := check_plain_text(name):
-        at.tell("news-name", node.line, f"the name {shown(name)} has {fault} in it")
+        at.report("news-name", node.line, f"the name {shown(name)} has {fault} in it")
     return name.strip()
 
 
@@ -73,19 +73,19 @@ def _check_date(node: Node, at: Pass) -> None:
     at.newest(moment)
     if moment and moment.end_in_utc < at.now - NEWS_WINDOW:
         date = shown(node.text.strip())
-        at.tell("out-of-window", node.line, f"published at {date}, more than {NEWS_HOURS} hours ago")
+        at.report("out-of-window", node.line, f"published at {date}, more than {NEWS_HOURS} hours ago")
 
 
 def _check_title(node: Node, name: str, at: Pass) -> None:
     title = node.text
     if not title.strip():
-        at.tell("title-empty", node.line, "the title is empty")
+        at.report("title-empty", node.line, "the title is empty")
         return
     if fault := check_plain_text(title):
-        at.tell("title-markup", node.line, f"the title {shown(title.strip())} has {fault} in it")
+        at.report("title-markup", node.line, f"the title {shown(title.strip())} has {fault} in it")
         if is_escaped_twice(title):
-            at.tell("escaped-twice", node.line, f"the title {shown(title.strip())} was escaped twice")
+            at.report("escaped-twice", node.line, f"the title {shown(title.strip())} was escaped twice")
     if is_spaced(title):
-        at.tell("title-white-space", node.line, f"the title {shown(title)} has too much white space")
+        at.report("title-white-space", node.line, f"the title {shown(title)} has too much white space")
     if name and re.search(rf"\s[-|\u2013\u2014]\s{re.escape(name)}$", title.strip()):
-        at.tell("title-with-name", node.line, f"the title {shown(title.strip())} ends with the publication's name")
+        at.report("title-with-name", node.line, f"the title {shown(title.strip())} ends with the publication's name")

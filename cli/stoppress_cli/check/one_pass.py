@@ -51,7 +51,7 @@ class Occurrence(NamedTuple):
 
 
 class Occurrences:
-    """The URLs and the alternates of all files, to be compared when every file has been read. A temporary file holds their hashes.
+    """The URLs and the alternates of all files, to be compared when every file has been read. Their hashes are in a temporary file.
 
     Python's hash has a random key in each process, so that nobody can construct URLs that collide.
     """
@@ -92,17 +92,17 @@ class Occurrences:
 
 @dataclass
 class Pass:
-    """The state of the pass over one file. Rules report through `tell`."""
+    """The state of the pass over one file. Rules report through `report`."""
 
     facts: Facts
     findings: Findings
     urls: Occurrences  # of all files
     now: datetime
     base: Place | None  # the file's place; if it is unknown, the host of its first URL is used
-    guests: frozenset[str] = frozenset()  # other hosts whose robots.txt names this file (R1.9)
+    guests: frozenset[str] = frozenset()  # other hosts whose robots.txt lists this file (R1.9)
     first_lines: dict[bool, int] = field(default_factory=dict)  # of articles, and of other pages
 
-    def tell(self, name: str, line: int | None, message: str) -> None:
+    def report(self, name: str, line: int | None, message: str) -> None:
         self.findings.add(self.facts.name, name, line, message)
 
     def read_children(self, node: Node, known: Collection[str]) -> dict[str, list[Node]]:
@@ -112,13 +112,13 @@ class Pass:
             if child.namespace == node.namespace and child.name in known:
                 children.setdefault(child.name, []).append(child)
             elif child.namespace == node.namespace and child.name in extension.retired:
-                self.tell(f"{extension.prefix}-dead-tag", child.line, f"{child.tag} was retired")
+                self.report(f"{extension.prefix}-dead-tag", child.line, f"{child.tag} was retired")
             else:
-                self.tell(f"{extension.prefix}-unknown-tag", child.line, f"{child.tag} does not exist in {node.tag}")
+                self.report(f"{extension.prefix}-unknown-tag", child.line, f"{child.tag} does not exist in {node.tag}")
         return children
 
     def on(self, line: int | None) -> Callable[[str, str], None]:
-        """`tell` for one line."""
+        """`report` for one line."""
         return lambda name, message: self.findings.add(self.facts.name, name, line, message)
 
     def newest(self, moment: Moment | None) -> None:
@@ -141,7 +141,7 @@ class Pass:
         self._count(loc, place, line, "index")
         if loc in self.facts.children:
             first = self.facts.children[loc][0]
-            self.tell("duplicate", line, f"{shown(loc)} is in the index twice, first on line {first}")
+            self.report("duplicate", line, f"{shown(loc)} is in the index twice, first on line {first}")
         elif loc and len(self.facts.children) <= URLS_MAX:
             self.facts.children[loc] = (line, lastmod)
 
@@ -152,12 +152,12 @@ class Pass:
         self.facts.urls += 1
         if self.facts.urls == URLS_MAX + 1:
             rule = "too-many-urls" if what == "sitemap" else "too-many-sitemaps"
-            self.tell(rule, line, f"this is entry number {URLS_MAX + 1:,}, and the limit is {URLS_MAX:,}")
+            self.report(rule, line, f"this is entry number {URLS_MAX + 1:,}, and the limit is {URLS_MAX:,}")
 
     def _check_scope(self, url: str, place: Place, line: int, what: str) -> None:
         """Check that a URL has the file's host and protocol, and is in its directory."""
         if is_storage(place.host):
-            self.tell("storage-host", line, f"{place.host} is where files are stored")
+            self.report("storage-host", line, f"{place.host} is where files are stored")
         base = self.base = self.base or Place(place.scheme, place.host, "/")
         if place.host != base.host:
             rule, where = "other-host", f"is not on {base.host}, where"
@@ -169,4 +169,4 @@ class Pass:
             return
         if what == "index" or rule != "other-host" or place.host not in self.guests:
             rule = "index-scope" if what == "index" else rule
-            self.tell(rule, line, f"{shown(url)} {where} this {what} is")
+            self.report(rule, line, f"{shown(url)} {where} this {what} is")

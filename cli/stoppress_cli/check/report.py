@@ -40,7 +40,7 @@ class Group:
 
     @property
     def shown(self) -> list[str]:
-        """The examples, and the number of others."""
+        """Return the examples, and the number of others."""
         more = self.count - len(self.examples) if self.examples else 0
         return [*self.examples, *([f"and {more:,} more"] if more else [])]
 

@@ -49,7 +49,7 @@ class _Group(NamedTuple):
 
 
 def is_robots(head: str) -> bool:
-    """Whether a text is a robots.txt: its first line, apart from comments, is a field of robots.txt."""
+    """Return True if a text is a robots.txt: its first line, apart from comments, is a field of robots.txt."""
     lines = [line for line in head[:4_096].splitlines() if line.strip() and not line.lstrip().startswith("#")]
     return bool(lines) and _FIELD.match(lines[0]) is not None
 
@@ -77,20 +77,20 @@ def check_robots(text: Text, at: Pass) -> None:
 
 
 def _check_sitemap(url: str, number: int, readers: Collection[str], may_fetch: MayFetch, at: Pass) -> None:
-    place = check_url(url, lambda _name, fault: at.tell("robots-value", number, fault))
+    place = check_url(url, lambda _name, fault: at.report("robots-value", number, fault))
     if place is None:
         return
     at.facts.children[url] = number, None
     is_checked = len(at.facts.children) <= SITEMAPS_MAX and (at.base is None or place.host == at.base.host)
     if is_checked and not all(may_fetch(place.path, agent) for agent in readers):
-        at.tell("robots-disallowed", number, f"a Disallow of this file forbids {shown(place.path)}")
+        at.report("robots-disallowed", number, f"a Disallow of this file forbids {shown(place.path)}")
 
 
 def _check_other(line: str, number: int, at: Pass) -> None:
     text = line.partition("#")[0].strip()
     name, colon, _ = text.partition(":")
     if text and not (colon and name.strip().lower() in _OTHER_FIELDS):
-        at.tell("robots-unknown", number, f"{shown(name.strip())} is no field of robots.txt")
+        at.report("robots-unknown", number, f"{shown(name.strip())} is no field of robots.txt")
 
 
 def _check_shut_out(groups: Mapping[str, _Group], at: Pass) -> None:
@@ -101,7 +101,7 @@ def _check_shut_out(groups: Mapping[str, _Group], at: Pass) -> None:
             name = "every crawler without its own group" if agent == "*" else group.agent
             shut_out.setdefault(closing.line, []).append(name)
     for line, names in shut_out.items():
-        at.tell("crawler-shut-out", line, f"this keeps {', '.join(names)} out of the whole site")
+        at.report("crawler-shut-out", line, f"this keeps {', '.join(names)} out of the whole site")
 
 
 def _check_dropped(groups: Mapping[str, _Group], may_fetch: MayFetch, at: Pass) -> None:
@@ -119,7 +119,7 @@ def _check_dropped(groups: Mapping[str, _Group], may_fetch: MayFetch, at: Pass) 
         if dropped and agent != "*" and not any(rule.allows for rule in group.rules):
             rules = f"{counted(len(dropped), 'rule')} of * ({', '.join(map(shown, dropped[:SHOWN_MAX]))})"
             fault = f"{group.agent} obeys this group only, which leaves out {rules}"
-            at.tell("group-drops-rules", group.line, fault)
+            at.report("group-drops-rules", group.line, fault)
 
 
 def _is_dropped(pattern: str, agent: str, may_fetch: MayFetch) -> bool:
@@ -128,12 +128,12 @@ def _is_dropped(pattern: str, agent: str, may_fetch: MayFetch) -> bool:
 
 
 def _closing(group: _Group) -> _Rule | None:
-    """The rule that forbids everything, if the group has one."""
+    """Return the rule that forbids everything, if the group has one."""
     return next((rule for rule in group.rules if rule.pattern in _EVERYTHING and not rule.allows), None)
 
 
 def _groups(lines: Iterable[tuple[int, str]]) -> dict[str, _Group]:
-    """The rules for each crawler that the file names. The parser gives no line numbers, so this scan does."""
+    """Return the rules for each crawler in the file. The parser reports no line numbers, so this scan does."""
     groups: dict[str, _Group] = {}
     named: list[str] = []  # the crawlers of the group that is being read
     before = ""

@@ -1,6 +1,6 @@
 """The rules of `stoppress check` from rules.csv, each with its source and its fix, and the namespaces and limits that they are about.
 
-An id such as R1.4 names a rule in docs/reference/check-rules.md. Several named checks may belong to one id.
+An id such as R1.4 refers to a rule in docs/reference/check-rules.md. Several named checks may belong to one id.
 """
 
 import csv

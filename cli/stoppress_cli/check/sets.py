@@ -9,19 +9,21 @@ from stoppress_cli.check.value_rules import Moment
 ONE_SIDED_MAX = 1_000  # alternates that are reported
 _ENTRY = "sitemap.xml"  # engines look for it at the root of a host
 
-Say = Callable[[str, str, int | None, str], None]  # file, name of the rule, line, fault
+Report = Callable[[str, str, int | None, str], None]  # file, name of the rule, line, fault
 
 
-def check_sets(files: Sequence[Facts], urls: Occurrences, say: Say, *, all_here: bool) -> None:
+def check_sets(files: Sequence[Facts], urls: Occurrences, report: Report, *, all_here: bool) -> None:
     """Check the files against each other. `all_here`: these are all the files that are published."""
-    listed, is_whole = _check_indexes(files, say, all_here=all_here)
-    _check_forms(files, say)
-    _check_duplicates(urls, files, listed, say, is_whole=is_whole)
+    listed, is_whole = _check_indexes(files, report, all_here=all_here)
+    _check_forms(files, report)
+    _check_duplicates(urls, files, listed, report, is_whole=is_whole)
     is_plain = all(facts.is_whole and facts.kind != "sitemapindex" for facts in files)
-    _check_alternates(urls, files, say, is_whole=is_whole or (all_here and is_plain))
+    _check_alternates(urls, files, report, is_whole=is_whole or (all_here and is_plain))
 
 
-def _check_duplicates(urls: Occurrences, files: Sequence[Facts], listed: set[int], say: Say, *, is_whole: bool) -> None:
+def _check_duplicates(
+    urls: Occurrences, files: Sequence[Facts], listed: set[int], report: Report, *, is_whole: bool
+) -> None:
     """Report duplicate URLs (R2.4, R6.6), and articles that only a news sitemap lists (R2.6).
 
     `listed` are the files that an index lists. R2.6 is checked only if the set is whole, with every sitemap that the
@@ -33,12 +35,12 @@ def _check_duplicates(urls: Occurrences, files: Sequence[Facts], listed: set[int
         pages = [place for place in occurrences if not place.is_news and not files[place.file].only_home]
         articles = [place for place in occurrences if place.is_news]
         for place in _repeats(pages, files, listed):
-            _say_repeated("duplicate", "URL", pages[0], place, files, say)
+            _report_repeated("duplicate", "URL", pages[0], place, files, report)
         for place in _repeats(articles, files):
-            _say_repeated("news-duplicate", "article", articles[0], place, files, say)
+            _report_repeated("news-duplicate", "article", articles[0], place, files, report)
         if articles and is_whole and has_general and not pages:
             fault = "this article is in no general sitemap"
-            say(files[articles[0].file].name, "news-only", articles[0].line, fault)
+            report(files[articles[0].file].name, "news-only", articles[0].line, fault)
 
 
 def _repeats(
@@ -55,16 +57,18 @@ def _repeats(
             yield place
 
 
-def _say_repeated(rule: str, what: str, first: Occurrence, here: Occurrence, files: Sequence[Facts], say: Say) -> None:
+def _report_repeated(
+    rule: str, what: str, first: Occurrence, here: Occurrence, files: Sequence[Facts], report: Report
+) -> None:
     if here[1:3] == first[1:3]:
         fault = f"URL {here.number} of this file is the same as its URL {first.number}"
     else:
         where = f"line {first.line}" if here.file == first.file else f"{files[first.file].name}, line {first.line},"
         fault = f"this {what} is in {where} already"
-    say(files[here.file].name, rule, here.line, fault)
+    report(files[here.file].name, rule, here.line, fault)
 
 
-def _check_alternates(urls: Occurrences, files: Sequence[Facts], say: Say, *, is_whole: bool) -> None:
+def _check_alternates(urls: Occurrences, files: Sequence[Facts], report: Report, *, is_whole: bool) -> None:
     """Report alternates whose page does not point back (R5.1).
 
     A page that no file lists is reported only if the set is whole and the page is on the same host.
@@ -72,27 +76,27 @@ def _check_alternates(urls: Occurrences, files: Sequence[Facts], say: Say, *, is
     for file, line, is_near, is_listed in urls.one_sided(ONE_SIDED_MAX):
         why = "does not point back" if is_listed else "is in no sitemap here, and so cannot point back"
         if is_listed or (is_whole and is_near):
-            say(files[file].name, "alternate-not-mutual", line, f"an alternate of this page {why}")
+            report(files[file].name, "alternate-not-mutual", line, f"an alternate of this page {why}")
 
 
-def _check_indexes(files: Sequence[Facts], say: Say, *, all_here: bool) -> tuple[set[int], bool]:
+def _check_indexes(files: Sequence[Facts], report: Report, *, all_here: bool) -> tuple[set[int], bool]:
     """Check the indexes and robots.txt against the files (R6.3 to R6.5). Return the files that an index lists, and whether all are here."""
     children = _find_children(files)
     indexes = [facts for facts in files if facts.kind == "sitemapindex"]
     entries = [(index, loc, child) for index in indexes for loc, child in children[index.number].items()]
     for index, loc, child in entries:
         if child is not None:
-            _check_child(index, child, loc, *index.children[loc], say)
+            _check_child(index, child, loc, *index.children[loc], report)
     listed = {child.number for _, _, child in entries if child}
     named = {url for facts in files if facts.kind == "robots" for url in facts.children}
     lost = _find_lost(files, listed, named)
     if listed:
-        _check_unlisted(lost, indexes, say)
-        _check_listed_twice(indexes, say)
+        _check_unlisted(lost, indexes, report)
+        _check_listed_twice(indexes, report)
     if all_here:
         for facts in files:
-            _check_missing(facts, children[facts.number], say)
-        _check_entries(lost, named | {facts.url for facts in files}, say)
+            _check_missing(facts, children[facts.number], report)
+        _check_entries(lost, named | {facts.url for facts in files}, report)
     return listed, bool(listed) and all(child is not None and child.is_whole for _, _, child in entries)
 
 
@@ -109,26 +113,26 @@ def _find_lost(files: Sequence[Facts], listed: set[int], named: Collection[str])
     return [facts for facts in files if facts.url not in named and _stem(facts.name) not in stems]
 
 
-def _check_missing(facts: Facts, children: Mapping[str, Facts | None], say: Say) -> None:
+def _check_missing(facts: Facts, children: Mapping[str, Facts | None], report: Report) -> None:
     """Report the children on the file's own host that are not here. Of an index without a child here, all may be elsewhere."""
     if facts.kind == "robots" or any(child not in (None, facts) for child in children.values()):
         for loc, child in children.items():
             if child is None and (not facts.url or loc.split("/")[:3] == facts.url.split("/")[:3]):
-                say(facts.name, "child-missing", facts.children[loc][0], f"{shown(loc)} is not here")
+                report(facts.name, "child-missing", facts.children[loc][0], f"{shown(loc)} is not here")
 
 
-def _check_child(index: Facts, child: Facts, loc: str, line: int, lastmod: Moment | None, say: Say) -> None:
+def _check_child(index: Facts, child: Facts, loc: str, line: int, lastmod: Moment | None, report: Report) -> None:
     if child is index:
-        say(index.name, "nested-index", line, f"{shown(loc)} is this index itself")
+        report(index.name, "nested-index", line, f"{shown(loc)} is this index itself")
     elif child.kind == "sitemapindex":
-        say(index.name, "nested-index", line, f"{shown(loc)} is an index too")
+        report(index.name, "nested-index", line, f"{shown(loc)} is an index too")
     elif lastmod and child.newest and lastmod.latest < child.newest.earliest:
         listed, newest = lastmod.at.isoformat(), child.newest.at.isoformat()
         fault = f"lastmod {listed} of {child.name} is older than {newest}, its newest date"
-        say(index.name, "index-outdated", line, fault)
+        report(index.name, "index-outdated", line, fault)
 
 
-def _check_entries(lost: list[Facts], found: Collection[str | None], say: Say) -> None:
+def _check_entries(lost: list[Facts], found: Collection[str | None], report: Report) -> None:
     """Report a sitemap at the root of each host that engines cannot find (R8.2). `found` are the URLs that they do find."""
     by_root: dict[str, Facts] = {}
     for facts in lost:
@@ -138,28 +142,28 @@ def _check_entries(lost: list[Facts], found: Collection[str | None], say: Say) -
             by_root.setdefault(root, facts)
     for facts in by_root.values():
         folder, slash, name = facts.name.rpartition("/")
-        fault = f"there is no {_ENTRY}, and no robots.txt here names {name}"
-        say(f"{folder}{slash}{_ENTRY}", "no-entry", None, fault)
+        fault = f"there is no {_ENTRY}, and no robots.txt here lists {name}"
+        report(f"{folder}{slash}{_ENTRY}", "no-entry", None, fault)
 
 
-def _check_unlisted(lost: list[Facts], indexes: list[Facts], say: Say) -> None:
+def _check_unlisted(lost: list[Facts], indexes: list[Facts], report: Report) -> None:
     for facts in lost:
         is_sitemap = facts.kind in {"urlset", "text"} and not facts.only_home
         if is_sitemap and any(_is_below(facts, index) for index in indexes):
-            say(facts.name, "not-in-index", None, "no index lists this sitemap")
+            report(facts.name, "not-in-index", None, "no index lists this sitemap")
 
 
-def _check_listed_twice(indexes: list[Facts], say: Say) -> None:
+def _check_listed_twice(indexes: list[Facts], report: Report) -> None:
     """Report sitemaps that indexes list twice, such as a plain file and its gzip (R6.6)."""
     first: dict[str, tuple[str, str]] = {}
     for index in indexes:
         for loc, (line, _) in index.children.items():
             where, other = first.setdefault(_stem(loc), (_stem(index.name), loc))
             if (where, other) != (_stem(index.name), loc):
-                say(index.name, "duplicate", line, f"{shown(other)} is in an index already")
+                report(index.name, "duplicate", line, f"{shown(other)} is in an index already")
 
 
-def _check_forms(files: Sequence[Facts], say: Say) -> None:
+def _check_forms(files: Sequence[Facts], report: Report) -> None:
     """Report forms of a sitemap that differ: XML and its gzip in their bytes, XML and text in their URLs (R1.15)."""
     first: dict[str, Facts] = {}
     for facts in files:
@@ -168,16 +172,16 @@ def _check_forms(files: Sequence[Facts], say: Say) -> None:
         other = first.setdefault(_stem(facts.name), facts)
         is_equal = (other.urls, other.listed) == (facts.urls, facts.listed)
         if not is_equal or (other.kind == facts.kind and other.checksum != facts.checksum):
-            say(facts.name, "forms-differ", None, f"{other.name} is the same sitemap with other content")
+            report(facts.name, "forms-differ", None, f"{other.name} is the same sitemap with other content")
 
 
 def _stem(name: str) -> str:
-    """A sitemap's name without .xml, .txt or .gz, the same for all forms of a sitemap."""
+    """Return a sitemap's name without .xml, .txt or .gz, the same for all forms of a sitemap."""
     return name.removesuffix(".gz").removesuffix(".xml").removesuffix(".txt")
 
 
 def _is_below(facts: Facts, index: Facts) -> bool:
-    """Whether a file is in the index's directory or deeper, so that the index could list it."""
+    """Return True if a file is in the index's directory or deeper, so that the index could list it."""
     if facts.url and index.url:
         return facts.url.startswith(index.url.rpartition("/")[0] + "/")
     return facts.name.startswith(index.name.rpartition("/")[0])

@@ -1,4 +1,4 @@
-"""Checks single values: URLs, dates, titles, and the codes of languages and territories. Reports faults through `tell(name of the rule, message)`."""
+"""Checks single values: URLs, dates, titles, and the codes of languages and territories. Reports faults through `report(name of the rule, message)`."""
 
 import html
 import ipaddress
@@ -16,7 +16,7 @@ from stoppress.primitives.text import COUNTRIES, LANGUAGES, MEANT
 from stoppress_cli.check.findings import shown
 from stoppress_cli.check.rulebook import LOC_CHARACTERS_MAX
 
-Tell = Callable[[str, str], None]
+Report = Callable[[str, str], None]
 
 DEFAULT_PORTS = {"http": 80, "https": 443}
 HOST_CHARACTERS_MAX = 253  # RFC 1035, as text
@@ -82,7 +82,7 @@ class Place:
 
     @property
     def directory(self) -> str:
-        """The path up to its last slash."""
+        """Return the path up to its last slash."""
         return self.path[: self.path.rfind("/") + 1] or "/"
 
     @property
@@ -111,7 +111,7 @@ class Moment:
 
 
 def place_of(url: str) -> Place | None:
-    """The parts of an http or https URL, or None if it is not absolute. Reports nothing."""
+    """Return the parts of an http or https URL, or None if it is not absolute. Reports nothing."""
     if plain := _PLAIN_URL.fullmatch(url):
         return Place(plain[1], plain[2], plain[3])
     try:
@@ -129,46 +129,46 @@ def place_of(url: str) -> Place | None:
     return Place(scheme, name if port in (None, DEFAULT_PORTS[scheme]) else f"{name}:{port}", path)
 
 
-def check_url(text: str, tell: Tell) -> Place | None:
+def check_url(text: str, report: Report) -> Place | None:
     """Checks the URL of a page, a sitemap or an image (R1.2, R1.4 to R1.6). Returns its parts, or None."""
     url = text.strip()
     if url != text and url:
-        tell("loc-white-space", f"{shown(text)} has white space around it")
+        report("loc-white-space", f"{shown(text)} has white space around it")
     place = place_of(url)
     if not url:
-        tell("loc-empty", "there is no URL in it")
+        report("loc-empty", "there is no URL in it")
     elif place is None:
-        tell("loc-not-absolute", f"{shown(url)} is no absolute http or https URL")
+        report("loc-not-absolute", f"{shown(url)} is no absolute http or https URL")
     elif len(url) > LOC_CHARACTERS_MAX or not _PLAIN_URL.fullmatch(url) or _host_fault(place.host):
-        _check_parts(url, place, tell)
+        _check_parts(url, place, report)
     return place
 
 
-def _check_parts(url: str, place: Place, tell: Tell) -> None:
+def _check_parts(url: str, place: Place, report: Report) -> None:
     if len(url) > LOC_CHARACTERS_MAX:
-        tell("loc-too-long", f"{shown(url)} has {len(url):,} characters, and the limit is {LOC_CHARACTERS_MAX:,}")
+        report("loc-too-long", f"{shown(url)} has {len(url):,} characters, and the limit is {LOC_CHARACTERS_MAX:,}")
     parts = urlsplit(url)
     if fault := _host_fault((parts.hostname or "").lower()):
-        tell("loc-host", f"the host of {shown(url)} {fault}")
+        report("loc-host", f"the host of {shown(url)} {fault}")
     elif wrong := _NOT_URI.search(url):
-        tell("loc-characters", f"{shown(url)} has {shown(wrong[0])} in it")
+        report("loc-characters", f"{shown(url)} has {shown(wrong[0])} in it")
     if escape := _ESCAPE.search(url):
-        tell("escaped-twice", f"{shown(url)} still has {escape[0]} after unescaping")
+        report("escaped-twice", f"{shown(url)} still has {escape[0]} after unescaping")
     if "#" in url:
-        tell("loc-fragment", f"{shown(url)} has a fragment")
+        report("loc-fragment", f"{shown(url)} has a fragment")
     if "@" in parts.netloc:
-        tell("loc-user-information", f"the URL of {shown(place.host)} has a user name in it")
+        report("loc-user-information", f"the URL of {shown(place.host)} has a user name in it")
     if _SESSION.search(url):
-        tell("loc-session", f"{shown(url)} has a session id")
+        report("loc-session", f"{shown(url)} has a session id")
     if names := _TRACKING.findall(url.partition("?")[2] or url.partition("#")[2]):
-        tell("loc-tracking", f"{shown(url)} has tracking parameters ({', '.join(names[:5])})")
+        report("loc-tracking", f"{shown(url)} has tracking parameters ({', '.join(names[:5])})")
     if parts.netloc.rpartition("@")[2].endswith(f":{DEFAULT_PORTS[place.scheme]}"):
-        tell("default-port", f"{shown(url)} contains the default port")
+        report("default-port", f"{shown(url)} contains the default port")
 
 
 @lru_cache(maxsize=1_024)
 def _host_fault(host: str) -> str | None:
-    """The fault of a host (in lower case, without port), or None."""
+    """Return the fault of a host (in lower case, without port), or None."""
     if not host.isascii():
         return "is not ASCII"
     if ":" in host or host.replace(".", "").isdigit():
@@ -183,12 +183,12 @@ def _host_fault(host: str) -> str | None:
 
 @lru_cache(maxsize=1_024)
 def is_storage(host: str) -> bool:
-    """Whether a host belongs to a bucket or a distribution (R1.9)."""
+    """Return True if a host belongs to a bucket or a distribution (R1.9)."""
     return len(host) <= HOST_CHARACTERS_MAX and _STORAGE.fullmatch(host) is not None
 
 
 def read_date(text: str) -> tuple[Moment | None, str | None, str]:
-    """The time that a date means, the kind of fault ("form", "precision" or None), and the message (R1.17, R2.11)."""
+    """Return the time that a date means, the kind of fault ("form", "precision" or None), and the message (R1.17, R2.11)."""
     parts = _DATE.fullmatch(text)
     if parts is None:
         return None, "form", f"{shown(text)} is no date of a sitemap"
@@ -209,21 +209,21 @@ def read_date(text: str) -> tuple[Moment | None, str | None, str]:
     return Moment(at, is_day=not minute), None, ""
 
 
-def check_date(text: str, now: datetime, tell: Tell, kind: str = "date") -> Moment | None:
+def check_date(text: str, now: datetime, report: Report, kind: str = "date") -> Moment | None:
     """Checks a date that must not be in the future (R1.17, R2.11). Its faults break the rules `<kind>-form` and so on."""
     trimmed = text.strip()
     if trimmed != text:
-        tell("date-white-space", f"the date {shown(text)} has white space around it")
+        report("date-white-space", f"the date {shown(text)} has white space around it")
     moment, fault, message = read_date(trimmed)
     if fault:
-        tell(f"{kind}-{fault if moment or kind == 'date' else 'form'}", message)
+        report(f"{kind}-{fault if moment or kind == 'date' else 'form'}", message)
     if moment and moment.earliest > now:
-        tell(f"{kind}-future", f"{shown(trimmed)} is in the future")
+        report(f"{kind}-future", f"{shown(trimmed)} is in the future")
     return moment
 
 
 def check_plain_text(text: str) -> str | None:
-    """The reason why a title or a name is not plain text (R2.12), or None."""
+    """Return the reason why a title or a name is not plain text (R2.12), or None."""
     if markup := _MARKUP.search(text):
         return f"markup ({shown(markup[0])})"
     if escape := _ESCAPE.search(text) or next(
@@ -234,12 +234,12 @@ def check_plain_text(text: str) -> str | None:
 
 
 def is_escaped_twice(text: str) -> bool:
-    """Whether a value still has escapes of XML after unescaping (R1.2)."""
+    """Return True if a value still has escapes of XML after unescaping (R1.2)."""
     return _ESCAPE.search(text) is not None
 
 
 def is_spaced(text: str) -> bool:
-    """Whether a text has white space around it, or anything but single spaces between its words.
+    """Return True if a text has white space around it, or anything but single spaces between its words.
 
     Non-breaking spaces are allowed: French typography has them before colons.
     """
@@ -247,7 +247,7 @@ def is_spaced(text: str) -> bool:
 
 
 def news_language_fault(code: str) -> str | None:
-    """The fault of a news:language (R2.10), or None. Any three letters are accepted."""
+    """Return the fault of a news:language (R2.10), or None. Any three letters are accepted."""
     if not _NEWS_LANGUAGE.fullmatch(code):
         return "is neither zh-cn, zh-tw nor an ISO 639 code of two or three small letters"
     if code == "zh":
@@ -258,7 +258,7 @@ def news_language_fault(code: str) -> str | None:
 
 
 def hreflang_fault(code: str) -> str | None:
-    """The fault of an hreflang (R5.2), or None. Case does not matter."""
+    """Return the fault of an hreflang (R5.2), or None. Case does not matter."""
     if code.lower() == "x-default":
         return None
     language, *rest = code.split("-")

@@ -27,7 +27,7 @@ _FEED_ROOTS = {"rss": 3, "RDF": 2, "feed": 2}  # the depth of a feed's entries, 
 
 
 def looks_like_sitemap(head: str) -> bool:
-    """Whether a file begins like a sitemap, a feed, a list of URLs or a robots.txt."""
+    """Return True if a file begins like a sitemap, a feed, a list of URLs or a robots.txt."""
     return bool(_ROOT.search(head)) or _is_list(head[:2_048]) or is_robots(head)
 
 
@@ -38,9 +38,9 @@ def _is_list(head: str) -> bool:
 def check_file(source: Source, at: Pass) -> None:
     """Checks a file in one pass."""
     with source.open() as stream:
-        text = read_text(stream, at.tell)
+        text = read_text(stream, at.report)
         if _PAGE.match(text.head):
-            at.tell("root-element", 1, "this is an HTML page")
+            at.report("root-element", 1, "this is an HTML page")
         elif text.head.lstrip().startswith("<"):
             if not _check_xml(text, at):
                 at.facts.unchecked = max(0, _count_entries(source, at.facts.kind) - at.facts.urls)
@@ -51,12 +51,12 @@ def check_file(source: Source, at: Pass) -> None:
             at.facts.kind = "text"
             _check_lines(text, at)
         elif text.head.strip():
-            at.tell("root-element", 1, f"it begins with {shown(text.head.strip()[:60])}")
+            at.report("root-element", 1, f"it begins with {shown(text.head.strip()[:60])}")
         else:
             for _ in text.rest:  # reading the rest reports the faults of its bytes
                 pass
             if not text.cut:  # a file that is cut off has a finding already
-                at.tell("not-well-formed", None, "it is empty")
+                at.report("not-well-formed", None, "it is empty")
     at.facts.checksum = text.checksum
     at.facts.is_whole = at.facts.is_whole and at.facts.kind != "unknown"
     _check_name(source, text, at)
@@ -67,22 +67,22 @@ def _check_name(source: Source, text: Text, at: Pass) -> None:
     if at.facts.kind == "robots" or (source.headers or {}).get("content-encoding"):
         return
     if text.compressed and not source.is_gzip_by_name:
-        at.tell("compressed-name", None, "it is compressed, and its name does not end in .gz")
+        at.report("compressed-name", None, "it is compressed, and its name does not end in .gz")
     elif source.is_gzip_by_name and not text.compressed and text.bytes:
-        at.tell("compressed-name", None, "it is not compressed, and its name ends in .gz")
+        at.report("compressed-name", None, "it is not compressed, and its name ends in .gz")
 
 
 def _check_counts(at: Pass) -> None:
     facts = at.facts
     if facts.articles > NEWS_ENTRIES_MAX:
-        at.tell("too-many-news", None, f"it has {facts.articles:,} articles, and the limit is {NEWS_ENTRIES_MAX:,}")
+        at.report("too-many-news", None, f"it has {facts.articles:,} articles, and the limit is {NEWS_ENTRIES_MAX:,}")
     plain = facts.urls - facts.articles
     if facts.articles and plain and facts.kind == "urlset":
         if facts.articles >= plain:
-            at.tell("news-mixed", at.first_lines[False], f"{plain:,} of {facts.urls:,} URLs have no news tags")
+            at.report("news-mixed", at.first_lines[False], f"{plain:,} of {facts.urls:,} URLs have no news tags")
         else:
             fault = f"{facts.articles:,} of {facts.urls:,} URLs have news tags"
-            at.tell("news-in-general", at.first_lines[True], fault)
+            at.report("news-in-general", at.first_lines[True], fault)
 
 
 def _count_entries(source: Source, kind: str) -> int:
@@ -102,11 +102,15 @@ def _check_xml(text: Text, at: Pass) -> bool:
         if what == "doctype":
             doctypes.append(line)
         elif what == "comment" and _MADE_AT.search(content[:COMMENT_CHARACTERS_MAX]):
-            at.tell("generation-time", line, f"the comment {shown(content.strip())} tells when the file was made")
+            at.report(
+                "generation-time",
+                line,
+                f"the comment {shown(content.strip())} contains the time at which the file was written",
+            )
         elif what == "text" and (document.root is None or document.root.name in SITEMAP_ROOTS):
-            at.tell("stray-text", line, f"{shown(content.strip())} is outside the entries")
+            at.report("stray-text", line, f"{shown(content.strip())} is outside the entries")
 
-    document = Document(note, Namespaces(at.tell).meant, text.line, lambda root: _FEED_ROOTS.get(root.name, 2))
+    document = Document(note, Namespaces(at.report).meant, text.line, lambda root: _FEED_ROOTS.get(root.name, 2))
     broken: Broken | None = None
     try:
         for entry in document.entries(text.pieces()):
@@ -117,14 +121,14 @@ def _check_xml(text: Text, at: Pass) -> bool:
     at.facts.is_whole = broken is None and not text.cut
     _check_root(document.root, text, doctypes, at)
     if broken and not (text.cut and broken.rule == "not-well-formed"):
-        at.tell(broken.rule, broken.line, broken.message.removesuffix(": take it out"))
+        at.report(broken.rule, broken.line, broken.message.removesuffix(": take it out"))
     return broken is None
 
 
 def _check_root(root: Node | None, text: Text, doctypes: list[int], at: Pass) -> None:
     """Check the root element, which may be incomplete."""
     if doctypes and not (root and root.name in _FEED_ROOTS):
-        at.tell("document-type", doctypes[0], "it has a document type, which readers of sitemaps refuse")
+        at.report("document-type", doctypes[0], "it has a document type, which readers of sitemaps refuse")
     if root is None:
         return
     if root.name in _FEED_ROOTS:
@@ -133,12 +137,12 @@ def _check_root(root: Node | None, text: Text, doctypes: list[int], at: Pass) ->
     elif root.name in SITEMAP_ROOTS:
         at.facts.kind = root.name
         if not text.head.startswith("<?xml"):
-            at.tell("no-declaration", text.line, "it has no XML declaration")
+            at.report("no-declaration", text.line, "it has no XML declaration")
         entry_rules.check_attributes(root, at)
         if not at.facts.urls and at.facts.is_whole:
-            at.tell("empty", root.line, f"{root.tag} is empty")
+            at.report("empty", root.line, f"{root.tag} is empty")
     else:
-        at.tell("root-element", root.line, f"the root element is {shown(root.tag)}")
+        at.report("root-element", root.line, f"the root element is {shown(root.tag)}")
 
 
 def _check_entry(root: Node, entry: Node, at: Pass) -> bool:
@@ -150,7 +154,7 @@ def _check_entry(root: Node, entry: Node, at: Pass) -> bool:
     elif not is_in_sitemap and entry.name != "url":
         return root.name.lower() != "html"
     elif entry.name != wanted:
-        at.tell("unknown-child", entry.line, f"{entry.tag} is in {root.tag}, which takes only {wanted}")
+        at.report("unknown-child", entry.line, f"{entry.tag} is in {root.tag}, which takes only {wanted}")
     elif wanted == "url":
         entry_rules.check_url_entry(entry, at)
     else:
@@ -164,14 +168,14 @@ def _check_lines(text: Text, at: Pass) -> None:
         if not url.strip():
             continue
         if not _URL_LINE.match(url) or len(url.split()) > 1:
-            at.tell("text-line", number, f"{shown(url)} is no URL")
+            at.report("text-line", number, f"{shown(url)} is no URL")
             if len(url.split()) > 1 or "://" not in url:
                 continue
         at.count_url(url.strip(), check_url(url, at.on(number)), number, is_news=False)
 
 
 def _split(text: Text, separator: str) -> Iterator[tuple[int, str]]:
-    """The number and the text of each line, or of each part up to another separator, cut to LINE_CHARACTERS_MAX."""
+    """Yield the number and the text of each line, or of each part up to another separator, cut to LINE_CHARACTERS_MAX."""
     left, number = "", text.line
     for piece in text.pieces():
         *whole, left = (left + piece).split(separator)

@@ -97,7 +97,7 @@ def compare_pages(old: Sitemaps, site: Site, now: datetime) -> Comparison:
 
 
 def _here(site: Site) -> Iterator[str]:
-    """The pages in the site's files. Leaves out the home page in a news sitemap: it only keeps the file from being empty."""
+    """Yield the pages in the site's files. Leaves out the home page in a news sitemap: it only keeps the file from being empty."""
     for file in track(all_files(site), "files of the site"):
         if not (is_shard(file) or is_news(file)) or not file.endswith(".xml"):
             continue

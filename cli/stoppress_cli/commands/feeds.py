@@ -128,7 +128,7 @@ def _configuration(
         if not Path(target).is_file():
             fail(f"there is no file {target}; of a feed on the web give the whole URL, with https://")
         fail(
-            f"{target} is a file: say with --url where it is served, such as {_EXAMPLE}; links are resolved against it"
+            f"{target} is a file: add --url with the address where it is served, such as {_EXAMPLE}; links are resolved against it"
         )
     words = [word for text in take for word in text.replace(",", " ").split()]
     try:
@@ -175,7 +175,7 @@ def trial_lines(reading: Reading, site: Site, now: datetime, feed: str) -> Itera
             yield f"  id {item.id}"
         yield from (f"  {line}" for line in _fate(item, site, now))
     for event in removed:
-        yield f"{event.id}\n  is deleted: if this feed brought it, it leaves the sitemaps"
+        yield f"{event.id}\n  is deleted: if the article is from this feed, it leaves the sitemaps"
     sent = sum(item.event is not None for item in entries)
     yield f"{counted(len(entries), 'entry', 'entries')}, {sent:,} would be sent, {len(removed):,} deleted"
     yield from (f"left out: {reason}" for reason in reading.left_out)

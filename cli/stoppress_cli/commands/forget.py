@@ -85,7 +85,7 @@ def forget(
 
 @dataclass
 class Traces:
-    """What the stack holds of a page. `items` are to be deleted, by kind; `versions` are noncurrent ones of its files."""
+    """What the stack has of a page. `items` are to be deleted, by kind; `versions` are noncurrent ones of its files."""
 
     site: Site
     urls: tuple[str, ...]
@@ -99,12 +99,12 @@ class Traces:
 
     @property
     def listed(self) -> list[Article]:
-        """The articles that are not removed yet."""
+        """Return the articles that are not removed yet."""
         return [article for article in self.articles if article.state != "removed"]
 
     @property
     def full(self) -> list[Article]:
-        """The articles that still have content."""
+        """Return the articles that still have content."""
         return [article for article in self.articles if article != tombstone(article)]
 
     @cached_property
@@ -114,7 +114,7 @@ class Traces:
 
     @cached_property
     def _kinds(self) -> dict[str, str]:
-        """Partitions in which all or some items are about the page, with what they hold."""
+        """Return the partitions in which all or some items are about the page, with what they contain."""
         host = self.site.host
         kinds = {items.due_pk(host): "what is due", refused_pk(host): "refused deliveries"}
         kinds |= {items.quarantine_pk(where): "quarantine" for where in (host, UNKNOWN_SITE)}
@@ -159,7 +159,7 @@ class Traces:
                 self.mentions.append(item)
 
     def are_in(self, event: str) -> bool:
-        """Whether an event, or a report of refusals, is about the page or one of its articles."""
+        """Return True if an event, or a report of refusals, is about the page or one of its articles."""
         ids = {article.id for article in self.articles}
         events = [event]
         with suppress(ValueError, RecursionError, TypeError, KeyError):
@@ -198,7 +198,7 @@ class Traces:
 
 
 def gather(target: str, host: str | None) -> Traces:
-    """Return what the stack holds of a URL, or of an article (`source#id`).
+    """Return what the stack has of a URL, or of an article (`source#id`).
 
     Reads the whole table once. Raises BadRequest, Unclear, UnknownSite, BadConfiguration, and the errors of the table, the bucket
     and the queues.

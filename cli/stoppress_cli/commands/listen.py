@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 app = Commands()
 
-# Headers that say nothing about a delivery.
+# Headers that do not matter for a delivery.
 _OF_TRANSPORT = {
     "accept", "accept-encoding", "accept-language", "cache-control", "connection", "content-length", "host",
     "transfer-encoding", "user-agent",

@@ -59,7 +59,7 @@ def redrive(
 class Dead:
     """A dead letter: what it is, why it failed, and where it goes.
 
-    `goes` is the queue `articles`, or `nowhere` if later runs have done the work. Empty: the letter stays, and `why` says what
+    `goes` is the queue `articles`, or `nowhere` if later runs have done the work. Empty: the letter stays, and `why` is what
     to do.
     """
 
@@ -162,7 +162,7 @@ def _failure(message: Mapping[str, Any]) -> _Description:
     if kind.lower().startswith(("article.", "page.")):
         detail = body.get("detail") or {}
         what = f"{kind} of {detail.get('site')}, {detail.get('id')}"
-        return what, f"the bus could not deliver it: {error or 'it gives no reason'}", "articles"
+        return what, f"the bus could not deliver it: {error or 'no reason is known'}", "articles"
     if kind in {"Scheduled Event", "part to reconcile", shares.ANNOUNCED} or "SCHEDULE_ARN" in attributes:
         what = f"a {kind or 'schedule'} that reached no function"
         return what, f"{error}; the next run does the same work", "nowhere"

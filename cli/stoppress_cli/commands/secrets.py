@@ -54,7 +54,7 @@ def put(site: _Site, source: _Source, stdin: _Stdin = False) -> None:
     try:
         manager.create_secret(Name=secret.name, SecretString=_text([value]))
     except manager.exceptions.ResourceExistsException:
-        advice = f"`stoppress secrets rotate {site} {source}` gives it a new value"
+        advice = f"`stoppress secrets rotate {site} {source}` sets a new value"
         raise BadRequest(f"the secret {secret.name} exists: {advice}") from None
     _print_settings(secret, None if stdin else value, f"created {secret.name}")
 

@@ -161,7 +161,7 @@ class Sample:
     def program(self, name: Program) -> str:
         """Return a program that posts such an article. It reads the secret from STOPPRESS_SECRET. Raises BadRequest."""
         if scheme_of("standard", self.site.sources[self.source].settings) != "standard":
-            raise BadRequest(f"the source {self.source} has its own signature: --print knows Standard Webhooks only")
+            raise BadRequest(f"the source {self.source} has its own signature: --print supports Standard Webhooks only")
         text = (_PROGRAMS / f"{name}.txt").read_text(encoding="utf-8")
         values = {"@WEBHOOK@": self.webhook, "@PAGE@": self.url, "@ID@": self.id, "@TITLE@": TITLE}
         for placeholder, value in values.items():
@@ -232,7 +232,7 @@ class Sample:
         except ValueError as error:
             raise BadRequest(f"the source {self.source}: {error}") from None
         url = self.webhook + (f"?{signed.query}" if signed.query else "")
-        # Until the answer says otherwise: Ctrl-C or a lost connection may hide that the webhook took the article.
+        # Until the answer shows otherwise: Ctrl-C or a lost connection may hide that the webhook took the article.
         was_taken, self.may_be_taken = self.may_be_taken, True
         try:
             answer = urllib3.request(
@@ -271,7 +271,7 @@ class Sample:
         show(f"{ms:>8,} ms  {name}")
 
     def _is_recorded(self) -> bool:
-        """Whether the article is recorded and not held. If this machine's clock is ahead, the article is held until its date."""
+        """Return True if the article is recorded and not held. If this machine's clock is ahead, the article is held until its date."""
         item = table.get(*items.article_key(self.site.host, f"{self.source}#{self.id}"))
         self._article = items.read_article(item) if item else None
         return self._article is not None and self._article.state != "held"
@@ -281,7 +281,12 @@ class Sample:
         return read.lists is not is_gone
 
     def _is_indexed(self) -> bool:
-        """Whether the indexes list the files, perhaps in their compressed form."""
-        indexes = read_indexes(self.site.host)
-        stored = {file: bucket.read(self.site.host, indexes.index_of(file)) for file in self._files}
-        return all(index and file in listed_files(index.body) for file, index in stored.items())
+        """Return True if the index lists the files, perhaps in their compressed form. A large site has an index of several parts."""
+        missing, number, part = set(self._files), 1, INDEX_FILE
+        while missing and (stored := bucket.read(self.site.host, part)):
+            missing = {
+                file for file in missing if not re.search(rf"/{re.escape(file)}(\.gz)?</loc>".encode(), stored.body)
+            }
+            number += 1
+            part = index_part_name(number)
+        return not missing

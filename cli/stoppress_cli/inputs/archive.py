@@ -43,7 +43,7 @@ class Api:
     secrets: tuple[str, ...] = ()
 
     def pages(self, cursor: str | None = None) -> Iterator[Page]:
-        """The pages from the cursor on, or all pages. Raises ListingError."""
+        """Yield the pages from the cursor on, or all pages. Raises ListingError."""
         at: dict[str, Any] = (
             json.loads(cursor) if cursor else {"began": exact(datetime.now(UTC)), "again": False, "at": None}
         )
@@ -65,7 +65,7 @@ class Api:
 
 
 def _may_be_new(event: ArticleEvent, began: datetime) -> bool:
-    """Whether an article may have changed or appeared since `began`. True without dates."""
+    """Return True if an article may have changed or appeared since `began`. True without dates."""
     dates = [date for date in (changed_at(event), event.published_at) if date]
     return not dates or max(dates) >= began - CLOCKS_APART
 

@@ -128,7 +128,7 @@ def under(base: Place, name: str) -> str:
 
 
 def _is_candidate(path: Path, folder: Path) -> bool:
-    """Whether a file looks like a sitemap, by its name or its beginning."""
+    """Return True if a file looks like a sitemap, by its name or its beginning."""
     if any(part.startswith(".") for part in path.relative_to(folder).parts) or path.name.lower() in _OTHERS:
         return False
     suffix = path.suffix.lower()

@@ -256,7 +256,7 @@ class Doctor:
         return index.body.decode("utf-8", "replace") if index else ""
 
     def _written_at(self, name: str, answer: client.Response) -> datetime | None:
-        """When a newer file than the served one was written: by the bucket, else by the index. None without a newer file."""
+        """Return when a newer file than the served one was written: by the bucket, else by the index. None without a newer file."""
         if answer.body.startswith(_GZIP):  # another fault, and nothing to compare
             return None
         if self.served.known:

@@ -60,7 +60,7 @@ class ListedPages:
 
     @cached_property
     def dates(self) -> dict[str, datetime | None]:
-        """The pages, those of the news sitemaps first, with their dates of publication."""
+        """Return the pages, those of the news sitemaps first, with their dates of publication."""
         pages: dict[str, datetime | None] = {}
         for answer, most in self._sitemap_answers():
             for entry in _spread(self._entries_of(answer), most):
@@ -71,7 +71,7 @@ class ListedPages:
 
     @cached_property
     def states(self) -> list[PageState]:
-        """The states of all pages, in their order."""
+        """Return the states of all pages, in their order."""
         end = time.monotonic() + PAGES_SECONDS_MAX
         deadline = Deadline(lambda: (end - time.monotonic()) * 1_000)
         verdicts = check_pages(self.dates, deadline, self._request)
@@ -114,7 +114,7 @@ class ListedPages:
                 yield f"{number:,} of {len(self.titles):,} pages have the title {title[:100]!r}: a question for consent, or a challenge"
 
     def _sitemap_answers(self) -> Iterator[tuple[client.Response, int]]:
-        """The answers for sitemaps, and how many pages of each are looked at; 0 for all."""
+        """Yield the answers for sitemaps, and how many pages of each are looked at; 0 for all."""
         files, children = self.served.files, self._children()
         news = [self.served.url(name) for name in self.served.named if is_news(name) and name in files]
         news = list(dict.fromkeys([*news, *(url for url in children if is_news(url.rpartition("/")[2]))]))

@@ -62,7 +62,7 @@ class Rows:
     _unknown: dict[str, Problem] = field(default_factory=dict)
 
     def pages(self, cursor: str | None = None) -> Iterator[Page]:
-        """The articles from the cursor on, or all. Raises ListingError for a bad cursor, or a file that cannot be read."""
+        """Yield the articles from the cursor on, or all. Raises ListingError for a bad cursor, or a file that cannot be read."""
         size_bytes = self.path.stat().st_size
         done = self._read_cursor(cursor, size_bytes) if cursor else 0
         with self._opened() as file:
@@ -84,14 +84,14 @@ class Rows:
 
     @cached_property
     def _total(self) -> int:
-        """The number of the file's lines: about how many articles it has."""
+        """Return the number of the file's lines: about how many articles it has."""
         with self._opened() as file:
             lines = sum(piece.count(b"\n") for piece in iter(lambda: file.read(1 << 20), b""))
         return lines if self.is_json else max(0, lines - 1)
 
     @cached_property
     def _asked_at(self) -> datetime:
-        """The instant of the listing: the file's last change, so that no event is newer than the file."""
+        """Return the instant of the listing: the file's last change, so that no event is newer than the file."""
         return min(datetime.now(UTC), datetime.fromtimestamp(self.path.stat().st_mtime, UTC))
 
     def _read_cursor(self, cursor: str, size_bytes: int) -> int:

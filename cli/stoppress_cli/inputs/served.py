@@ -135,7 +135,7 @@ class Served:
 
     @cached_property
     def reader(self) -> str:
-        """The reader for whom the files are checked: the first that receives the index, and not a page."""
+        """Return the reader for whom the files are checked: the first that receives the index, and not a page."""
         for reader in READERS:
             answer = self.answer(self.url(INDEX_FILE), reader)
             if not isinstance(answer, FetchError) and answer.status == 200 and not is_page(answer):
@@ -148,12 +148,12 @@ class Served:
 
     @cached_property
     def named(self) -> list[str]:
-        """The files that robots.txt should name."""
-        return self.known.named if self.known else named_in_robots(self.site)
+        """Return the files that robots.txt should name."""
+        return named_in_robots(self.site)
 
     @cached_property
     def files(self) -> dict[str, client.Response]:
-        """The answers with status 200 for the files that robots.txt should name, by file name."""
+        """Return the answers with status 200 for the files that robots.txt should name, by file name."""
         answers = {name: self.answer(self.url(name), self.reader) for name in self.named}
         return {
             name: answer
@@ -163,7 +163,7 @@ class Served:
 
     @cached_property
     def findings(self) -> dict[str, list[Finding]]:
-        """What `stoppress check` finds in robots.txt and all sitemaps, by the doctor's check."""
+        """Return what `stoppress check` finds in robots.txt and all sitemaps, by the doctor's check."""
         findings, sources = Findings(EACH_MAX), []
         fetcher = Fetcher(findings, self._get_for_check)
         for name in ("robots.txt", *self.named):

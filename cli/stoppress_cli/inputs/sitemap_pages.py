@@ -78,7 +78,7 @@ class Sitemaps:
     _seen: set[bytes] = field(default_factory=set)
 
     def pages(self, cursor: str | None = None) -> Iterator[Page]:
-        """The pages from the cursor on, or all. Raises ListingError for a bad cursor, or if `target` itself cannot be read."""
+        """Yield the pages from the cursor on, or all. Raises ListingError for a bad cursor, or if `target` itself cannot be read."""
         try:
             levels = [(int(done), str(digest)) for done, digest in json.loads(cursor)] if cursor else []
         except (ValueError, TypeError) as error:
@@ -141,7 +141,7 @@ class Sitemaps:
     def _refuse(self, url: str | None, depth: int) -> str:
         """Return why a sitemap is not read; empty if it is."""
         if url is None:
-            return "names no http or https URL"
+            return "contains no http or https URL"
         if _digest(url) in self._seen:
             return f"{url} was read before"
         if depth == LEVELS_MAX:
@@ -175,7 +175,7 @@ class Sitemaps:
             raise FeedError(f"cannot be read: {error.strerror or error}") from None
 
     def _names(self, text: str, target: str, url: str, problems: list[Problem]) -> Iterator[_Named]:
-        """Yield the pages or sitemaps that a file names. A fault that ends the reading becomes a problem. Raises FeedError."""
+        """Yield the pages or sitemaps that a file lists. A fault that ends the reading becomes a problem. Raises FeedError."""
         if not text.lstrip().startswith("<"):
             yield from _in_lines(text, target)
             return
@@ -209,7 +209,7 @@ def collect_pages(items: Iterator[tuple[Listed | Problem, Any]], total: int | No
 
 
 def page_of(entry: Entry, place: str, site: Site, asked_at: datetime) -> Listed | Problem:
-    """A page that is known only from a sitemap, as an event. Its id is its URL. Its date only decides which shard lists it."""
+    """Return a page that is known only from a sitemap, as an event. Its id is its URL. Its date only decides which shard lists it."""
     changed_at = entry.updated_at or entry.published_at
     dates = (entry.published_at, *_dates_in(entry.url or ""), changed_at)
     # A later date could bring the page, or an article of the CMS that takes it over, into the news.
@@ -223,12 +223,12 @@ def page_of(entry: Entry, place: str, site: Site, asked_at: datetime) -> Listed 
 
 
 def is_url(target: str) -> bool:
-    """Whether a text is a URL and not a path."""
+    """Return True if a text is a URL and not a path."""
     return target.lower().startswith(("http://", "https://"))
 
 
 def _in_lines(text: str, target: str) -> Iterator[_Named]:
-    """The sitemaps of a robots.txt, or the pages of a sitemap that has a URL on each line. Raises FeedError."""
+    """Yield the sitemaps of a robots.txt, or the pages of a sitemap that has a URL on each line. Raises FeedError."""
     lines = text.split("\n")
     robots = is_robots(text)
     if not robots and not any(is_url(line.lstrip()) for line in lines):
@@ -248,7 +248,7 @@ def _digest(url: str) -> bytes:
 
 
 def _dates_in(url: str) -> Iterator[datetime]:
-    """The dates in the path of a URL. A month alone is its first day.
+    """Yield the dates in the path of a URL. A month alone is its first day.
 
     Each date is at noon UTC, so that it is the same day in almost every time zone.
     """

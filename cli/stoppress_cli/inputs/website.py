@@ -81,7 +81,7 @@ class Fetcher:
 
     @property
     def notes(self) -> list[str]:
-        """The sitemaps on other hosts, and whether a limit ended the run."""
+        """Return the sitemaps on other hosts, and whether a limit ended the run."""
         limits = f"{FILES_MAX} files or {RUN_SECONDS_MAX / 60:g} minutes are the limit: not all sitemaps were fetched"
         notes = [limits] if self._is_limited else []
         for host, number in Counter("/".join(url.split("/")[:3]) for url in sorted(self._elsewhere)).items():

@@ -86,7 +86,7 @@ class Schedule:
             self._minutes = sorted(int(daily[2]) * 60 + int(minute) for minute in daily[1].split(","))
         else:
             raise TemplateError(
-                f"{resource.logical}: the local stack knows rate(<number> minutes or hours) and daily"
+                f"{resource.logical}: the local stack supports rate(<number> minutes or hours) and daily"
                 f" cron(<minutes> <hour> * * ? *), not {expression}"
             )
         self._is_daily = rate is None
@@ -102,7 +102,7 @@ class Schedule:
 
     @property
     def frequent(self) -> bool:
-        """Whether the schedule fires each minute."""
+        """Return True if the schedule fires each minute."""
         return len(self._minutes) == _DAY_MINUTES
 
     def fire(self, now: datetime) -> Json:

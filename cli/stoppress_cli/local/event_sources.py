@@ -58,7 +58,9 @@ class Sources:
                 elif "/stream/" in arn:
                     self.stream_mappings.append(StreamMapping(resource, function))
                 else:
-                    raise TemplateError(f"{resource.logical}: the local stack knows queues and DynamoDB streams only")
+                    raise TemplateError(
+                        f"{resource.logical}: the local stack supports queues and DynamoDB streams only"
+                    )
 
     def invoke(self, function: Function, event: Json) -> Result:
         """Call a function now. Its AWS calls are counted and subject to faults."""

@@ -118,7 +118,7 @@ class Function:
         }
 
     def invoke(self, event: Any) -> Result:
-        """Call the handler with a JSON copy of `event`. The result holds the handler's error, if any."""
+        """Call the handler with a JSON copy of `event`. The result has the handler's error, if any."""
         context = Context(self.name, self.memory_mib, self.timeout_s)
         self.invocations += 1
         with environment(self.variables_set()), redirect_stdout(OUTPUT):
@@ -141,7 +141,7 @@ class Function:
     def _load(self) -> ModuleType:
         if self._module is None:
             if not self._path.is_file():
-                raise TemplateError(f"{self.logical}: there is no {self._path}, which the template names as its code")
+                raise TemplateError(f"{self.logical}: there is no {self._path}, which is its code in the template")
             # All handlers are called app.py, so each module gets a name of its own.
             name = f"stoppress_function_{self.folder.name}_{next(_loaded)}"
             spec = importlib.util.spec_from_file_location(name, self._path)

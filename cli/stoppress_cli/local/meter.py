@@ -13,7 +13,7 @@ from typing import Any
 WRITE_UNIT_BYTES = 1_024
 READ_UNIT_BYTES = 4_096
 TRANSACTION_FACTOR = 2
-DOCUMENT_OVERHEAD_BYTES = 3  # a list or map, whatever it holds
+DOCUMENT_OVERHEAD_BYTES = 3  # a list or map, whatever it contains
 ELEMENT_OVERHEAD_BYTES = 1  # each element of a list, each pair of a map
 
 Attributes = dict[str, Any]  # an item in DynamoDB's JSON: {"pk": {"S": "…"}, …}

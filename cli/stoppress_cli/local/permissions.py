@@ -1,6 +1,6 @@
 """Permissions: the statements of roles and of resources' policies, evaluated as IAM evaluates them.
 
-moto's own evaluator knows only the condition StringEquals, knows none of DynamoDB's resources, and treats an Allow
+moto's own evaluator supports only the condition StringEquals and none of DynamoDB's resources, and treats an Allow
 whose condition fails as a Deny.
 """
 
@@ -179,7 +179,7 @@ _TESTS: dict[str, Callable[[Any, str], bool]] = {
 
 
 def _holds(conditions: Mapping[str, Any], context: Context) -> bool:
-    """Return True if every condition holds. Raises TemplateError for an operator that is not known here."""
+    """Return True if every condition holds. Raises TemplateError for an operator that is not supported here."""
     return all(
         _one_holds(operator, wanted, (_ALWAYS | context).get(key.lower(), ()))
         for operator, keys in conditions.items()

@@ -1,6 +1,6 @@
 """The resources that the local stack runs: their names and properties, and how moto creates them.
 
-resource_types.toml lists what the local stack knows of each type.
+resource_types.toml lists what the local stack supports of each type.
 """
 
 import functools

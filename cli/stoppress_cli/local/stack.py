@@ -1,4 +1,4 @@
-"""The local stack, built from template.yaml: moto holds its resources, `Sources` calls its functions."""
+"""The local stack, built from template.yaml: moto has its resources, `Sources` calls its functions."""
 
 import contextlib
 from collections import Counter
@@ -166,7 +166,7 @@ class Stack:
         return matching[0]
 
     def variable(self, name: str) -> str:
-        """Return an environment variable that the template gives to some function."""
+        """Return an environment variable of some function in the template."""
         values = {key: value for function in self.functions.values() for key, value in function.variables.items()}
         if name not in values:
             raise TemplateError(f"no function of the template has the environment variable {name}")
@@ -181,7 +181,7 @@ class Stack:
     # ── creation ───────────────────────────────────────────────────────────────────────────────
 
     def _make(self) -> None:
-        # A redrive policy names an existing queue, so queues without a policy come first.
+        # A redrive policy refers to an existing queue, so queues without a policy come first.
         for resource in sorted(self.resources.values(), key=lambda resource: "RedrivePolicy" in resource.properties):
             if self._first_site or not resources.is_given(resource):
                 resources.create(resource, self.client)

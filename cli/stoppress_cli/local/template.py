@@ -30,7 +30,7 @@ def arn_of(service: str, rest: str) -> str:
 
 
 class TemplateError(ValueError):
-    """The template cannot run here; the text names the resource, what is wrong and what to do."""
+    """The template cannot run here; the text contains the resource, what is wrong and what to do."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def parse_yaml(text: str) -> Any:
 def _read(path: Path, changed_ns: int) -> tuple[Json, Template]:
     """Return the declared parameters and the transformed template, without values of parameters.
 
-    `changed_ns` tells the cache that the file was edited. Raises TemplateError.
+    `changed_ns` makes the cache notice that the file was edited. Raises TemplateError.
     """
     from yaml import YAMLError
 

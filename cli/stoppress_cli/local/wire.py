@@ -76,7 +76,7 @@ class Wire:
 
     @property
     def running(self) -> str | None:
-        """The logical name of the function that runs in this thread; None outside functions."""
+        """Return the logical name of the function that runs in this thread; None outside functions."""
         return getattr(self._local, "running", None)
 
     @running.setter

@@ -34,7 +34,7 @@ def differences(
     """
     parts = {name: value for name, value in wanted if name != "site" and value is not None}
     if site is None and parts.keys() - _OF_NO_SITE:
-        return ["there is not one site but several or none: say which with `site`"]
+        return ["there is not one site but several or none: set `site`"]
     listed = Listed()
     if parts.keys() & _OF_FILES:
         try:

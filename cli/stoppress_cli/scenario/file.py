@@ -29,7 +29,7 @@ Json = dict[str, Any]
 
 
 class ScenarioError(ValueError):
-    """A scenario that cannot be played; the text names the file and line, what is wrong and what to do."""
+    """A scenario that cannot be played; the text contains the file and line, what is wrong and what to do."""
 
 
 def body_bytes(body: Any) -> Any:
@@ -282,7 +282,7 @@ def parse(lines: Sequence[str], path: Path) -> list[Line]:
         now = at
         steps.append(Line(number, kind, at, step))
     if not steps:
-        raise ScenarioError(f"{path}: holds no step; write one JSON object a line")
+        raise ScenarioError(f"{path}: contains no step; write one JSON object a line")
     return steps
 
 
@@ -294,7 +294,7 @@ def _step(text: str, where: str) -> tuple[Any, Any]:
     if not isinstance(raw, dict):
         raise ScenarioError(f"{where}: a step is a JSON object, not {type(raw).__name__}")
     kinds = [kind for kind in KINDS if kind in raw]
-    # Exactly one key names the kind; keys such as `headers` and `body` belong to it.
+    # Exactly one key is the kind; keys such as `headers` and `body` belong to it.
     if len(kinds) != 1:
         given = " and ".join(kinds) if kinds else "none"
         raise ScenarioError(f"{where}: a step has exactly one of {', '.join(KINDS)}; found {given}")

@@ -32,7 +32,7 @@ class File:
 
     @property
     def text(self) -> bytes:
-        """The body, uncompressed."""
+        """Return the body, uncompressed."""
         return gzip.decompress(self.body) if self.headers.get("content-encoding") == "gzip" else self.body
 
 
@@ -62,7 +62,7 @@ def read(stack: Stack, host: str | None = None) -> Iterator[File]:
 def listed(files: list[File]) -> Listed:
     """Return what the files of one site list: articles with news:news, and the URLs in the shards of the index.
 
-    If the index names a file's gzip, the XML beside it is read. Other forms (.txt, .atom, robots.txt) count as files. An emptied
+    If the index lists a file's gzip, the XML beside it is read. Other forms (.txt, .atom, robots.txt) count as files. An emptied
     file lists the home page, which does not count: its entry has no news:news, and the index does not name an emptied
     shard. Raises ValueError for a file that is not XML.
     """

@@ -1,4 +1,4 @@
-"""Plays a scenario on a stack: moves the clock, and does what each step says."""
+"""Play a scenario on a stack: move the clock, and do each step."""
 
 import hashlib
 import json
@@ -126,7 +126,7 @@ class Player:
         return str(secret.name)
 
     def _put_secret(self, name: str, value: str) -> None:
-        """Put a secret under the path of each site that names it, and under the bare name, where the stack's own secrets are."""
+        """Put a secret under the path of each site that refers to it, and under the bare name, where the stack's own secrets are."""
         client = self.stack.client("secretsmanager")
         hosts = (host for host, site in self.sites.items() if name in _secret_names(site))
         for place in {name, *(secret_path("webhooks", host, name) for host in hosts)}:
@@ -273,7 +273,7 @@ def playing(stack: Stack, path: Path, out: Path, show: Callable[[Line, str], Non
 
 
 def _troubles(stack: Stack) -> dict[str, str]:
-    """Rows of failures, refused calls, faults that met no call, and messages that wait; an empty text where there are none."""
+    """Return the rows of failures, refused calls, faults that met no call, and messages that wait; an empty text where there are none."""
     functions, mappings = stack.functions.items(), [*stack.sources.queue_mappings, *stack.sources.stream_mappings]
     refused = stack.wire.guard.refused
     unmet = [fault for fault in stack.wire.faults if fault.times > 0]

@@ -39,7 +39,7 @@ class AuditState:
 
     @property
     def missed_in_a_day(self) -> int:
-        """How many lost webhooks the last audit counted in 24 hours."""
+        """Return how many lost webhooks the last audit counted in 24 hours."""
         return sum(self.missed.values())
 
 
@@ -70,7 +70,7 @@ def audit_key(site: str, source: str) -> tuple[str, str]:
 
 
 def with_missed(missed: Mapping[str, int], number: int, now: datetime) -> dict[str, int]:
-    """The counts of lost webhooks by hour with `number` more, without those older than a day."""
+    """Return the counts of lost webhooks by hour with `number` more, without those older than a day."""
     hours = {hour: count for hour, count in missed.items() if parse(hour) > now - HOURS_KEPT}
     hour = exact(now.replace(minute=0, second=0, microsecond=0))
     return hours | ({hour: hours.get(hour, 0) + number} if number else {})

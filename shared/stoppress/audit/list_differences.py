@@ -18,13 +18,13 @@ SILENT_GRACE = timedelta(hours=1)
 
 
 def changed_at(event: ArticleEvent) -> datetime | None:
-    """When the source changed the article, by the source's clock; None if the event has no such instant."""
+    """Return when the source changed the article, by the source's clock; None if the event has no such instant."""
     version = event.version if isinstance(event.version, datetime) else None
     return version or event.timestamp or event.updated_at
 
 
 def is_missed(event: ArticleEvent, article: Article | None) -> bool:
-    """Whether an event of a list was never recorded: the article is unknown, or the recorded version is older.
+    """Return True if an event of a list was never recorded: the article is unknown, or the recorded version is older.
 
     If the versions are not of one type, timestamps decide. Without timestamps a known article is not missed.
     """
@@ -72,7 +72,7 @@ def has_changed_since(article: Article, since: datetime) -> bool:
 
 
 def silent_sources(site: Site, news: Iterable[NewsEntry], claims: Mapping[str, Claim], now: datetime) -> dict[str, int]:
-    """The sources with a secret, if feeds brought SILENT_STORIES_MIN stories of the news sitemap and webhooks none.
+    """Return the sources with a secret, if feeds brought SILENT_STORIES_MIN stories of the news sitemap and webhooks none.
 
     Each has the number of stories that the feeds brought.
     """

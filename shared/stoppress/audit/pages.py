@@ -103,7 +103,7 @@ class Reader:
     _missing: tuple[int, int | None] | None = None
 
     def pages(self, cursor: str | None = None) -> Iterator[Page]:
-        """The pages from the cursor on, or all pages. Raises ListingError.
+        """Yield the pages from the cursor on, or all pages. Raises ListingError.
 
         If the deadline ends the reading, the last page has a cursor.
         """
@@ -155,18 +155,18 @@ class Reader:
         return following
 
     def _after(self, at: Position, answer: Answer) -> Position | None:
-        """The page after this one, or an earlier page if articles have left the listing. Raises ListingError."""
+        """Return the page after this one, or an earlier page if articles have left the listing. Raises ListingError."""
         following = next_position(self.query, at, answer)
         if following and self.query.listing.next in ("link", "cursor"):
             if following.text() in self._seen:
-                raise ListingError("names as the next page one that was read before")
+                raise ListingError("links as the next page one that was read before")
             self._seen.add(following.text())
         if following and following.page <= at.page > 1:
             self._count_backward()
         return following
 
     def _before_missing_page(self, at: Position, reason: str) -> Position | None:
-        """The page before one that does not exist: articles may have left the listing since its length was read.
+        """Return the page before one that does not exist: articles may have left the listing since its length was read.
 
         None: the same page did not exist before, in a listing of the same length. Raises ListingError.
         """
@@ -190,7 +190,7 @@ class Reader:
         if response.status != 200:
             hint = "check list.url: docs/how-to/audit.md has the address for each CMS"
             if response.status in (401, 403):
-                hint = "give the API's key in the secret that list.secret names"
+                hint = "give the API's key in the secret of list.secret"
             reason = f"the server answers {response.status}: {hint}"
             raise _NoSuchPage(reason) if response.status in _NO_SUCH_PAGE else ListingError(reason)
         answer = self.query.answer(response.body, response.headers)

@@ -28,7 +28,7 @@ class Limits:
 
     @property
     def attempt_s(self) -> float:
-        """Return seconds that the longest attempt can take, plus one second for the handler."""
+        """Return the seconds that the longest attempt can take, plus one second for the handler."""
         return self.connect_s + self.read_s + 1
 
 

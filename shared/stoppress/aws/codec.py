@@ -25,7 +25,7 @@ class _Form(NamedTuple):
 
 
 def to_item(value: Any, key: tuple[str, str], *, without: tuple[str, ...] = (), **more: Any) -> dict[str, Any]:
-    """Return the item of a dataclass under a key; `without` names fields that the key has already."""
+    """Return the item of a dataclass under a key; `without`: fields that the key already contains."""
     item = {"pk": key[0], "sk": key[1], **more}
     for name, (default, write, _) in _forms(value.__class__).items():
         part = getattr(value, name)

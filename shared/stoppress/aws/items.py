@@ -34,7 +34,7 @@ ORIGINS = {"audit": "the webhook never came; the audit found it", "import": "imp
 STORY_KEPT = timedelta(days=90)
 # A line of a story fits into one write unit with it.
 TITLE_CHARACTERS_MAX = 150
-# Partition of the item that roll_window writes each minute. The filter of the stream in template.yaml names it too.
+# Partition of the item that roll_window writes each minute. The filter of the stream in template.yaml contains it too.
 HEARTBEAT = "heartbeat"
 # The item of a site's indexes in the partition of the marks. It precedes all names of files.
 INDEXES_SK = "indexes"
@@ -65,7 +65,7 @@ def waiting_key(site: str, url: str, name: str) -> tuple[str, str]:
 
 
 def file_pk(site: str, file: str) -> str:
-    """Return the partition of a file's entries; the index's partition holds the commit marks of all files."""
+    """Return the partition of a file's entries; the index's partition has the commit marks of all files."""
     return f"file#{site}/{file}"
 
 

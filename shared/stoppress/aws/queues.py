@@ -56,7 +56,7 @@ class RewriteRequest:
 
     def __post_init__(self) -> None:
         if not (self.file or self.due):
-            raise ValueError('the request names no file: write {"site": "<host>", "file": "<file>"}')
+            raise ValueError('the request has no file: write {"site": "<host>", "file": "<file>"}')
 
     @property
     def path(self) -> tuple[str, str]:

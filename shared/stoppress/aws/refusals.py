@@ -62,7 +62,7 @@ class Count:
 
     `refused` counts refused articles and ignored events. `unverified` counts requests with a wrong signature. This number
     is a lower bound: each execution environment reports once a minute, and Lambda may stop an environment before its report.
-    `unverified_at` is the time of the last report, and `unverified_because` says what was wrong with its last request.
+    `unverified_at` is the time of the last report, and `unverified_because` what was wrong with its last request.
     """
 
     day: str

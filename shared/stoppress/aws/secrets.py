@@ -15,7 +15,7 @@ SIGNED_AGE_MAX = timedelta(minutes=5)
 REFUSED_AGE_MAX = timedelta(seconds=10)
 # How long a missing secret is cached: a flood of webhooks costs one call, and a new secret is found soon.
 MISSING_AGE_MAX = timedelta(seconds=10)
-# Spaces separate secrets. A part shorter than this is probably a word of a phrase, which anybody could guess.
+# Spaces separate secrets. A part shorter than this is probably a word of a phrase, which is easy to guess.
 PART_CHARACTERS_MIN = 8
 
 # Missing, denied, about to be deleted. Any other error may pass before the next call, so it is not cached: some senders never retry.

@@ -33,7 +33,7 @@ TYPES = PUBLISHES + REMOVES
 PAGE = "page."
 _VERBS: dict[str, Verb] = {verb: verb for verb in get_args(Verb)}
 
-# For images, videos and alternates together. A message of SQS holds 1 MiB, an item of DynamoDB 400 KB.
+# For images, videos and alternates together. A message of SQS may have 1 MiB, an item of DynamoDB 400 KB.
 MEDIA_BYTES_MAX = 100_000
 # Enough to show a misspelt name. An answer does not repeat a whole document.
 UNKNOWN_FIELDS_SHOWN = 20
@@ -44,7 +44,7 @@ _DROPPED_FROM = ("type", "flags", "images", "videos", "alternates")
 
 
 class BadArticle(ValueError):
-    """An event that cannot be applied. The text has a line for each wrong field; `field` names the first, if any.
+    """An event that cannot be applied. The text has a line for each wrong field; `field` is the first, if any.
 
     `errors` has the name of each wrong field, and what to change.
     """
@@ -74,7 +74,7 @@ _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 
 
 def _meant_type(kind: str) -> str | None:
-    """The type that a misspelt one means: `article.published` for `Article.publish`. None if it means no type of ours."""
+    """Return the type that a misspelt one means: `article.published` for `Article.publish`. None if it means no type of ours."""
     from difflib import get_close_matches  # imported here: only a misspelt type needs it
 
     for noun, verb in pairwise(word.lower() for word in _WORD.findall(kind[:200])):
@@ -118,7 +118,7 @@ def read_delivery(
 def read_bus_event(envelope: Mapping[str, Any], site: Site, now: datetime) -> tuple[ArticleEvent, list[str]]:
     """Return the article event of an event on the bus: `detail-type` is the type, `detail` is `data` with `site` added.
 
-    Also gives the names of unknown fields. Raises BadArticle and UnknownType.
+    Return the names of unknown fields too. Raises BadArticle and UnknownType.
     """
     source = envelope.get("source")
     if not isinstance(source, str) or source not in site.sources:
@@ -134,7 +134,7 @@ def read_article(
 ) -> tuple[ArticleEvent, list[str]]:
     """Return the article event of a known type and its `data`, and the names of unknown fields. Raises BadArticle."""
     if not isinstance(data, dict):
-        raise BadArticle('give the object that holds the article: {"id": …, "url": …, "title": …}', "data")
+        raise BadArticle('send the object that contains the article: {"id": …, "url": …, "title": …}', "data")
     page, verb = kind.startswith(PAGE), _VERBS[kind.partition(".")[2]]
     try:
         fields = model_of(verb, page=page).model_validate(data)
@@ -187,7 +187,7 @@ def read_media(images: object, videos: object, alternates: object, url: str) -> 
 
 
 def _flags(value: object) -> tuple[tuple[str, ...], list[str]]:
-    """The flags of a text, a list of texts, or an object (its names with true); and the reasons for flags left out."""
+    """Return the flags of a text, a list of texts, or an object (its names with true); and the reasons for flags left out."""
     if not isinstance(value, dict):
         return _names("flags", value, FLAGS_MAX)
     flags, reasons = _names("flags", [name for name, there in value.items() if there is True], FLAGS_MAX)
@@ -212,7 +212,7 @@ def _names(field: str, value: object, most: int) -> tuple[tuple[str, ...], list[
 
 
 def _removal_fields(removal: Removal, site: Site) -> dict[str, Any]:
-    """The id and the URL of a removal. Beside an id the URL is only a hint, and a bad one is left out. Raises BadArticle."""
+    """Return the id and the URL of a removal. Beside an id the URL is only a hint, and a bad one is left out. Raises BadArticle."""
     try:
         url = on_site(canonical(removal.url), site.host) if removal.url else None
     except ValueError as error:
@@ -229,7 +229,7 @@ def _removal_fields(removal: Removal, site: Site) -> dict[str, Any]:
 
 
 def _urls(publication: Publication, site: Site) -> dict[str, Any]:
-    """The URLs of a publication. If `url` and `canonical_url` differ by the last slash alone, the canonical one is listed."""
+    """Return the URLs of a publication. If `url` and `canonical_url` differ by the last slash alone, the canonical one is listed."""
     try:
         url = on_site(publication.url, site.host)
     except ValueError as error:

@@ -153,7 +153,7 @@ _LEAST = {"id": "1", "url": "https://stoppress.invalid/", "title": "A title"}
 
 
 def read_field(name: str, value: object) -> object:
-    """The value of one field as an event keeps it. Fields of parts that may be dropped stay as given. Raises ValueError."""
+    """Return the value of one field as an event keeps it. Fields of parts that may be dropped stay as given. Raises ValueError."""
     try:
         return getattr(Publication.model_validate({**_LEAST, name: value}), name)
     except ValidationError as error:

@@ -27,7 +27,7 @@ ITEMS_MAX = 200
 def read_delivery(
     mapping: MappingFile, request: Request, settings: Mapping[str, Any], site: Site | None, now: datetime
 ) -> list[Verdict]:
-    """One verdict for each item of a delivery. Raises BadDelivery for a body that cannot be read at all."""
+    """Return one verdict for each item of a delivery. Raises BadDelivery for a body that cannot be read at all."""
     body = document_of(request, mapping.envelope)
     if not mapping.strict:
         check_container(body)
@@ -48,7 +48,7 @@ def read_delivery(
 
 
 def _read_one(mapping: MappingFile, root: Mapping[str, Any], now: datetime, items_max: int) -> list[Verdict]:
-    """The verdicts of one delivery's first `items_max` items. A relay may have put several deliveries into a list."""
+    """Return the verdicts of one delivery's first `items_max` items. A relay may have put several deliveries into a list."""
     body = root["body"]
     items, fault = _items(mapping, root)
     if fault:
@@ -177,7 +177,7 @@ def _action(mapping: MappingFile, root: Mapping[str, Any], faults: Mapping[str, 
 
 
 def _meaning(mapping: MappingFile, kind: object) -> Action | None:
-    """The action that the mapping gives for an event's type: by the whole text, or by its longest known ending."""
+    """Return the mapping's action for an event's type: by the whole text, or by its longest known ending."""
     if not isinstance(kind, str):
         return None
     if kind in mapping.action.map:
@@ -187,7 +187,7 @@ def _meaning(mapping: MappingFile, kind: object) -> Action | None:
 
 
 def _ends_in(kind: str, end: str) -> bool:
-    """Whether a longer text ends with the words of another: `history deleted` does not end with `story deleted`."""
+    """Return True if a longer text ends with the words of another: `history deleted` does not end with `story deleted`."""
     if not end or not kind.endswith(end):
         return False
     before, first = kind[-len(end) - 1], end[0]

@@ -1,4 +1,4 @@
-"""JMESPath expressions of mapping files: evaluates them, lists the names they read, and finds mistakes in them."""
+"""JMESPath expressions of mapping files: evaluate them, list the names that they read, and find mistakes in them."""
 
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -16,7 +16,7 @@ def search(expression: str, root: Mapping[str, Any]) -> tuple[Any, str]:
     try:
         return _compile(expression).search(root, options=OPTIONS), ""
     except Exception as error:  # noqa: BLE001 - one field that fails on a payload must not stop the others
-        return None, clean(f"{expression[:80]} gives nothing: {' '.join(str(error).split())}", 300)
+        return None, clean(f"{expression[:80]} returns nothing: {' '.join(str(error).split())}", 300)
 
 
 @cache
@@ -64,7 +64,7 @@ def members(expression: str, name: str) -> list[str]:
 
 
 def function_faults(expression: str) -> Iterator[str]:
-    """The mistakes in an expression's calls. JMESPath itself finds them only when a delivery reaches the call."""
+    """Yield the mistakes in an expression's calls. JMESPath itself finds them only when a delivery reaches the call."""
     for node, _ in _nodes(_compile(expression).parsed):
         if node["type"] == "function_expression" and (fault := _call_fault(node["value"], node["children"])):
             yield fault

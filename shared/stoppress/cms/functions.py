@@ -59,7 +59,7 @@ class Functions(functions.Functions):  # type: ignore[misc]
 
     @_taking("object", "", otherwise={})
     def _func_localized(self, fields: dict[str, Any], locales: Any) -> dict[str, Any]:
-        """An object of {field: {locale: value}} as {field: value}. Each value is from the first locale that has one."""
+        """Return an object of {field: {locale: value}} as {field: value}. Each value is from the first locale that has one."""
         wanted = [locale for locale in locales if isinstance(locale, str)] if isinstance(locales, list) else []
         return {name: _in_locale(values, wanted) for name, values in fields.items()}
 
@@ -90,7 +90,7 @@ class Functions(functions.Functions):  # type: ignore[misc]
 
     @_taking("string", "string", "string")
     def _func_sibling(self, url: str, slug: str, other: str) -> str | None:
-        """The URL with another slug at its end; null if it does not end in the slug, or if both slugs are equal."""
+        """Return the URL with another slug at its end; null if it does not end in the slug, or if both slugs are equal."""
         if not (url and slug and other) or slug == other:
             return None
         try:
@@ -125,7 +125,7 @@ class Functions(functions.Functions):  # type: ignore[misc]
 
     @_taking("array", "array", otherwise=[])
     def _func_of_type(self, items: list[Any], types: list[Any]) -> list[Any]:
-        """The JSON-LD objects that have one of the types: as `A`, `schema:A` or `https://schema.org/A`, or in a list."""
+        """Return the JSON-LD objects that have one of the types: as `A`, `schema:A` or `https://schema.org/A`, or in a list."""
         wanted = {name.lower() for name in types if isinstance(name, str)}
         return [item for item in items if isinstance(item, dict) and _bare_types(item.get("@type")) & wanted]
 

@@ -1,4 +1,4 @@
-"""List a CMS's articles with its API, as `[list]` in its mapping file says. Pure: requests and answers are values.
+"""List a CMS's articles with its API, as `[list]` in its mapping file describes. Pure: requests and answers are values.
 
 The expressions of a request see `settings`, `types`, `secret`, `since` and `until` (instants in UTC, or null), and `size`. They
 also see the position: `page` (from 1), `offset` and `cursor`. The expressions of an answer see `settings`, `types`, `body` and
@@ -92,7 +92,7 @@ class Query:
         return self.mapping.listing
 
     def request(self, at: Position) -> tuple[str, dict[str, str]]:
-        """URL and headers of the request for a page. Raises ListingError.
+        """Return URL and headers of the request for a page. Raises ListingError.
 
         A parameter in `list.url` replaces the mapping's parameter of the same name.
         """
@@ -152,7 +152,7 @@ class Query:
         return Answer(items, number, str(cursor) if cursor else "", link, root)
 
     def item(self, answer: "Answer", item: Any, place: str, asked_at: datetime, by: str) -> Listed | Problem:
-        """An item as an event, or the problem that prevents it. Raises Ignored for an item that is no article of the site.
+        """Return an item as an event, or the problem that prevents it. Raises Ignored for an item that is no article of the site.
 
         `by` is the prefix of the event's delivery id.
         """
@@ -160,7 +160,7 @@ class Query:
             return Problem(place, f"is not a JSON object: {clean(str(item), 80)}")
         body, fault = search(self.listing.delivery, {**answer.root, "item": item})
         if fault or body is None:
-            return Problem(place, f"list.delivery: {fault or 'gives nothing'}")
+            return Problem(place, f"list.delivery: {fault or 'returns nothing'}")
         headers = {"content-type": "application/json", **self.listing.delivery_headers}
         try:
             request = Request(headers, json.dumps(body).encode())
@@ -168,7 +168,7 @@ class Query:
         except (BadDelivery, RecursionError) as error:
             return Problem(place, str(error))
         if len(verdicts) != 1:
-            return Problem(place, f"gives {len(verdicts)} articles instead of one")
+            return Problem(place, f"returns {len(verdicts)} articles instead of one")
         [verdict] = verdicts
         if verdict.disposition == "ignore" or verdict.action in REMOVALS:
             raise Ignored(verdict.reason or "is not published")
@@ -216,7 +216,7 @@ def marked(event: ArticleEvent, asked_at: datetime, by: str) -> ArticleEvent:
 
 
 def next_position(query: Query, at: Position, answer: Answer) -> Position | None:
-    """Where the next page is; None after the last. Raises ListingError if its URL is not valid, or on another server."""
+    """Return where the next page is; None after the last. Raises ListingError if its URL is not valid, or on another server."""
     match query.listing.next:
         case "link":
             assert query.source.list
@@ -242,7 +242,7 @@ def after_failure(query: Query, at: Position) -> Position | None:
 
 
 def back(query: Query, at: Position, pages: int = 1) -> Position | None:
-    """The page that is `pages` before this one, or the first page; None if this is the first, or if pages have no numbers."""
+    """Return the page that is `pages` before this one, or the first page; None if this is the first, or if pages have no numbers."""
     if query.listing.next not in ("page", "offset") or at.page == 1:
         return None
     pages = min(pages, at.page - 1)
@@ -263,7 +263,7 @@ def _by_number(query: Query, at: Position, answer: Answer) -> Position | None:
 
 
 def _values(expressions: Mapping[str, str], root: Mapping[str, Any]) -> dict[str, str]:
-    """The values of parameters or headers. Leaves out nulls. Raises ListingError for an expression that fails."""
+    """Return the values of parameters or headers. Leaves out nulls. Raises ListingError for an expression that fails."""
     values = {}
     for name, expression in expressions.items():
         value, fault = search(expression, root)

@@ -11,7 +11,7 @@
 
 An expression sees `body`, `headers` (lower case, `_` for `-`), `query`, `settings` and the variables above it. It also sees
 `types` (the setting `types`, `content_types` or `models`) and, in a delivery of several items, `item`. The first of a field's
-expressions that gives a usable value counts; for `hold_until` the latest instant counts. `functions` has the functions
+expressions that returns a usable value counts; for `hold_until` the latest instant counts. `functions` has the functions
 that JMESPath lacks.
 """
 
@@ -35,7 +35,7 @@ from stoppress.primitives.text import did_you_mean
 Action: TypeAlias = Literal["publish", "update", "unpublish", "delete"]
 REMOVALS: tuple[Action, ...] = ("unpublish", "delete")
 
-# The fields of our own contract, and those that only say how to treat a delivery.
+# The fields of our own contract, and those that only set how to treat a delivery.
 OF_ARTICLES = (
     "id", "url", "title", "published_at", "updated_at", "version", "sequence", "language", "publication", "section",
     "keywords", "access", "noindex", "news", "canonical_url", "previous_urls", "type", "flags", "images", "videos",
@@ -56,7 +56,7 @@ OF_REMOVALS = ("id", "version", "sequence", "updated_at", "timestamp", "site")
 
 
 class BadMapping(ValueError):
-    """A mapping file that cannot be used; each line of the text gives a place and a reason."""
+    """A mapping file that cannot be used; each line of the text has a place and a reason."""
 
 
 def _expression(text: str) -> str:
@@ -95,7 +95,7 @@ class When(Part):
 
 
 class Actions(Part):
-    """The text that says what happened, and the action for each text.
+    """The text that identifies what happened, and the action for each text.
 
     With `suffix`, the text's last words are enough: `com.example.article.published`.
     """
@@ -107,7 +107,7 @@ class Actions(Part):
 
 
 class Listing(Part):
-    """How to list the articles of a CMS by its API: `[list]` in a mapping file. `listing` says what the expressions see."""
+    """How to list the articles of a CMS by its API: `[list]` in a mapping file. `listing` documents what the expressions see."""
 
     # What to give as `list.url` in the source's configuration.
     url: str
@@ -187,7 +187,7 @@ def _load(folder: Path, name: str) -> MappingFile:
 
 
 def read_file(path: Path) -> MappingFile:
-    """Return the mapping that a file holds. Raises BadMapping."""
+    """Return the mapping in a file. Raises BadMapping."""
     try:
         text = path.read_text(encoding="utf-8")
         mapping = MappingFile.model_validate(tomllib.loads(text))
@@ -242,7 +242,7 @@ def _unknown_keys(mapping: MappingFile) -> Iterator[_Fault]:
 
 
 def _unknown_names(mapping: MappingFile) -> Iterator[_Fault]:
-    """Names that no delivery can have. An expression that reads them is always null, so a filter would filter nothing."""
+    """Yield names that no delivery can have. An expression that reads them is always null, so a filter would filter nothing."""
     settings = {*mapping.settings, *mapping.defaults}
     for place, expression, names in _expressions(mapping, settings):
         for name in sorted(root_names(expression) - {*names, NOTHING}):
@@ -263,7 +263,7 @@ def _unknown_members(expression: str, settings: set[str]) -> Iterator[str]:
 def _expressions(
     mapping: MappingFile, settings: set[str]
 ) -> Iterator[tuple[tuple[int | str, ...], str, Iterable[str]]]:
-    """Every expression of a mapping, its place, and the names it may read; the variables first and in their order."""
+    """Yield every expression of a mapping, its place, and the names it may read; the variables first and in their order."""
     names = sorted({*ROOT, *(["types"] if settings & {*OF_TYPES} else [])})
     for name, expression in mapping.variables.items():
         yield ("vars", name), expression, names

@@ -104,7 +104,7 @@ def _without_zone(text: str) -> str:
 
 
 def _of_other_form(text: str, where: Where) -> datetime:
-    """The instant of a text in a form that feeds use: `Fri, 20 Nov 2026 08:00:00 GMT`, `2026-11-20 08:00:00 UTC`.
+    """Return the instant of a text in a form that feeds use: `Fri, 20 Nov 2026 08:00:00 GMT`, `2026-11-20 08:00:00 UTC`.
 
     An ambiguous abbreviation of a zone is refused. Raises ValueError, NoZone.
     """
@@ -116,7 +116,7 @@ def _of_other_form(text: str, where: Where) -> datetime:
         instant = dates.instant(text, where.zone or dates.UTC_ZONE)
         if instant is None:
             raise
-        # The text names its zone if reading it in a zone far away gives the same instant.
+        # The text contains its zone if reading it in a zone far away results in the same instant.
         if instant == dates.instant(text, ZoneInfo(_FAR_ZONE)):
             return instant
         if not _ZONELESS.fullmatch(text):

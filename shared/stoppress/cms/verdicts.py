@@ -65,7 +65,7 @@ class Verdict:
     readings: tuple[Reading, ...] = ()
 
     def event(self, site: Site, source: str, now: datetime) -> ArticleEvent:
-        """The article event of a verdict that applies or holds. Raises BadArticle where the site cannot take it."""
+        """Return the article event of a verdict that applies or holds. Raises BadArticle where the site cannot take it."""
         verb, data = _VERBS[self.action or "publish"], dict(self.data)
         if hour := self.hold_until or self.embargo:
             # Nobody could read the page before that instant, so it is the date of publication.

@@ -107,7 +107,7 @@ def parse_feed(text: str, base: str) -> tuple[list[dict[str, Any]], dict[str, An
     except FeedError:
         raise
     except Exception as error:  # feedparser documents no errors, and has raised a dozen kinds on damaged input
-        raise FeedError(f"feedparser gave up: {error!r:.200}") from error
+        raise FeedError(f"feedparser failed: {error!r:.200}") from error
     if parser.has_items and not parser.entries:
         raise FeedError("the feed has items, but none is an item of RSS or Atom")
     return parser.entries, parser.feeddata, parser.tombstones

@@ -45,7 +45,7 @@ def judged(reading: Reading, site: Site, now: datetime, shared: Collection[str] 
         is_own_guid = entry.guid and _guid_hash(entry.guid) not in shared
         identity = verdict.id if verdict.id and is_own_guid else id_within_limit(url)
         if _is_deleted(entry, deleted_at.get(identity), now):
-            verdicts[number] = Judged(entry, identity, url, None, "its feed says that it is deleted")
+            verdicts[number] = Judged(entry, identity, url, None, "its feed marks it as deleted")
             continue
         event = _event(entry, identity, url, site, now)
         verdicts[number] = Judged(entry, identity, url, event)
@@ -65,7 +65,7 @@ def _is_deleted(entry: Entry, deleted_at: datetime | None, now: datetime) -> boo
 
 
 def _place_entry(entry: Entry, site: Site, feed: str) -> Judged:
-    """The entry with its canonical URL, or with the reason why it has none."""
+    """Return the entry with its canonical URL, or with the reason why it has none."""
     identity = _id_of(entry.guid, feed) if entry.guid else None
     if entry.url is None:
         return Judged(entry, identity, None, None, "it has no http or https link")
@@ -92,7 +92,7 @@ def _hash_shared(verdicts: list[Judged]) -> tuple[str, ...]:
 def to_events(
     reading: Reading, site: Site, now: datetime, shared: Collection[str] = (), *, feed: str
 ) -> tuple[list[ArticleEvent], list[str]]:
-    """The article events of a reading (entries, then tombstones), and the reasons why some entries have no event.
+    """Return the article events of a reading (entries, then tombstones), and the reasons why some entries have no event.
 
     `shared` are the hashes of guids that several pages shared in earlier readings (`shared_guids`).
     """
@@ -132,7 +132,7 @@ def _event(entry: Entry, identity: str, url: str, site: Site, now: datetime) -> 
 
 
 def _changed_at(entry: Entry) -> float:
-    """When the entry changed, by its own dates, in seconds since 1970; 0 without a date."""
+    """Return when the entry changed, by its own dates, in seconds since 1970; 0 without a date."""
     changed_at = entry.updated_at or entry.published_at
     return changed_at.timestamp() if changed_at else 0.0
 
@@ -148,7 +148,7 @@ def _id_of(guid: str, feed: str) -> str:
 
 
 def id_within_limit(identity: str) -> str:
-    """An article's id by a guid or a URL: the text itself, or its hash if the text is too long for a key of the table."""
+    """Return an article's id by a guid or a URL: the text itself, or its hash if the text is too long for a key of the table."""
     encoded = identity.encode()
     return identity if len(encoded) <= ID_BYTES_MAX else f"sha256:{hashlib.sha256(encoded).hexdigest()}"
 

@@ -145,7 +145,7 @@ class Deletion:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The content of a feed. `incomplete`: why entries may be missing. `left_out`: texts that say how many are over the limit."""
+    """The content of a feed. `incomplete`: why entries may be missing. `left_out`: texts with the numbers over the limit."""
 
     entries: tuple[Entry, ...] = ()
     deleted: tuple[Deletion, ...] = ()
@@ -154,7 +154,7 @@ class Reading:
 
 
 def read_document(body: bytes, headers: Mapping[str, str]) -> Document:
-    """The feed or sitemap in a body. Raises FeedError if there is none, or if it breaks off in its first item."""
+    """Return the feed or sitemap in a body. Raises FeedError if there is none, or if it breaks off in its first item."""
     if not body.strip():
         raise FeedError("the body is empty")
     text = decode(body, headers.get("content-type", ""))
@@ -163,7 +163,7 @@ def read_document(body: bytes, headers: Mapping[str, str]) -> Document:
 
 
 def is_feed(head: str) -> bool:
-    """Whether a text that begins like this is RSS or Atom."""
+    """Return True if a text that begins like this is RSS or Atom."""
     root = _root(head)
     return root is not None and root[2].lower() not in SITEMAPS
 
@@ -208,7 +208,7 @@ def _as_far_as_complete(text: str, tag: str, name: str) -> Document:
 
 
 def _root(text: str) -> re.Match[str] | None:
-    """The root element's start tag. A tag inside a comment before the root does not count."""
+    """Return the root element's start tag. A tag inside a comment before the root does not count."""
     root = _ROOT.search(text, 0, PROLOG_CHARACTERS_MAX)
     while root and not root[1]:
         end = text.find("-->", root.end(), PROLOG_CHARACTERS_MAX)
@@ -219,7 +219,7 @@ def _root(text: str) -> re.Match[str] | None:
 
 
 def _fitting(text: str, items: list[int]) -> int:
-    """How many items are within the limits; `items` are their ends in the text. Raises FeedError if the first is not."""
+    """Return how many items are within the limits; `items` are their ends in the text. Raises FeedError if the first is not."""
     fitting = min(len(items), ENTRIES_MAX)
     if _tags(text) > TAGS_MAX:
         tags = accumulate(_tags(text[start:end]) for start, end in pairwise([0, *items[:fitting]]))
@@ -230,7 +230,7 @@ def _fitting(text: str, items: list[int]) -> int:
 
 
 def _tags(text: str) -> int:
-    """The number of tags outside CDATA. A start and an end count as two."""
+    """Return the number of tags outside CDATA. A start and an end count as two."""
     return sum(piece.count("<") for piece in _split_at_cdata(text)[::2])
 
 
@@ -267,7 +267,7 @@ def decode(body: bytes, content_type: str) -> str:
 
 
 def _as_claimed(body: bytes, claim: str) -> str | None:
-    """Decode the body in the encoding that `claim` names. None if that is no text encoding known to Python."""
+    """Decode the body in the encoding `claim`. Return None if Python has no such text encoding."""
     # `cp-1251` is a misspelling (SimplePie, issue 354). Python lacks `windows-874`.
     name = claim.lower().removeprefix("x-").replace("windows-", "cp").replace("cp-", "cp")
     try:
@@ -301,7 +301,7 @@ def with_references(text: str) -> str:
 
 
 def _reference(reference: re.Match[str]) -> str:
-    """The replacement for a reference or a bare ampersand."""
+    """Return the replacement for a reference or a bare ampersand."""
     decimal, hexadecimal, name = reference.groups()
     if name:
         if name in _XML_NAMES:

@@ -59,11 +59,11 @@ class Hints:
 
     @property
     def least(self) -> timedelta:
-        """The shortest wait that the feed allows."""
+        """Return the shortest wait that the feed allows."""
         return timedelta(seconds=max(self.document_s, self.answer_s))
 
     def awake(self, due: datetime) -> datetime:
-        """The first instant at or after `due` outside the skipped hours and days; `due` if all are skipped."""
+        """Return the first instant at or after `due` outside the skipped hours and days; `due` if all are skipped."""
         moment = due.astimezone(UTC)
         for _ in range(8 * 24):
             if moment.hour not in self.skip_hours and moment.weekday() not in self.skip_days:
@@ -73,7 +73,7 @@ class Hints:
 
 
 def read_hints(text: str) -> Hints:
-    """The hints among a feed's own elements, not its entries': `ttl`, `sy:*`, `skipHours`, `skipDays`."""
+    """Return the hints among a feed's own elements, not its entries': `ttl`, `sy:*`, `skipHours`, `skipDays`."""
     text = without_entries(text)
     wishes = [60 * int(minutes) for minutes in _TTL.findall(text)]
     if period := _PERIOD.search(text):
@@ -85,7 +85,7 @@ def read_hints(text: str) -> Hints:
 
 
 def without_entries(text: str) -> str:
-    """The text before a feed's first entry and after its last one, up to HEAD_CHARACTERS_MAX each."""
+    """Return the text before a feed's first entry and after its last one, up to HEAD_CHARACTERS_MAX each."""
     first = _ITEM.search(text)
     if first is None:
         return text[:HEAD_CHARACTERS_MAX]
@@ -94,7 +94,7 @@ def without_entries(text: str) -> str:
 
 
 def add_answer_hints(hints: Hints, headers: Mapping[str, str], now: datetime) -> Hints:
-    """The hints with `answer_s` from an answer's headers: `Cache-Control: max-age`, else `Expires`. A 304 has them too."""
+    """Return the hints with `answer_s` from an answer's headers: `Cache-Control: max-age`, else `Expires`. A 304 has them too."""
     control = headers.get("cache-control", "")
     if ages := [int(age) for age in _MAX_AGE.findall(control)]:
         return replace(hints, answer_s=min(max(ages), WISH_MAX_S))
@@ -116,7 +116,7 @@ class Freshness:
 def read_freshness(
     headers: Mapping[str, str], now: datetime, head: str = "", zone: ZoneInfo = dates.UTC_ZONE
 ) -> Freshness:
-    """The instants of an answer that came at `now`; `head` is its document without the entries. Malformed values count as absent.
+    """Return the instants of an answer that came at `now`; `head` is its document without the entries. Malformed values count as absent.
 
     No instant is later than `now`. Otherwise, once a clock that was ahead is corrected, the next answers would look stale.
     """
@@ -130,12 +130,12 @@ def read_freshness(
 
 
 def _until(instant: datetime | None, now: datetime) -> datetime | None:
-    """An instant, at most `now`. None if it is far ahead: then its time zone is wrong, so the real instant is unknown."""
+    """Return an instant, at most `now`. None if it is far ahead: then its time zone is wrong, so the real instant is unknown."""
     return None if instant is None or instant - now > CLOCK_SKEW_MAX else min(instant, now)
 
 
 def find_staleness(answer: Freshness, newest: Freshness) -> str | None:
-    """Why an answer is a stale copy, for the log; None unless an instant is before that of `newest`."""
+    """Return why an answer is a stale copy, for the log; None unless an instant is before that of `newest`."""
     for name, label, tolerance in (
         ("made_at", "Date less Age", CLOCKS_APART_MAX),
         ("modified_at", "Last-Modified", timedelta()),
@@ -148,6 +148,6 @@ def find_staleness(answer: Freshness, newest: Freshness) -> str | None:
 
 
 def merge_freshness(newest: Freshness, answer: Freshness) -> Freshness:
-    """The later of each pair of instants. The newest is kept, so that small steps back do not add up."""
+    """Return the later of each pair of instants. The newest is kept, so that small steps back do not add up."""
     pairs = ((getattr(newest, field.name), getattr(answer, field.name)) for field in fields(Freshness))
     return Freshness(*(max((instant for instant in pair if instant), default=None) for pair in pairs))

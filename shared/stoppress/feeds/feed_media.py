@@ -31,7 +31,7 @@ _ENDINGS = {
 
 
 def images(entry: Item, absolute: Absolute) -> tuple[dict[str, Any], ...]:
-    """The images of an entry, each once. Of an image in several widths, only the widest is taken.
+    """Return the images of an entry, each once. Of an image in several widths, only the widest is taken.
 
     A thumbnail counts only if the entry has no larger image and no video.
     """
@@ -50,7 +50,7 @@ def images(entry: Item, absolute: Absolute) -> tuple[dict[str, Any], ...]:
 
 
 def videos(entry: Item, absolute: Absolute) -> tuple[dict[str, Any], ...]:
-    """The videos of an entry. Files of the same duration count as forms of one video, and so do files without a duration.
+    """Return the videos of an entry. Files of the same duration count as forms of one video, and so do files without a duration.
 
     Of each video one form is taken: the feed's default, else the one of the highest bit rate, else the first.
     """
@@ -77,19 +77,19 @@ def videos(entry: Item, absolute: Absolute) -> tuple[dict[str, Any], ...]:
 
 
 def language(entry: Item, feed: Item) -> str | None:
-    """The language of an entry, else of its title, else of the feed."""
+    """Return the language of an entry, else of its title, else of the feed."""
     languages = (entry.get("language"), entry.get("title_detail", {}).get("language"), feed.get("language"))
     return next((text for text in languages if text), None)
 
 
 def keywords(entry: Item) -> tuple[str, ...]:
-    """The labels of an entry's categories, else their terms."""
+    """Return the labels of an entry's categories, else their terms."""
     names = (clean_html(tag.get("label") or tag.get("term") or "", 200) for tag in entry.get("tags", ()))
     return tuple(dict.fromkeys(name for name in names if name))
 
 
 def alternates(entry: Item, page: str | None, absolute: Absolute) -> tuple[dict[str, Any], ...]:
-    """The language versions of an entry's page; none if the only one is the page itself."""
+    """Return the language versions of an entry's page; none if the only one is the page itself."""
     links = [link for link in pages_of(entry) if link.get("hreflang")]
     versions = tuple(
         {"hreflang": link["hreflang"], "url": url} for link in links if (url := absolute(link.get("href")))
@@ -98,7 +98,7 @@ def alternates(entry: Item, page: str | None, absolute: Absolute) -> tuple[dict[
 
 
 def pages_of(entry: Item) -> list[Item]:
-    """An entry's links to web pages: the alternates of type HTML, or without a valid type."""
+    """Return an entry's links to web pages: the alternates of type HTML, or without a valid type."""
     return [
         link
         for link in entry.get("links", ())
@@ -120,7 +120,7 @@ def _of_kind(entry: Item, kind: str, absolute: Absolute) -> list[Item]:
 
 
 def _located(items: Iterable[Item], absolute: Absolute) -> list[Item]:
-    """The items that have a URL, each URL once, in their order."""
+    """Return the items that have a URL, each URL once, in their order."""
     located: dict[str, Item] = {}
     for item in items:
         url = absolute(item.get("url"))
@@ -143,6 +143,6 @@ def _width(item: Item) -> int:
 
 
 def _number(value: object) -> int:
-    """The whole part of a number as feeds write it (`185`, `29.97`); 0 if there is no number."""
+    """Return the whole part of a number as feeds write it (`185`, `29.97`); 0 if there is no number."""
     whole = str(value or "").partition(".")[0].strip()
     return int(whole[:9]) if whole.isascii() and whole.isdigit() else 0

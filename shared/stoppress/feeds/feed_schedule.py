@@ -21,10 +21,10 @@ PAUSE_MAX = timedelta(days=1)
 
 # The wait is the time since the last story divided by this: after an hour without a story, five minutes.
 QUIET_PARTS = 12
-# The number of backup polls in the time that a feed takes to replace all its entries. So the feed still holds the entries
+# The number of backup polls in the time that a feed takes to replace all its entries. So the feed still has the entries
 # of a lost push.
 POLLS_A_TURNOVER = 2
-# Other people's feeds are polled at most this often, unless the configuration says otherwise.
+# Other people's feeds are polled at most this often, unless the configuration sets another interval.
 FOREIGN_FLOOR = timedelta(minutes=15)
 FOREIGN_CAP = timedelta(hours=1)
 
@@ -79,33 +79,33 @@ class FeedState:
     stale_since: datetime | None = None
 
     def is_due(self, now: datetime, config_version: int = 0) -> bool:
-        """Whether to poll in this run: `next_poll_at` has come, and the feed is not gone."""
+        """Return whether to poll in this run: `next_poll_at` has come, and the feed is not gone."""
         return not self.is_gone(config_version) and (self.next_poll_at is None or self.next_poll_at <= now)
 
     def is_gone(self, config_version: int) -> bool:
-        """Whether the feed answered 410 under this configuration. A new version of the configuration starts polling again.
+        """Return True if the feed answered 410 under this configuration. A new version of the configuration starts polling again.
 
         Versions are compared for equality, because a parameter that is deleted and created again starts at 1.
         """
         return self.gone_by == config_version
 
     def needs_somebody(self, now: datetime, config_version: int) -> bool:
-        """Whether the feed is gone, or has failed for an hour."""
+        """Return True if the feed is gone, or has failed for an hour."""
         failing = self.failing_since is not None and now - self.failing_since >= FAILING_AFTER
         return failing or self.is_gone(config_version)
 
     def has_just_failed_long(self, now: datetime, config_version: int) -> bool:
-        """Whether the feed reached an hour of failures in the last two minutes. False for a feed that is gone."""
+        """Return True if the feed reached an hour of failures in the last two minutes. False for a feed that is gone."""
         if self.failing_since is None or self.is_gone(config_version):
             return False
         return FAILING_AFTER <= now - self.failing_since < FAILING_AFTER + JUST
 
     def skips_stale(self, now: datetime) -> bool:
-        """Whether to skip a stale copy. After an hour of stale copies one is used, so that no feed freezes."""
+        """Return whether to skip a stale copy. After an hour of stale copies one is used, so that no feed freezes."""
         return self.stale_since is None or now - self.stale_since < STALE_MAX
 
     def url_to_ask(self, url: str, now: datetime) -> str:
-        """The URL to fetch: the configured `url`, or for a day the URL to which its permanent redirects lead."""
+        """Return the URL to fetch: the configured `url`, or for a day the URL to which its permanent redirects lead."""
         is_trusted = self.moved_at is not None and now - self.moved_at < MOVE_TRUSTED
         return self.moved_to if self.moved_to and is_trusted else url
 
@@ -119,7 +119,7 @@ class Seen:
 
 
 def pace_of(feed: Feed, site: Site) -> Pace:
-    """The pace of a feed: its settings, or the defaults for the publisher's own feeds and for others.
+    """Return the pace of a feed: its settings, or the defaults for the publisher's own feeds and for others.
 
     A feed is the publisher's own by its setting, or because its host is the site's or a subdomain.
     """
@@ -134,7 +134,7 @@ def pace_of(feed: Feed, site: Site) -> Pace:
 
 
 def after_success(state: FeedState, now: datetime, pace: Pace, subscribed: Subscription | None = None) -> FeedState:
-    """The state after a good poll. `state` has the answer's `last_new` and `hints`; `subscribed` is the feed's subscription."""
+    """Return the state after a good poll. `state` has the answer's `last_new` and `hints`; `subscribed` is the feed's subscription."""
     state = replace(
         state,
         failures=0,
@@ -155,7 +155,7 @@ def after_success(state: FeedState, now: datetime, pace: Pace, subscribed: Subsc
 
 
 def must_be_written(before: FeedState, after: FeedState, now: datetime, *, is_pushed: bool = False) -> bool:
-    """Whether to write the state after a poll. An unchanged state may stay unwritten if the feed is due again in the next minute.
+    """Return whether to write the state after a poll. An unchanged state may stay unwritten if the feed is due again in the next minute.
 
     The state of a feed that a hub may push is always written, because `turned_over` needs an exact `last_success`.
     """
@@ -167,7 +167,7 @@ def must_be_written(before: FeedState, after: FeedState, now: datetime, *, is_pu
 
 
 def interval_of(state: FeedState, now: datetime, pace: Pace, subscribed: Subscription | None = None) -> timedelta:
-    """How long to wait after a good answer: a part of the time since the last story, between floor and cap.
+    """Return how long to wait after a good answer: a part of the time since the last story, between floor and cap.
 
     A feed of someone else waits at least as long as its hints ask. A trusted hub can lengthen the wait to
     `Subscription.backup`, but not beyond the renewal of the subscription. Nor may the entries of a lost push leave the feed
@@ -184,7 +184,7 @@ def interval_of(state: FeedState, now: datetime, pace: Pace, subscribed: Subscri
 
 
 def turned_over(state: FeedState, held: int, new: int, now: datetime) -> FeedState:
-    """The state with the `turnover_s` of a poll that found `new` entries among `held`. Entries of pushes count as new.
+    """Return the state with the `turnover_s` of a poll that found `new` entries among `held`. Entries of pushes count as new.
 
     Unchanged if none is new, or if this is the first poll.
     """
@@ -203,7 +203,7 @@ def after_failure(
     pause: timedelta | None = None,
     gone_by: int | None = None,
 ) -> FeedState:
-    """The state after a failed poll. The wait doubles each time, up to an hour; a longer `pause` has priority.
+    """Return the state after a failed poll. The wait doubles each time, up to an hour; a longer `pause` has priority.
 
     `pause` is the wait that the server asks for. `gone_by` is the configuration's version after a 410. A feed that
     had moved is polled at its configured URL next, so that a wrong redirect cannot keep it failing.
@@ -225,7 +225,7 @@ def after_failure(
 
 
 def moved(state: FeedState, requested: str, permanent_url: str | None, configured: str, now: datetime) -> FeedState:
-    """The state after a good answer to `requested`: which URL to fetch next, if permanent redirects led to `permanent_url`."""
+    """Return the state after a good answer to `requested`: which URL to fetch next, if permanent redirects led to `permanent_url`."""
     target = permanent_url or (requested if requested != configured else None)
     if target is None or target == configured:
         return replace(state, moved_to=None, moved_at=None)

@@ -28,7 +28,7 @@ _SHORT_FORM = re.compile(r"(?:.*&)?p=\d+(?:&.*)?")
 
 
 def page_of(entry: Any, url: str, language: str | None) -> str | None:
-    """The URL of an entry's page: the original behind a proxy, else an alternate of type HTML, else the permalink."""
+    """Return the URL of an entry's page: the original behind a proxy, else an alternate of type HTML, else the permalink."""
     pages = sorted(
         pages_of(entry),
         # `rel="alternate"` comes before `rel="alternate stylesheet"` and before an empty `rel`.
@@ -44,7 +44,7 @@ def page_of(entry: Any, url: str, language: str | None) -> str | None:
         if link
     )
     alternates = (web_url(page.get("href"), url) for page in pages)
-    # Without an alternate, feedparser gives the guid as the entry's link. `_absolute` rejects a guid such as "77", even if
+    # Without an alternate, feedparser uses the guid as the entry's link. `_absolute` rejects a guid such as "77", even if
     # the feed declares it a permalink. An item of RSS 1.0 has no `guidislink`: its id is its `rdf:about`, a URL.
     permalink = entry.get("link") or (entry.get("id") if "guidislink" not in entry else None)
     link = next((link for link in (*originals, *alternates) if link), None) or _absolute(permalink, url)
@@ -55,18 +55,18 @@ def page_of(entry: Any, url: str, language: str | None) -> str | None:
 
 
 def _is_translation(hreflang: str | None, language: str | None) -> bool:
-    """Whether an alternate has another language than the entry."""
+    """Return True if an alternate has another language than the entry."""
     return bool(hreflang and language) and str(hreflang)[:2].lower() != str(language)[:2].lower()
 
 
 def _absolute(link: str | None, url: str) -> str | None:
-    """The link if it names a host; else None. `//host/path` gets the scheme of the feed."""
+    """Return the link if it has a host; else None. `//host/path` gets the scheme of the feed."""
     page = web_url(f"{urlsplit(url).scheme}:{link}" if link and link.startswith("//") else link, "")
     return page if page and urlsplit(page).hostname else None
 
 
 def web_url(link: str | None, url: str) -> str | None:
-    """The link as an absolute http or https URL; None if it is no such link. A relative link leads to the feed's host."""
+    """Return the link as an absolute http or https URL; None if it is no such link. A relative link leads to the feed's host."""
     if not link or not link.strip():
         return None
     if not _USUAL.fullmatch(link):

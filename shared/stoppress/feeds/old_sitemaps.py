@@ -25,7 +25,7 @@ _NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 def read(document: Document, url: str, site: Site) -> Reading:
-    """The newest ENTRIES_MAX pages of the sitemap at `url` as entries, newest first. Raises FeedError."""
+    """Return the newest ENTRIES_MAX pages of the sitemap at `url` as entries, newest first. Raises FeedError."""
     nodes, left_out, cut_off = _read_newest(document, site, feed_documents.ENTRIES_MAX)
     entries = [entry_of(node, url, site) for node in nodes]
     return Reading(
@@ -36,7 +36,7 @@ def read(document: Document, url: str, site: Site) -> Reading:
 
 
 def entry_of(node: Node, url: str, site: Site) -> Entry:
-    """A `<url>` of the sitemap at `url` as an entry."""
+    """Return a `<url>` of the sitemap at `url` as an entry."""
     title = clean_html(text_of(node, "news", "title"))
     published, updated = (_instant_of(node, site, *path) for path in (("news", "publication_date"), ("lastmod",)))
     return Entry(
@@ -55,7 +55,7 @@ def entry_of(node: Node, url: str, site: Site) -> Entry:
 
 
 def new_tree() -> Tree:
-    """A parser of one sitemap, which ignores namespaces."""
+    """Return a parser of one sitemap, which ignores namespaces."""
     return Tree(lambda what, line, text: None, lambda namespace, prefix, name, line: namespace)
 
 
@@ -66,7 +66,7 @@ def children_of(document: Document, url: str, site: Site, most: int = CHILDREN_M
 
 
 def _read_newest(document: Document, site: Site, most: int) -> tuple[list[Node], int, bool]:
-    """The newest `most` `<url>` or `<sitemap>` elements, newest first; the number of others; whether the sitemap broke off.
+    """Return the newest `most` `<url>` or `<sitemap>` elements, newest first; the number of others; whether the sitemap broke off.
 
     Raises FeedError if none is readable.
     """
@@ -91,7 +91,7 @@ def _read_newest(document: Document, site: Site, most: int) -> tuple[list[Node],
 
 
 def text_of(node: Node, *path: str) -> str:
-    """The text of the first element at the path below a node; empty if there is none."""
+    """Return the text of the first element at the path below a node; empty if there is none."""
     child: Node | None = node
     for name in path:
         child = next(_named(child, name), None) if child else None

@@ -22,10 +22,10 @@ DELETIONS_MAX = 500
 
 
 def read(document: Document, url: str, site: Site, take: Collection[str] = ()) -> Reading:
-    """The entries of a feed in its order, or those of a sitemap, the newest first.
+    """Return the entries of a feed in its order, or those of a sitemap, the newest first.
 
-    `url` is the document's own, for relative links. `take` names what to read besides page, title and dates (`Feed.take`).
-    Raises FeedError for an unreadable document, and for a sitemap index: `children_of` gives its sitemaps.
+    `url` is the document's own, for relative links. `take` lists what to read besides page, title and dates (`Feed.take`).
+    Raises FeedError for an unreadable document, and for a sitemap index: `children_of` returns its sitemaps.
     """
     if document.root == "sitemapindex":
         raise FeedError("an index of sitemaps stands where a sitemap or a feed should")
@@ -51,7 +51,7 @@ def read(document: Document, url: str, site: Site, take: Collection[str] = ()) -
 
 
 def children_of(body: bytes, headers: Mapping[str, str], url: str, site: Site) -> tuple[str, ...]:
-    """The newest CHILDREN_MAX sitemaps of a sitemap index; nothing for any other body. Raises FeedError.
+    """Return the newest CHILDREN_MAX sitemaps of a sitemap index; nothing for any other body. Raises FeedError.
 
     For other bodies it searches only the start.
     """
@@ -99,14 +99,14 @@ def _entry(entry: Any, head: dict[str, Any], url: str, base: str, site: Site, ta
 
 
 def _guid(identity: str, base: str) -> str | None:
-    """The guid as the feed has it, perhaps a number or a sentence: without the base URL that feedparser puts before it."""
+    """Return the guid as the feed has it, perhaps a number or a sentence: without the base URL that feedparser puts before it."""
     for prefix in (base[: base.rindex("/") + 1], base[: base.index(NOWHERE) + len(NOWHERE)]):
         identity = identity.removeprefix(prefix)
     return clean_html(identity, limit=10_000) or None
 
 
 def _deletions(tombstones: list[dict[str, str]], site: Site) -> Iterator[Deletion]:
-    """The tombstones of a feed. An entry that is merely missing counts as still published."""
+    """Yield the tombstones of a feed. An entry that is merely missing counts as still published."""
     for tombstone in tombstones[:DELETIONS_MAX]:
         if guid := clean_html(tombstone.get("ref", ""), limit=10_000):
             yield Deletion(guid, dates.instant(tombstone.get("when"), site.zone))

@@ -1,8 +1,8 @@
 """A feed's subscription at its hub (WebSub): its state, and how each event changes it.
 
-Pure functions of state and `now`. A subscription holds from the hub's verification to the end of its lease. While pushes bring
+Pure functions of state and `now`. A subscription is valid from the hub's verification to the end of its lease. While pushes bring
 the new entries, the hub is trusted, and the feed is polled only as a backup (`backup`). The trust ends if a poll finds an
-entry and no push brings it within GRACE.
+entry and no push delivers it within GRACE.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ from stoppress.primitives.instants import exact
 
 # The lease that we request: the example in the specification, and the lease that hubs usually grant.
 LEASE_WANTED = timedelta(days=10)
-# The lease if the hub names none, or 0.
+# The lease if the hub sends none, or 0.
 LEASE_USUAL = timedelta(days=1)
 # A failed request is repeated after RETRY_FIRST, then after twice as long, and so on. After a denial the wait is RETRY_MAX.
 # A lease is renewed near its middle, but no sooner than RETRY_FIRST.
@@ -54,11 +54,11 @@ class EntryDigest:
         return cls(entry, digest_of(event), exact(changed_at) if changed_at else "")
 
     def is_older(self, other: "EntryDigest") -> bool:
-        """Whether the other has a later version."""
+        """Return True if the other has a later version."""
         return bool(self.version and other.version) and self.version < other.version
 
     def is_of_the_same_version(self, other: "EntryDigest") -> bool:
-        """Whether both are of one entry, and have the same date or the same content."""
+        """Return True if both are of one entry, and have the same date or the same content."""
         return self.entry == other.entry and (self.version == other.version or self.digest == other.digest)
 
 
@@ -69,7 +69,7 @@ class Subscription:
     `asked_at` is the last request's time until the hub verifies it; `asks` counts requests since the last verification.
     `next_ask_at` is when the next request is due, whatever the last one came to.
     `last_push` is the last push that brought something new. `pushed` has an `EntryDigest` for each entry that pushes brought
-    and no poll has seen. If a push brings an edit and the publisher then undoes the edit, an earlier poll has seen the
+    and no poll has seen. If a push delivers an edit and the publisher then undoes the edit, an earlier poll has seen the
     restored version. Only `pushed` shows that this version is news. `owed` has the entries that a poll found before any push.
     `started` is the digest of a push that was started to be read and has brought nothing.
     """
@@ -91,11 +91,11 @@ class Subscription:
 
     @property
     def id(self) -> str:
-        """A hash of hub and topic. It is part of the callback URL, so that a former hub's requests are recognised."""
+        """Return a hash of hub and topic. It is part of the callback URL, so that a former hub's requests are recognised."""
         return hashlib.sha256(f"{self.hub}\n{self.topic}".encode()).hexdigest()[:16]
 
     def has_news(self, event: ArticleEvent, polled: Container[str]) -> bool:
-        """Whether an entry of a push or poll is new; `polled` are the digests of the entries in the last poll.
+        """Return True if an entry of a push or poll is new; `polled` are the digests of the entries in the last poll.
 
         An entry that a push brought is compared with that push, because a feed may lag behind its hub. An older version is
         never new.
@@ -107,30 +107,30 @@ class Subscription:
         return digest.digest != last.digest and not digest.is_older(last)
 
     def has_overtaken(self, event: ArticleEvent) -> bool:
-        """Whether a push brought a newer version of an entry of a poll."""
+        """Return True if a push brought a newer version of an entry of a poll."""
         digest = EntryDigest.of(event)
         last = self._last_push_of(digest)
         return last is not None and digest.digest != last.digest and digest.is_older(last)
 
     def is_owed(self, event: ArticleEvent) -> bool:
-        """Whether a poll found this event before any push."""
+        """Return True if a poll found this event before any push."""
         return any(EntryDigest.of(event).is_of_the_same_version(owed) for owed in self.owed)
 
     def _last_push_of(self, digest: EntryDigest) -> EntryDigest | None:
         return next((last for last in self.pushed if last.entry == digest.entry), None)
 
     def holds(self, now: datetime) -> bool:
-        """Whether the hub has verified the subscription and its lease has not ended."""
+        """Return True if the hub has verified the subscription and its lease has not ended."""
         return self.lease_until is not None and now < self.lease_until
 
     def is_trusted(self, now: datetime) -> bool:
-        """Whether the hub is trusted: its pushes have brought the new entries."""
+        """Return True if the hub is trusted: its pushes have brought the new entries."""
         return self.trusted_since is not None and self.holds(now)
 
     def is_to_ask(self, hub: str, topic: str, now: datetime) -> bool:
-        """Whether to send a request for this hub and topic now.
+        """Return whether to send a request for this hub and topic now.
 
-        A feed that names another hub or topic in each answer causes at most one request in each RETRY_FIRST.
+        A feed that links another hub or topic in each answer causes at most one request in each RETRY_FIRST.
         """
         if (hub, topic) != (self.hub, self.topic):
             last = self.asked_at or self.verified_at
@@ -138,7 +138,7 @@ class Subscription:
         return self.next_ask_at is None or now >= self.next_ask_at
 
     def backup(self, now: datetime) -> timedelta | None:
-        """How long the next poll may wait; None if the hub is not trusted."""
+        """Return how long the next poll may wait; None if the hub is not trusted."""
         if not self.is_trusted(now) or self.trusted_since is None:
             return None
         wait = min((now - self.trusted_since) / TRUST_PARTS, BACKUP)
@@ -146,19 +146,19 @@ class Subscription:
 
 
 def requested(known: Subscription | None, hub: str, topic: str, now: datetime) -> Subscription:
-    """The state before a request is sent. The request counts as failed until the hub verifies it."""
+    """Return the state before a request is sent. The request counts as failed until the hub verifies it."""
     same = known if known and (known.hub, known.topic) == (hub, topic) else Subscription(hub, topic)
     wait = backoff(RETRY_FIRST, same.asks, RETRY_MAX, same.id)
     return replace(same, asked_at=now, asks=same.asks + 1, next_ask_at=now + wait)
 
 
 def failed(state: Subscription, asked_at: datetime, reason: str) -> Subscription:
-    """The state after the request sent at `asked_at` failed; unchanged if the hub verified it all the same."""
+    """Return the state after the request sent at `asked_at` failed; unchanged if the hub verified it all the same."""
     return replace(state, refused=reason[:REASON_CHARACTERS_MAX]) if state.asked_at == asked_at else state
 
 
 def verified(state: Subscription, lease_s: int | None, now: datetime) -> Subscription | None:
-    """The state after the hub asked whether we want the subscription; None if we did not request it.
+    """Return the state after the hub asked whether we want the subscription; None if we did not request it.
 
     A hub that missed our answer may ask again.
     """
@@ -172,7 +172,7 @@ def verified(state: Subscription, lease_s: int | None, now: datetime) -> Subscri
 
 
 def denied(state: Subscription, reason: str, now: datetime) -> Subscription:
-    """The state after the hub denied or ended the subscription (WebSub, 5.2)."""
+    """Return the state after the hub denied or ended the subscription (WebSub, 5.2)."""
     return replace(
         state,
         asked_at=None,
@@ -186,7 +186,7 @@ def denied(state: Subscription, reason: str, now: datetime) -> Subscription:
 
 
 def pushed(state: Subscription, brought: Sequence[ArticleEvent], now: datetime) -> Subscription:
-    """The state after a push. `brought` are the events of the push that were new or owed."""
+    """Return the state after a push. `brought` are the events of the push that were new or owed."""
     digests = [EntryDigest.of(event) for event in brought]
     if not digests:
         return state
@@ -207,7 +207,7 @@ def pushed(state: Subscription, brought: Sequence[ArticleEvent], now: datetime) 
 def polled(
     state: Subscription, new: Sequence[ArticleEvent], seen: Collection[str], now: datetime, *, blamed: bool = True
 ) -> Subscription:
-    """The state after a poll that found the events `new`; `seen` are the digests of all entries in the feed.
+    """Return the state after a poll that found the events `new`; `seen` are the digests of all entries in the feed.
 
     An entry that the poll has seen leaves `pushed`. A new entry that no push brought is owed. An entry owed for longer than
     GRACE ends the trust. If an untrusted hub misses an entry, the subscription is requested again, at most once a day: the hub
@@ -231,10 +231,10 @@ def polled(
 
 
 def backoff(first: timedelta, failures: int, longest: timedelta, key: str) -> timedelta:
-    """The wait after a number of failures: twice as long each time, up to `longest`, then shortened."""
+    """Return the wait after a number of failures: twice as long each time, up to `longest`, then shortened."""
     return shorten(min(first * 2 ** min(failures, 12), longest), f"{key}#{failures}")
 
 
 def shorten(wait: timedelta, key: str) -> timedelta:
-    """The wait less a part of up to JITTER_MAX, the same part for the same key."""
+    """Return the wait less a part of up to JITTER_MAX, the same part for the same key."""
     return wait * (1 - JITTER_MAX * int.from_bytes(hashlib.sha256(key.encode()).digest()[:4]) / 0xFFFF_FFFF)

@@ -24,7 +24,7 @@ _TOKEN = re.compile(r"([0-9a-f]{16})-([0-9a-f]{32})")
 
 
 def hub_and_topic(head: str, headers: Mapping[str, str], url: str) -> tuple[str | None, str | None]:
-    """The hub that an answer names in its headers or its feed, and the URL that it gives as its own (`rel="self"`).
+    """Return the hub that an answer links in its headers or its feed, and the URL that it links as its own (`rel="self"`).
 
     The hub is the first that uses https, else the first. `head` is the feed without its entries.
     """
@@ -34,17 +34,17 @@ def hub_and_topic(head: str, headers: Mapping[str, str], url: str) -> tuple[str 
 
 
 def can_be_trusted(hub: str) -> bool:
-    """Whether we may send a secret to a hub: over https only (WebSub, 5.1)."""
+    """Return True if we may send a secret to a hub: over https only (WebSub, 5.1)."""
     return urlsplit(hub).scheme == "https"
 
 
 def linked_in_headers(relation: str, headers: Mapping[str, str], url: str) -> Iterator[str]:
-    """The URLs that the header Link names with this relation."""
+    """Yield the URLs in the header Link with this relation."""
     return filter(None, (_usable(target, url) for target in link_targets(relation, headers)))
 
 
 def _linked(relation: str, head: str, headers: Mapping[str, str], url: str) -> Iterator[str]:
-    """The URLs that an answer links to with this relation, those of its headers first."""
+    """Yield the URLs that an answer links to with this relation, those of its headers first."""
     yield from linked_in_headers(relation, headers, url)
     for link in _LINK.finditer(head):
         attributes = {name.lower(): unescape(quoted or other) for name, quoted, other in _ATTRIBUTE.findall(link[1])}
@@ -66,17 +66,17 @@ def _usable(target: str, url: str) -> str | None:
 
 
 def callback_path(master: str, site: str, feed: str, subscription: str) -> str:
-    """The end of a callback URL: `<site>/<feed>/<token>`. `feed` is the key of the feed's URL, `subscription` the id."""
+    """Return the end of a callback URL: `<site>/<feed>/<token>`. `feed` is the key of the feed's URL, `subscription` the id."""
     return f"{site}/{feed}/{subscription}-{_proof(master, site, feed, subscription)}"
 
 
 def is_token(text: str) -> bool:
-    """Whether a text has the form of a token. The token may still be forged."""
+    """Return True if a text has the form of a token. The token may still be forged."""
     return _TOKEN.fullmatch(text) is not None
 
 
 def subscription_of(token: str, masters: Sequence[str], site: str, feed: str) -> str | None:
-    """The id of the subscription that a token belongs to; None for a forged token."""
+    """Return the id of the subscription that a token belongs to; None for a forged token."""
     parts = _TOKEN.fullmatch(token)
     if parts is None:
         return None
@@ -85,12 +85,12 @@ def subscription_of(token: str, masters: Sequence[str], site: str, feed: str) ->
 
 
 def hub_secret(master: str, site: str, feed: str, subscription: str) -> str:
-    """The secret with which the hub signs its pushes, under the limit of 200 bytes (WebSub, 5.1)."""
+    """Return the secret with which the hub signs its pushes, under the limit of 200 bytes (WebSub, 5.1)."""
     return _derived(master, "secret", site, feed, subscription)
 
 
 def is_signed(headers: Mapping[str, str], body: bytes, secrets: Sequence[str]) -> bool:
-    """Whether `X-Hub-Signature: sha256=<hex>` is the hub's signature of the body (WebSub, 7.1)."""
+    """Return True if `X-Hub-Signature: sha256=<hex>` is the hub's signature of the body (WebSub, 7.1)."""
     method, _, signature = headers.get("x-hub-signature", "").strip().partition("=")
     method, signature = method.lower(), signature.lower()
     if method not in _METHODS or not signature.isascii():

@@ -44,7 +44,7 @@ Resolver = Callable[..., list[tuple[Any, ...]]]
 
 
 def split_url(url: str) -> tuple[SplitResult, str, int]:
-    """The URL's parts, its host in ASCII and its port. Raises Refused unless it is a plain http or https URL."""
+    """Return the URL's parts, its host in ASCII and its port. Raises Refused unless it is a plain http or https URL."""
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -59,7 +59,7 @@ def split_url(url: str) -> tuple[SplitResult, str, int]:
 
 
 def pool_to(scheme: str, host: str, port: int, resolve: Resolver = socket.getaddrinfo) -> urllib3.HTTPConnectionPool:
-    """A pool of connections to one address of the host. All addresses of the host must be public.
+    """Return a pool of connections to one address of the host. All addresses of the host must be public.
 
     The host is looked up once, and the pool connects to the address that was checked. A later change of the DNS answer has
     no effect. TLS still checks the certificate against the host name. Raises Refused and Unreachable.
@@ -81,7 +81,7 @@ def pool_to(scheme: str, host: str, port: int, resolve: Resolver = socket.getadd
 
 
 def pool_at(server: tuple[str, int], scheme: str, host: str) -> urllib3.HTTPConnectionPool:
-    """A pool of connections to this address and port, whatever the address. TLS checks the certificate against the host name."""
+    """Return a pool of connections to this address and port, whatever the address. TLS checks the certificate against the host name."""
     address, port = server
     if scheme == "http":
         return urllib3.HTTPConnectionPool(address, port, maxsize=1)
@@ -89,7 +89,7 @@ def pool_at(server: tuple[str, int], scheme: str, host: str) -> urllib3.HTTPConn
 
 
 def is_public(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
-    """Whether an address belongs to the public Internet and contains no other address (R11.2)."""
+    """Return True if an address belongs to the public Internet and contains no other address (R11.2)."""
     if not address.is_global or address.is_multicast or address.is_reserved:
         return False
     return not any(address in network for network in _NOT_PUBLIC if network.version == address.version)

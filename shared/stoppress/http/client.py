@@ -66,7 +66,7 @@ class Response:
 
 
 def user_agent(home: str) -> str:
-    """The User-Agent for the feeds of a site. Its home page tells a server's operator whom to write to."""
+    """Return the User-Agent for the feeds of a site. The site's home page in it shows a server's operator whom to write to."""
     return f"{USER_AGENT} (sitemap updater; +{home})"
 
 
@@ -150,7 +150,7 @@ def _follow(
 
 
 def _target(url: str, location: str) -> str:
-    """The URL that a Location header names. `http.client` decodes the header as Latin-1, but servers send UTF-8."""
+    """Return the URL of a Location header. `http.client` decodes the header as Latin-1, but servers send UTF-8."""
     with suppress(UnicodeError):
         location = location.encode("latin-1").decode("utf-8")
     try:
@@ -237,7 +237,7 @@ def _look_up(scheme: str, host: str, port: int, deadline: float) -> urllib3.HTTP
 
 
 def _seconds_left(deadline: float) -> float:
-    """The seconds until the deadline, which is a value of `time.monotonic`. Raises TooSlow after the deadline."""
+    """Return the seconds until the deadline, which is a value of `time.monotonic`. Raises TooSlow after the deadline."""
     seconds_left = deadline - time.monotonic()
     if seconds_left <= 0:
         raise TooSlow("the request took too long")
@@ -245,7 +245,7 @@ def _seconds_left(deadline: float) -> float:
 
 
 def _chunks(answer: urllib3.BaseHTTPResponse, deadline: float) -> Iterator[bytes]:
-    """The body as it comes, until it ends or breaks off. Raises TooSlow and urllib3's ReadTimeoutError."""
+    """Yield the body as it comes, until it ends or breaks off. Raises TooSlow and urllib3's ReadTimeoutError."""
     try:
         for chunk in answer.stream(CHUNK_BYTES, decode_content=False):
             yield chunk

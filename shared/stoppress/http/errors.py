@@ -29,5 +29,5 @@ class Unreachable(FetchError):
 
 
 def reason_of(error: Exception) -> str:
-    """The last sentence of urllib3's nested errors, without the object that raised it."""
+    """Return the last sentence of urllib3's nested errors, without the object that raised it."""
     return str(error).rsplit(">: ", 1)[-1][:300] or type(error).__name__

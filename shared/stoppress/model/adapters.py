@@ -1,6 +1,6 @@
 """Names and settings of the adapters that a source in a site's configuration may have.
 
-An adapter says how to read what a CMS sends. Each file of `cms/mappings/` is one. This module reads the file only for a
+An adapter describes how to read what a CMS sends. Each file of `cms/mappings/` is one. This module reads the file only for a
 source that has settings.
 """
 
@@ -91,7 +91,7 @@ def check_settings(name: str, settings: Mapping[str, Any]) -> None:
 
 
 def check_list(name: str) -> None:
-    """Raise ValueError unless the adapter has a mapping file with a `[list]`. The error names the adapters that have one."""
+    """Raise ValueError unless the adapter has a mapping file with a `[list]`. The error lists the adapters that have one."""
 
     def has_list(adapter: str) -> bool:
         return "list" in _document(MAPPINGS / f"{adapter}.toml")

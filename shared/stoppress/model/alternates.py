@@ -16,7 +16,7 @@ DEFAULT = "x-default"
 # news:language and hreflang have different codes for Chinese (R5.3).
 _OF_NEWS = {"zh-cn": "zh-Hans", "zh-tw": "zh-Hant"}
 
-# No rule limits them. Google knows fewer languages.
+# No rule limits them. Google supports fewer languages.
 ALTERNATES_MAX = 200
 
 _CODE = re.compile(r"([a-z]{2})(?:-([a-z]{4}))?(?:-([a-z]{2}))?")

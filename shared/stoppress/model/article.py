@@ -17,7 +17,7 @@ from stoppress.primitives.urls import identity
 State: TypeAlias = Literal["listed", "hidden", "held", "excluded", "displaced", "removed"]
 Outcome: TypeAlias = Literal["listed", "held", "excluded", "displaced", "removed", "duplicate", "late"]
 
-# The reason of an article that `stoppress forget` erased. Its empty item stays, so that no late event brings the article back.
+# The reason of an article that `stoppress forget` erased. Its empty item stays, so that no late event lists the article again.
 FORGOTTEN = "forgotten"
 
 
@@ -34,7 +34,7 @@ class Article:
     `received_at` is when an event of the article first arrived, `known_since` the earliest timestamp if that is earlier.
     `reborn` is when an earlier article with the same id was deleted, as text like the instants of `Order`.
     `title` and `publication` are kept only while a late date could still make the article news. `title_hash` is kept for life.
-    `reason` says why the article is in no file, `news_reason` why it is in no news sitemap, `dropped` what its entries omit.
+    `reason` is why the article is in no file, `news_reason` why it is in no news sitemap, `dropped` what its entries omit.
     `is_undated`: the newest event had no publication date. `is_unlisted`: no event so far has put the article into a file.
     """
 
@@ -97,7 +97,7 @@ class Article:
 class Claim:
     """Which article owns a URL, and the order of the event that decided this. `live` is false once the page was removed or moved.
 
-    `waiting` names articles of equal rank with the same URL. They are recorded again when the owner gives up the URL.
+    `waiting` lists articles of equal rank with the same URL. They are recorded again when the owner leaves the URL.
     `removed` has each source's newest removal by URL alone. An owner without an id, such as `cms#`, is a source that
     removed the page so.
     """
@@ -122,7 +122,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What the table holds about an event's article, about the event's URLs and about the articles that own them.
+    """What the table has about an event's article, about the event's URLs and about the articles that own them.
 
     The keys of `claims` are identities of URLs. The keys of `owners`, `again` and `waiting` are names of articles.
     `again` has the newest event of the article if this event is late, and those of owners that may lose their URL or be dated. It is

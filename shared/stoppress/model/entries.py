@@ -1,4 +1,4 @@
-"""Entries of sitemaps and of the index, as the table holds them, and the site's rules for them.
+"""Entries of sitemaps and of the index, as the table stores them, and the site's rules for them.
 
 Rules apply when a file is rendered, not when an event is recorded. So a changed rule needs no new events.
 """
@@ -66,7 +66,7 @@ class NewsEntry:
 class Mark:
     """Commit mark: what the index records about the last rewrite of a file.
 
-    `digest` is a hash of the file's bytes and of the settings of its other forms. `also` names these forms (gzip, text, feed).
+    `digest` is a hash of the file's bytes and of the settings of its other forms. `also` lists these forms (gzip, text, feed).
     `expires`: the next instant at which `roll_window` looks for expired entries of a news sitemap.
     `rev` counts the writes of the mark.
     """
@@ -87,7 +87,7 @@ class Mark:
         return packed if packed in self.also else self.file
 
 
-# The beginning of a reason that names a rule. The table stores reasons.
+# The beginning of a reason that contains a rule. The table stores reasons.
 _RULE = "rule "
 
 

@@ -17,8 +17,8 @@ from stoppress.model.site import FEED_SOURCE, SITEMAP_SOURCE
 from stoppress.model.validation import ChangeFreq, explain
 from stoppress.primitives.instants import exact
 
-# If two sources have the same page, the one of higher rank owns it. A CMS knows more than the feed that it fills. A feed
-# knows more than a sitemap: most sitemaps have no titles and no publication dates.
+# If two sources have the same page, the one of higher rank owns it. A CMS has more data than the feed that it fills. A feed
+# has more than a sitemap: most sitemaps have no titles and no publication dates.
 SITEMAP_RANK, FEED_RANK, CMS_RANK = 0, 1, 2
 
 # A newsroom's clock may be ahead of ours by this much. A date further in the future is an embargo.
@@ -119,12 +119,12 @@ class Incomplete(NamedTuple):
 
 
 def article_name(source: str, id_: str) -> str:
-    """An article's name within its site. With an empty id it owns the URLs that the source removed by URL alone."""
+    """Return an article's name within its site. With an empty id it owns the URLs that the source removed by URL alone."""
     return f"{source}#{id_}"
 
 
 def split_name(name: str) -> tuple[str, str]:
-    """Source and id of an article's name. An id may hold a `#`, a source may not."""
+    """Return source and id of an article's name. An id may hold a `#`, a source may not."""
     source, _, id_ = name.partition("#")
     return source, id_
 
@@ -214,7 +214,7 @@ _DEFAULTS = tuple((field.name, field.default) for field in fields(ArticleEvent))
 
 
 class Problem(NamedTuple):
-    """An item or a page of a listing that cannot be used. `place` says where it is: `page 3, item 17` or `line 204`.
+    """An item or a page of a listing that cannot be used. `place` is where it is: `page 3, item 17` or `line 204`.
 
     `article` is the article's name if the item has an id. Such an article counts as listed.
     """
@@ -248,7 +248,7 @@ class Page(NamedTuple):
 
 
 class ListingError(RuntimeError):
-    """A listing that cannot be read on. The text says where and why."""
+    """A listing that cannot be read on. The text contains where and why."""
 
 
 class StaleCheckpoint(ListingError):

@@ -85,7 +85,7 @@ _YEAR = re.compile(r"\b(?:19|20)\d\d\b")
 
 
 def warnings_of(event: ArticleEvent, site: Site, now: datetime, unknown: Mapping[str, object]) -> list[str]:
-    """The warnings about an event. `unknown` has the fields that our contract does not know, with their values."""
+    """Return the warnings about an event. `unknown` has the fields that our contract does not know, with their values."""
     if event.action != "publish" or event.url is None:
         return []
     warnings = _reasons_not_listed(event, event.url, site, now, unknown)
@@ -128,7 +128,7 @@ def _not_news(event: ArticleEvent, url: str, site: Site, now: datetime, unknown:
 
 
 def _meant_date(unknown: Mapping[str, object]) -> str:
-    """The unknown field whose name is like published_at and whose value is like a date; empty if there is none."""
+    """Return the unknown field whose name is like published_at and whose value is like a date; empty if there is none."""
     dated = (name for name, value in unknown.items() if isinstance(value, str) and _YEAR.search(value[:100]))
     spelled = {_LETTERS.sub("", name.lower()): name for name in dated}
     if not spelled:

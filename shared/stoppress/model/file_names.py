@@ -74,7 +74,7 @@ def series_of(file: str) -> str:
 
 
 def is_news_series(series: str) -> bool:
-    """Return True if a series holds news sitemaps: the site's or an edition's."""
+    """Return True if a series has news sitemaps: the site's or an edition's."""
     return series == NEWS_SERIES or series.startswith(f"{NEWS_SERIES}-")
 
 
@@ -85,7 +85,7 @@ def news_series(site: Site, url: str) -> str:
 
 
 def permanent_files(site: Site) -> list[str]:
-    """Files that exist even if they list nothing, because search engines know their names. The index is not among them."""
+    """Return the files that exist even if they list nothing, because search engines know their names. The index is not among them."""
     editions = [file_name(f"{NEWS_SERIES}-{edition.news}", 1) for edition in site.editions if edition.news]
     return [NEWS_FILE, *editions, *([PAGES_FILE] if site.pages else [])]
 
@@ -114,7 +114,7 @@ def is_indexed(file: str) -> bool:
 
 
 def shard_series(site: Site, instant: datetime, section: str | None) -> str:
-    """The shard series of a page first published at an instant: its period, plus its section if the site configures that."""
+    """Return the shard series of a page first published at an instant: its period, plus its section if the site configures that."""
     period = instant.date().isoformat()[: {"day": 10, "month": 7, "year": 4}[site.shards.by]]
     plain = unicodedata.normalize("NFKD", section or "").encode("ascii", "ignore").decode().lower()
     category = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:CATEGORY_CHARACTERS_MAX]
@@ -221,7 +221,7 @@ class Series:
 
 
 def entries_max_of(series: str, shard_size: int) -> int:
-    """How many entries one file of a series may hold. Files for pages also list the pages of the site's configuration."""
+    """Return how many entries one file of a series may hold. Files for pages also list the pages of the site's configuration."""
     if series == PAGES_SERIES:
         return min(shard_size, URLS_MAX - PAGES_MAX)
     return NEWS_ENTRIES_MAX if is_news_series(series) else shard_size

@@ -42,7 +42,7 @@ class Request:
 
 
 def request_of(event: Mapping[str, Any]) -> Request:
-    """The request in an event of API Gateway (payload format 2.0). Raises binascii.Error for a body that is not base64."""
+    """Return the request in an event of API Gateway (payload format 2.0). Raises binascii.Error for a body that is not base64."""
     body = event.get("body") or ""
     return Request(
         {name.lower(): value for name, value in (event.get("headers") or {}).items()},
@@ -98,7 +98,7 @@ _NOT_JSON = ("form-urlencoded", "form-data", "xml", "html")
 
 
 class BadDelivery(ValueError):
-    """A body that cannot be read at all; the text says what to change."""
+    """A body that cannot be read at all; the text contains what to change."""
 
 
 def document_of(request: Request, envelope: str) -> Any:
@@ -169,7 +169,7 @@ def _form(body: bytes) -> dict[str, str]:
 
 
 def _cloud_events(request: Request, content_type: str) -> list[Any]:
-    """The attributes and `data` of CloudEvents 1.0, sent as structured content, a batch, or binary (`ce-` headers)."""
+    """Return the attributes and `data` of CloudEvents 1.0, sent as structured content, a batch, or binary (`ce-` headers)."""
     attributes = {
         name.removeprefix("ce-"): unquote(value, errors="replace")
         for name, value in request.headers.items()

@@ -148,7 +148,7 @@ def first_of(item: dict[str, Any], *names: str) -> object:
 
 
 def url_on(page: str, value: object, *, keep_query: bool = False) -> str:
-    """Return the canonical URL that a page names. Raises ValueError."""
+    """Return the canonical URL of a page. Raises ValueError."""
     if not isinstance(value, str):
         raise ValueError(f"{shown(value)} is no URL: give one, as a text")
     return linked(value, page, keep_query=keep_query)

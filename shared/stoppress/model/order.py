@@ -58,7 +58,7 @@ class Order:
 
 
 def _compare(order: Order, other: Order) -> int:
-    """Negative if `other` is newer, positive if `order` is newer, 0 if both have the same place."""
+    """Return negative if `other` is newer, positive if `order` is newer, 0 if both have the same place."""
     by_version = _by_usable_version(order, other)
     if order.timestamp is None or other.timestamp is None:
         return by_version or _sign(order.received, other.received)
@@ -111,7 +111,7 @@ def _sign(value: Any, other: Any) -> int:
 
 
 def page_order(order: Order) -> Order:
-    """An event's order among the claims on a URL. It has no version: versions compare within one article only."""
+    """Return an event's order among the claims on a URL. It has no version: versions compare within one article only."""
     return Order(None, None, order.timestamp, order.received)
 
 
@@ -125,7 +125,7 @@ def newest(*orders: Order | None) -> Order | None:
 
 
 def is_claimed_before(order: Order, other: Order, *, same_source: bool) -> bool:
-    """Whether `other` is the newer claim on a URL. Between sources a timestamp ahead of our clock counts as the time received."""
+    """Return True if `other` is the newer claim on a URL. Between sources a timestamp ahead of our clock counts as the time received."""
     if same_source:
         return page_order(order).is_before(page_order(other))
     return own_time(order) < own_time(other)

@@ -45,9 +45,9 @@ def _template(text: str) -> str:
 class Hmac:
     """An HMAC over a template of body, time and headers, sent in a header.
 
-    `header` holds the signature, or several items. `separator` is between the items: a space, or a comma with or without
+    `header` has the signature, or several items. `separator` is between the items: a space, or a comma with or without
     spaces. An item that begins with `prefix` is a signature, written in `encoding`; an item that begins with `time` is
-    the time. Other items are ignored. Alternatively the header `time_header` holds the time. The time counts seconds or
+    the time. Other items are ignored. Alternatively the header `time_header` has the time. The time counts seconds or
     milliseconds (`unit`) since 1970. `signed` is the template: {body}, {t} for the time, {a-header} for the value of another
     header. The key is the secret without `key_prefix`, as text or decoded (`key`). A signature must be spelled as we spell
     it: base64 has several spellings of one digest. `how` is the advice in errors.
@@ -93,7 +93,7 @@ def _tables() -> TypeAdapter[Hmac]:
 
 # By name. GitHub's scheme is used by others too, such as Drupal's webhooks module. Ghost signs the time since July 2024; before, the
 # time was in the header and not signed. `wp-webhooks` is the WordPress plugin WP Webhooks. Storyblok and Standard Webhooks use the
-# same header: a header cannot tell which scheme a sender uses. `stripe-like` is Stripe's way to sign, under a neutral header name,
+# same header: a header does not show which scheme a sender uses. `stripe-like` is Stripe's way to sign, under a neutral header name,
 # for senders that a newsroom writes itself.
 PRESETS = {
     name: Hmac(**table)
@@ -118,7 +118,7 @@ def read_scheme(scheme: object) -> str | Hmac:
         raise BadScheme("give the name of a scheme, or a table that describes one")
     if scheme not in names():
         meant = did_you_mean(scheme, names())
-        raise BadScheme(f"the signature {scheme[:80]!r} is not known: give one of {', '.join(names())}{meant}")
+        raise BadScheme(f"the signature {scheme[:80]!r} is not supported: use one of {', '.join(names())}{meant}")
     return scheme if scheme in NAMED or scheme == NONE else PRESETS[scheme]
 
 

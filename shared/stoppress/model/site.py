@@ -58,7 +58,7 @@ class Rule(Part):
     exclude: Target | None = Field(default=None, description="the sitemaps that leave the page out")
     include: Target | None = Field(default=None, description="the sitemaps that list the page")
     path: str | None = Field(default=None, description="pattern of the URL's path, with * for any characters")
-    section: str | None = Field(default=None, description="section that the event must name")
+    section: str | None = Field(default=None, description="section that the event must have")
     keyword: str | None = Field(default=None, description="keyword that the event must have")
     type: str | None = Field(default=None, description="type that the event must have")
     flag: str | None = Field(default=None, description="flag that the event must have")
@@ -72,7 +72,7 @@ class Rule(Part):
     @pydantic.model_validator(mode="after")
     def _one_verdict_and_some_condition(self) -> "Rule":
         if (self.exclude is None) == (self.include is None):
-            raise ValueError("say either exclude or include, not both")
+            raise ValueError("set either exclude or include, not both")
         if not self.conditions:
             raise ValueError(
                 "give a path, a section, a keyword, a type or a flag: without one the rule would apply to every page"
@@ -111,7 +111,7 @@ class Edition(Voice):
     news: str | None = Field(
         default=None,
         pattern=r"^[a-z][a-z0-9]{0,19}$",
-        description="name of a news sitemap of its own: fr gives sitemap-news-fr.xml",
+        description="name of the edition's own news sitemap: fr for sitemap-news-fr.xml",
     )
 
     @cached_property
@@ -161,7 +161,7 @@ class Site(Part):
     )
     outputs: Outputs = Field(default=Outputs.model_construct(), description="other forms of the files")
     engines: Engines | None = Field(
-        default=None, description="who is notified of changed pages; null: nobody, and no page is checked"
+        default=None, description="who is notified of changed pages; null: no engine, and no page is checked"
     )
     robots: Annotated[str, Field(max_length=ROBOTS_CHARACTERS_MAX)] | Crawlers | None = Field(
         default=None,

@@ -31,7 +31,7 @@ class Feed(Part):
         default=None, description="whether the publisher itself makes the feed; null: the feed's host decides"
     )
     take: tuple[Taken, ...] = Field(default=(), description="what to read besides a page's URL, title and dates")
-    websub: bool = Field(default=True, description="whether to subscribe at the WebSub hub that the feed names")
+    websub: bool = Field(default=True, description="whether to subscribe at the feed's WebSub hub")
 
 
 # Name of the stack's secret for WebSub (template.yaml).
@@ -108,7 +108,7 @@ class Source(Part):
 
     @property
     def list_adapter(self) -> str:
-        """The adapter that reads the source's list. Both must give an article the same id, as WordPress and our plugin do."""
+        """Return the adapter that reads the source's list. Both must give an article the same id, as WordPress and our plugin do."""
         assert self.list
         return self.list.adapter or self.adapter
 

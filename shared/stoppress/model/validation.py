@@ -1,4 +1,4 @@
-"""What all validated configuration shares: the base of its parts, common types, and errors that say what to change."""
+"""What all validated configuration shares: the base of its parts, common types, and errors that explain what to change."""
 
 import re
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ class Part(BaseModel):
 
 
 def matching(pattern: str, advice: str) -> AfterValidator:
-    """Return a validator of texts that must match a whole pattern. `advice` says what to give."""
+    """Return a validator of texts that must match a whole pattern. `advice` is what to give instead."""
 
     def check(text: str) -> str:
         if not re.fullmatch(pattern, text):
@@ -75,7 +75,7 @@ Priority: TypeAlias = Annotated[str | None, BeforeValidator(priority_text, json_
 # sitemaps.org: the values of changefreq.
 ChangeFreq: TypeAlias = Literal["always", "hourly", "daily", "weekly", "monthly", "yearly", "never"]
 
-# pydantic's errors in words that say what to change.
+# pydantic's errors in words that explain what to change.
 _FINDINGS = {
     "missing": "is missing: it has to be given",
     "string_type": "give it as a text, in quotation marks",

@@ -57,27 +57,27 @@ class DueFeed:
 
     @property
     def has_this_configuration(self) -> bool:
-        """Whether the last body was read with the site's present configuration. If not, it is read again."""
+        """Return True if the last body was read with the site's present configuration. If not, it is read again."""
         return self.state.config_version == self.site.version
 
     @property
     def pace(self) -> Pace:
-        """How often the feed may be polled."""
+        """Return how often the feed may be polled."""
         return pace_of(self.feed, self.site)
 
     @property
     def url(self) -> str:
-        """The URL to fetch now: the configured one, or where a permanent redirect leads."""
+        """Return the URL to fetch now: the configured one, or where a permanent redirect leads."""
         return self.state.url_to_ask(self.feed.url, self.now)
 
     @property
     def host(self) -> str:
-        """The host of the URL to fetch now."""
+        """Return the host of the URL to fetch now."""
         return urlsplit(self.url).hostname or ""
 
     @property
     def conditions(self) -> Mapping[str, str]:
-        """The conditional headers, with the validators (ETag, Last-Modified) of the last good answer, byte for byte."""
+        """Return the conditional headers, with the validators (ETag, Last-Modified) of the last good answer, byte for byte."""
         if not self.has_this_configuration:
             return {}
         validators = {"If-None-Match": self.state.etag, "If-Modified-Since": self.state.last_modified}
@@ -89,12 +89,12 @@ def feed_key(site: str, url: str) -> tuple[str, str]:
 
 
 def feed_item(site: str, url: str, state: FeedState) -> Item:
-    """The item of a feed's state, nearly always one write unit."""
+    """Return the item of a feed's state, nearly always one write unit."""
     return to_item(state, feed_key(site, url), url=url)
 
 
 def feed_entries_key(site: str, url: str) -> tuple[str, str]:
-    """Key of the digests of a feed's entries: an item of its own, because most polls neither read nor write it."""
+    """Return the key of the digests of a feed's entries: an item of its own, because most polls neither read nor write it."""
     return feed_key(site, url)[0], "entries"
 
 
@@ -103,10 +103,10 @@ def feed_entries_item(site: str, url: str, seen: Seen) -> Item:
 
 
 def subscription_key(site: str, url: str) -> tuple[str, str]:
-    """Key of a feed's subscription: an item of its own, because poll_feeds and receive_push both write it."""
+    """Return the key of a feed's subscription: an item of its own, because poll_feeds and receive_push both write it."""
     return feed_key(site, url)[0], "hub"
 
 
 def subscription_item(site: str, url: str, state: Subscription) -> Item:
-    """The item of a feed's subscription. Nothing in it is secret."""
+    """Return the item of a feed's subscription. Nothing in it is secret."""
     return to_item(state, subscription_key(site, url), url=url)

@@ -1,4 +1,4 @@
-"""Fetch a feed: one answer, and if it is a sitemap index, the answers of the sitemaps that it names."""
+"""Fetch a feed: one answer, and if it is a sitemap index, the answers of the sitemaps that it lists."""
 
 import hashlib
 import time
@@ -28,12 +28,12 @@ class Fetched:
 
     @property
     def is_index(self) -> bool:
-        """Whether the feed is a sitemap index. Its validators do not cover the answers of its sitemaps."""
+        """Return True if the feed is a sitemap index. Its validators do not cover the answers of its sitemaps."""
         return bool(self.children or self.failures)
 
     @property
     def body_digest(self) -> str:
-        """A digest of all bodies."""
+        """Return a digest of all bodies."""
         digest = hashlib.sha256(self.answer.body)
         for child in self.children:
             digest.update(hashlib.sha256(child.body).digest())
@@ -41,7 +41,7 @@ class Fetched:
 
     @property
     def size_bytes(self) -> int:
-        """The size of all bodies."""
+        """Return the size of all bodies."""
         return sum(len(answer.body) for answer in (self.answer, *self.children))
 
 
@@ -65,7 +65,7 @@ def fetch(url: str, headers: Mapping[str, str], site: Site) -> Fetched:
 
 
 def _is_own(answer: client.Response, site: Site) -> bool:
-    """Whether Stoppress wrote this file. A site that polled Stoppress's files as feeds could never remove a story."""
+    """Return True if Stoppress wrote this file. A site that polled Stoppress's files as feeds could never remove a story."""
     if _OWN_HEADER in answer.headers:
         return True
     if answer.status != HTTPStatus.OK or "sitemap" not in answer.url:
@@ -94,7 +94,7 @@ def _fetch_child(
 
 
 def read(fetched: Fetched, site: Site, take: Sequence[str]) -> tuple[Document, Reading]:
-    """The document of a good answer, and its entries. Raises FeedError if nothing is readable.
+    """Return the document of a good answer, and its entries. Raises FeedError if nothing is readable.
 
     `take`: what else to read from an entry, as in the site's `feeds`: images, videos, …
     """

@@ -254,7 +254,7 @@ class _Ingestion:
 
 
 def _newest(new: Sequence[ArticleEvent], feed: DueFeed, *, first: bool) -> datetime | None:
-    """When the last new story came: now. In a feed's first poll: when its newest story was published."""
+    """Return when the last new story came: now. In a feed's first poll: when its newest story was published."""
     if not new:
         return None
     dated = [event.published_at for event in new if event.published_at and event.published_at <= feed.now]
@@ -262,7 +262,7 @@ def _newest(new: Sequence[ArticleEvent], feed: DueFeed, *, first: bool) -> datet
 
 
 def _validated(state: FeedState, answer: client.Response) -> FeedState:
-    """The state with the answer's validators that can be sent back. Those of the state stay if the answer, a 304, has none."""
+    """Return the state with the answer's validators that can be sent back. Those of the state stay if the answer, a 304, has none."""
     values = (answer.headers.get(name, "") for name in ("etag", "last-modified"))
     etag, last_modified = (
         value if len(value) <= VALIDATOR_CHARACTERS_MAX and value.isprintable() else "" for value in values
@@ -271,5 +271,5 @@ def _validated(state: FeedState, answer: client.Response) -> FeedState:
 
 
 def _without_validators(state: FeedState) -> FeedState:
-    """The state without validators: the next poll reads the whole feed."""
+    """Return the state without validators: the next poll reads the whole feed."""
     return replace(state, etag=None, last_modified=None, body_digest=None)

@@ -41,15 +41,15 @@ class Share:
 
     @property
     def key(self) -> tuple[str, str]:
-        """Key of the lease's item. poll_feeds may write only partitions that begin with `feed#`."""
+        """Return the key of the lease's item. poll_feeds may write only partitions that begin with `feed#`."""
         return "feed#", f"run-{self.number}"
 
     def has(self, url: str) -> bool:
-        """Whether the feed with this configured URL belongs to the share. Where its redirects lead does not matter."""
+        """Return True if the feed with this configured URL belongs to the share. Where its redirects lead does not matter."""
         return self.of == 1 or crc32((urlsplit(url).hostname or "").encode()) % self.of == self.number
 
     def lease(self, unreached: Sequence[str], until: datetime | None = None) -> Item:
-        """The item with which a run leases the share. `unreached`: partition keys of the feeds to poll first."""
+        """Return the item with which a run leases the share. `unreached`: partition keys of the feeds to poll first."""
         pk, sk = self.key
         item = {"pk": pk, "sk": sk, "leased_until": exact(until or self.until)}
         return item | ({"unreached": list(unreached[:_UNREACHED_MAX])} if unreached else {})

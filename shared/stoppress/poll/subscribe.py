@@ -1,4 +1,4 @@
-"""Subscribe to the hubs that feeds name, and keep the subscription's item.
+"""Subscribe to the hubs that feeds link, and keep the subscription's item.
 
 poll_feeds writes the item before it asks a hub, because hubs call back before they answer. receive_push writes it too. So
 `change` decides on the present item, and decides again after a conflict. A subscription counts as failed until the hub
@@ -31,17 +31,17 @@ _ATTEMPTS_MAX = 5
 
 
 def may_be_pushed(feed: Feed, state: FeedState) -> bool:
-    """Whether the feed names a hub, and `websub` in the configuration and the stack's parameter `Hubs` both allow a subscription."""
+    """Return True if the feed links a hub, and `websub` in the configuration and the stack's parameter `Hubs` both allow a subscription."""
     return bool(state.hub) and feed.websub and bool(os.environ["WEBSUB_URL"])
 
 
 def load(site: str, feed: str) -> Subscription | None:
-    """A feed's subscription; None if there is none."""
+    """Return a feed's subscription; None if there is none."""
     return _read(site, feed)[0]
 
 
 def _read(site: str, feed: str) -> tuple[Subscription | None, int | None]:
-    """A feed's subscription and the revision of its item."""
+    """Return a feed's subscription and the revision of its item."""
     item = table.get_many([key := subscription_key(site, feed)]).get(key)
     return (from_item(Subscription, item), int(item["rev"])) if item else (None, None)
 
@@ -126,7 +126,7 @@ class Hubs:
 
     @property
     def busy(self) -> bool:
-        """Whether a hub is waiting to be asked, or has not answered yet."""
+        """Return True if a hub is waiting to be asked, or has not answered yet."""
         return bool(self._wanted or self.waiting)
 
     def want(self, feed: DueFeed, state: FeedState, subscribed: Subscription | None) -> None:

@@ -20,7 +20,7 @@ _WORDS = json.loads(Path(__file__).with_name("date_words.json").read_text("utf-8
 # The first letters of the names of each month, enough of them to distinguish months and days of the week.
 # Programs write dates in the language of their server. Other readers met Russian (RssSyndication issue 2), Finnish
 # (feedjira 186), Swedish (BlogEngine.NET 73), Polish (Plot 14) and Spanish (freeCodeCamp 43079). `lip`, `srp` and `lis`
-# are absent: each names one month in Croatian, and the next month in Polish or Czech.
+# are absent: each is one month in Croatian, and the next month in Polish or Czech.
 _MONTH_OF = {name: number for number, names in enumerate(_WORDS["months"], start=1) for name in names}
 # RFC 822 has Z, UT, GMT and the North American zones. The others are unambiguous. An ambiguous or unknown abbreviation,
 # such as IST, means the site's own zone. So does one that the site's own zone has, such as CST in China.
@@ -69,7 +69,7 @@ _NUMBER = re.compile(r"\d+")
 
 
 def instant(text: object, zone: ZoneInfo) -> datetime | None:
-    """A feed's date as an instant in UTC, cut to the second; None if the text is not a date.
+    """Return a feed's date as an instant in UTC, cut to the second; None if the text is not a date.
 
     `zone` is the newsroom's. It applies to a date without a zone or with an unknown one.
     """
@@ -95,7 +95,7 @@ def _respell_digits(text: str) -> str:
 
 
 def _only_day(match: re.Match[str]) -> date | None:
-    """The date that two numbers and a year mean; None if they can mean two dates, or none."""
+    """Return the date that two numbers and a year mean; None if they can mean two dates, or none."""
     weekday, first, second, year = match.groups()
     days = set()
     for month, day in ((first, second), (second, first)):

@@ -43,12 +43,12 @@ def utc(instant: datetime) -> datetime:
     except OverflowError:
         moved = _AFTER
     if not _BEFORE <= moved < _AFTER:
-        raise ValueError(f"the year {instant.year} is outside what a sitemap can say: correct the date")
+        raise ValueError(f"the year {instant.year} is outside what a sitemap can contain: correct the date")
     return moved
 
 
 def iso(instant: datetime) -> str:
-    """The instant to the second, as in files: 2026-11-20T08:00:00Z (W3C datetime with seconds and zone, R1.17)."""
+    """Return the instant to the second, as in files: 2026-11-20T08:00:00Z (W3C datetime with seconds and zone, R1.17)."""
     two, year = TWO_DIGITS, instant.year
     return (
         f"{two[year // 100]}{two[year % 100]}-{two[instant.month]}-{two[instant.day]}"
@@ -63,17 +63,17 @@ def local_time(instant: datetime, zone: ZoneInfo) -> str:
 
 
 def exact(instant: datetime) -> str:
-    """The instant to the microsecond. Such texts have one length and sort by time."""
+    """Return the instant to the microsecond. Such texts have one length and sort by time."""
     return instant.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 
 def whole(instant: datetime) -> datetime:
-    """The instant cut to the second, as in files."""
+    """Return the instant cut to the second, as in files."""
     return instant.replace(microsecond=0)
 
 
 def epoch_seconds(instant: datetime) -> int:
-    """Seconds since 1970, for DynamoDB's time to live."""
+    """Return the seconds since 1970, for DynamoDB's time to live."""
     return int((instant - datetime(1970, 1, 1, tzinfo=UTC)) / timedelta(seconds=1))
 
 
@@ -88,7 +88,7 @@ class Deadline(NamedTuple):
 
     @property
     def seconds_left(self) -> float:
-        """The seconds until work stops; 0 afterwards."""
+        """Return the seconds until work stops; 0 afterwards."""
         return max(0.0, self.remaining_ms() / 1_000 - self.reserve_s)
 
     def is_over(self) -> bool:

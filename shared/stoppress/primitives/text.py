@@ -69,7 +69,7 @@ def clean_html(text: str, limit: int = TITLE_CHARACTERS_MAX) -> str:
 
 
 def escaped(text: str) -> str:
-    """A text escaped for an element or an attribute of an XML file (R1.2)."""
+    """Return a text escaped for an element or an attribute of an XML file (R1.2)."""
     # Hardly any text has one of these. Searching takes a quarter of the time of replacing.
     if not ("&" in text or "<" in text or ">" in text or '"' in text or "'" in text):
         return text
@@ -79,7 +79,7 @@ def escaped(text: str) -> str:
 
 
 def publication_name(text: str) -> str:
-    """A publication's name for news:name: without parentheses and what is in them (R2.9)."""
+    """Return a publication's name for news:name: without parentheses and what is in them (R2.9)."""
     name, before = clean(text, NAME_CHARACTERS_MAX * MARKUP_FACTOR), ""
     while name != before:  # innermost parentheses first
         name, before = _IN_PARENTHESES.sub("", name), name
@@ -101,7 +101,7 @@ LANGUAGES, COUNTRIES = frozenset(_TABLES["languages"]), frozenset(_TABLES["count
 RENAMED: dict[str, str] = _TABLES["renamed"]
 # Frequent mistakes in codes of languages and countries, and what to write.
 MEANT: dict[str, str] = _TABLES["meant"] | {old: f"its code is {new} now" for old, new in RENAMED.items()}
-# Territories that imply traditional script if the code names no script.
+# Territories that imply traditional script if the code has no script.
 _TRADITIONAL_TERRITORIES = {"tw", "hk", "mo"}
 
 

@@ -36,7 +36,7 @@ _RELATIONS = re.compile(r"(?:^|;)\s*rel\s*=\s*(?:\"([^\"]*)\"|([^\s;,\"]+))", re
 
 
 def canonical(url: str, scheme: str | None = None, *, keep_query: bool = False) -> str:
-    """The one spelling of a page's URL, with `scheme` if given.
+    """Return the one spelling of a page's URL, with `scheme` if given.
 
     The URL is absolute http(s), with the host in small letters and punycode. It has no default port, fragment, tracking
     parameter or session. Characters that are not allowed become percent-encoded UTF-8; existing escapes stay. With
@@ -72,7 +72,7 @@ def canonical(url: str, scheme: str | None = None, *, keep_query: bool = False) 
 
 
 def linked(url: str, base: str, *, keep_query: bool = False) -> str:
-    """The canonical form of a URL, absolute or relative, on the page `base`. On the page's host it gets the page's scheme.
+    """Return the canonical form of a URL, absolute or relative, on the page `base`. On the page's host it gets the page's scheme.
 
     Raises ValueError, with what to change.
     """
@@ -91,19 +91,19 @@ def linked(url: str, base: str, *, keep_query: bool = False) -> str:
 
 
 def on_site(url: str, host: str) -> str:
-    """A canonical URL, changed to https if it is on this host. The table stores https URLs, whatever the site's scheme."""
+    """Return a canonical URL, changed to https if it is on this host. The table stores https URLs, whatever the site's scheme."""
     if url.startswith("https:") or host_of(url) != host:
         return url
     return canonical(url, "https")
 
 
 def host_of(url: str) -> str:
-    """The host of a canonical URL, with the port if it is not the default."""
+    """Return the host of a canonical URL, with the port if it is not the default."""
     return urlsplit(url).netloc
 
 
 def identity(url: str) -> str:
-    """The identity of a page: the same text for each equivalent spelling of its canonical URL (RFC 3986, 6.2.2)."""
+    """Return the identity of a page: the same text for each equivalent spelling of its canonical URL (RFC 3986, 6.2.2)."""
     if "%" not in url and "/." not in url:
         return url
     parts = urlsplit(plain_escapes(url))
@@ -111,24 +111,24 @@ def identity(url: str) -> str:
 
 
 def path_identity(path: str) -> str:
-    """A path, with or without escapes, as `identity` spells it."""
+    """Return a path, with or without escapes, as `identity` spells it."""
     return _without_dots(plain_escapes(_encode(path, _PATH_SAFE)))
 
 
 def plain_escapes(text: str) -> str:
-    """A text with escapes in capitals, and without unnecessary escapes (RFC 3986, 6.2.2.1 and 6.2.2.2)."""
+    """Return a text with escapes in capitals, and without unnecessary escapes (RFC 3986, 6.2.2.1 and 6.2.2.2)."""
     return _ESCAPE.sub(
         lambda escape: plain if (plain := chr(int(escape[1], 16))) in _UNRESERVED else escape[0].upper(), text
     )
 
 
 def key_of(url: str) -> str:
-    """A page's key in the table: 128 bits of SHA-256 of its identity, in hexadecimal."""
+    """Return a page's key in the table: 128 bits of SHA-256 of its identity, in hexadecimal."""
     return hashlib.sha256(identity(url).encode()).hexdigest()[:32]
 
 
 def _without_dots(path: str) -> str:
-    """A path without `.` and `..` (RFC 3986, 5.2.4)."""
+    """Return a path without `.` and `..` (RFC 3986, 5.2.4)."""
     kept: list[str] = []
     segments = path.split("/")
     for segment in segments:
@@ -162,7 +162,7 @@ def _encode(part: str, safe: str) -> str:
 
 
 def link_targets(relation: str, headers: Mapping[str, str]) -> Iterator[str]:
-    """The targets that the header Link names with this relation (RFC 8288), perhaps relative."""
+    """Yield the targets in the header Link with this relation (RFC 8288), perhaps relative."""
     for target, parameters in _LINK_HEADER.findall(headers.get("link", "")):
         relations = [quoted or plain for quoted, plain in _RELATIONS.findall(parameters)]
         if relations and relation in relations[0].lower().split():

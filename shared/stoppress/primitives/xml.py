@@ -35,12 +35,12 @@ class Node:
 
     @property
     def text(self) -> str:
-        """The element's own text, up to TEXT_CHARACTERS_MAX."""
+        """Return the element's own text, up to TEXT_CHARACTERS_MAX."""
         return "".join(self.parts)
 
     @property
     def tag(self) -> str:
-        """Prefix and name, as written."""
+        """Return prefix and name, as written."""
         return f"{self.prefix}:{self.name}" if self.prefix else self.name
 
     def first(self, namespace: str, name: str) -> "Node | None":
@@ -55,7 +55,7 @@ class Broken(Exception):
         self.rule, self.line, self.message = rule, line, message
 
 
-Hear = Callable[[str, int, str], None]
+OnText = Callable[[str, int, str], None]
 # (namespace or None where the prefix is not declared, prefix, name, line) -> namespace
 Meant = Callable[[str | None, str, str, int], str | None]
 
@@ -63,16 +63,16 @@ Meant = Callable[[str | None, str, str, int], str | None]
 class Document:
     """Parses text in pieces. `root` is set as soon as its tag is parsed.
 
-    `hear(what, line, text)` is called for each comment, for the document type, and for text outside the entries. `what` is
-    "comment", "doctype" or "text". `meant` corrects a misspelt namespace. `entry_depth` gives the depth of the entries in
+    `on_text(what, line, text)` is called for each comment, for the document type, and for text outside the entries. `what` is
+    "comment", "doctype" or "text". `meant` corrects a misspelt namespace. `entry_depth` returns the depth of the entries in
     a document with this root; the root's own depth is 1.
     """
 
     def __init__(
-        self, hear: Hear, meant: Meant, first_line: int = 1, entry_depth: Callable[[Node], int] = lambda _root: 2
+        self, on_text: OnText, meant: Meant, first_line: int = 1, entry_depth: Callable[[Node], int] = lambda _root: 2
     ) -> None:
         self.root: Node | None = None
-        self._hear, self._meant = hear, meant
+        self._on_text, self._meant = on_text, meant
         self._entry_depth_of = entry_depth
         self._entry_depth = 2
         self._offset = first_line - 1
@@ -91,19 +91,19 @@ class Document:
         parser.CharacterDataHandler = self._characters
         parser.StartCdataSectionHandler = self._cdata_start
         parser.EndCdataSectionHandler = self._cdata_end
-        parser.CommentHandler = lambda text: hear("comment", self.line, text[:TEXT_CHARACTERS_MAX])
-        parser.StartDoctypeDeclHandler = lambda *_: hear("doctype", self.line, "")
+        parser.CommentHandler = lambda text: on_text("comment", self.line, text[:TEXT_CHARACTERS_MAX])
+        parser.StartDoctypeDeclHandler = lambda *_: on_text("doctype", self.line, "")
         parser.EntityDeclHandler = self._entity
         parser.SkippedEntityHandler = self._skipped
         self._parser = parser
 
     @property
     def line(self) -> int:
-        """The parser's current line, from 1."""
+        """Return the parser's current line, from 1."""
         return self._parser.CurrentLineNumber + self._offset
 
     def entries(self, pieces: Iterable[str]) -> Iterator[Node]:
-        """The entries in order. Raises Broken after the last complete entry."""
+        """Yield the entries in order. Raises Broken after the last complete entry."""
         for piece in pieces:
             yield from self._fed_with(piece.encode("utf-8", "replace"), last=False)
         yield from self._fed_with(b"", last=True)
@@ -176,7 +176,7 @@ class Document:
             node.parts.append(text[: TEXT_CHARACTERS_MAX - node.size])
         node.size += len(text)
         if len(self._stack) < self._entry_depth and not text.isspace():
-            self._hear("text", self.line, text)
+            self._on_text("text", self.line, text)
         if self._in_cdata:
             node.cdata = True
         elif node.name == "loc" and not node.raw and _RAW.search(text):

@@ -146,7 +146,7 @@ def _read(known: _Known, request: Request, now: datetime) -> Answer:
 
 
 def _find_subscription(request: Request) -> _Known:
-    """The feed that a request is for. Raises Refused: 404 for a token that is not ours, 410 for an ended subscription."""
+    """Return the feed that a request is for. Raises Refused: 404 for a token that is not ours, 410 for an ended subscription."""
     host, feed_id, token = (request.path_parameters.get(name, "") for name in ("site", "feed", "token"))
     masters: list[str] = []
     if is_token(token):  # checked first, so that another request costs no AWS call
@@ -180,7 +180,7 @@ def _feed_of(site: Site, key: str) -> Feed | None:
 
 
 def _change_subscription(known: _Known, decide: Callable[[Subscription], Subscription | None]) -> Subscription | None:
-    """Writes what `decide` makes of the subscription. None where another subscription replaced it, or `decide` gives None."""
+    """Write what `decide` makes of the subscription. Return None if another subscription replaced it, or `decide` returns None."""
 
     def if_the_same(state: Subscription | None) -> Subscription | None:
         return decide(state) if state and state.id == known.state.id else None

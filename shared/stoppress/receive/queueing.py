@@ -104,7 +104,7 @@ class Taker:
         return other
 
     def _other(self, host: str) -> Site | None:
-        """Another site, if it has the same source, adapter and shared secret. The sender could post to that site directly."""
+        """Return another site, if it has the same source, adapter and shared secret. The sender could post to that site directly."""
         try:
             other = self.load_site(host)
         except (LookupError, BadConfiguration):

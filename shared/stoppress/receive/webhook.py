@@ -1,4 +1,4 @@
-"""Webhooks: who may post, what a delivery means, and the answer. A refusal says what the sender must change.
+"""Webhooks: who may post, what a delivery means, and the answer. A refusal contains what the sender must change.
 
 What is refused or ignored after the signature was verified is reported to record_article, which keeps it
 (`aws/refusals.py`). Of requests with a wrong signature it keeps the number.
@@ -128,7 +128,7 @@ def _verify(request: Request, site: Site, name: str, now: datetime) -> None:
 
 
 def scheme_of(adapter: str, settings: Mapping[str, Any]) -> Scheme:
-    """Return how a source's deliveries are signed: as its settings say, else as its CMS does."""
+    """Return how a source's deliveries are signed: by its settings, else as its CMS does it."""
     if "signature" in settings:
         scheme: Scheme = settings["signature"]
         return scheme

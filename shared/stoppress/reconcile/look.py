@@ -31,7 +31,7 @@ ORPHANS, _PLACES = "*orphans", "*places"
 
 
 class Look:
-    """One look at a site. Memory holds the names of its files, and the entries of one file at a time."""
+    """One look at a site. Memory has the names of its files, and the entries of one file at a time."""
 
     def __init__(self, site: Site) -> None:
         self.site = site
@@ -97,10 +97,10 @@ class Look:
                 if stored and unpacked(name, stored.body) != unpacked(name, body):
                     yield Finding("edited", file, name, stored.etag, f"differs from what belongs to {file}")
         if mark and set(mark.also) != bodies.keys():
-            yield Finding("unmarked", file, file, mark.digest, "has other forms than its commit mark names")
+            yield Finding("unmarked", file, file, mark.digest, "has other forms than its commit mark lists")
 
     def _ownerless(self, file: str) -> Iterator[Finding]:
-        """Entries that contradict their article or claim: readers would be sent to a page that was removed."""
+        """Yield entries that contradict their article or claim: readers would be sent to a page that was removed."""
         stored = table.query(items.file_pk(self.site.host, file), consistent=False)
         entries = (item for item in stored if "loc" in item)
         counted = Used()
@@ -129,11 +129,11 @@ class Look:
         # An index that cannot be written may still list files without a mark.
         read = [bucket.read(self.site.host, index) for index in indexes.files] if orphans else []
         for orphan in orphans:
-            if not any(index and f"/{orphan.file}</loc>".encode() in index.body for index in read):
-                yield Finding("orphan", ORPHANS, orphan.file, orphan.etag, "no index, series or commit mark names it")
+            if index is None or f"/{orphan.file}</loc>".encode() not in index.body:
+                yield Finding("orphan", ORPHANS, orphan.file, orphan.etag, "no index, series or commit mark lists it")
 
     def _places(self) -> Iterator[Finding]:
-        """News series whose count differs from their entries: a crash may have lost a reservation or a return."""
+        """Yield news series whose count differs from their entries: a crash may have lost a reservation or a return."""
         lost = {file_names.series_of(file) for file in self.files if file_names.is_news(file)} - self.series.keys()
         for name in sorted({name for name in self.series if file_names.is_news_series(name)} | lost):
             series = self.series.get(name) or Series(name)
@@ -176,7 +176,7 @@ def _miscounted(unit: str, series: Series, counted: Sequence[Used]) -> Iterator[
 def read_owners(
     site: Site, urls: Sequence[str], *, consistent: bool = False
 ) -> dict[str, tuple[Claim | None, Article | None]]:
-    """Return the claim on each URL, and the article that the claim names."""
+    """Return the claim on each URL, and the article that owns it."""
     claims = read_claims(site.host, urls, consistent=consistent)
     owners = read_articles(site.host, {claim.owner for claim in claims.values()}, consistent=consistent)
     return {url: (claim, owners.get(claim.owner) if claim else None) for url in urls for claim in [claims.get(url)]}
@@ -185,7 +185,7 @@ def read_owners(
 def why_ownerless(
     file: str, item: Mapping[str, Any], claim: Claim | None, article: Article | None, now: datetime
 ) -> str:
-    """Why an entry does not belong in its file; empty if it does."""
+    """Return why an entry does not belong in its file; empty if it does."""
     published = items.read_news(item).published if file_names.is_news(file) else None
     if published and not is_current(published, now):
         return ""  # roll_window removes it

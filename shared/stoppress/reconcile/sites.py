@@ -145,7 +145,7 @@ def repair(site: Site, findings: Iterable[Finding], now: datetime) -> None:
             _recount(site, finding)
         elif finding.unit != ORPHANS:
             files[finding.unit] = None
-        # An orphan with entries has lost its mark and its places: a rewrite gives it a mark.
+        # An orphan with entries has lost its mark and its places: a rewrite writes a mark.
         elif any("loc" in item for item in table.query(file_pk(site.host, finding.name))):
             files[finding.name] = None
         else:

@@ -172,7 +172,7 @@ def _parameter(request: Request, name: str) -> list[str]:
     """Return the value of a query parameter, decoded with + as itself and with + as a space.
 
     People paste a secret with a + into a URL without escaping it. The list is empty if the parameter is missing or
-    repeated: nothing says which of two counts.
+    repeated: nothing decides which of two counts.
     """
     pairs = [part.partition("=") for part in request.query.split("&")]
     values = [value for key, _, value in pairs if unquote_plus(key) == name]

@@ -23,7 +23,7 @@ OTHER_UNIT_MS_MAX = 86_400_000
 
 
 class BadSignature(ValueError):
-    """A request that is not signed with the secret, or not recently; the text says what the sender must change."""
+    """A request that is not signed with the secret, or not recently; the text contains what the sender must change."""
 
 
 class NotSigned(BadSignature):
@@ -75,9 +75,9 @@ def check_headers(scheme: Scheme, request: Request) -> None:
 
 
 def _sender_mistake(scheme: Hmac, secrets: list[str], text: bytes, given: list[str]) -> str:
-    """The sender's mistake: a missing prefix, or another encoding of the secret or of the signature. Empty if it is not recognised.
+    """Return the sender's mistake: a missing prefix, or another encoding of the secret or of the signature. Empty if it is not recognised.
 
-    Only a sender that has the secret learns of an encoding: without the secret no encoding gives the sender's signature.
+    Only a sender that has the secret learns of an encoding: without the secret no encoding results in the sender's signature.
     """
     if not given:
         return f"it has no signature that begins with {scheme.prefix}; "
@@ -167,7 +167,7 @@ def _key(scheme: Hmac, secret: str) -> bytes:
 
 
 def header_of(request: Request, name: str, how: str) -> str:
-    """A header's value without surrounding white space. Raises NotSigned, with the advice `how`, where it is missing."""
+    """Return a header's value without surrounding white space. Raises NotSigned, with the advice `how`, where it is missing."""
     value = request.headers.get(name, "").strip()
     if not value:
         raise NotSigned(f"the header {name} is missing: {how}")
@@ -192,12 +192,12 @@ def check_time(name: str, text: str, unit: str, now: datetime, tolerance: timede
 
 
 def any_equal(expected: Iterable[str], given: Iterable[str]) -> bool:
-    """Whether a given text equals an expected one. Compares every pair in constant time, so that timing reveals nothing."""
+    """Return True if a given text equals an expected one. Compares every pair in constant time, so that timing reveals nothing."""
     texts = [header_bytes(text) for text in given]
     matches = [hmac.compare_digest(header_bytes(right), text) for right in expected for text in texts]
     return any(matches)
 
 
 def header_bytes(text: str) -> bytes:
-    """A header's value as bytes to sign and compare. Encodes lone surrogates too, so no sender can cause an error."""
+    """Return a header's value as bytes to sign and compare. Encodes lone surrogates too, so no sender can cause an error."""
     return text.encode(errors="surrogatepass")

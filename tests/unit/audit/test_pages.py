@@ -178,7 +178,7 @@ def test_a_failed_page_in_a_listing_by_cursor_ends_it_with_its_place(serve: Any)
 @pytest.mark.parametrize(
     ("status", "hint"),
     [
-        *((status, "give the API's key in the secret that list.secret names") for status in (401, 403)),
+        *((status, "give the API's key in the secret of list.secret") for status in (401, 403)),
         *((status, "check list.url") for status in (400, 404, 204, 301)),
     ],
 )

@@ -170,7 +170,7 @@ def test_all_that_is_wrong_is_said_at_once() -> None:
     [
         ([], "the body is not a JSON object"),
         ({"data": ARTICLE}, "type: is missing"),
-        ({"type": "article.published"}, "data: give the object"),
+        ({"type": "article.published"}, "data: send the object"),
         ({"type": "article.published", "timestamp": "now", "data": ARTICLE}, "timestamp: 'now' is not"),
         ({"type": "article.published", "timestamp": 7, "data": ARTICLE}, "timestamp: "),
     ],

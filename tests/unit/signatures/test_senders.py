@@ -101,7 +101,7 @@ def test_the_scenario_player_signs_as_the_sender_does(sender: Sender) -> None:
 
 @pytest.mark.parametrize("scheme", ["md5", "", "STANDARD"])
 def test_a_scheme_that_is_not_known_lets_nobody_in(scheme: str) -> None:
-    with pytest.raises(BadScheme, match="is not known: give one of basic, bearer, "):
+    with pytest.raises(BadScheme, match="is not supported: use one of basic, bearer, "):
         verify(scheme, SENDERS[0].request(), [SENDERS[0].secret], MORNING)
     with pytest.raises(BadSignature, match="put its events on the bus"):
         verify("none", SENDERS[0].request(), [SENDERS[0].secret], MORNING)

@@ -61,7 +61,7 @@ def test_the_results_have_the_keys_that_other_tools_read() -> None:
     assert numbers(RESULTS["webhook"], {"per_second"})
 
 
-def test_what_was_not_measured_is_said() -> None:
+def test_what_was_not_measured_is_reported() -> None:
     missing = {name for name in ("sitemap.js", "django", "xml-sitemap-writer") if name not in RESULTS["peers"]}
     missing |= set() if RESULTS["cold_start"] else {"cold starts"}
 

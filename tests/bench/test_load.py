@@ -45,7 +45,7 @@ class Files:
         return 200, f"{HEAD}{self.files[path[1:]]}</urlset>".encode()
 
 
-def test_files_that_say_what_the_senders_remember_are_right() -> None:
+def test_files_with_what_the_senders_remember_are_right() -> None:
     files = Files(sitemap_2026_11=ENTRY.format(""), sitemap_news=NEWS)
 
     assert differences(files, [PAGE], NOW) == []
@@ -67,11 +67,11 @@ def test_files_that_say_what_the_senders_remember_are_right() -> None:
         ),
     ],
 )  # fmt: skip
-def test_files_that_say_anything_else_are_wrong(files: Files, pages: list[Page], wrong: str) -> None:
+def test_files_with_anything_else_are_wrong(files: Files, pages: list[Page], wrong: str) -> None:
     assert any(line.startswith(wrong) for line in differences(files, pages, NOW))
 
 
-def test_an_older_version_that_is_acknowledged_late_is_not_what_the_files_must_say() -> None:
+def test_an_older_version_that_is_acknowledged_late_need_not_be_in_the_files() -> None:
     newsroom = Newsroom(1, random.Random(1), NOW)
     first, second = newsroom.next_delivery(), newsroom.next_delivery()
     newsroom.acknowledge(second)

@@ -33,7 +33,7 @@ def tried(tmp_path: Path, document: Any, *options: str, name: str = "ghost") -> 
     return verdicts
 
 
-def test_a_delivery_is_told_field_by_field_with_where_each_value_came_from(tmp_path: Path) -> None:
+def test_a_delivery_is_shown_field_by_field_with_the_origin_of_each_value(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(json.dumps(CREATED))
     code, out, _ = run("try", "ghost", str(tmp_path / "a.json"))
     lines = [" ".join(line.split()) for line in out.splitlines()]
@@ -70,7 +70,7 @@ def test_a_bare_form_the_query_and_the_settings_are_understood(tmp_path: Path) -
     assert [verdict["action"] for verdict in tried(tmp_path, delivery)] == ["unpublish"]
 
 
-def test_a_sites_configuration_gives_host_and_zone_and_spells_the_url(tmp_path: Path) -> None:
+def test_a_sites_configuration_sets_host_and_zone_and_spells_the_url(tmp_path: Path) -> None:
     site = tmp_path / "site.json"
     site.write_text(json.dumps({"host": "www.example.com", "publication": "A", "timezone": "Europe/Paris"}))
     body = {"id": 1, "title": "T", "url": "http://www.example.com/a", "date": {"raw": "2026-11-20 09:00:00"}}

@@ -78,7 +78,7 @@ def only(pages: Iterator[Page]) -> Listed:
 # ── sitemaps ──
 
 
-def test_a_nested_compressed_index_in_a_robots_txt_gives_all_its_pages(web: Web) -> None:
+def test_a_nested_compressed_index_in_a_robots_txt_returns_all_its_pages(web: Web) -> None:
     web.sitemap("a.xml", "1", "2")
     web.sitemap("b.xml", "3")
     web.put("b.xml.gz", gzip.compress(web.bodies[f"{ROOT}/b.xml"]))
@@ -144,7 +144,7 @@ def test_what_cannot_be_read_in_an_index_is_a_problem_and_the_rest_is_taken(web:
             list(Sitemaps(f"{ROOT}/{name}", SITE).pages())
 
 
-def test_an_rss_or_atom_feed_that_an_index_names_is_read_like_a_sitemap(web: Web) -> None:
+def test_an_rss_or_atom_feed_that_an_index_lists_is_read_like_a_sitemap(web: Web) -> None:
     web.put("feed.xml", f"<rss><channel><item><link>{ROOT}/1?a&amp;b</link></item></channel></rss>")
     atom = "".join(f'<entry><link href="{ROOT}/{path}"/></entry>' for path in "23")
     web.put("atom.xml", f'<feed xmlns="http://www.w3.org/2005/Atom">{atom}</feed>')
@@ -178,7 +178,7 @@ def test_each_url_of_a_file_that_check_can_read_is_imported_or_a_problem(fault: 
         assert urls <= sum(len(page.items) + len(page.problems) for page in pages), name
 
 
-def test_an_index_that_names_itself_or_a_circle_or_is_too_deep_ends(web: Web) -> None:
+def test_an_index_that_lists_itself_or_a_circle_or_is_too_deep_ends(web: Web) -> None:
     web.index("b.xml", "a.xml", "c.xml")
     web.sitemap("c.xml", "1")
     paths, problems = read(Sitemaps(web.index("a.xml", "a.xml", "b.xml", "c.xml"), SITE).pages())

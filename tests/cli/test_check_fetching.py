@@ -65,7 +65,7 @@ def at_another_address(below: str = "") -> Answers:
 
 
 @pytest.mark.parametrize(("first", "more"), [(INDEX, set()), (ROBOTS, {ROBOTS, PAGES})])
-def test_what_a_file_names_is_fetched_and_a_good_site_has_no_findings(first: str, more: set[str]) -> None:
+def test_what_a_file_lists_is_fetched_and_a_good_site_has_no_findings(first: str, more: set[str]) -> None:
     with serving_good_site() as (origin, paths, _):
         assert findings(origin + first) == []
         assert set(paths) == {f"/{name}" for name in (INDEX, SHARD, "sitemap-media.xml", NEWS, *more)}

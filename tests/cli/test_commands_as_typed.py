@@ -240,7 +240,7 @@ WITHOUT_JSON = SERVING | {"play", "sites schema", "tail"}
 
 
 @pytest.mark.parametrize("command", sorted(set(commands(typer.main.get_command(app))) - SERVING))
-def test_every_command_does_what_it_says_and_reports_in_json_too(
+def test_every_command_does_its_work_and_reports_in_json_too(
     command: str, up: Serving, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert command in CASES, f"give `stoppress {command}` a case, with arguments as a user would type them"

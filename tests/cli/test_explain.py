@@ -65,7 +65,7 @@ def answer(
     return stories[0]
 
 
-def test_a_listed_page_is_told_with_its_files_its_article_and_what_was_heard(tmp_path: Path) -> None:
+def test_a_listed_page_is_shown_with_its_files_its_article_and_what_was_received(tmp_path: Path) -> None:
     steps = [event(1, "1042", "flood"), event(2, "1042", "flood", title="Flood closes harbour and market")]
     story = lines_of(steps, f"http://{HOST}/flood?utm_source=mail#top", tmp_path)
 
@@ -82,7 +82,7 @@ def test_a_listed_page_is_told_with_its_files_its_article_and_what_was_heard(tmp
     assert "2026-11-20 12:02:00 +00:00  publish  cms#1042  " in story
 
 
-def test_an_event_that_came_late_is_told_under_the_url_it_named_and_under_its_articles(tmp_path: Path) -> None:
+def test_a_late_event_is_shown_under_its_own_url_and_under_its_articles(tmp_path: Path) -> None:
     steps = [
         event(2, "1042", "new-slug", version=2),
         event(3, "1042", "old-slug", late_by=2, version=1),
@@ -145,7 +145,7 @@ QUARANTINED: dict[str, tuple[list[Step], bool]] = {
 
 
 @pytest.mark.parametrize("case", QUARANTINED)
-def test_what_is_in_quarantine_is_told_of_its_own_page_and_of_no_other(case: str, tmp_path: Path) -> None:
+def test_what_is_in_quarantine_is_shown_for_its_own_page_and_for_no_other(case: str, tmp_path: Path) -> None:
     steps, is_listed = QUARANTINED[case]
     story = lines_of(steps, url("flood"), tmp_path)
 
@@ -167,7 +167,7 @@ def test_what_is_about_a_page_is_found_wherever_it_stands(where: str | None) -> 
     assert is_about(kept, url("flood"), Site.model_validate(SITE), set())
 
 
-def test_a_page_of_another_host_is_found_in_the_site_that_was_told_of_it(tmp_path: Path) -> None:
+def test_a_page_of_another_host_is_found_in_the_site_that_received_it(tmp_path: Path) -> None:
     foreign = "https://shop.example.com/boats"
     detail = {"site": HOST, "id": "1", "url": foreign, "title": "Buy a boat"}
     said: Step = {"event": {"source": "cms", "detail-type": "article.published", "detail": detail}}
@@ -217,7 +217,7 @@ def test_the_commands_answer_with_their_exit_codes(tmp_path: Path) -> None:
         ("http://127.0.0.1:port", "'http://127.0.0.1:port' is no URL"),
     ],
 )
-def test_where_nobody_answers_the_command_says_what_to_start(endpoint: str, reason: str) -> None:
+def test_without_a_server_the_command_reports_what_to_start(endpoint: str, reason: str) -> None:
     result = CliRunner().invoke(app, ["explain", url("flood"), "--local", endpoint])
 
     assert result.exit_code == 2

@@ -131,7 +131,7 @@ def test_of_several_deliveries_each_that_keeps_it_out_is_a_reason(case: str, tmp
     assert [delivery.outcome for delivery in story.received] == outcomes
 
 
-def test_a_held_story_says_what_will_keep_it_out_after_its_release(tmp_path: Path) -> None:
+def test_a_held_story_shows_what_will_keep_it_out_after_its_release(tmp_path: Path) -> None:
     def reasons(path: str, **data: Any) -> tuple[list[str], list[str]]:
         held = event(1, "1", path, published_at="2026-11-21T08:00:00Z", **data)
         story = answer([held], url(path), tmp_path)
@@ -142,7 +142,7 @@ def test_a_held_story_says_what_will_keep_it_out_after_its_release(tmp_path: Pat
     assert reasons("sponsored/boats", news=False) == (["held", "rule", "not news"], ["held", "rule"])
 
 
-def test_a_held_story_says_when_it_will_enter_also_without_its_history(tmp_path: Path) -> None:
+def test_a_held_story_shows_when_it_will_enter_also_without_its_history(tmp_path: Path) -> None:
     def lose() -> None:
         for line in list(table.query(items.story_pk(HOST, url("flood")))):
             table.delete(line["pk"], line["sk"])
@@ -210,7 +210,7 @@ def test_a_fragment_of_several_paths_lists_them_and_one_that_ends_a_path_is_its_
     assert answer(steps, "flood", tmp_path).url == url("flood")
 
 
-def test_a_search_that_was_cut_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_that_was_cut_reports_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(question, "STORIES_SEARCHED_MAX", 1)
 
     steps = [event(1, "1", "flood"), event(2, "2", "vote", title="Vote")]
@@ -234,7 +234,7 @@ TOO_MANY: dict[str, tuple[str, list[Step], str]] = {
 
 
 @pytest.mark.parametrize("kind", TOO_MANY)
-def test_where_not_all_was_searched_the_answer_says_so_and_claims_no_more(
+def test_where_not_all_was_searched_the_answer_reports_it_and_claims_no_more(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bound, steps, text = TOO_MANY[kind]
@@ -250,7 +250,7 @@ def test_where_not_all_was_searched_the_answer_says_so_and_claims_no_more(
     assert text in as_text(as_lines(story))
 
 
-def test_a_long_story_is_told_from_its_newest_deliveries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_story_is_shown_from_its_newest_deliveries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(read_story, "RECEIVED_SEARCHED_MAX", 2)
     steps = [event(minute, "1", "flood", title=f"Flood {minute}") for minute in range(1, 6)]
     story = answer(steps, url("flood"), tmp_path)
@@ -261,7 +261,7 @@ def test_a_long_story_is_told_from_its_newest_deliveries(tmp_path: Path, monkeyp
 
 
 @pytest.mark.parametrize("kind", ["refused", "quarantined", "ignored"])
-def test_what_is_past_its_time_to_live_is_told_no_more(kind: Kind, tmp_path: Path) -> None:
+def test_what_is_past_its_time_to_live_is_no_longer_shown(kind: Kind, tmp_path: Path) -> None:
     steps, asked, _ = MENDED[kind]
     story = answer(steps, asked, tmp_path, after=timedelta(days=91))
 
@@ -291,7 +291,7 @@ def test_of_several_sites_one_must_be_chosen_for_an_id_or_a_fragment(tmp_path: P
     assert "choose one with --site. The stack's sites: news.example.org, " in failure([other, tick], "cms#1", tmp_path)
 
 
-def test_the_json_has_the_keys_that_the_documentation_names(tmp_path: Path) -> None:
+def test_the_json_has_the_keys_that_the_documentation_lists(tmp_path: Path) -> None:
     listed = answer([event(1, "1", "flood")], url("flood"), tmp_path)
     rows = table_rows(text_of("docs/how-to/why-is-a-story-missing.md"), "| key | value |")
     documented = {key for row in rows for key in re.findall(r"`(.*?)`", row[0])}

@@ -51,7 +51,7 @@ def feeds_show(endpoint: str, *arguments: str) -> tuple[int, str]:
 
 
 @pytest.mark.moto
-def test_the_health_of_feeds_is_told_for_people_and_for_programs(tmp_path: Path) -> None:
+def test_the_health_of_feeds_is_shown_for_people_and_for_programs(tmp_path: Path) -> None:
     lines = playing.written(MORNING)
     with Stack(TEMPLATE, start=lines[0].at) as stack:
         with player.playing(stack, tmp_path / "made.jsonl", tmp_path, lambda _line, _text: None) as one:

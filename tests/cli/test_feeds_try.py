@@ -90,7 +90,7 @@ def test_entries_that_are_left_out_have_their_reason(run: Run, tmp_path: Path) -
     assert "foreign host" not in run(feed, "--url", URL)[1]
 
 
-def test_tombstones_and_what_is_taken_besides_are_told(run: Run) -> None:
+def test_tombstones_and_what_is_taken_besides_are_reported(run: Run) -> None:
     _, deleted, _ = run(FEEDS / "atom-tombstones.xml", "--url", URL)
     _, taken, _ = run(FEEDS / "rss-media.xml", "--url", URL, "--take", "images,videos")
     _, spoken, _ = run(FEEDS / "atom-languages.xml", "--url", URL, "--take", "language", "--take", "keywords")
@@ -133,7 +133,7 @@ def test_a_compressed_file_is_unpacked_up_to_the_limit_of_a_fetch(
         ((FEEDS / "rss.xml", "--url", URL, "--take", "pictures"), "'images', 'videos'"),
     ],
 )
-def test_what_cannot_be_done_is_said_with_what_to_give(run: Run, arguments: tuple[object, ...], said: str) -> None:
+def test_what_cannot_be_done_is_reported_with_what_to_give(run: Run, arguments: tuple[object, ...], said: str) -> None:
     code, out, err = run(*arguments)
 
     assert (code, out) == (2, "")
@@ -178,7 +178,7 @@ def test_a_fetch_that_fails_is_a_rejection(run: Run, internet: dict[str, client.
     assert report(run, URL)[1]["reason"] == "that is not a public address"
 
 
-def test_an_index_is_fetched_with_its_sitemaps_and_that_of_a_file_only_names_them(
+def test_an_index_is_fetched_with_its_sitemaps_and_that_of_a_file_only_lists_them(
     run: Run, internet: dict[str, client.Response | errors.FetchError]
 ) -> None:
     internet[URL] = client.Response(200, {}, (FEEDS / "sitemap-index.xml").read_bytes(), URL)

@@ -112,7 +112,7 @@ def test_a_dry_run_sends_nothing_and_counts_each_row_once_by_its_reason(tmp_path
     ],
     ids=["interrupted", "interrupted early", "not listed", "stale"],
 )
-def test_a_command_that_ended_early_says_whether_it_can_continue(
+def test_a_command_that_ended_early_reports_whether_it_can_continue(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     ending: BaseException, has_checkpoint: bool, reason: str, continues: bool,
 ) -> None:  # fmt: skip
@@ -168,7 +168,7 @@ def test_the_rate_is_kept_on_average(tmp_path: Path, queue: Queue, monkeypatch: 
         ("prose.xml", None, "neither a sitemap nor JSON Lines nor CSV"),
     ],
 )
-def test_what_cannot_be_imported_is_said(
+def test_what_cannot_be_imported_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, name: str | None, reason: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -182,7 +182,7 @@ def test_what_cannot_be_imported_is_said(
         listing_of(source, SITE, name)
 
 
-def test_a_stack_without_the_queue_is_told_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_queue_the_command_reports_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("IMPORTS_QUEUE_URL", raising=False)
     with pytest.raises(BadRequest, match="Listing=yes"):
         run(listing_of(str(lines(tmp_path / "a.jsonl", 1)), SITE, "own"), SITE, checkpoint(tmp_path), rate=FAST)

@@ -69,7 +69,7 @@ def test_a_variable_that_is_not_set_is_reported() -> None:
 
 
 @pytest.mark.parametrize("sender", SENDERS, ids=lambda sender: sender.scheme)
-def test_a_recorded_request_holds_no_secret_and_keeps_its_signature(sender: Sender) -> None:
+def test_a_recorded_request_contains_no_secret_and_keeps_its_signature(sender: Sender) -> None:
     secret = "hush-hush-hush" if sender.secret == "token" else sender.secret
     request = sender.request(secret)
     text = json.dumps(record_of(without_secrets(request), MORNING))

@@ -67,7 +67,7 @@ def stack(shared: Stack) -> Iterator[Stack]:
 # ── quarantine ──
 
 
-def test_quarantine_lists_every_site_and_what_names_none_and_drops_what_it_is_told_to(tmp_path: Path) -> None:
+def test_quarantine_lists_events_with_and_without_a_site_and_drops_the_chosen_ones(tmp_path: Path) -> None:
     with operated([BAD, LOST], tmp_path):
         kept = quarantine.find_events()
         kept.sort(key=lambda one: one.site, reverse=True)
@@ -146,7 +146,7 @@ class TestOneStack:
         assert on_queue(stack, "ArticlesQueue") == []
         assert len(quarantine.find_events()) == 1
 
-    def test_events_that_were_given_up_are_told_and_recorded_once_they_are_redriven(self, stack: Stack) -> None:
+    def test_dead_events_are_shown_and_recorded_once_they_are_redriven(self, stack: Stack) -> None:
         body = json.dumps(
             {"source": "bus", "detail-type": "article.published",
              "detail": {"site": HOST, "id": "1", "url": url("ferry"), "title": "Ferry", "published_at": "2026-11-20T12:00:00Z"}}
@@ -175,7 +175,7 @@ class TestOneStack:
         assert len(on_queue(stack, "ArticlesDeadLetters")) == 1
 
     @pytest.mark.parametrize("kind", FAILURES)
-    def test_each_kind_of_failure_is_told_and_what_it_left_undone_is_done(self, kind: str, stack: Stack) -> None:
+    def test_each_kind_of_failure_is_shown_and_what_it_left_undone_is_done(self, kind: str, stack: Stack) -> None:
         body, (what, goes) = FAILURES[kind]
         local_queues.send(arn(stack, "Failures"), json.dumps(body))
         [dead] = redrive.send_back("failures", dry_run=False)
@@ -184,7 +184,7 @@ class TestOneStack:
         assert on_queue(stack, "RewritesQueue") == []
         assert len(on_queue(stack, "ArticlesQueue")) == (1 if goes == "articles" else 0)
 
-    def test_a_rebuild_names_every_file_of_the_site_the_index_last(self, stack: Stack) -> None:
+    def test_a_rebuild_requests_every_file_of_the_site_the_index_last(self, stack: Stack) -> None:
         works = rebuild.requests(HOST, None)
         assert [work.file for work in works] == ["sitemap-news.xml", "sitemap-2026-11.xml", "sitemap.xml"]
         before = objects(stack)
@@ -201,7 +201,7 @@ class TestOneStack:
 NEWS, SHARD = "sitemap-news.xml", "sitemap-2026-11.xml"
 
 
-def test_a_table_restored_to_an_earlier_instant_brings_the_files_of_that_instant_back(tmp_path: Path) -> None:
+def test_a_table_restored_to_an_earlier_instant_restores_the_files_of_that_instant(tmp_path: Path) -> None:
     with operated([event(1, "1", "flood"), event(2, "2", "ferry")], tmp_path) as stack:
         copy_table(stack, "restored")
         then = objects(stack)
@@ -337,7 +337,7 @@ def test_a_command_over_one_site_is_about_that_site_alone(broken: Run) -> None:
     assert "empty.example.com" not in done.stderr
 
 
-def test_a_table_that_is_not_there_is_told_in_words(broken: Run) -> None:
+def test_a_missing_table_is_reported_in_words(broken: Run) -> None:
     done = broken("restore", "foo")
     assert done.exit_code == 2
     assert done.stderr.startswith(

@@ -90,7 +90,7 @@ def test_an_account_that_is_ready_has_a_line_for_each_check(flight: Callable[...
     ],
     ids=["concurrency", "stack", "failed stack", "bus"],
 )  # fmt: skip
-def test_a_fault_says_what_to_do(
+def test_a_fault_has_its_fix(
     flight: Callable[..., Result], call: str, answer: dict[str, Any], check: str, fix: str
 ) -> None:
     done = flight(**{call: lambda _: answer})

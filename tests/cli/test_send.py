@@ -257,7 +257,7 @@ def test_a_printed_program_posts_what_the_webhook_takes(program: str, served: Se
     assert "webhook-signature does not match" in printed
 
 
-def test_the_program_for_curl_gives_the_key_to_no_other_program_as_an_argument(served: Served, tmp_path: Path) -> None:
+def test_the_program_for_curl_passes_the_key_to_no_other_program_as_an_argument(served: Served, tmp_path: Path) -> None:
     if missing := [name for name in ("curl", "openssl") if shutil.which(name) is None]:
         pytest.skip(f"{', '.join(missing)} is not installed, so the program was not run")
     _, text, _ = served.send(HOST, "cms", "--print", "curl")

@@ -129,7 +129,7 @@ def test_a_command_on_no_site_or_version_is_refused_and_changes_nothing(run: Ope
 # ── check ──
 
 
-def test_check_names_all_errors_with_their_place(tmp_path: Path) -> None:
+def test_check_lists_all_errors_with_their_place(tmp_path: Path) -> None:
     path = tmp_path / "site.json"
     path.write_text(json.dumps({"host": HOST, "publicatoin": "A", "feeds": ["a", {"url": "https://a/", "own": 3}]}))
     done = CliRunner().invoke(app, ["sites", "check", str(path)])
@@ -313,7 +313,7 @@ def test_a_secret_is_generated_in_the_form_that_the_source_needs(run: Operator) 
     assert value not in again.output
 
 
-def test_a_value_that_the_operator_brings_is_checked_and_not_shown(run: Operator) -> None:
+def test_a_value_that_the_operator_enters_is_checked_and_not_shown(run: Operator) -> None:
     wire, basic = {"secret": "wire"}, {"secret": "basic", "settings": {"signature": "basic"}}
     sources = SITE["sources"] | {"wire": wire, "basic": basic, "ghost": {"secret": "ghost", "adapter": "ghost"}}
     run.put({**SITE, "sources": sources})
@@ -356,7 +356,7 @@ def test_both_secrets_are_valid_until_the_rotation_ends(run: Operator) -> None:
 
 
 @pytest.mark.parametrize("words", [[], ["--finish", "--yes"]], ids=["rotate", "finish"])
-def test_a_rotation_that_meets_another_one_says_so(
+def test_a_rotation_that_meets_another_one_reports_it(
     run: Operator, monkeypatch: pytest.MonkeyPatch, words: list[str]
 ) -> None:
     name = f"{run.stack.variable('SECRETS_PATH')}/webhooks/{HOST}/newsroom"

@@ -184,7 +184,7 @@ def test_what_may_not_be_read_is_unknown_and_no_problem(tmp_path: Path, monkeypa
     assert [unknown.what for unknown in status.unknown] == ["files in the bucket", "alarms"]
 
 
-def test_an_alarm_that_rings_has_the_name_of_the_template(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_alarm_that_fires_has_the_name_of_the_template(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with breakages.newsroom(BREAKAGES[0], tmp_path) as newsroom, doors(newsroom.stack):
         now = newsroom.stack.clock.now()
         alarm = {"AlarmName": "news-FilesLateAlarm-1A2B3C", "StateUpdatedTimestamp": now, "AlarmDescription": "Late."}

@@ -46,7 +46,7 @@ def printed(tmp_path: Path, text: str) -> tuple[int, str]:
 
 
 @needs_shared
-def test_the_vectors_that_vendors_published_are_judged_as_they_say() -> None:
+def test_the_vectors_that_vendors_published_are_judged_as_published() -> None:
     path = SHARED / "deliveries" / "signature-vectors.json"
     vectors = json.loads(path.read_text())
     assert len(vectors) >= 12
@@ -121,7 +121,7 @@ def test_one_invalid_request_of_several_sets_the_exit_code(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("document", ["", "{", "7", "[]", '["vector"]', "[" * 100_000])
-def test_a_file_that_cannot_be_read_is_said_so(tmp_path: Path, document: str) -> None:
+def test_a_file_that_cannot_be_read_is_reported(tmp_path: Path, document: str) -> None:
     assert printed(tmp_path, document) == (2, "")
     result = CliRunner().invoke(app, ["adapters", "verify", str(tmp_path / "absent.json")])
     assert result.exit_code == 2

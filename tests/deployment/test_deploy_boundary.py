@@ -32,7 +32,7 @@ def test_every_role_of_the_stack_takes_the_boundary_that_it_is_given() -> None:
     assert {properties.get("PermissionsBoundary") for properties in roles.values()} == {BOUNDARY}
 
 
-def test_without_a_boundary_no_role_names_one() -> None:
+def test_without_a_boundary_no_role_has_one() -> None:
     stack = resources.resolve(template.load(ROOT / "template.yaml"), DEPLOYED)
 
     assert not [each.logical for each in stack if "PermissionsBoundary" in each.properties]

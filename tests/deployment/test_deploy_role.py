@@ -253,7 +253,7 @@ def test_each_role_is_trusted_to_jobs_of_its_environment_only() -> None:
         ("example/stoppress:environment:staging", False),
     ],
 )
-def test_the_role_takes_a_repository_as_github_names_it(repository: str, *, taken: bool) -> None:
+def test_the_role_takes_a_repository_as_github_spells_it(repository: str, *, taken: bool) -> None:
     pattern = DOCUMENT["Parameters"]["Repository"]["AllowedPattern"]
 
     assert bool(re.fullmatch(pattern, repository)) is taken

@@ -115,7 +115,7 @@ def overrides(table: dict[str, Any]) -> list[str]:
     return [str(pair).partition("=")[0] for pair in (shlex.split(given) if isinstance(given, str) else given)]
 
 
-def test_samconfig_gives_parameters_that_the_template_has_and_each_environment_a_stack_of_its_own() -> None:
+def test_samconfig_sets_parameters_of_the_template_and_one_stack_per_environment() -> None:
     stacks = [table["global"]["parameters"]["stack_name"] for table in ENVIRONMENTS.values()]
     commented = re.findall(r'"(\w+)=', "\n".join(re.findall(r"^# .*", text_of("samconfig.toml"), re.MULTILINE)))
 
@@ -157,7 +157,7 @@ def test_a_parameter_reaches_cloudformation_as_samconfig_has_it() -> None:
         assert values == meant
 
 
-def test_samconfig_has_only_settings_that_sam_knows() -> None:
+def test_samconfig_has_only_settings_that_sam_supports() -> None:
     # SAM passes over what it does not know without a word.
     sam = ROOT / ".venv/sam/bin/sam"
     if not sam.exists():
@@ -267,7 +267,7 @@ def test_what_has_a_token_of_aws_installs_nothing_and_plans_only_what_was_built(
     assert kept["retention-days"] >= 30
 
 
-def test_a_change_set_is_printed_before_anybody_approves_it_and_nothing_else_is_executed() -> None:
+def test_a_change_set_is_printed_before_its_approval_and_nothing_else_is_executed() -> None:
     said = workflow("deploy.yml")["jobs"]
     runs = {job: "\n".join(step.get("run", "") for step in said[job]["steps"]) for job in ("plan", "deploy")}
 
@@ -333,7 +333,7 @@ def test_only_main_and_versions_are_deployed_one_at_a_time_into_an_environment_a
     assert workflow("deploy.yml")["concurrency"]["cancel-in-progress"] is False
 
 
-def test_what_a_deployment_can_be_told_stands_in_samconfig() -> None:
+def test_every_parameter_of_a_deployment_is_in_samconfig() -> None:
     deploy = workflow("deploy.yml")
     [step] = [step for step in deploy["jobs"]["plan"]["steps"] if "CONFIG_ENV" in step.get("env", {})]
     choices = deploy[True]["workflow_dispatch"]["inputs"]["environment"]["options"]  # YAML 1.1 reads `on` as true

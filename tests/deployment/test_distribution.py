@@ -71,7 +71,7 @@ def test_without_a_bucket_the_stack_makes_only_what_a_distribution_of_your_own_u
     }
 
 
-def test_the_bucket_domain_that_the_main_stack_gives_is_one_that_the_distribution_takes() -> None:
+def test_the_distribution_accepts_the_bucket_domain_of_the_main_stack() -> None:
     main, cdn = (parse_yaml(path.read_text(encoding="utf-8")) for path in (TEMPLATE, CDN_TEMPLATE))
     pattern = cdn["Parameters"]["BucketDomain"]["AllowedPattern"]
 
@@ -117,7 +117,7 @@ def test_every_request_to_the_bucket_is_signed_and_passes_the_function_that_keep
         assert "OriginRequestPolicyId" not in behaviour  # a query string could ask for a listing
 
 
-def test_a_file_is_kept_once_compressed_as_long_as_it_says_and_one_that_is_missing_briefly() -> None:
+def test_a_file_is_cached_once_for_its_max_age_and_a_missing_one_briefly() -> None:
     ages = properties("FileAges")["CachePolicyConfig"]
     errors = properties("Distribution")["DistributionConfig"]["CustomErrorResponses"]
     kept = {error["ErrorCode"]: error["ErrorCachingMinTTL"] for error in errors}
@@ -249,7 +249,7 @@ def test_the_worker_lets_a_file_be_read_only() -> None:
 # ── the document ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_document_names_every_parameter_and_output_that_serving_has() -> None:
+def test_the_page_lists_every_parameter_and_output_of_serving() -> None:
     main, cdn = (parse_yaml(path.read_text(encoding="utf-8")) for path in (TEMPLATE, CDN_TEMPLATE))
     document = DOCUMENT.read_text(encoding="utf-8")
     assert {"ReaderDistributionArns", "BucketDomain"} <= main["Parameters"].keys() | main["Outputs"].keys()

@@ -67,7 +67,7 @@ def test_an_address_may_send_less_than_the_api_lets_through() -> None:
 
 
 @pytest.mark.parametrize("domain", [API_DOMAIN, API_DOMAIN.replace("eu-west-1", "us-gov-west-1")])
-def test_the_domain_that_api_gateway_gives_is_one_that_the_distribution_takes(domain: str) -> None:
+def test_the_distribution_accepts_the_domain_of_api_gateway(domain: str) -> None:
     pattern = DOCUMENT["Parameters"]["ApiDomain"]["AllowedPattern"]
 
     assert re.fullmatch(pattern, domain)
@@ -75,7 +75,7 @@ def test_the_domain_that_api_gateway_gives_is_one_that_the_distribution_takes(do
 
 
 @pytest.mark.parametrize("disabled", ["true", "false"])
-def test_the_address_that_aws_gives_the_webhooks_is_closed_when_asked(disabled: str) -> None:
+def test_the_address_of_aws_for_webhooks_is_closed_when_asked(disabled: str) -> None:
     made = resources.resolve(load(ROOT / "template.yaml", {"DisableExecuteApiEndpoint": disabled, "Hubs": "yes"}))
     closed = {
         api.logical: [

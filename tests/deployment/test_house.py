@@ -125,14 +125,14 @@ def function_of(handler: Path) -> str:
 
 
 @by_function
-def test_the_template_gives_a_function_exactly_the_variables_that_its_code_reads(handler: Path) -> None:
+def test_the_template_sets_exactly_the_variables_that_a_functions_code_reads(handler: Path) -> None:
     given = STACK.resources[function_of(handler)]["Properties"]["Environment"]["Variables"]
 
     # Powertools reads its own.
     assert variables_read(handler) | {"POWERTOOLS_SERVICE_NAME"} == given.keys()
 
 
-def test_every_function_folder_is_in_the_template_and_holds_its_handler_and_perhaps_its_libraries() -> None:
+def test_every_function_folder_is_in_the_template_and_has_a_handler() -> None:
     folders = sorted(path for path in (ROOT / "functions").iterdir() if path.is_dir())
     files = [path for path in project_files() if path.is_relative_to(ROOT / "functions")]
 
@@ -201,7 +201,7 @@ def test_what_the_command_is_installed_with_was_tested() -> None:
     assert pins(ROOT / "scripts/cli.lock").items() <= pins(ROOT / "requirements.lock").items()
 
 
-def test_the_lock_names_no_place_that_packages_come_from() -> None:
+def test_the_lock_contains_no_place_that_packages_come_from() -> None:
     for path in LOCKS:
         assert not re.search(r"://|^-", path.read_text(encoding="utf-8"), re.MULTILINE), path
 

@@ -112,7 +112,7 @@ def test_a_statement_reaches_what_is_the_stacks_and_nothing_of_its_neighbours() 
             assert own or named or given or (role, *as_list(statement["Action"])) in ANY_RESOURCE, f"{role}: {resource}"
 
 
-def test_a_statement_held_to_some_partitions_allows_no_action_that_names_none() -> None:
+def test_a_statement_held_to_some_partitions_allows_no_action_without_one() -> None:
     for role, statement in statements():
         for operator, condition in statement.get("Condition", {}).items():
             if "dynamodb:LeadingKeys" not in condition:
@@ -134,7 +134,7 @@ def mapping_of(resource: str, attribute: str) -> dict[str, Any]:
     return found
 
 
-def test_the_stream_is_read_from_its_beginning_and_gives_nothing_up() -> None:
+def test_the_stream_is_read_from_its_beginning_and_drops_nothing() -> None:
     stream = mapping_of("Table", "StreamArn")
     filters = [json.loads(each["Pattern"])["dynamodb"]["Keys"] for each in stream["FilterCriteria"]["Filters"]]
 
@@ -155,7 +155,7 @@ def test_a_queue_hides_a_message_for_six_times_as_long_as_its_function_may_take(
         assert queue["VisibilityTimeout"] >= 6 * function["Timeout"], name
 
 
-def test_a_queue_that_is_consumed_has_a_dead_letter_queue_and_waits_long_enough_to_be_mended() -> None:
+def test_a_consumed_queue_has_a_dead_letter_queue_and_waits_long_enough() -> None:
     consumed = {
         queue_of(mapping["EventSourceArn"])
         for mapping in of_type("AWS::Lambda::EventSourceMapping").values()
@@ -174,7 +174,7 @@ def test_a_queue_that_is_consumed_has_a_dead_letter_queue_and_waits_long_enough_
         assert queue["SqsManagedSseEnabled"] is True, name
 
 
-def test_a_message_becomes_a_dead_letter_no_earlier_than_the_documentation_says() -> None:
+def test_a_message_becomes_a_dead_letter_no_earlier_than_documented() -> None:
     receives = RESOURCES["ArticlesQueue"]["Properties"]["RedrivePolicy"]["maxReceiveCount"]
     minutes = sum(map(retry_delay_seconds, range(1, receives))) // 60
     text = (ROOT / "docs" / "explanation" / "promises.md").read_text()

@@ -41,14 +41,14 @@ def text_about(name: str) -> str:
 
 
 @by_adapter
-def test_its_page_names_every_setting_of_a_cms(adapter: MappingFile) -> None:
+def test_its_page_lists_every_setting_of_a_cms(adapter: MappingFile) -> None:
     text = text_about(adapter.name)
 
     assert [name for name in adapter.settings if f"`{name}`" not in text] == []
 
 
 @by_adapter
-def test_its_page_says_how_a_cms_that_cannot_sign_is_let_in(adapter: MappingFile) -> None:
+def test_its_page_explains_how_a_cms_that_cannot_sign_is_accepted(adapter: MappingFile) -> None:
     text = text_about(adapter.name)
     if adapter.signature == "query-token":
         assert "?token=<secret>" in text

@@ -131,7 +131,7 @@ def given(asked: StructureShape, words: list[str], where: str) -> dict[str, Any]
 @pytest.mark.parametrize(
     ("page", "line"), [(page, line) for page, line, in_sentence in commands("aws") if " --" in line]
 )
-def test_a_command_for_aws_is_one_that_aws_knows(page: str, line: str) -> None:
+def test_a_command_for_aws_exists_there(page: str, line: str) -> None:
     where = f"{page}: aws {line}"
     words = shlex.split(re.sub(r"<[a-z ]+>", "placeholder", line), comments=True)
     words = words[: words.index(">")] if ">" in words else words

@@ -29,7 +29,7 @@ def test_its_example_reads_what_it_speaks_of() -> None:
     assert verdicts[0].shown(NOW)["url"] == "https://www.example.com/local/7"
 
 
-def test_it_names_every_key_every_setting_and_every_function() -> None:
+def test_it_lists_every_key_every_setting_and_every_function() -> None:
     keys = {field.alias or name for name, field in MappingFile.model_fields.items()}
     functions = {name.removeprefix("_func_") for name in vars(Functions) if name.startswith("_func_")}
 

@@ -27,7 +27,7 @@ def names_of_tests() -> set[str]:
     }
 
 
-def test_each_promise_names_tests_that_hold_it() -> None:
+def test_each_promise_lists_tests_that_exist() -> None:
     rows = table_rows(PROMISES, "| promise | tests |")
     known = names_of_tests()
 

@@ -289,7 +289,7 @@ def test_of_a_request_only_the_name_of_the_file_goes_on(tmp_path: Path, distribu
     assert received[0].keys() <= {"host", "connection"}
 
 
-def test_what_cloudfront_says_of_itself_ends_at_nginx(tmp_path: Path, distribution: Distribution) -> None:
+def test_the_headers_of_cloudfront_end_at_nginx(tmp_path: Path, distribution: Distribution) -> None:
     with nginx(tmp_path, distribution[0]) as port:
         ask(port, NEWS_HOST, "/sitemap.xml")
         plain = ask(port, NEWS_HOST, "/sitemap.xml")

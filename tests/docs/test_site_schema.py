@@ -28,7 +28,7 @@ def test_the_published_schema_is_that_of_the_model() -> None:
     assert SCHEMA.read_text(encoding="utf-8") == schema_text(), "run: .venv/bin/python -m tests.docs.generated"
 
 
-def test_each_setting_says_what_it_is() -> None:
+def test_each_setting_has_a_description() -> None:
     parts = [schema(), *schema()["$defs"].values()]
     assert [
         name for part in parts for name, setting in part["properties"].items() if "description" not in setting

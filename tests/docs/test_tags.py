@@ -159,7 +159,7 @@ def test_what_is_never_written_is_nowhere() -> None:
 
 
 @pytest.mark.parametrize("row", sections()["Rules of a site"], ids=lambda row: row[0])
-def test_a_rule_decides_as_its_row_says(row: list[str]) -> None:
+def test_a_rule_decides_as_in_its_row(row: list[str]) -> None:
     _, rules_said, page_said, general, news = row
     rules = [Rule.model_validate(rule) for rule in json.loads(rules_said.strip("`"))]
     said: dict[str, Any] = json.loads(page_said.strip("`"))

@@ -106,7 +106,7 @@ TYPED: dict[str, Callable[[Operator], None]] = {
 
 
 @pytest.mark.moto
-def test_the_commands_of_the_sections_do_what_they_say(run: Operator) -> None:
+def test_the_commands_of_the_sections_do_their_tasks(run: Operator) -> None:
     secrets = set()
     for link, check in TYPED.items():
         type_in(run, link)

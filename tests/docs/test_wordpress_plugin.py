@@ -53,7 +53,7 @@ def event(body: dict[str, Any]) -> ArticleEvent:
     return read
 
 
-def test_a_published_post_is_an_article_with_all_that_wordpress_knows_of_it() -> None:
+def test_a_published_post_is_an_article_with_all_the_data_of_wordpress() -> None:
     post = {
         "ID": 7,
         "post_title": "Flood &amp; <em>storm</em>",
@@ -75,7 +75,7 @@ def test_a_published_post_is_an_article_with_all_that_wordpress_knows_of_it() ->
     assert abs(article.version - datetime.now(UTC)) < timedelta(minutes=1)  # type: ignore[operator]
 
 
-def test_a_new_slug_is_told_with_the_url_before_and_each_change_has_a_higher_version() -> None:
+def test_a_new_slug_is_sent_with_its_former_url_and_each_change_has_a_higher_version() -> None:
     there = ("there_is", {"ID": 7})
     (edited,) = bodies_of(there, ("update", {"ID": 7, "post_title": "Flood closes two harbours"}))
     (moved,) = bodies_of(
@@ -118,11 +118,11 @@ def test_a_post_that_is_public_no_more_is_taken_out_by_its_id(step: tuple[str, A
     ],
     ids=str,
 )
-def test_what_no_reader_can_see_is_not_told_of(steps: list[tuple[str, Any]]) -> None:
+def test_what_no_reader_can_see_is_not_sent(steps: list[tuple[str, Any]]) -> None:
     assert bodies_of(*steps) == []
 
 
-def test_a_scheduled_post_is_told_of_when_its_hour_has_come() -> None:
+def test_a_scheduled_post_is_sent_when_its_hour_has_come() -> None:
     scheduled = ("there_is", {"ID": 7, "post_status": "future", "post_name": "not-yet"})
     (body,) = bodies_of(scheduled, ("update", {"ID": 7, "post_status": "publish", "post_name": "flood"}))
 
@@ -178,7 +178,7 @@ def test_of_a_post_saved_again_within_a_save_the_later_state_is_sent(
     ],
     ids=str,
 )
-def test_what_keeps_a_post_out_is_told(changed: dict[str, Any], field: str, value: object) -> None:
+def test_what_keeps_a_post_out_is_sent(changed: dict[str, Any], field: str, value: object) -> None:
     (body,) = bodies_of(("insert", {"ID": 7, **changed}))
 
     assert getattr(event(body), field) == value
@@ -191,7 +191,7 @@ def test_a_post_that_becomes_a_page_leaves_and_returns_as_a_post() -> None:
     assert (gone["type"], back["type"]) == ("article.unpublished", "article.published")
 
 
-def test_other_types_are_told_where_the_configuration_names_them() -> None:
+def test_other_types_are_sent_where_the_configuration_lists_them() -> None:
     page, story = bodies_of(
         ("insert", {"ID": 7, "post_type": "page"}),
         ("insert", {"ID": 8, "post_type": "story"}),
@@ -232,7 +232,7 @@ def test_what_is_not_taken_for_a_reason_that_may_pass_is_tried_again_signed_anew
     assert play(("again", [*retry["arguments"][:2], 6]), status=status)["retries"] == []
 
 
-def test_the_plugins_head_names_every_constant_and_filter_it_reads() -> None:
+def test_the_plugins_head_lists_every_constant_and_filter_it_reads() -> None:
     head, _, code = PLUGIN.read_text(encoding="utf-8").partition("*/")
     own = set(re.findall(r"const (STOPPRESS_\w+)", code))
     read = {*re.findall(r"\bSTOPPRESS_\w+", code), *re.findall(r"apply_filters\( '(\w+)'", code)} - own

@@ -17,11 +17,11 @@ pytestmark = pytest.mark.moto
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("breakage", [pytest.param(each, id=each.name) for each in BREAKAGES])
-def test_what_breaks_rings_these_alarms_after_so_many_minutes(breakage: Breakage, tmp_path: Path) -> None:
+def test_what_breaks_makes_these_alarms_fire_after_so_many_minutes(breakage: Breakage, tmp_path: Path) -> None:
     assert breakages.alarms_of(breakage, tmp_path) == breakage.alarms
 
 
-def test_every_alarm_rings_for_some_breakage() -> None:
+def test_every_alarm_fires_for_some_breakage() -> None:
     resources = load(TEMPLATE).resources.items()
     alarms = {name for name, each in resources if each["Type"] == "AWS::CloudWatch::Alarm"}
 

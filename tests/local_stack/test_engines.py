@@ -137,7 +137,7 @@ def test_google_is_asked_twice_about_a_story_and_about_the_submitted_sitemaps(st
     assert len([line for line in lines if line.startswith("sitemap") and line.split()[-2:] == ["0", "2"]]) == 2
 
 
-def test_an_engine_is_notified_of_a_page_when_it_is_ready_and_status_says_since_when_it_is_not(
+def test_an_engine_is_notified_of_a_ready_page_and_status_shows_since_when_it_is_not(
     stack: Stack, web: Console
 ) -> None:
     post(stack, "flood")

@@ -101,7 +101,7 @@ def test_a_webhook_puts_its_article_on_the_queue(stack: Stack) -> None:
 
 
 @pytest.mark.parametrize("name", [event_files.WEBHOOK, event_files.QUESTION, event_files.PUSH, event_files.EDITOR])
-def test_a_request_has_the_shape_that_the_local_gateway_gives(stack: Stack, name: str) -> None:
+def test_a_request_has_the_shape_of_the_local_gateway(stack: Stack, name: str) -> None:
     event = event_files.read(name)
     path, method = event["rawPath"], event["requestContext"]["http"]["method"]
     (route,) = [route for route in stack.sources.routes if route.key == event["routeKey"]]
@@ -141,7 +141,7 @@ def test_an_event_put_on_the_bus_is_the_second_message_of_the_queue(stack: Stack
     ("name", "logical"),
     [(event_files.POLL, "PollFeeds"), (event_files.ROLL, "RollWindow"), (event_files.HOURLY, "AuditSources")],
 )
-def test_a_schedule_has_the_shape_that_the_scheduler_gives(stack: Stack, name: str, logical: str) -> None:
+def test_a_schedule_has_the_shape_of_the_scheduler(stack: Stack, name: str, logical: str) -> None:
     arn = stack.functions[logical].arn
     (schedule,) = [one for one in stack.sources.schedules if one.target == arn]
     assert schedule.fire(parse(event_files.read(name)["time"])) | {"id": ""} == event_files.read(name) | {"id": ""}
@@ -151,7 +151,7 @@ def test_a_schedule_has_the_shape_that_the_scheduler_gives(stack: Stack, name: s
 
 
 @pytest.mark.parametrize("name", [event_files.RECORD, event_files.REWRITES, event_files.ENGINES])
-def test_messages_have_the_shape_that_sqs_gives(stack: Stack, name: str) -> None:
+def test_messages_have_the_shape_of_sqs(stack: Stack, name: str) -> None:
     queue = local_queues.queue(f"arn:aws:sqs:{REGION}:{ACCOUNT}:{stack.name}-ArticlesQueue")
     stack.client("sqs").send_message(QueueUrl=stack.variable("ARTICLES_QUEUE_URL"), MessageBody="x")
     (message,) = local_queues.receive(queue, 1)
@@ -192,7 +192,7 @@ def test_the_streams_images_are_the_items_that_recording_writes(stack: Stack) ->
             assert read_news_place(image).file == "sitemap-news.xml"
 
 
-def test_the_streams_records_have_the_shape_that_lambda_gives_and_pass_the_filter(stack: Stack) -> None:
+def test_the_streams_records_have_the_shape_of_lambda_and_pass_the_filter(stack: Stack) -> None:
     (mapping,) = stack.sources.stream_mappings
     event_files.apply(stack, event_files.read(event_files.STREAM))
     made, *_ = local_queues.read_stream(mapping.arn)

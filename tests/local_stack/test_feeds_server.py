@@ -48,7 +48,7 @@ def test_a_feed_that_has_not_changed_is_answered_with_304(
 
 
 @pytest.mark.parametrize("own", [None, "Fri, 20 Nov 2026 07:00:00 GMT"])
-def test_an_answer_has_the_date_of_the_virtual_clock_unless_the_scenario_gives_one(
+def test_an_answer_has_the_date_of_the_virtual_clock_unless_the_scenario_sets_one(
     server: FeedServer, own: str | None
 ) -> None:
     from stoppress.http import client

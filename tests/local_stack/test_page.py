@@ -245,7 +245,7 @@ def test_a_grant_of_the_page_that_is_taken_away_is_missed(grant: Grant, asks: li
     assert roles_refused(asks, Permissions(edited_resources(grant.taken_from))) == {"ShowSiteRole"}
 
 
-def test_nothing_is_made_unless_the_parameter_says_so() -> None:
+def test_nothing_is_created_without_the_parameter() -> None:
     assert template.load(TEMPLATE).parameters["StatusPage"] == "no"
     declared = template.parse_yaml(TEMPLATE.read_text(encoding="utf-8"))["Resources"]
     named = [name for name in declared if name.startswith(("ShowSite", "PageApi", "StatusPage"))]

@@ -68,7 +68,7 @@ SEND = Ask("sqs:SendMessage", QUEUE)
         ),  # the call says nothing of it
     ],
 )
-def test_a_statement_allows_what_it_says_and_no_more(statement: dict[str, Any], expected: bool) -> None:
+def test_a_statement_allows_its_actions_and_no_more(statement: dict[str, Any], expected: bool) -> None:
     assert may(SEND, statement) is expected
 
 
@@ -105,7 +105,7 @@ def test_a_table_is_open_where_every_partition_is_one_of_those_named(keys: tuple
     assert may(ask, allow("dynamodb:GetItem", TABLE_ARN, Condition=held)) is expected
 
 
-def test_a_queue_lets_in_the_rule_that_its_policy_names_and_no_other() -> None:
+def test_a_queue_accepts_the_rule_in_its_policy_and_no_other() -> None:
     condition = {"ArnEquals": {"aws:SourceArn": "arn:rule/articles"}}
     lets_in = {**allow(Condition=condition), "Principal": {"Service": "events.amazonaws.com"}}
     judge = permissions(of_queue=(lets_in,))
@@ -124,7 +124,7 @@ def test_a_queue_lets_in_the_rule_that_its_policy_names_and_no_other() -> None:
     ],
     ids=["NotAction", "IpAddress", "variable"],
 )
-def test_what_cannot_be_judged_here_is_said_and_not_guessed(statement: dict[str, Any]) -> None:
+def test_what_cannot_be_judged_here_is_reported_and_not_guessed(statement: dict[str, Any]) -> None:
     with pytest.raises(TemplateError, match="the local stack"):
         may(SEND, statement)
 
@@ -190,7 +190,7 @@ def test_a_function_reaches_the_partitions_of_its_role_only(toy: Toy) -> None:
 
 
 @pytest.mark.parametrize("lists", [False, True])
-def test_who_may_not_list_the_bucket_is_not_told_that_an_object_is_absent(toy: Toy, lists: bool) -> None:
+def test_without_listing_rights_an_absent_object_is_not_reported_as_absent(toy: Toy, lists: bool) -> None:
     reads = [allow("s3:GetObject", f"arn:aws:s3:::{BUCKET}/*")]
     reads += [allow("s3:ListBucket", f"arn:aws:s3:::{BUCKET}")] if lists else []
     with calling(toy, [{"Statement": reads}]) as (stack, call):

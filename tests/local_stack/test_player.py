@@ -78,7 +78,7 @@ def test_missed_minutes_fire_once_and_with_tick_each(run: Run) -> None:
     assert (invocations(once, "PollFeeds"), invocations(each, "PollFeeds")) == (1, 60)
 
 
-def test_differences_say_what_was_expected_and_what_is_there(run: Run) -> None:
+def test_differences_show_what_was_expected_and_what_is_there(run: Run) -> None:
     wanted = {
         "status": 404, "news": [B], "titles": {A: "Other"}, "lastmod": {B: "2026-11-20T08:00:00Z"},
         "reply": {"id": "2"}, "quarantined": ["no such"], "articles": {"cms/1": {"state": "held"}, "cms/9": {}},

@@ -124,7 +124,7 @@ def test_functions_of_requests_and_of_deliveries_take_turns() -> None:
     assert slow.at_once == 1
 
 
-def test_a_port_in_use_is_said_with_what_to_do(server: Server) -> None:
+def test_a_port_in_use_is_reported_with_what_to_do(server: Server) -> None:
     port = int(server.url.rstrip("/").rsplit(":", 1)[1])
 
     with pytest.raises(PortInUse, match=f"port {port} of 127.0.0.1 is in use; .*--port"):

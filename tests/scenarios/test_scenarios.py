@@ -72,7 +72,7 @@ def played(path: Path, out: Path, kind: type[Stack] = StackOnDoubles) -> Played:
 
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
-def test_a_scenario_ends_as_it_says_and_every_save_keeps_the_rules(path: Path, tmp_path: Path) -> None:
+def test_a_scenario_ends_as_expected_and_every_save_keeps_the_rules(path: Path, tmp_path: Path) -> None:
     one = played(path, tmp_path)
 
     assert one.failures == []

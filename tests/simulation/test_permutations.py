@@ -10,7 +10,7 @@ ORDERS = 4
 
 
 @pytest.mark.parametrize("seed_", range(1, 13))
-def test_a_history_ends_in_the_same_bytes_in_whichever_order_it_is_told(seed_: int) -> None:
+def test_a_history_ends_in_the_same_bytes_in_whichever_order_it_is_sent(seed_: int) -> None:
     first, *others = [Permutation(seed_, order).files() for order in range(ORDERS)]
 
     assert first

@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 SOME = [3, 9, 12]
 
 
-def test_what_the_newsroom_said_is_what_the_files_list(seed: int) -> None:
+def test_what_the_newsroom_published_is_what_the_files_list(seed: int) -> None:
     Run(seed).play()
 
 

@@ -90,7 +90,7 @@ def test_every_rule_that_is_claimed_has_a_planted_fault() -> None:
     assert {name for name, _, _ in CASES} | check_planted.FETCHED == RULES.keys()
 
 
-def test_a_rule_is_claimed_or_said_to_be_uncheckable_not_both() -> None:
+def test_a_rule_is_claimed_or_listed_as_uncheckable_not_both() -> None:
     assert not {rule.id for rule in RULES.values()} & NOT_CHECKABLE.keys()
 
 
@@ -114,7 +114,7 @@ def test_a_rule_is_claimed_or_said_to_be_uncheckable_not_both() -> None:
         (check_planted.swap(check_good_site.ROBOTS, f"Sitemap: {BASE}pages", "Sitemap: pages"), check_good_site.ROBOTS, 7, "robots-value"),
     ],
 )  # fmt: skip
-def test_a_finding_says_where(fault: Fault, file: str, line: int | None, name: str, tmp_path: Path) -> None:
+def test_a_finding_has_its_place(fault: Fault, file: str, line: int | None, name: str, tmp_path: Path) -> None:
     site = good()
     fault(site)
 
@@ -123,7 +123,7 @@ def test_a_finding_says_where(fault: Fault, file: str, line: int | None, name: s
     ] == [(f"{HOST}/{file}", line)]
 
 
-def test_a_host_is_a_guest_where_its_robots_txt_names_the_sitemap(tmp_path: Path) -> None:
+def test_a_host_is_a_guest_where_its_robots_txt_lists_the_sitemap(tmp_path: Path) -> None:
     site = good()
     check_planted.loc("https://news.example.org/harbour")(site)
     root = save(site, tmp_path, meta=False)
@@ -160,7 +160,7 @@ def test_a_robots_txt_that_shuts_no_engine_out_has_no_findings(lines: list[str],
     assert findings(save(site, tmp_path)) == []
 
 
-def test_every_unknown_line_of_robots_txt_is_told_with_its_words(tmp_path: Path) -> None:
+def test_every_unknown_line_of_robots_txt_is_reported_with_its_words(tmp_path: Path) -> None:
     site = good()
     robots("User-agent: *", "Dissallow: /a", "Sitmap: /b", "Disallow: /c")(site)
 
@@ -170,7 +170,7 @@ def test_every_unknown_line_of_robots_txt_is_told_with_its_words(tmp_path: Path)
 
 
 @pytest.mark.parametrize("name", [NEWS, SHARD])
-def test_of_duplicates_on_one_line_it_is_told_which_they_are(name: str, tmp_path: Path) -> None:
+def test_duplicates_on_one_line_are_reported_with_their_names(name: str, tmp_path: Path) -> None:
     site = good()
     article = check_good_site.ARTICLE if name == NEWS else ""
     urls = [url(f"{BASE}{page}", article) for page in ("a", "b", "c", "b", "b")] + [url(FLOOD, article)]
@@ -228,7 +228,7 @@ def test_what_a_folder_of_a_few_files_breaks(folder: str, tmp_path: Path) -> Non
     assert [finding.rule.name for finding in findings(tmp_path, BASE)] == names
 
 
-def test_an_index_of_another_name_is_an_entry_where_robots_txt_names_it(tmp_path: Path) -> None:
+def test_an_index_of_another_name_is_an_entry_where_robots_txt_lists_it(tmp_path: Path) -> None:
     site = good()
     site.files["index.xml"] = site.files.pop(INDEX)
     check_planted.swap(check_good_site.ROBOTS, INDEX, "index.xml")(site)

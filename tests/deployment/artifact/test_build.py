@@ -120,7 +120,7 @@ def test_a_build_that_was_spoilt_is_found(fault: str, tmp_path: Path) -> None:
     assert [found for found in faults_of(build, ROOT, MACHINE) if fault in found]
 
 
-def test_a_build_that_names_its_own_folder_is_found(tmp_path: Path) -> None:
+def test_a_build_that_contains_its_own_folder_is_found(tmp_path: Path) -> None:
     build = shutil.copytree(builds.deployment(), tmp_path / "build", copy_function=linked)
     change(COMPILED, lambda code: code.replace(b"/opt/python", os.fsencode(build)))(build)
 

@@ -199,7 +199,7 @@ def test_an_answer_that_no_attempt_will_change_ends_the_listing_with_a_hint(
 
 
 @pytest.mark.parametrize(("status", "text", "waited"), [(429, "90", 90), (503, "0", 0), (429, "soon", 1)])
-def test_the_server_says_how_long_to_wait(
+def test_the_server_decides_how_long_to_wait(
     serve: Any, waits: list[float], status: int, text: str, waited: float
 ) -> None:
     api = serve(WordPress(stories(1)))
@@ -341,7 +341,7 @@ class Odd(WordPress):
         ("deaf", 250, 2, "page 2: repeats a page that was read before: take a page number out of list.url"),
     ],
 )
-def test_a_server_that_gives_less_is_read_to_the_end(
+def test_a_server_that_returns_less_is_read_to_the_end(
     serve: Any, manner: str, posts: int, requests: int, end: str
 ) -> None:
     api = serve(Odd(stories(posts)))
@@ -407,7 +407,7 @@ def test_pages_that_go_round_in_a_circle_end(serve: Any, lead: int, length: int)
     "target",
     ["https://evil.example.net/b", "//evil.example.net/b", f"http://{HOST}/b", f"https://{HOST}:8443/b", f"https://{HOST}@evil.example.net/"],
 )  # fmt: skip
-def test_the_key_never_goes_to_another_server_and_the_page_that_names_it_is_taken(serve: Any, target: str) -> None:
+def test_the_key_never_goes_to_another_server_and_the_page_before_is_taken(serve: Any, target: str) -> None:
     api = serve(Linked({"/a": target}))
 
     read_pages, error = read(api.query())

@@ -115,7 +115,7 @@ def test_the_order_of_an_article_that_its_newest_event_dated_is_stored_once() ->
 @pytest.mark.parametrize(
     "value", [None, True, False, "é", "", 0, -7, 2**63, ["a", 1, [None]], {"a": {"b": [True]}}, Decimal("1.5")]
 )
-def test_an_attribute_has_the_form_that_boto3_gives_it(value: Any) -> None:
+def test_an_attribute_has_the_form_of_boto3(value: Any) -> None:
     attribute: Any = to_attribute(value)
 
     assert attribute == TypeSerializer().serialize(value)

@@ -67,7 +67,7 @@ def test_two_writers_of_one_day_lose_nothing() -> None:
     assert refusals.counts_of_day(HOST, MORNING.date(), ["cms", "wire"]) == [Count(day=DAY, source="cms", refused=2)]
 
 
-def test_a_message_holds_the_report_with_long_texts_cut() -> None:
+def test_a_message_contains_the_report_with_long_texts_cut() -> None:
     long = replace(
         EMPTY, id="i" * 9_000, url="u" * 9_000, title="t" * 9_000, reason="é\ud800" * 9_000, delivery="d" * 9_000
     )

@@ -151,7 +151,7 @@ def test_a_version_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sites.load_all()[0][0].version == 1
 
 
-def test_a_table_restored_to_an_earlier_instant_gives_its_own_version_of_a_number() -> None:
+def test_a_table_restored_to_an_earlier_instant_has_its_own_version_of_a_number() -> None:
     put(publication="One")
     put(expected=1, publication="Two")
     sites.load(HOST)

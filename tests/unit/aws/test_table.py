@@ -83,7 +83,7 @@ def test_a_write_that_meets_a_transaction_is_a_conflict_and_no_other_error_is(op
         write()
 
 
-def test_a_delete_gives_what_was_there_and_can_be_conditional() -> None:
+def test_a_delete_returns_what_was_there_and_can_be_conditional() -> None:
     table.put(item(text="a"), None)
     with pytest.raises(Conflict):
         table.delete("places#a", "-", "digest = :t", {":t": "b"})
@@ -142,7 +142,7 @@ def test_quarantine_keeps_no_book_and_no_half_characters() -> None:
     ("pk", "names"),
     [("file#www.example.com/sitemap.xml", ("www.example.com", "sitemap.xml")), ("file#a/b/c.xml", ("a", "b/c.xml"))],
 )
-def test_a_files_partition_names_site_and_file(pk: str, names: tuple[str, str]) -> None:
+def test_a_files_partition_contains_site_and_file(pk: str, names: tuple[str, str]) -> None:
     assert file_of(pk) == names
     assert file_pk(*names) == pk
 

@@ -319,7 +319,7 @@ def test_a_changed_file_goes_to_the_queue_when_a_service_hangs(
 
 
 @pytest.mark.parametrize("hanging", [["s3", "sqs"], ["s3", "dynamodb", "sqs", "events"]])
-def test_the_stream_brings_a_change_again_when_the_queue_hangs_too(
+def test_the_stream_delivers_a_change_again_when_the_queue_hangs_too(
     behind: MotoAws, clock: Clock, hanging: list[str]
 ) -> None:
     behind.clock.move_to(NOON + timedelta(minutes=2))

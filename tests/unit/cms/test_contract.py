@@ -70,7 +70,7 @@ def test_a_removal_needs_the_id_alone_and_looks_at_nothing_else(kind: str) -> No
     assert (event.action, event.id, event.url, event.title, unknown) == ("remove", "1042", None, "", [])
 
 
-def test_an_update_that_names_no_change_date_changed_when_the_cms_said_so() -> None:
+def test_an_update_without_a_change_date_changed_at_its_timestamp() -> None:
     assert read("article.updated", now=MORNING + timedelta(hours=1)).updated_at == MORNING
     assert read("article.published", now=MORNING + timedelta(hours=1)).updated_at is None
 
@@ -158,7 +158,7 @@ def test_what_is_wrong_is_named_with_its_field_and_what_to_do(data: dict[str, An
     assert words in str(refusal.value)
 
 
-def test_all_that_is_wrong_is_said_at_once() -> None:
+def test_all_faults_are_reported_together() -> None:
     with pytest.raises(BadArticle) as refusal:
         read_delivery({"type": "article.published", "data": {"language": "!"}}, SITE, "cms", MORNING)
 
@@ -206,7 +206,7 @@ def test_a_type_of_ours_that_is_misspelt_is_refused_with_the_one_that_was_meant(
         read_delivery(document, SITE, "cms", MORNING)
 
 
-def test_a_source_that_the_site_does_not_know_is_named_beside_those_it_knows() -> None:
+def test_an_unknown_source_is_reported_with_the_known_ones() -> None:
     with pytest.raises(BadArticle, match=r"source: 'blog' is not among the sources of www\.example\.com \(cms, wire\)"):
         read_bus_event({"detail-type": "article.published", "source": "blog", "detail": ARTICLE}, SITE, MORNING)
 

@@ -99,7 +99,7 @@ def test_a_value_that_another_one_stands_in_for_is_named_all_the_same(gazette: M
     assert "next week" in shown["dropped"][0]
 
 
-def test_a_removal_needs_its_id_alone_and_says_nothing_else(gazette: MappingFile) -> None:
+def test_a_removal_needs_its_id_alone_and_contains_nothing_else(gazette: MappingFile) -> None:
     shown = result(
         gazette, event="story.gone", heading="Kill notice", link="https://elsewhere.example.net/", live_since="never"
     )
@@ -210,7 +210,7 @@ def test_the_time_of_a_delivery_that_has_none_is_its_version_so_that_late_is_not
 
 
 @pytest.mark.parametrize("at", ["2026-11-20T08:{}:00Z", 1795163400])
-def test_an_unpublishing_of_arc_without_a_date_is_ordered_by_when_it_was_told(at: str | int) -> None:
+def test_an_unpublishing_of_arc_without_a_date_is_ordered_by_its_sending(at: str | int) -> None:
     """What comes after it in the same state (republishing changes no date) is newer, and what was told before it is not."""
     site = Site(host="www.example.com", publication="A")
 
@@ -330,7 +330,7 @@ def test_what_is_the_same_for_all_items_is_looked_for_once(tmp_path: Path, monke
         ("com.example.history.deleted", None),
     ],
 )
-def test_of_an_event_its_last_two_words_say_what_happened_to_what(kind: str, action: str | None) -> None:
+def test_the_last_two_words_of_an_event_are_what_happened_to_what(kind: str, action: str | None) -> None:
     article = {"id": "7", "url": "https://www.example.com/tide", "title": "Tide tables"}
     event = {"specversion": "1.0", "id": "1", "type": kind, "data": article}
     assert [verdict.action for verdict in read(load("cloudevents"), event)] == [action]
@@ -359,7 +359,7 @@ def test_the_end_of_an_event_is_a_word_of_its_own(tmp_path: Path, kind: str, end
     assert verdict.action == action
 
 
-def test_a_site_gives_what_its_source_leaves_out() -> None:
+def test_a_site_supplies_what_its_source_leaves_out() -> None:
     body = {"id": 1, "title": "T", "url": "/a", "date": {"raw": "2026-11-20 09:00:00"}}
     site = Site(host="www.example.com", publication="A", timezone="Europe/Paris")
     [verdict] = read(load("wedevs"), body, {}, site)

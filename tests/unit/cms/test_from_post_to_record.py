@@ -160,7 +160,7 @@ def test_a_bus_event_that_changes_no_page_is_ignored_and_one_that_lacks_somethin
     assert (incomplete.outcome, incomplete.reason) == ("quarantined", "incomplete: title: is missing")
 
 
-def test_of_several_articles_in_one_bus_event_each_is_recorded_and_the_worst_is_told(behind: MotoAws) -> None:
+def test_each_article_of_a_bus_event_is_recorded_and_the_worst_outcome_reported(behind: MotoAws) -> None:
     behind.site(sources={"kontent": {"adapter": "kontent", "settings": {"url_template": "/u/{codename}"}}})
     other = {**KONTENT, "data": {"system": {**KONTENT["data"]["system"], "id": "k2", "codename": "ebb"}}}
     nameless = {**KONTENT, "data": {"system": {**KONTENT["data"]["system"], "id": "k3", "name": ""}}}
@@ -207,7 +207,7 @@ def test_another_sites_broken_configuration_costs_only_that_sites_article(behind
         (["duplicate", "listed"], "duplicate"),
     ],
 )
-def test_of_the_parts_of_a_message_the_worst_is_told(parts: list[str], worst: str) -> None:
+def test_of_the_parts_of_a_message_the_worst_is_reported(parts: list[str], worst: str) -> None:
     """Or a message would be deleted whose second article has failed."""
     outcomes = [("m0", MessageOutcome(part, error=OSError() if part == "failed" else None)) for part in parts]
     assert {name: outcome.outcome for name, outcome in recording.worst_outcomes(outcomes).items()} == {"m0": worst}

@@ -136,7 +136,7 @@ def test_a_protected_post_keeps_its_mark() -> None:
         ({"robots": []}, False, None),
     ],
 )  # fmt: skip
-def test_yoast_says_in_the_list_what_search_engines_should_not_index(
+def test_yoast_marks_in_the_list_what_search_engines_should_not_index(
     monkeypatch: pytest.MonkeyPatch, head: Any, noindex: bool, canonical: str | None
 ) -> None:
     class Yoast(WordPress):

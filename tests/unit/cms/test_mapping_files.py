@@ -129,9 +129,7 @@ WHEN = "if = \"story.kind == 'advert'\""
         ("headers.\\\"X-Kind\\\" == 'advert'", "there is no headers.X-Kind: write headers.x_kind"),
     ],
 )  # fmt: skip
-def test_an_expression_that_can_never_mean_what_it_says_is_refused_with_its_line(
-    tmp_path: Path, written: str, words: str
-) -> None:
+def test_an_expression_that_can_never_apply_is_refused_with_its_line(tmp_path: Path, written: str, words: str) -> None:
     """`isin(` for `is_in(` in a filter published what was to stay out: it gave nothing, and nothing is not true."""
     types = 'language = "of its stories"\ntypes = "kinds of stories"' if "types" in written else 'language = "its own"'
     text = GAZETTE.replace('language = "of its stories"', types)
@@ -166,7 +164,7 @@ def test_a_variable_is_known_below_its_own_line_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", adapters.names())
-def test_every_mapping_file_can_be_used_and_says_what_it_is_held_by(name: str) -> None:
+def test_every_mapping_file_can_be_used_and_states_how_it_was_verified(name: str) -> None:
     made = load(name)
     assert made.title
     assert made.reads

@@ -42,7 +42,7 @@ def taken(body: Any, site: Site, other: Site | None) -> list[Any]:
     return [result.message for result in take_delivery(request, site, "cms", NOW, load_site)]
 
 
-def test_an_article_of_another_host_goes_to_the_site_that_names_the_same_source() -> None:
+def test_an_article_of_another_host_goes_to_the_site_with_the_same_source() -> None:
     messages = taken(arc("story:first-publish"), *two_sites())
     assert [(message.site, message.id, message.url) for message in messages] == [
         ("www.example.com", "A@daily", "https://www.example.com/a/"),

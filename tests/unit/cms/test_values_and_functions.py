@@ -129,7 +129,7 @@ def test_a_tag_and_a_section_may_be_objects_with_a_name_of_their_own() -> None:
         ("all", False), ("max-image-preview:large", False),
     ],
 )  # fmt: skip
-def test_what_robots_are_told_says_whether_a_page_is_kept_from_search(raw: object, hidden: bool) -> None:
+def test_directives_for_robots_decide_whether_a_page_is_kept_from_search(raw: object, hidden: bool) -> None:
     assert values.READERS["noindex"](raw, values.Where()) is hidden
 
 
@@ -140,7 +140,7 @@ def test_what_is_no_word_of_robots_is_refused(raw: object) -> None:
 
 
 @pytest.mark.parametrize("raw", ["und", "zxx", "mul"])
-def test_what_says_that_there_is_no_language_names_none(raw: str) -> None:
+def test_a_code_for_no_language_is_no_language(raw: str) -> None:
     with pytest.raises(ValueError, match="is no language code"):
         values.READERS["language"](raw, values.Where())
 

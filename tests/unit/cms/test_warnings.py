@@ -71,7 +71,7 @@ def test_a_rule_of_the_site_warns_for_its_target() -> None:
         ({"publishedAt": None}, ""),
     ],
 )
-def test_a_near_spelling_of_published_at_is_named_if_it_holds_a_date(unknown: dict[str, Any], meant: str) -> None:
+def test_a_near_spelling_of_published_at_is_reported_if_it_contains_a_date(unknown: dict[str, Any], meant: str) -> None:
     undated = replace(FRESH, published_at=None)
     meant_warning = f"{UNDATED}; did you mean it by {meant}?"
     assert warnings_of(replace(undated, verb="published"), SITE, MORNING, unknown) == [

@@ -49,7 +49,7 @@ def channel(wishes: str) -> str:
         ("<ttl>10</ttl><sy:updatePeriod>hourly</sy:updatePeriod>", timedelta(hours=1)),
     ],
 )
-def test_a_feed_says_how_long_to_wait_and_its_entries_have_no_say(wishes: str, least: timedelta) -> None:
+def test_a_feed_sets_how_long_to_wait_and_its_entries_do_not(wishes: str, least: timedelta) -> None:
     assert read_hints(channel(wishes)).least == least
     assert read_hints(f"<rss><channel>{ITEM}{wishes}</channel></rss>").least == least
 
@@ -78,7 +78,7 @@ def test_hours_and_days_to_stay_away_are_read_whatever_their_form() -> None:
         ({"cache-control": "max-age=999999999"}, timedelta(seconds=WISH_MAX_S)),
     ],
 )
-def test_an_answers_headers_say_how_long_it_stays_fresh(headers: dict[str, str], least: timedelta) -> None:
+def test_an_answers_headers_set_how_long_it_stays_fresh(headers: dict[str, str], least: timedelta) -> None:
     assert add_answer_hints(Hints(answer_s=9_000), headers, ASKED_AT).least == least
     hour = timedelta(hours=1)
     assert add_answer_hints(Hints(document_s=3_600), headers, ASKED_AT).least == max(least, hour)
@@ -123,11 +123,11 @@ def test_an_answer_was_made_at_its_date_or_before_by_its_age_whichever_way_a_cac
         ("<channel><pubDate>Fri, 20 Nov 2026 08:00:00 GMT</pubDate><sy:updatedBase>2026</sy:updatedBase>", None),
     ],
 )
-def test_a_feed_says_when_it_was_built_and_never_later_than_it_was_seen(head: str, built_at: datetime | None) -> None:
+def test_a_feed_states_when_it_was_built_and_never_later_than_it_was_seen(head: str, built_at: datetime | None) -> None:
     assert read_freshness({}, NOW, head, PARIS).built_at == built_at
 
 
-def test_a_server_says_when_the_feed_has_changed() -> None:
+def test_a_server_states_when_the_feed_has_changed() -> None:
     assert read_freshness({"last-modified": http(NOW - HOUR)}, NOW).modified_at == NOW - HOUR
     assert read_freshness({"last-modified": http(NOW + 3 * MINUTE)}, NOW).modified_at == NOW
     assert read_freshness({"last-modified": "yesterday, more or less"}, NOW).modified_at is None
@@ -148,7 +148,7 @@ NEWEST = Freshness(NOW, NOW, NOW)
         (replace(NEWEST, made_at=NOW - 60 * SECOND), None),  # clocks differ
     ],
 )
-def test_an_answer_is_stale_where_any_of_its_instants_went_back_and_the_reason_says_which(
+def test_an_answer_is_stale_where_an_instant_went_back_and_the_reason_states_which(
     answer: Freshness, label: str | None
 ) -> None:
     reason = find_staleness(answer, NEWEST)

@@ -58,7 +58,7 @@ def test_of_a_sitemap_that_is_too_long_the_newest_pages_are_read(monkeypatch: py
 # ── whose word counts ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_what_a_news_sitemap_says_counts_before_what_a_general_one_says_of_the_same_page() -> None:
+def test_data_of_a_news_sitemap_count_before_those_of_a_general_one() -> None:
     news = (
         f"<url><loc>https://{HOST}/flood</loc><news:news><news:publication_date>2026-11-20T07:50:00Z"
         "</news:publication_date><news:title>Flood</news:title></news:news></url>"
@@ -148,7 +148,9 @@ FAILING: list[tuple[bytes | errors.FetchError, int, str]] = [
 ]
 
 
-def test_what_fails_of_an_index_is_told_and_the_rest_is_read(internet: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_fails_of_an_index_is_reported_and_the_rest_is_read(
+    internet: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for number, (answer, status, reason) in enumerate(FAILING):
         named = [page(f"old/{number}.xml"), page("good.xml")]
         internet.answer(INDEX, index(*named))
@@ -200,7 +202,7 @@ def test_no_sitemap_is_asked_for_without_time_a_good_answer_or_an_index(
     assert {url for url, _ in internet.requests} == {INDEX}
 
 
-def test_a_file_of_our_own_is_not_heard(internet: Web) -> None:
+def test_a_file_of_our_own_is_not_polled(internet: Web) -> None:
     own = {"x-amz-meta-config": "3"}
     internet.answers[INDEX] = client.Response(200, own, urlset("a"), INDEX)
     with pytest.raises(FeedError, match="writes this file itself"):

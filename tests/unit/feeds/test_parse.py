@@ -51,7 +51,7 @@ def shown(entry: Entry) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
-def test_a_feed_is_read_as_its_first_comment_says(case: Path) -> None:
+def test_a_feed_is_read_as_its_first_comment_expects(case: Path) -> None:
     body = case.read_bytes()
     expected = expectation(body)
     site = Site(host="www.example.com", publication="Example News", timezone=expected.get("zone", "UTC"))
@@ -223,7 +223,7 @@ def test_a_tag_that_is_nothing_but_a_name_without_an_end_is_looked_at_once() -> 
 # ── what a feed says besides ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_what_a_feed_says_besides_is_judged_like_what_a_cms_says_and_the_entry_stands() -> None:
+def test_other_data_of_a_feed_are_judged_like_those_of_a_cms_and_the_entry_stays() -> None:
     video = {"thumbnail_loc": "/t.jpg", "title": "Flood", "description": "Flood", "content_loc": "/v.mp4"}
     one = entry(
         images=({"url": "/1.jpg"}, {"url": "https://www.example.com/a"}),

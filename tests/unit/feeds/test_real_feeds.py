@@ -32,7 +32,7 @@ def rows() -> list[dict[str, str]]:
 
 
 @pytest.mark.parametrize("row", rows(), ids=lambda row: row["file"])
-def test_a_real_feed_is_read_as_its_index_says(row: dict[str, str]) -> None:
+def test_a_real_feed_is_read_as_its_index_expects(row: dict[str, str]) -> None:
     zone = ZONES.get(row["file"], "UTC")
 
     options = ["--url", "https://www.example.com/feed", "--timezone", zone, "--json"]

@@ -115,7 +115,7 @@ def test_what_a_feed_of_others_asks_for_is_a_lower_bound_and_the_publishers_own_
     ("held", "new", "minutes", "turnover_s"),
     [(10, 4, 2, 300), (10, 10, 15, 900), (100, 1, 15, 90_000), (1, 1, 0, 1), (10, 0, 15, 240), (0, 0, 15, 240)],
 )  # fmt: skip
-def test_how_fast_a_feed_turns_over_is_told_by_what_is_new_since_the_last_good_poll(
+def test_the_turnover_of_a_feed_is_measured_by_what_is_new_since_the_last_good_poll(
     held: int, new: int, minutes: int, turnover_s: int
 ) -> None:
     state = FeedState(last_success=NOW - minutes * MINUTE, turnover_s=240)

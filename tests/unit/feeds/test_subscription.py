@@ -92,7 +92,7 @@ def test_the_reason_of_a_failure_is_kept_but_not_over_a_verification_that_was_fa
     ("lease_s", "lease"),
     [(None, LEASE_USUAL), (0, LEASE_USUAL), (60, MINUTE), (86_400, DAY), (999_999_999, timedelta(seconds=999_999_999))],
 )
-def test_a_lease_that_was_asked_for_holds_for_its_time_and_is_renewed_in_its_first_half(
+def test_a_requested_lease_is_valid_for_its_time_and_renewed_in_its_first_half(
     lease_s: int | None, lease: timedelta
 ) -> None:
     state = verified(requested(None, HUB, TOPIC, NOW), lease_s, NOW)
@@ -123,7 +123,7 @@ def test_the_leases_of_many_feeds_are_renewed_at_moments_of_their_own_and_kept_m
 # ── the trust ──
 
 
-def test_a_hub_is_trusted_from_the_first_push_that_brings_something_to_the_end_of_the_lease() -> None:
+def test_a_hub_is_trusted_from_the_first_push_with_content_to_the_end_of_the_lease() -> None:
     assert subscribed().backup(NOW) is None
     assert pushed(subscribed(), [], NOW) == subscribed()
     assert trusted().is_trusted(NOW)

@@ -34,7 +34,7 @@ URL, HUB = "https://www.example.com/news/feed.xml", "https://hub.example.net/"
         ("", None),
     ],
 )
-def test_a_header_names_a_hub(link: str, hub: str | None) -> None:
+def test_a_header_links_a_hub(link: str, hub: str | None) -> None:
     assert hub_and_topic("", {"link": link}, URL)[0] == hub
 
 
@@ -50,11 +50,11 @@ def test_a_header_names_a_hub(link: str, hub: str | None) -> None:
         pytest.param(f"<link {'a' * 3_990}>" * 4_000, None, id="made to be slow"),
     ],
 )
-def test_a_feed_names_a_hub(head: str, hub: str | None) -> None:
+def test_a_feed_links_a_hub(head: str, hub: str | None) -> None:
     assert hub_and_topic(head, {}, URL)[0] == hub
 
 
-def test_of_several_hubs_the_first_that_can_be_told_a_secret_counts() -> None:
+def test_of_several_hubs_the_first_that_may_get_a_secret_counts() -> None:
     plain = "<http://hub.example.net/>; rel=hub"
 
     assert hub_and_topic(f'<feed><link rel="hub" href="{HUB}"/>', {"link": plain}, URL)[0] == HUB
@@ -75,7 +75,7 @@ def test_of_several_hubs_the_first_that_can_be_told_a_secret_counts() -> None:
         ('<feed><link rel="self" href="urn:feed"/>', "", None),
     ],
 )
-def test_a_feed_says_what_it_is_called_at_its_hub(head: str, link: str, topic: str | None) -> None:
+def test_a_feed_links_its_topic_at_the_hub(head: str, link: str, topic: str | None) -> None:
     assert hub_and_topic(head, {"link": link} if link else {}, URL)[1] == topic
 
 
@@ -113,7 +113,7 @@ def test_while_the_master_secret_is_rotated_both_are_believed() -> None:
     assert subscription_of(token(), [NEXT], SITE, FEED) is None
 
 
-def test_each_feed_topic_and_site_has_a_secret_of_its_own_that_the_callback_does_not_tell() -> None:
+def test_each_feed_topic_and_site_has_a_secret_that_the_callback_does_not_reveal() -> None:
     secrets = {
         hub_secret(MASTER, SITE, FEED, SUBSCRIPTION),
         hub_secret(MASTER, "www.example.org", FEED, SUBSCRIPTION),

@@ -88,7 +88,7 @@ WANTS = st.lists(st.integers(1, 60), max_size=40)
 
 @settings(max_examples=200)
 @given(WANTS, st.integers(1, 5), st.sampled_from(["news", MONTH]))
-def test_no_file_is_ever_promised_more_than_it_holds(sizes: list[int], entries_max: int, name: str) -> None:
+def test_no_file_is_ever_promised_more_than_its_limit(sizes: list[int], entries_max: int, name: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(file_names, "BYTES_MAX", 100 + FRAME_BYTES_MAX)
         series, handed_out = Series(name).reserve([Want(name, size) for size in sizes], entries_max)

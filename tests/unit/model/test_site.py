@@ -233,7 +233,7 @@ JSON = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from(sorted(Site.model_fields)), JSON, max_size=12))
-def test_no_value_brings_more_than_a_bad_configuration(document: dict[str, Any]) -> None:
+def test_no_value_raises_more_than_a_bad_configuration(document: dict[str, Any]) -> None:
     try:
         assert read_site(json.dumps(LEAST | document), 3).version == 3
     except BadConfiguration as refused:

@@ -148,7 +148,7 @@ def test_what_is_no_instant_is_refused_with_what_to_change(text: str, wrong: str
 
 
 @given(st.text(max_size=60) | st.text("0123456789-:+.,TZtz ", max_size=40))
-def test_no_text_brings_more_than_a_value_error(text: str) -> None:
+def test_no_text_raises_more_than_a_value_error(text: str) -> None:
     try:
         instant = parse(text)
     except ValueError:

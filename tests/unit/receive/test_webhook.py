@@ -511,7 +511,7 @@ ANYTHING = settings(max_examples=150, suppress_health_check=[HealthCheck.functio
     path=st.none() | st.dictionaries(st.sampled_from(["site", "source"]), st.text(max_size=20) | st.sampled_from([HOST, "cms"])),
     body=st.none() | st.text(max_size=50),
 )  # fmt: skip
-def test_no_headers_and_no_path_let_anybody_in_or_lead_to_a_5xx(
+def test_no_headers_and_no_path_let_a_stranger_in_or_lead_to_a_5xx(
     behind: MotoAws, headers: dict[str, str] | None, path: dict[str, str] | None, body: str | None
 ) -> None:
     event = request() | {"headers": headers, "pathParameters": path, "body": body}

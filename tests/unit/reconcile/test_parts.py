@@ -103,7 +103,7 @@ def test_all_files_are_compared_and_repaired_in_one_night_by_as_many_parts_as_th
     assert read_suspects(HOST) == {}
 
 
-def test_a_site_that_fails_stops_no_other_and_is_given_up_after_three_attempts(night: Night) -> None:
+def test_a_site_that_fails_stops_no_other_and_fails_for_good_after_three_attempts(night: Night) -> None:
     night.behind.site(OTHER)
 
     def fail(host: str, unit: str) -> None:

@@ -208,7 +208,7 @@ def test_an_object_whose_partition_has_entries_is_written_and_not_deleted(stack:
     put(stack, name, None)
 
 
-def test_an_object_that_the_index_names_is_no_orphan_whatever_the_marks_say(stack: Stack) -> None:
+def test_an_object_that_the_index_lists_is_no_orphan_whatever_the_marks_are(stack: Stack) -> None:
     """A site has turned gzip off, and its index could not be written since."""
     packed = f"{SHARD}.gz"
     put(stack, packed, b"packed")

@@ -36,7 +36,7 @@ pytestmark = [pytest.mark.moto, pytest.mark.usefixtures("behind")]
 
 
 @pytest.mark.parametrize(("file", "age"), [(SHARD, 300), (NEWS, 60), (INDEX, 60), ("sitemap-news-2.xml", 60)])
-def test_a_file_says_what_it_is_and_how_long_it_may_be_kept(behind: MotoAws, file: str, age: int) -> None:
+def test_a_file_has_its_type_and_how_long_it_may_be_cached(behind: MotoAws, file: str, age: int) -> None:
     put_page("a")
     table.put_if(news_item(HOST, Place("news", 2, 400), NewsEntry(page("a"), "A", MORNING)))
     rewrite_all([RewriteRequest(HOST, SHARD), RewriteRequest(HOST, file)], NOON)

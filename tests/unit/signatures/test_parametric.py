@@ -62,7 +62,7 @@ def test_a_sender_of_a_newsrooms_own_is_described_by_a_table() -> None:
         ({"header": None}, "header: give it as a text"),
     ],
 )
-def test_a_table_that_cannot_be_used_lets_nobody_in_and_says_why(changed: dict[str, Any], words: str) -> None:
+def test_a_table_that_cannot_be_used_lets_nobody_in_and_reports_why(changed: dict[str, Any], words: str) -> None:
     with pytest.raises(BadScheme, match=words):
         verify(OURS | changed, newsroom(), [SECRET], MORNING)
 

@@ -133,7 +133,7 @@ def test_half_a_character_in_a_request_is_refused_as_anything_else_is(sender: Se
     st.text(alphabet=st.characters(), max_size=40),
     st.text(alphabet=st.characters(), max_size=40),
 )
-def test_whatever_a_request_holds_it_is_refused_and_nothing_else_happens(
+def test_whatever_a_request_contains_it_is_refused_and_nothing_else_happens(
     sender: Sender, headers: dict[str, str], body: bytes, path: str, query: str
 ) -> None:
     with pytest.raises(BadSignature):

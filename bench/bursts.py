@@ -131,7 +131,7 @@ def _beat_s(runs: list[Run]) -> float:
 
 
 def _seconds(runs: list[Run], articles: int) -> float:
-    """From the first article's arrival to the last one's file, at the medians."""
+    """Return the seconds from the first article's arrival to the last one's file, at the medians."""
     wires = wiring()
     # The one before the index's.
     last = [run for run in runs if run.function == "RewriteSitemaps"][-2:][0]

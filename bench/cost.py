@@ -34,7 +34,7 @@ class Cost:
     cpu_ms: float
 
     def row(self) -> dict[str, float]:
-        """As results.json has it."""
+        """Return the costs as results.json has them."""
         return {
             "write_units": self.counted.write_units,
             "read_units": self.counted.read_units,
@@ -49,22 +49,22 @@ class Cost:
 
 
 def publish(stack: Stack, story: Story, now: datetime) -> None:
-    """A new article."""
+    """Publish a new article."""
     _post(stack, story, now, story.delivery("published", now))
 
 
 def edit(stack: Stack, story: Story, now: datetime) -> None:
-    """Another headline."""
+    """Publish another headline."""
     _post(stack, story, now, story.delivery("updated", now, updated=now, title=f"Updated: {story.data()['title']}"))
 
 
 def move(stack: Stack, story: Story, now: datetime) -> None:
-    """Another URL."""
+    """Publish another URL."""
     _post(stack, story, now, story.delivery("updated", now, updated=now, url=story.url("and-what-the")))
 
 
 def remove(stack: Stack, story: Story, now: datetime) -> None:
-    """The article is taken away."""
+    """Remove the article."""
     _post(stack, story, now, story.delivery("deleted", now))
 
 

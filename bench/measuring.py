@@ -75,7 +75,7 @@ class Measured:
 
     @property
     def sqs_requests(self) -> int:
-        """Requests that SQS bills, those of Lambda's pollers included."""
+        """Return the requests that SQS bills, those of Lambda's pollers included."""
         sent = sum(count for name, count in self.calls.items() if name.startswith("sqs."))
         return sent + self.batches * SQS_REQUESTS_A_BATCH
 

@@ -61,7 +61,7 @@ class Newsroom:
 
     @property
     def requests(self) -> int:
-        """Webhooks of a month."""
+        """Return the webhooks of a month."""
         return self.articles * (1 + self.edits)
 
 

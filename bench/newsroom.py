@@ -83,7 +83,7 @@ def request(delivery: dict[str, Any], at: datetime, message_id: str) -> Request:
 
 
 def spread(count: int, start: datetime, end: datetime) -> Iterator[datetime]:
-    """`count` whole seconds, evenly from `start` on, all before `end`."""
+    """Yield `count` whole seconds, evenly from `start` on, all before `end`."""
     for number in range(count):
         yield (start + (end - start) * number / count).replace(microsecond=0)
 

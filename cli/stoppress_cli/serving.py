@@ -23,10 +23,10 @@ class PortInUse(OSError):
 
 
 class QuietHandler(WSGIRequestHandler):
-    """Logs errors only."""
+    """Log errors only."""
 
     def log(self, type: str, message: str, *args: Any) -> None:
-        """Logs an error."""
+        """Log an error."""
         if type == "error":
             super().log(type, message, *args)
 
@@ -64,7 +64,7 @@ def request_of(environ: WSGIEnvironment) -> Request:
 
 @contextmanager
 def until_interrupted() -> Iterator[None]:
-    """Runs the block until it returns. Ctrl-C and SIGTERM end it without an error."""
+    """Run the block until it returns. Ctrl-C and SIGTERM end it without an error."""
     # SIGINT too, because a shell starts background commands with SIGINT ignored.
     numbers = (signal.SIGTERM, signal.SIGINT) if threading.current_thread() is threading.main_thread() else ()
     before = {number: signal.signal(number, _interrupt) for number in numbers}

@@ -60,7 +60,7 @@ class Checked:
 def check(
     sources: Iterable[Source], findings: Findings, now: datetime, *, is_all: bool = True, follow: Follow | None = None
 ) -> Checked:
-    """Checks every rule on every source, and on all sources together.
+    """Check every rule on every source, and on all sources together.
 
     `is_all`: the sources are all the files that are published. `follow` is called after each file and
     returns further sources, such as the files that an index lists. Raises OSError where a source cannot be opened.

@@ -19,7 +19,7 @@ _FREE_ATTRIBUTES = ("xmlns", "xsi:", "xml:")
 
 
 def check_url_entry(node: Node, at: Pass) -> None:
-    """Checks a `<url>` (R1.2 to R1.9, R1.11, R1.13, R1.17) and its extensions."""
+    """Check a `<url>` (R1.2 to R1.9, R1.11, R1.13, R1.17) and its extensions."""
     loc, place, _ = _check_entry(node, at, _ORDER)
     _check_order(node, at)
     extensions = [child for child in node.children if child.namespace != SITEMAP]
@@ -29,7 +29,7 @@ def check_url_entry(node: Node, at: Pass) -> None:
 
 
 def check_sitemap_entry(node: Node, at: Pass) -> None:
-    """Checks a `<sitemap>` of an index (R1.2 to R1.6, R1.11, R1.17, R6.1)."""
+    """Check a `<sitemap>` of an index (R1.2 to R1.6, R1.11, R1.17, R6.1)."""
     loc, place, lastmod = _check_entry(node, at, _ORDER[:2])
     for child in node.children:
         if child.namespace != SITEMAP and child.namespace is not None:
@@ -40,7 +40,7 @@ def check_sitemap_entry(node: Node, at: Pass) -> None:
 
 
 def check_plainness(node: Node, at: Pass) -> None:
-    """Reports stray text, CDATA, control characters and unknown attributes in an element and below (R1.3, R1.11, R1.16)."""
+    """Report stray text, CDATA, control characters and unknown attributes in an element and below (R1.3, R1.11, R1.16)."""
     if node.children and node.text.strip():
         at.report("stray-text", node.line, f"{shown(node.text.strip())} is directly in {node.tag}")
     if node.cdata:
@@ -54,7 +54,7 @@ def check_plainness(node: Node, at: Pass) -> None:
 
 
 def check_attributes(node: Node, at: Pass) -> None:
-    """Reports attributes that the schemas do not have (R1.11)."""
+    """Report attributes that the schemas do not have (R1.11)."""
     extension = EXTENSIONS.get(node.namespace or "")
     allowed = extension.attributes if extension else None
     if node.namespace == SITEMAP or allowed is not None:
@@ -64,7 +64,7 @@ def check_attributes(node: Node, at: Pass) -> None:
 
 
 def _check_entry(node: Node, at: Pass, allowed: tuple[str, ...]) -> tuple[str, Place | None, Moment | None]:
-    """Checks the children that `<url>` and `<sitemap>` share. Returns the loc, its place and the lastmod."""
+    """Check the children that `<url>` and `<sitemap>` share. Return the loc, its place and the lastmod."""
     check_plainness(node, at)
     if not node.children and node.text.strip():
         at.report("stray-text", node.line, f"{shown(node.text.strip())} is directly in {node.tag}")
@@ -139,7 +139,7 @@ def _check_extensions(node: Node, extensions: list[Node], loc: str, place: Place
 
 
 def check_feed(root: Node, at: Pass) -> None:
-    """Checks the version of a feed (R1.14)."""
+    """Check the version of a feed (R1.14)."""
     if root.name == "feed" and root.namespace != ATOM:
         at.report("feed-version", root.line, f"the namespace is {shown(root.namespace or '')}")
     elif root.name == "rss" and root.attributes.get("version") != "2.0":
@@ -149,7 +149,7 @@ def check_feed(root: Node, at: Pass) -> None:
 
 
 def check_feed_entry(root: Node, entry: Node, at: Pass) -> None:
-    """Checks the link and the date of one item or entry."""
+    """Check the link and the date of one item or entry."""
     if entry.name != ("entry" if root.name == "feed" else "item"):
         return
     url, line = next(filter(None, (_find_page(root, child) for child in entry.children)), ("", 0))

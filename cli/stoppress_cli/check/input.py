@@ -134,7 +134,7 @@ def _limited(chunks: Iterator[bytes], report: ReportLine, text: Text) -> Iterato
 
 
 def _decoded(chunks: Iterator[bytes], report: ReportLine) -> Iterator[str]:
-    """Decodes the bytes. Replaces undecodable bytes and characters that XML forbids, and reports them."""
+    """Decode the bytes. Replace undecodable bytes and characters that XML forbids, and report them."""
     first = b""
     for chunk in chunks:
         first += chunk

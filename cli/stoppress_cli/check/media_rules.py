@@ -19,7 +19,7 @@ _VIDEO_URLS = ("thumbnail_loc", "content_loc", "player_loc")
 
 
 def check_images(images: list[Node], loc: str, at: Pass) -> None:
-    """Checks the image:image of the `<url>` with the given loc."""
+    """Check the image:image of the `<url>` with the given loc."""
     if len(images) > IMAGES_MAX:
         fault = f"the page has {len(images):,} images, and the limit is {IMAGES_MAX:,}"
         at.report("too-many-images", images[IMAGES_MAX].line, fault)
@@ -34,7 +34,7 @@ def check_images(images: list[Node], loc: str, at: Pass) -> None:
 
 
 def check_video(video: Node, loc: str, at: Pass) -> None:
-    """Checks a video:video of the `<url>` with the given loc."""
+    """Check a video:video of the `<url>` with the given loc."""
     children = at.read_children(video, EXTENSIONS[VIDEO].elements)
     missing = [name for name in _VIDEO_REQUIRED if name not in children]
     missing += [] if children.keys() & {"content_loc", "player_loc"} else ["content_loc and no player_loc"]
@@ -116,7 +116,7 @@ def _domain(host: str) -> str:
 
 
 def _check_address(rule: str, node: Node, at: Pass) -> None:
-    """Checks the URL of a file: absolute, and escaped once."""
+    """Check the URL of a file: absolute, and escaped once."""
     url = node.text.strip()
     if place_of(url) is None:
         at.report(rule, node.line, f"{node.tag} {shown(url)} is no URL")
@@ -127,7 +127,7 @@ def _check_address(rule: str, node: Node, at: Pass) -> None:
 
 
 def check_alternates(links: list[Node], loc: str, line: int, at: Pass) -> None:
-    """Checks the xhtml:link of a `<url>`, one by one and together."""
+    """Check the xhtml:link of a `<url>`, one by one and together."""
     codes: Counter[str] = Counter()
     hrefs: dict[str, int] = {}
     for link in links:

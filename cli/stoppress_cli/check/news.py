@@ -20,7 +20,7 @@ _OF_PUBLICATION = ("name", "language")
 
 
 def check(articles: list[Node], loc: str, place: Place | None, at: Pass) -> None:
-    """Checks the news metadata of a `<url>`."""
+    """Check the news metadata of a `<url>`."""
     for further in articles[1:]:
         at.report("news-twice", further.line, "a URL has one news:news")
     if place is not None and place.is_home:
@@ -45,7 +45,7 @@ def _check_article(article: Node, at: Pass) -> None:
 
 
 def _check_children(node: Node, wanted: tuple[str, ...], at: Pass) -> dict[str, Node]:
-    """Checks that a node has each of `wanted` once, in order, and nothing else (R2.2, R2.3, R2.13). Returns the first of each."""
+    """Check that a node has each of `wanted` once, in order, and nothing else (R2.2, R2.3, R2.13). Return the first of each."""
     children = at.read_children(node, wanted)
     for name in wanted:
         if (count := len(children.get(name, ()))) != 1:

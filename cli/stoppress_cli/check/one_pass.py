@@ -118,11 +118,11 @@ class Pass:
         return children
 
     def on(self, line: int | None) -> Callable[[str, str], None]:
-        """`report` for one line."""
+        """Return `report` for one line."""
         return lambda name, message: self.findings.add(self.facts.name, name, line, message)
 
     def newest(self, moment: Moment | None) -> None:
-        """Keeps the date if it is the newest in the file so far."""
+        """Keep the date if it is the newest in the file so far."""
         if moment and (self.facts.newest is None or moment.earliest > self.facts.newest.earliest):
             self.facts.newest = moment
 

@@ -10,7 +10,7 @@ from stoppress_cli.check.one_pass import Pass
 from stoppress_cli.check.value_rules import check_url
 from stoppress_cli.output import counted
 
-# RFC 9309: a crawler reads at least 500 kibibytes, and need not read more.
+# RFC 9309: a crawler reads at least 500 kibibytes, and does not have to read more.
 CHARACTERS_MAX = 512_000
 RULES_MAX = 2_000  # of one agent
 GROUPS_MAX = 500
@@ -55,7 +55,7 @@ def is_robots(head: str) -> bool:
 
 
 def check_robots(text: Text, at: Pass) -> None:
-    """Checks every line, which engines are shut out, which rules a group drops, and whether each named sitemap is open."""
+    """Check every line, which engines are shut out, which rules a group drops, and whether each named sitemap is open."""
     from protego import Protego  # most files that are checked are no robots.txt
 
     content = "".join(text.pieces())[:CHARACTERS_MAX]
@@ -94,7 +94,7 @@ def _check_other(line: str, number: int, at: Pass) -> None:
 
 
 def _check_shut_out(groups: Mapping[str, _Group], at: Pass) -> None:
-    """Reports engines that may read nothing. A group with any Allow is taken as deliberate."""
+    """Report engines that may read nothing. A group with any Allow is taken as deliberate."""
     shut_out: dict[int, list[str]] = {}
     for agent, group in groups.items():
         if agent in _ENGINES and (closing := _closing(group)) and not any(rule.allows for rule in group.rules):
@@ -105,7 +105,7 @@ def _check_shut_out(groups: Mapping[str, _Group], at: Pass) -> None:
 
 
 def _check_dropped(groups: Mapping[str, _Group], may_fetch: MayFetch, at: Pass) -> None:
-    """Reports groups of a crawler that leave out a Disallow for all crawlers (RFC 9309, 2.2.1: a crawler reads one group only).
+    """Report groups of a crawler that leave out a Disallow for all crawlers (RFC 9309, 2.2.1: a crawler reads one group only).
 
     A group with any Allow is taken as deliberate, and so is one beside a `*` that forbids everything.
     """

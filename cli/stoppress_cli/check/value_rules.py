@@ -130,7 +130,7 @@ def place_of(url: str) -> Place | None:
 
 
 def check_url(text: str, report: Report) -> Place | None:
-    """Checks the URL of a page, a sitemap or an image (R1.2, R1.4 to R1.6). Returns its parts, or None."""
+    """Check the URL of a page, a sitemap or an image (R1.2, R1.4 to R1.6). Return its parts, or None."""
     url = text.strip()
     if url != text and url:
         report("loc-white-space", f"{shown(text)} has white space around it")
@@ -210,7 +210,7 @@ def read_date(text: str) -> tuple[Moment | None, str | None, str]:
 
 
 def check_date(text: str, now: datetime, report: Report, kind: str = "date") -> Moment | None:
-    """Checks a date that must not be in the future (R1.17, R2.11). Its faults break the rules `<kind>-form` and so on."""
+    """Check a date that must not be in the future (R1.17, R2.11). Its faults break the rules `<kind>-form` and so on."""
     trimmed = text.strip()
     if trimmed != text:
         report("date-white-space", f"the date {shown(text)} has white space around it")

@@ -36,7 +36,7 @@ def _is_list(head: str) -> bool:
 
 
 def check_file(source: Source, at: Pass) -> None:
-    """Checks a file in one pass."""
+    """Check a file in one pass."""
     with source.open() as stream:
         text = read_text(stream, at.report)
         if _PAGE.match(text.head):

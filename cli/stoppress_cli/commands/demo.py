@@ -52,7 +52,7 @@ def demo(
 
         # The port is taken first, so that a port in use is reported before the run.
         server = None if once else Server(player.stack, host, port)
-        console.print("Playing two days of a newsroom on this machine, on a clock of its own …\n")
+        console.print("Playing two days of a newsroom on this machine, with a virtual clock …\n")
         began = time.perf_counter()
         took_ms = _play(player, lines)
         seconds = time.perf_counter() - began

@@ -109,7 +109,7 @@ class Traces:
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
-        """Matches each spelling of the page's URL in a text."""
+        """Match each spelling of the page's URL in a text."""
         return re.compile(f"(?:{'|'.join(map(re.escape, self.urls))})(?![^\\s\"'<>,;)\\\\])")
 
     @cached_property

@@ -81,7 +81,7 @@ class Delivery:
 
     @property
     def signature(self) -> str:
-        """`valid`, `wrong`, or `none` where nothing is signed: feeds, the bus, imports, audits."""
+        """Return `valid`, `wrong`, or `none` where nothing is signed: feeds, the bus, imports, audits."""
         source = self.site.sources.get(self.source)
         if self.is_wrong:
             return "wrong"

@@ -49,7 +49,7 @@ def value_bytes(value: Attributes) -> int:
 
 
 def _number_bytes(text: str) -> int:
-    """DynamoDB's approximation: a byte for two significant digits, one more, and one for a minus sign."""
+    """Return DynamoDB's approximation: a byte for two significant digits, one more, and one for a minus sign."""
     digits = text.lstrip("+-").lower().partition("e")[0].replace(".", "").strip("0")
     return math.ceil(len(digits) / 2) + 1 + text.startswith("-")
 
@@ -88,7 +88,7 @@ class Meter:
 
 
 def keys_written(operation: str, request: Attributes) -> list[tuple[str, Attributes]]:
-    """(table, key or item) of every item that a request writes, or whose condition it checks."""
+    """Return (table, key or item) of every item that a request writes, or whose condition it checks."""
     match operation:
         case "PutItem":
             return [(request["TableName"], request["Item"])]

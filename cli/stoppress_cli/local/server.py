@@ -32,7 +32,7 @@ _KEPT = re.compile(r"content-type|content-encoding|cache-control|etag|last-modif
 
 
 class Server:
-    """Binds the port at once (raises PortInUse). `serve` runs until Ctrl-C or SIGTERM."""
+    """Bind the port immediately (raises PortInUse). `serve` runs until Ctrl-C or SIGTERM."""
 
     def __init__(self, stack: Stack, host: str, port: int) -> None:
         self._stack = stack
@@ -53,7 +53,7 @@ class Server:
         )
 
     def serve(self) -> None:
-        """Serves. The clock is the machine's from now on."""
+        """Serve. The clock is the machine's from now on."""
         self._stack.clock.release()
         ticker = threading.Thread(target=self._tick, daemon=True)
         ticker.start()
@@ -86,7 +86,7 @@ class Server:
         self._listener.close()
 
     def _tick(self) -> None:
-        """Deliver each second, and at once after a request."""
+        """Deliver each second, and immediately after a request."""
         while not self._ending.is_set():
             self._wake.wait(TICK_S)
             self._wake.clear()

@@ -116,7 +116,7 @@ def _compare_sets(name: str, wanted: Sequence[str], actual: Sequence[str]) -> li
 
 
 def _compare_reasons(wanted: Sequence[str], reasons: Sequence[str]) -> list[str]:
-    """Each substring needs a reason of its own."""
+    """Compare substrings with reasons. Each substring needs its own reason."""
     left = list(reasons)
     missing = []
     for part in sorted(wanted, key=len, reverse=True):  # the most specific first

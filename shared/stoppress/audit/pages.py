@@ -186,7 +186,7 @@ class Reader:
             raise ListingError("the number of articles keeps changing: list again at a quieter time")
 
     def _read(self, response: client.Response, at: Position) -> Answer:
-        """Raises UnreadablePage, _NoSuchPage and ListingError."""
+        """Return the answer in a response. Raises UnreadablePage, _NoSuchPage and ListingError."""
         if response.status != 200:
             hint = "check list.url: docs/how-to/audit.md has the address for each CMS"
             if response.status in (401, 403):

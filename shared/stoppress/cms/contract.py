@@ -166,7 +166,7 @@ def event_of(fields: Removal, site: Site, source: str, verb: Verb, *, page: bool
 
 
 def _usable(publication: Publication, url: str) -> dict[str, Any]:
-    """Type, flags, images, videos and alternates, as many as fit, and the reasons for the values dropped."""
+    """Return type, flags, images, videos and alternates, as many as fit, and the reasons for the values dropped."""
     types, bad_types = _names("type", publication.type, 1)
     flags, bad_flags = _flags(publication.flags)
     media, bad_media = read_media(publication.images, publication.videos, publication.alternates, url)

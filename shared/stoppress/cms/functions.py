@@ -155,7 +155,7 @@ def _slug_of(value: Any) -> Any:
 
 
 def _bare_types(types: Any) -> set[str]:
-    """JSON-LD types in lower case, without the prefixes of schema.org."""
+    """Return JSON-LD types in lower case, without the prefixes of schema.org."""
     names = [name.lower() for name in (types if isinstance(types, list) else [types]) if isinstance(name, str)]
     return {re.sub(r"^(schema:)?(https:)?(http:)?(//schema\.org/)?", "", name) for name in names}
 

@@ -216,7 +216,7 @@ def _bad(path: Path, text: str, faults: Iterable[_Fault]) -> BadMapping:
 
 
 def _line_in(text: str, place: tuple[int | str, ...], value: object) -> str:
-    """`:12` if the value, or else the key, is in line 12; empty where neither is in the text."""
+    """Return `:12` if the value, or else the key, is in line 12; empty where neither is in the text."""
     if value is None:
         return ""
     if isinstance(value, str) and value:

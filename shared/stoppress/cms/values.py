@@ -204,7 +204,7 @@ def _truth(value: object, where: Where) -> bool:
 
 
 def _hidden(value: object, where: Where) -> bool:
-    """`noindex` as a truth value, or as directives for robots: `noindex, nofollow`, in one text or several."""
+    """Return `noindex` as a truth value, or as directives for robots: `noindex, nofollow`, in one text or several."""
     texts = [text for text in (value if isinstance(value, list) else [value]) if isinstance(text, str)]
     words = {word for text in texts for word in _ROBOTS_PARTED.split(text[:_ROBOTS_CHARACTERS_MAX].lower()) if word}
     if "noindex" in words:
@@ -286,7 +286,7 @@ class Fields:
 
     def _good(self, name: str, given: Any) -> Any:
         """Return the value as an event keeps it. Raises ValueError."""
-        # A strict mapping takes the fields of our own contract exactly as the contract does.
+        # A strict mapping accepts the fields of our own contract exactly as the contract does.
         own = self._mapping.strict and name not in self._mapping.fields
         reader = None if own else READERS.get(name)
         value = reader(given, self.where) if reader else given

@@ -110,7 +110,7 @@ def _plain(value: object) -> object:
 
 
 def field_origins(verdict: Verdict) -> Iterator[tuple[str, str, str]]:
-    """For each field that was read: its name, its value or fault, and the expression that gave it."""
+    """Yield for each field that was read its name, its value or fault, and the expression that returned it."""
     good = [reading for reading in verdict.readings if reading.value is not None]
     # The last reading of a field counts; of `hold_until` the latest instant.
     by_hour = sorted(good, key=lambda reading: exact(reading.value) if reading.field == HELD else "")

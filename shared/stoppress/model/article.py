@@ -157,7 +157,7 @@ class Decision:
     `general` and `news` are entries to write. They go into the places of `article`, or into new ones for `want_shard` and
     `want_news`.
     `waits` are events to store until a URL is free. `no_longer_waits` is URL and name of an article that waits no more.
-    `returns` are events to record again, at once or at their release.
+    `returns` are events to record again, immediately or at their release.
     `held` is the instant of the due record to write for the event. `released` are due records to delete.
     """
 

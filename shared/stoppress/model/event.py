@@ -93,7 +93,7 @@ class ArticleEvent:
 
     @property
     def named(self) -> dict[str, str]:
-        """`id` and `url`, as far as the event has them, to search the log for."""
+        """Return `id` and `url`, as far as the event has them, to search the log for."""
         return {name: text for name, text in (("id", self.id), ("url", self.url)) if text}
 
 

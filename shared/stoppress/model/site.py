@@ -43,7 +43,7 @@ class Shards(Part):
     by: Literal["day", "month", "year"] = Field(default="month", description="period of first publication (UTC)")
     # 50,000 is the protocol's limit (R1.10).
     size: int = Field(default=2_000, ge=1, le=50_000, description="URLs in a file")
-    per_section: bool = Field(default=False, description="whether each section has files of its own")
+    per_section: bool = Field(default=False, description="whether each section has its own files")
 
 
 Target: TypeAlias = Literal["all", "general", "news"]

@@ -95,7 +95,7 @@ def _confirm_subscription(known: _Known, mode: str, query: Mapping[str, str], ch
 
 
 def take(request: Request, now: datetime) -> Answer:
-    """Queues the new entries of a push (WebSub, 7). A push with a wrong signature gets the usual answer and is ignored."""
+    """Queue the new entries of a push (WebSub, 7). A push with a wrong signature gets the usual answer and is ignored."""
     if len(request.body) > BODY_BYTES_MAX:
         return Answer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"at most {BODY_BYTES_MAX:,} bytes", "PushesRefused")
     try:
@@ -189,7 +189,7 @@ def _change_subscription(known: _Known, decide: Callable[[Subscription], Subscri
 
 
 def _make_due(known: _Known, now: datetime) -> None:
-    """Makes the next run of poll_feeds poll the feed. A poll under way cannot write its state after this, and is repeated.
+    """Make the next run of poll_feeds poll the feed. A poll under way cannot write its state after this, and is repeated.
 
     Does nothing while polls of the feed fail, because its server may have asked for fewer requests.
     """

@@ -29,7 +29,7 @@ DROPPED_SHOWN = 20
 def take_delivery(
     request: Request, site: Site, name: str, now: datetime, load_site: Callable[[str], Site]
 ) -> list[Taken]:
-    """Reads a CMS's delivery to the source `name` by its mapping. `Taker` describes the other arguments. Raises BadDelivery."""
+    """Read a CMS's delivery to the source `name` by its mapping. `Taker` describes the other arguments. Raises BadDelivery."""
     source = site.sources[name]
     verdicts = read_delivery(load(source.adapter), request, source.settings, site, now)
     taker = Taker(site, name, now, load_site, request.headers)

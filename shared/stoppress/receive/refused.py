@@ -129,7 +129,7 @@ def count_unverified(site: str, source: str, now: datetime, because: str) -> Non
 
 
 def named_in(document: Any) -> dict[str, str]:
-    """`id`, `url` and `title` of the article in a delivery, as far as they are found.
+    """Return `id`, `url` and `title` of the article in a delivery, as far as they are found.
 
     The search begins at the object `data`, or at the whole document if there is none. It goes down level by level, to
     the first object with a text as `url`. If no object has one, the `id` of the object where the search began counts.

@@ -42,7 +42,7 @@ _URI_RESERVED = ";,/?:@&=+$#"
 
 
 def contentful(request: Request, secrets: list[str], now: datetime, tolerance: timedelta) -> Proof:
-    """Contentful's request verification: method, path, chosen headers and body. Raises BadSignature."""
+    """Return the proof by Contentful's request verification: method, path, chosen headers and body. Raises BadSignature."""
     given = header_of(request, CONTENTFUL, _ENABLE)
     listed = header_of(request, CONTENTFUL_HEADERS, _ENABLE)
     timestamp = header_of(request, CONTENTFUL_TIMESTAMP, _ENABLE)
@@ -90,7 +90,7 @@ def _encode(path: str, query: str) -> bytes:
 
 
 def hygraph(request: Request, secrets: list[str], now: datetime, tolerance: timedelta) -> Proof:
-    """Hygraph's scheme: it signs a JSON object with body, environment and time. Raises BadSignature."""
+    """Return the proof by Hygraph's scheme: it signs a JSON object with body, environment and time. Raises BadSignature."""
     items = [item.strip().partition("=") for item in header_of(request, HYGRAPH, _HYGRAPH_KEY).split(",")]
     given = {name: value for name, equals, value in items if equals}
     if len(items) != 3 or given.keys() != {"sign", "env", "t"}:
@@ -116,7 +116,7 @@ def hygraph_messages(body: bytes, environment: str, timestamp_ms: int) -> list[b
 
 
 def kontent(request: Request, secrets: list[str], now: datetime, tolerance: timedelta) -> Proof:
-    """Kontent.ai's scheme: it signs the body, with line ends as sent or as its library changes them. Raises BadSignature."""
+    """Return the proof by Kontent.ai's scheme: it signs the body, with line ends as sent or as its library changes them. Raises BadSignature."""
     preset = PRESETS["kontent"]
     body, given = read(preset, request, now, tolerance)
     spellings = dict.fromkeys((body, _LINE_ENDS.sub(b"\r\n", body)))
@@ -129,7 +129,7 @@ def kontent(request: Request, secrets: list[str], now: datetime, tolerance: time
 
 
 def bearer(request: Request, secrets: list[str], now: datetime, tolerance: timedelta) -> Proof:
-    """`Authorization: Bearer <secret>`, or `?access_token=<secret>`.
+    """Read `Authorization: Bearer <secret>`, or `?access_token=<secret>`.
 
     The parameter is in RFC 6750 and the HTTP webhooks of CloudEvents, for senders that cannot set a header.
     """
@@ -138,13 +138,13 @@ def bearer(request: Request, secrets: list[str], now: datetime, tolerance: timed
 
 
 def token(request: Request, secrets: list[str], now: datetime, tolerance: timedelta) -> Proof:
-    """`?token=<secret>` in the URL that the sender posts to."""
+    """Read `?token=<secret>` in the URL that the sender posts to."""
     how = "the token does not match: end the URL given to the sender with ?token= and this source's secret"
     return secrets, _parameter(request, "token"), how
 
 
 def basic(request: Request, secrets: list[str], now: datetime, tolerance: timedelta) -> Proof:
-    """`Authorization: Basic …` with a secret of the form user:password. Raises BadSecret."""
+    """Read `Authorization: Basic …` with a secret of the form user:password. Raises BadSecret."""
     expected = [base64.b64encode(header_bytes(secret)).decode() for secret in secrets if ":" in secret]
     if not expected:
         raise BadSecret("the secret is not of the form user:password")
@@ -153,7 +153,7 @@ def basic(request: Request, secrets: list[str], now: datetime, tolerance: timede
 
 
 def body_secret(request: Request, secrets: list[str], now: datetime, tolerance: timedelta) -> Proof:
-    """`{"secret": …}` in a JSON body, as Prismic sends it. Raises NotSigned."""
+    """Read `{"secret": …}` in a JSON body, as Prismic sends it. Raises NotSigned."""
     try:
         document = json.loads(request.body)
     except (ValueError, RecursionError):

@@ -175,7 +175,7 @@ def header_of(request: Request, name: str, how: str) -> str:
 
 
 def check_time(name: str, text: str, unit: str, now: datetime, tolerance: timedelta) -> None:
-    """Raises BadSignature unless a timestamp, in `s` or `ms` since 1970, is near to now. `name` is its place in the request."""
+    """Raise BadSignature unless a timestamp, in `s` or `ms` since 1970, is near to now. `name` is its place in the request."""
     # No time has more than 15 digits in either unit, and Python reads thousands of digits slowly.
     if not (text.isascii() and text.isdigit() and len(text) <= 15):
         raise BadSignature(f"{name} is not a number of {'seconds' if unit == 's' else 'milliseconds'} since 1970")

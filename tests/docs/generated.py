@@ -57,7 +57,7 @@ def _commands(command: Any, name: str) -> Iterator[str]:
     if example := getattr(command, "example", ""):
         rows = [_parameter(parameter) for parameter in command.params]
         common = " ".join(sorted(option for option, meaning in rows if (option, meaning) in COMMON - OF_A_STACK))
-        facts = [("example", example), ("effect", command.effect), *([("common options", common)] if common else [])]
+        facts = [(command.effect, example), *([("common options", common)] if common else [])]
         yield _block([*facts, *(row for row in rows if row not in COMMON)])
     for child_name, child in sorted(getattr(command, "commands", {}).items()):
         yield from _commands(child, f"{name} {child_name}")

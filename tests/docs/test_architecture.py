@@ -1,8 +1,7 @@
-"""docs/explanation/architecture.md lists every room of the project. This is the only place where the tree is checked."""
+"""docs/explanation/architecture.md lists every room of the packages."""
 
 import re
 import sys
-from fnmatch import fnmatch
 from pathlib import Path
 from types import FrameType
 
@@ -30,20 +29,9 @@ def rooms(package: str) -> set[str]:
     return {f"{path.parent.relative_to(ROOT).as_posix()}/" for path in files} - {f"{package}/"}
 
 
-def top_level() -> set[str]:
-    """The names at the top of the project, without hidden ones and what .gitignore names; directories end with a slash."""
-    ignored = [line.strip("/") for line in (ROOT / ".gitignore").read_text(encoding="utf-8").splitlines()]
-    shown = (path for path in ROOT.iterdir() if not any(fnmatch(path.name, pattern) for pattern in (".*", *ignored)))
-    return {f"{path.name}/" if path.is_dir() else path.name for path in shown}
-
-
 @pytest.mark.parametrize("package", PACKAGES)
 def test_the_page_lists_every_room_of_a_package(package: str) -> None:
     assert {path for path in listed() if path.startswith(f"{package}/")} == rooms(package)
-
-
-def test_the_page_lists_what_is_at_the_top() -> None:
-    assert {path for path in listed() if not path.startswith(PACKAGES)} == top_level()
 
 
 def test_the_modules_where_a_change_goes_exist() -> None:

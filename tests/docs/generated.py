@@ -53,11 +53,14 @@ def command_line() -> str:
 def _commands(command: Any, name: str) -> Iterator[str]:
     if " " in name:
         yield f"## {name}"
-        yield from (paragraph.replace("\n", " ") for paragraph in (command.help or "").split("\n\n"))
+        text, _, failure = (command.help or "").partition("Exit code 1: ")
+        yield from (paragraph.replace("\n", " ") for paragraph in text.strip().split("\n\n"))
     if example := getattr(command, "example", ""):
         rows = [_parameter(parameter) for parameter in command.params]
         common = " ".join(sorted(option for option, meaning in rows if (option, meaning) in COMMON - OF_A_STACK))
-        facts = [(command.effect, example), *([("common options", common)] if common else [])]
+        facts = [(command.effect, example)]
+        facts += [("exit code 1", failure.rstrip(".").replace("\n", " "))] if failure else []
+        facts += [("common options", common)] if common else []
         yield _block([*facts, *(row for row in rows if row not in COMMON)])
     for child_name, child in sorted(getattr(command, "commands", {}).items()):
         yield from _commands(child, f"{name} {child_name}")

@@ -47,7 +47,7 @@ def test_a_command_for_a_local_stack_runs_at_its_time(
 
 
 @pytest.mark.moto
-def test_after_the_clock_was_moved_ages_are_not_negative_and_a_test_article_is_accepted(tmp_path: Path) -> None:
+def test_after_a_change_of_the_clock_no_age_is_negative_and_a_test_article_accepted(tmp_path: Path) -> None:
     with serving("demo", "--port", 0, cwd=tmp_path) as served:
 
         def run(*words: str) -> str:

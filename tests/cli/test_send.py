@@ -141,7 +141,7 @@ def test_an_article_that_is_kept_stays_in_the_files(served: Served) -> None:
     assert served.lists(printed["url"])
 
 
-def test_a_source_whose_secret_is_a_token_can_be_tested_and_a_rule_of_the_site_keeps_a_file_out(served: Served) -> None:
+def test_a_source_with_a_token_can_be_tested_and_a_rule_keeps_a_file_out(served: Served) -> None:
     code, out, err = served.send(STRICT, "token")
 
     assert (code, err) == (0, "")

@@ -323,7 +323,7 @@ def test_no_workflow_has_a_secret_and_every_job_ends() -> None:
         assert 0 < job["timeout-minutes"] <= 60, name
 
 
-def test_only_main_and_versions_are_deployed_one_at_a_time_into_an_environment_after_the_tests() -> None:
+def test_only_main_and_versions_are_deployed_one_at_a_time_and_after_the_tests() -> None:
     said = workflow("deploy.yml")["jobs"]
 
     assert said["plan"]["if"] == "github.ref == 'refs/heads/main' || startsWith(github.ref, 'refs/tags/v')"

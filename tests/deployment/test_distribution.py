@@ -102,7 +102,7 @@ def test_nobody_else_reads_the_bucket() -> None:
     assert not may(WITH_READERS, READERS[0], "s3:GetObject", service="logging.s3.amazonaws.com")
 
 
-def test_every_request_to_the_bucket_is_signed_and_passes_the_function_that_keeps_it_from_being_listed() -> None:
+def test_every_request_to_the_bucket_is_signed_and_cannot_list_it() -> None:
     access = properties("BucketAccess")["OriginAccessControlConfig"]
     [origin] = properties("Distribution")["DistributionConfig"]["Origins"]
     function = {"EventType": "viewer-request", "FunctionARN": {"Fn::GetAtt": ["FilePaths", "FunctionARN"]}}
@@ -137,7 +137,7 @@ def test_a_file_is_cached_once_for_its_max_age_and_a_missing_one_briefly() -> No
     }
 
 
-def test_what_the_bucket_notes_of_a_file_for_itself_stays_inside_but_for_what_poll_feeds_looks_for() -> None:
+def test_metadata_of_the_bucket_stay_inside_except_those_that_poll_feeds_reads() -> None:
     policy = properties("FileHeaders")["ResponseHeadersPolicyConfig"]
     removed = {item["Header"] for item in policy["RemoveHeadersConfig"]["Items"]}
     with opened(NOON):
@@ -150,7 +150,7 @@ def test_what_the_bucket_notes_of_a_file_for_itself_stays_inside_but_for_what_po
     assert "CustomHeadersConfig" not in policy
 
 
-def test_names_of_cloudfront_carry_stack_and_region_since_an_account_has_them_once_for_all_regions() -> None:
+def test_names_of_cloudfront_contain_stack_and_region() -> None:
     configs = {"BucketAccess": "OriginAccessControlConfig", "FileAges": "CachePolicyConfig"}
     configs["FileHeaders"] = "ResponseHeadersPolicyConfig"
     names = [properties(name)[config]["Name"] for name, config in configs.items()] + [properties("FilePaths")["Name"]]
@@ -223,7 +223,7 @@ def through_the_worker(url: str, method: str = "GET", **headers: str) -> dict[st
 
 @needs_node
 @pytest.mark.parametrize("host", [HOST, "harbour.example.net"])
-def test_the_worker_fetches_a_file_from_the_folder_of_its_host_and_passes_on_conditions_only(host: str) -> None:
+def test_the_worker_fetches_a_file_from_its_hosts_folder_and_passes_conditions_only(host: str) -> None:
     said = through_the_worker(f"https://{host}/sitemap-news.xml?x=1", cookie="a=b", **{"if-none-match": '"1"'})
 
     assert said == {

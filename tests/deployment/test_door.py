@@ -109,7 +109,7 @@ def limits(name: str) -> tuple[int, int, int]:
     return rate, burst, STACK.resources[function]["Properties"]["Timeout"]
 
 
-def test_a_bulk_save_of_one_site_takes_no_request_of_another_and_a_leaked_page_keeps_few_functions_busy() -> None:
+def test_a_bulk_save_delays_no_other_site_and_a_leaked_page_keeps_few_functions_busy() -> None:
     rate, burst, _ = limits("webhooks")
     for requests_a_second, seconds in ((1_000, 1), (100, 15)):
         assert burst >= (requests_a_second - rate) * seconds + 1  # API Gateway's bucket has a token for another site

@@ -70,7 +70,7 @@ def started(function: str, *, on_lambda: bool = True) -> tuple[frozenset[str], i
 
 
 @pytest.mark.parametrize("function", LEFT_OUT)
-def test_a_cold_start_imports_only_what_its_first_event_needs_and_looks_for_no_garbage(function: str) -> None:
+def test_a_cold_start_imports_what_its_first_event_needs_and_collects_no_garbage(function: str) -> None:
     modules, threshold, objects = started(function)
 
     assert f"stoppress.{'poll.feeds' if function == 'poll_feeds' else 'aws.sites'}" in modules

@@ -255,7 +255,7 @@ def test_what_is_late_is_the_function_that_follows_the_stream() -> None:
     assert late["Dimensions"] == [{"Name": "FunctionName", "Value": stream["FunctionName"]}]
 
 
-def test_a_crash_counts_as_failed_work_in_every_function_whose_failure_no_request_is_answered_with() -> None:
+def test_a_crash_counts_as_failed_work_in_every_function_that_answers_no_request() -> None:
     filters = of_type("AWS::Logs::MetricFilter").values()
     logs = {
         function["LoggingConfig"]["LogGroup"]["Ref"]: name
@@ -324,7 +324,7 @@ def test_the_bucket_has_no_acls_and_is_spoken_to_over_tls_only() -> None:
     assert (deny["Effect"], deny["Condition"]) == ("Deny", {"Bool": {"aws:SecureTransport": "false"}})
 
 
-def test_every_dead_letter_queue_and_the_failures_have_an_alarm_and_so_has_each_queue_in_which_work_waits() -> None:
+def test_every_dead_letter_queue_the_failures_and_each_queue_of_work_have_an_alarm() -> None:
     by_metric: dict[str, set[str]] = {}
     for metric in [metric for metrics in watched().values() for metric in metrics]:
         if metric["Namespace"] == "AWS/SQS":

@@ -35,7 +35,7 @@ def test_the_guide_answers_questions_in_the_order_in_which_sam_asks() -> None:
     assert answered == [name for name in SOURCE["Parameters"] if name in answered]
 
 
-def test_the_guide_has_a_command_for_the_role_of_each_environment_and_they_do_not_collide() -> None:
+def test_the_guide_has_a_command_for_the_role_of_each_environment() -> None:
     template_of_role = parse_yaml(text_of(".github/deploy-role.yaml"))
     made = [shlex.split(line) for _, line, _ in commands("aws") if line.startswith("cloudformation create-stack")]
     stacks = [words[words.index("--stack-name") + 1] for words in made]

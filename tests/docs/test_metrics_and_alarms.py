@@ -157,7 +157,7 @@ def test_a_metric_that_is_watched_or_shown_is_one_that_the_functions_or_aws_repo
             assert resource in STACK.resources
 
 
-def test_the_dashboard_shows_each_metric_that_an_alarm_of_ours_watches_and_that_counts_failures() -> None:
+def test_the_dashboard_shows_each_metric_that_an_alarm_watches() -> None:
     shown_of_ours = {name for namespace, name, _ in SHOWN if namespace.startswith("Stoppress")}
     assert shown_of_ours >= {*OF_THE_STACK, "FeedsFailing"}
 

@@ -39,7 +39,7 @@ def test_each_promise_lists_tests_that_exist() -> None:
 
 
 @pytest.mark.moto
-def test_a_published_article_is_in_the_files_when_queue_and_stream_have_been_read_once(tmp_path: Path) -> None:
+def test_a_published_article_is_in_the_files_after_one_read_of_queue_and_stream(tmp_path: Path) -> None:
     mapped = {
         name: said["Properties"]["MaximumBatchingWindowInSeconds"]
         for resource in parse_yaml((ROOT / "template.yaml").read_text(encoding="utf-8"))["Resources"].values()

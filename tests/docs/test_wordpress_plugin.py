@@ -130,7 +130,7 @@ def test_a_scheduled_post_is_sent_when_its_hour_has_come() -> None:
     assert body["data"]["previous_urls"] == []
 
 
-def test_of_several_changes_in_one_request_the_last_is_sent_and_a_first_publication_stays_one() -> None:
+def test_of_changes_in_one_request_the_last_is_sent_and_a_publication_stays_one() -> None:
     (body,) = bodies_of(("insert", {"ID": 7}), ("update", {"ID": 7, "post_title": "Flood, edited"}))
     assert (body["type"], body["data"]["title"]) == ("article.published", "Flood, edited")
 

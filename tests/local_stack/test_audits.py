@@ -137,9 +137,7 @@ def test_a_list_that_is_suddenly_empty_reports_no_story(stack: Stack, blog: Blog
     assert state().confirmed == ()
 
 
-def test_a_list_that_cannot_be_read_is_a_failed_audit_and_the_next_one_finds_what_was_lost(
-    stack: Stack, blog: Blog
-) -> None:
+def test_an_unreadable_list_is_a_failed_audit_and_the_next_one_finds_what_was_lost(stack: Stack, blog: Blog) -> None:
     blog.publish(1, stack.clock.now())
     blog.status = 503
     stack.advance(stack.clock.now() + HOUR)

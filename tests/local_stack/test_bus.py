@@ -57,7 +57,7 @@ def test_a_schedule_fires_at_the_first_move_and_then_once_for_all_the_minutes_mi
     assert toy.events[-1]["source"] == "aws.scheduler"
 
 
-def test_a_daily_schedule_waits_for_its_minutes_and_fires_once_however_often_it_was_missed(toy: Toy) -> None:
+def test_a_daily_schedule_waits_for_its_time_and_fires_once_however_often_missed(toy: Toy) -> None:
     nightly = {"Night": {"Type": "ScheduleV2", "Properties": {"ScheduleExpression": "cron(5,30 12 * * ? *)"}}}
     toy.write(nightly)
     with toy.running() as stack:
@@ -76,7 +76,7 @@ def test_an_expression_that_is_no_rate_is_refused(toy: Toy) -> None:
         pass
 
 
-def test_an_asynchronous_invocation_that_fails_is_repeated_after_one_minute_and_two_more(toy: Toy) -> None:
+def test_a_failed_asynchronous_invocation_is_repeated_after_one_and_two_minutes(toy: Toy) -> None:
     toy.write(rule({"source": ["cms"]}))
     toy.plan("raise", "raise", "raise")
     with toy.running() as stack:

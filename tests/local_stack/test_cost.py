@@ -76,7 +76,7 @@ def test_an_audit_that_finds_nothing_reads_each_story_once_and_writes_its_state(
     assert (audit.read_units, audit.write_units) == (5.5 + 120 * 1.5, 1)
 
 
-def test_an_import_in_order_costs_a_transaction_an_article_and_a_shard_for_each_hundred() -> None:
+def test_an_import_in_order_costs_a_transaction_an_article_and_a_shard_a_hundred() -> None:
     used = options.play_import(200)
     assert used.calls["dynamodb.TransactWriteItems"] == 200
     # A page of an import has 100 articles. SQS is asked to take, give or delete 10 messages at a time.

@@ -188,9 +188,7 @@ def test_a_grant_of_notify_engines_that_is_taken_away_is_missed(grant: Grant, as
 # ── what it costs ──
 
 
-def test_a_site_without_engines_costs_a_read_of_its_configuration_and_no_page_is_fetched(
-    tmp_path: Path, web: Console
-) -> None:
+def test_a_site_without_engines_costs_a_read_of_its_configuration_and_no_fetch(tmp_path: Path, web: Console) -> None:
     with configured(operated.SITE, tmp_path) as stack:
         before = stack.client("s3").list_objects_v2(Bucket=stack.variable("BUCKET_NAME"))["Contents"]
         stack.wire.meter.calls.clear()

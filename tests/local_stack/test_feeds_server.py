@@ -68,7 +68,7 @@ def fetched(url: str) -> bytes:
 
 
 @pytest.mark.parametrize("slow", [FeedAnswer(body=b"<rss/>", delay_s=60), FeedAnswer(body=b"<rss/>", drip_s=60)])
-def test_a_slow_answer_is_played_fast_and_the_pollers_patience_is_its_own_again_afterwards(slow: FeedAnswer) -> None:
+def test_a_slow_answer_is_played_fast_and_time_outs_are_restored_afterwards(slow: FeedAnswer) -> None:
     from stoppress.http import client, errors
 
     patience_s = client.FETCH_SECONDS_MAX

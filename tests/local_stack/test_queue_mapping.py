@@ -40,7 +40,7 @@ def test_messages_come_in_batches_of_the_mapping_and_are_deleted(toy: Toy) -> No
         assert not local_queues.queue(arn(stack, "Queue")).deleted_messages  # nor is anything of them kept
 
 
-def test_a_failed_batch_comes_again_when_its_visibility_is_over_and_then_goes_to_the_dead_letters(toy: Toy) -> None:
+def test_a_failed_batch_is_delivered_again_and_then_goes_to_the_dead_letters(toy: Toy) -> None:
     toy.write(source(), QUEUES)
     toy.plan("raise", "raise")
     with toy.running() as stack:

@@ -60,7 +60,7 @@ def test_what_was_read_is_kept_no_longer_and_the_numbers_go_on(toy: Toy) -> None
     assert numbers == [numbers[0], numbers[0] + 1, numbers[0] + 2]
 
 
-def test_a_failed_batch_is_tried_twice_and_again_when_the_clock_has_moved_later_records_waiting(toy: Toy) -> None:
+def test_a_failed_batch_is_tried_twice_and_again_later_while_later_records_wait(toy: Toy) -> None:
     toy.write(source(), RESOURCES)
     toy.plan("raise", "raise", "raise")
     with toy.running() as stack:

@@ -50,7 +50,7 @@ def test_intrinsic_functions_are_resolved(tmp_path: Path, value: Any, expected: 
     assert found["Bus"]["Name"] == expected
 
 
-def test_what_a_condition_leaves_without_a_value_is_left_out_of_lists_and_of_properties(tmp_path: Path) -> None:
+def test_what_a_condition_leaves_without_a_value_is_omitted_everywhere(tmp_path: Path) -> None:
     nothing = {"Fn::If": ["Never", "b", {"Ref": "AWS::NoValue"}]}
     document = named("articles", Conditions={"Never": {"Fn::Equals": ["a", "b"]}})
     document["Resources"]["Bus"]["Properties"] |= {"Description": nothing, "Tags": ["a", nothing, "c"]}

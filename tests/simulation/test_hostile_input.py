@@ -145,7 +145,5 @@ BUS_EVENT = json.dumps(
         max_size=5,
     )
 )
-def test_a_message_of_the_articles_queue_is_applied_or_in_quarantine_and_never_comes_again(
-    behind: MotoAws, bodies: list[str]
-) -> None:
+def test_a_message_is_applied_or_in_quarantine_and_is_never_delivered_again(behind: MotoAws, bodies: list[str]) -> None:
     assert failed_ones(behind.call("record_article", queue_batch(bodies, sent_at=MORNING))) == []

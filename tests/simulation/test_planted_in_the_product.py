@@ -58,7 +58,7 @@ def test_a_fault_of_a_function_that_is_gone_is_named() -> None:
         pass
 
 
-def test_a_function_that_another_stands_in_for_is_so_wherever_it_was_imported_and_only_for_a_while() -> None:
+def test_a_function_is_replaced_wherever_it_was_imported_and_only_for_a_while() -> None:
     def functions() -> list[object]:
         return [vars(event)["names_of"], vars(article)["decide"]]
 

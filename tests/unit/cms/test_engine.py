@@ -195,7 +195,7 @@ def test_false_is_no_value_but_for_what_is_true_or_false(gazette: MappingFile) -
     assert "news" not in result(gazette, is_news=None)
 
 
-def test_the_time_of_a_delivery_that_has_none_is_its_version_so_that_late_is_not_newer(gazette: MappingFile) -> None:
+def test_a_delivery_without_a_time_has_its_version_as_time_so_that_late_is_not_newer(gazette: MappingFile) -> None:
     ninjs = {
         "guid": "1",
         "type": "text",

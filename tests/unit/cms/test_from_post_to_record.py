@@ -94,7 +94,7 @@ def recorded(behind: MotoAws) -> list[MessageOutcome]:
     return [outcomes[message.id] for message in messages]
 
 
-def test_an_incomplete_one_is_answered_200_and_kept_in_quarantine_with_what_was_missing(behind: MotoAws) -> None:
+def test_an_incomplete_delivery_is_answered_200_and_kept_with_what_is_missing(behind: MotoAws) -> None:
     status, reply = ghost(behind, CURRENT | {"title": None, "published_at": "soon"})
     assert (status, reply["status"], reply["missing"]) == (200, "incomplete", ["title", "published_at"])
     assert (
@@ -111,7 +111,7 @@ def test_an_incomplete_one_is_answered_200_and_kept_in_quarantine_with_what_was_
     assert "ferry" in json.loads(json.loads(kept["event"])["item"])["post"]["current"]["slug"]
 
 
-def test_another_sites_configuration_that_cannot_be_read_is_our_fault_and_comes_again(behind: MotoAws) -> None:
+def test_an_unreadable_configuration_of_another_site_is_our_fault_and_is_retried(behind: MotoAws) -> None:
     ghost(behind, CURRENT)  # so that the own site is known
     behind.taken("articles")
     with failing("dynamodb", "GetItem"):
@@ -147,7 +147,7 @@ def outcome_of(*bodies: str) -> list[MessageOutcome]:
     return list(outcomes.values())
 
 
-def test_a_bus_event_that_changes_no_page_is_ignored_and_one_that_lacks_something_is_kept(behind: MotoAws) -> None:
+def test_a_bus_event_without_a_change_is_ignored_and_an_incomplete_one_is_kept(behind: MotoAws) -> None:
     [ignored, incomplete] = outcome_of(
         bus("arc", {"body": OPERATION | {"published": False}}),
         bus("arc", {"body": OPERATION | {"body": ANS | {"headlines": {}}}}),

@@ -103,7 +103,7 @@ def http(instant: datetime) -> str:
         ({}, None),
     ],
 )
-def test_an_answer_was_made_at_its_date_or_before_by_its_age_whichever_way_a_cache_writes_them(
+def test_an_answer_has_the_time_of_its_date_or_its_age_in_every_form_of_caches(
     headers: dict[str, str], made_at: datetime | None
 ) -> None:
     assert read_freshness(headers, NOW).made_at == made_at

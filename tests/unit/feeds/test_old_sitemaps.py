@@ -120,7 +120,7 @@ def test_of_an_index_the_sitemaps_are_read_as_one_feed_the_newest_first(internet
     assert got.size_bytes == sum(len(body) for body in (got.answer.body, urlset("a", "b"), urlset("c")))
 
 
-def test_of_an_index_only_the_newest_sitemaps_are_asked_for_and_the_first_pages_are_read(
+def test_of_an_index_the_newest_sitemaps_are_fetched_and_the_first_pages_read(
     internet: Web, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(feed_documents, "ENTRIES_MAX", 3)

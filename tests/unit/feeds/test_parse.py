@@ -142,7 +142,7 @@ VERY_LONG = "é" * 252
     ],
     ids=["guid", "no guid", "long guid", "very long guid"],
 )
-def test_an_entry_becomes_an_event_of_the_source_feed_and_its_tombstone_has_the_same_id(
+def test_an_entry_becomes_an_event_of_the_feed_and_its_tombstone_has_the_same_id(
     guid: str | None, url: str, name: str
 ) -> None:
     published, updated = NOW - timedelta(hours=2), NOW - timedelta(hours=1)
@@ -160,7 +160,7 @@ def test_an_entry_becomes_an_event_of_the_source_feed_and_its_tombstone_has_the_
         assert removed.id == name
 
 
-def test_a_guid_that_several_pages_share_identifies_none_of_them_and_no_page_that_comes_alone_later() -> None:
+def test_a_guid_that_several_pages_share_identifies_none_of_them_nor_a_later_page() -> None:
     named = (("same", "a"), ("same", "b"), ("same", "b?utm_source=rss"), ("own", "c"), ("own", "c?utm_source=rss"))
     pages = Reading((*(entry(guid, page(name)) for guid, name in named), entry("own", None)))
     shared = shared_guids(pages, SITE)

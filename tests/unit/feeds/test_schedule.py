@@ -53,9 +53,7 @@ def wait(state: FeedState, pace: Pace, now: datetime = NOW) -> timedelta:
         (FeedState(known_since=NOW - HOUR), 5 * MINUTE),
     ],
 )  # fmt: skip
-def test_the_longer_nothing_new_has_come_the_more_seldom_a_feed_is_asked_up_to_its_cap(
-    state: FeedState, waits: timedelta
-) -> None:
+def test_the_longer_nothing_new_has_come_the_more_seldom_a_feed_is_polled(state: FeedState, waits: timedelta) -> None:
     assert wait(state, RANGE) == waits
     due = after_success(state, NOW.replace(second=58), RANGE)
     in_its_minute = NOW.replace(second=0) + waits
@@ -102,7 +100,7 @@ MORNINGS_AND_WEEKENDS = Hints(skip_hours=(8, 9, 10), skip_days=(5, 6))
         (Hints(skip_hours=tuple(range(24))), NOW, AT_EIGHT + 15 * MINUTE),  # all hours
     ],
 )
-def test_what_a_feed_of_others_asks_for_is_a_lower_bound_and_the_publishers_own_is_asked_as_configured(
+def test_hints_of_a_foreign_feed_are_a_lower_bound_and_an_own_feed_is_as_configured(
     hints: Hints, now: datetime, due: datetime
 ) -> None:
     assert after_success(FeedState(hints=hints), now, FOREIGN).next_poll_at == due
@@ -139,7 +137,7 @@ POLLED = after_success(FeedState(), NOW, EACH_MINUTE)
         (1, {}, Pace(2 * MINUTE, HOUR, own=True), True),  # it is to wait
     ],
 )
-def test_the_state_of_a_feed_polled_each_minute_is_written_if_more_than_times_have_changed(
+def test_the_state_of_a_feed_is_written_if_more_than_times_have_changed(
     minutes: int, change: dict[str, Any], pace: Pace, is_written: bool
 ) -> None:
     now = NOW + minutes * MINUTE

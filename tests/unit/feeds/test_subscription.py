@@ -50,7 +50,7 @@ def trusted(at: datetime = NOW, *events: ArticleEvent) -> Subscription:
 # ── asking ──
 
 
-def test_a_feed_that_calls_itself_something_else_each_time_has_its_hub_asked_once_in_a_while() -> None:
+def test_a_feed_with_another_topic_each_time_causes_few_requests_to_its_hub() -> None:
     state, requests = subscribed(), 0
     for minute in range(60):
         now, topic = NOW + minute * MINUTE, f"{TOPIC}?{minute}"
@@ -108,7 +108,7 @@ def test_a_requested_lease_is_valid_for_its_time_and_renewed_in_its_first_half(
     assert verified(NEW, lease_s, NOW) is None
 
 
-def test_the_leases_of_many_feeds_are_renewed_at_moments_of_their_own_and_kept_meanwhile() -> None:
+def test_the_leases_of_many_feeds_are_renewed_at_different_times_and_kept_meanwhile() -> None:
     moments = set()
     for number in range(20):
         one = verified(requested(None, HUB, f"{TOPIC}?{number}", NOW), int((10 * DAY).total_seconds()), NOW)
@@ -132,7 +132,7 @@ def test_a_hub_is_trusted_from_the_first_push_with_content_to_the_end_of_the_lea
     assert polled(trusted(), [], (), NOW + 10 * DAY).trusted_since is None
 
 
-def test_the_longer_a_hub_has_been_good_the_longer_the_feed_is_left_alone_up_to_a_quarter_of_an_hour() -> None:
+def test_the_longer_a_hub_has_been_good_the_more_seldom_the_feed_is_polled() -> None:
     waits = [trusted().backup(NOW + time) for time in (MINUTE, HOUR, 3 * HOUR, 9 * DAY)]
 
     assert waits == [5 * timedelta(seconds=1), 5 * MINUTE, BACKUP, BACKUP]
@@ -224,7 +224,7 @@ def test_what_neither_a_push_nor_a_poll_has_brought_is_news(
     assert trusted(NOW, pushed_last).has_news(entry, seen) is is_news
 
 
-def test_a_mark_goes_when_a_poll_has_seen_its_entry_or_something_newer_of_it_or_after_an_hour() -> None:
+def test_a_mark_goes_when_a_poll_has_seen_its_entry_or_a_newer_one_or_after_an_hour() -> None:
     state = trusted(NOW, event("flood"), event("market"), event("ferry"))
 
     after = polled(state, [event("market", title="The market")], [digest_of(event("flood"))], NOW + MINUTE)

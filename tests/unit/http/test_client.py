@@ -457,7 +457,7 @@ def test_the_address_is_checked_again_at_each_redirect(origin: Origin, monkeypat
         client.fetch(f"{HOST}:{origin.port}/feed")
 
 
-def test_a_certificate_is_checked_against_the_name_though_the_connection_goes_to_an_address(
+def test_a_certificate_is_checked_against_the_name_and_not_against_the_address(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     day, now = timedelta(days=1), datetime.now(UTC)

@@ -154,7 +154,7 @@ def test_validators_go_back_verbatim_and_a_304_is_all_there_is_to_know(internet:
     assert not state().keys() & {"etag", "last_modified"}
 
 
-def test_after_a_changed_configuration_the_feed_is_read_and_its_entries_are_judged_again(internet: Web) -> None:
+def test_after_a_changed_configuration_the_feed_and_its_entries_are_read_again(internet: Web) -> None:
     internet.answer(rss("A"), etag='"v1"')
     poll()
 
@@ -230,7 +230,7 @@ def test_where_a_feed_leads_for_the_moment_may_be_gone_without_it_being_gone_its
     assert poll(NOW + timedelta(hours=1))[0].needs_somebody
 
 
-def test_an_unchanged_feed_is_asked_once_a_minute_and_written_every_quarter_of_an_hour(internet: Web) -> None:
+def test_an_unchanged_feed_is_polled_each_minute_and_written_every_15_minutes(internet: Web) -> None:
     internet.answer(rss("A"), etag='"1"')
     poll()
     internet.answer(status=304, etag='"1"')
@@ -379,7 +379,7 @@ def test_a_feed_without_end_is_read_up_to_a_limit_that_is_named(internet: Web, m
     assert len(remembered()) == 4
 
 
-def test_a_feed_whose_newest_story_is_old_when_it_is_first_read_is_quiet_from_the_start(internet: Web) -> None:
+def test_a_feed_whose_newest_story_is_old_at_first_is_idle_from_the_start(internet: Web) -> None:
     one = site({"url": FEED, "interval_max_minutes": 15})
     old = rss("A").replace(b"<link>", b"<pubDate>Thu, 19 Nov 2026 08:00:00 GMT</pubDate><link>")
     internet.answer(old)

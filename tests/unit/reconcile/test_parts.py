@@ -90,7 +90,7 @@ def all_units(host: str = HOST) -> dict[tuple[str, str], int]:
     return {(host, unit): 1 for unit in UNITS}
 
 
-def test_all_files_are_compared_and_repaired_in_one_night_by_as_many_parts_as_they_need(night: Night) -> None:
+def test_all_files_are_compared_and_repaired_in_one_night_in_as_many_parts_as_needed(night: Night) -> None:
     night.look_s = 200
     assert night.run() == 1 + 4  # 16 units, four of them in an invocation
     assert night.looks == all_units()

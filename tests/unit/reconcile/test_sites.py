@@ -237,7 +237,7 @@ def test_other_forms_that_have_just_been_turned_on_are_on_their_way(stack: Stack
         assert mark.get("also", []) == ([more] if more else [])
 
 
-def test_a_shard_with_more_pages_than_places_were_handed_out_is_counted_up_and_never_down(stack: Stack) -> None:
+def test_a_shard_with_more_pages_than_places_is_counted_up_and_never_down(stack: Stack) -> None:
     key = (f"places#{HOST}", "2026-11")
     for before, after in ((1, 2), (5, 5)):
         change(*key, files=[[before, 100]])

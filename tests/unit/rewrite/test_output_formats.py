@@ -178,7 +178,7 @@ def test_forms_that_are_turned_off_are_deleted_when_the_index_no_longer_lists_th
     assert behind.taken("rewrites") == []
 
 
-def test_a_gzip_form_that_no_mark_names_gets_another_etag_so_that_a_pending_deletion_fails(behind: MotoAws) -> None:
+def test_a_gzip_form_without_a_mark_gets_another_etag_so_that_a_deletion_fails(behind: MotoAws) -> None:
     put_page()
     done()
     pending = behind.file(PACKED)

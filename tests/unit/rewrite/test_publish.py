@@ -160,7 +160,7 @@ def test_a_file_that_never_was_and_lists_nothing_is_not_made(behind: MotoAws) ->
     assert (behind.items("file#"), behind.announced) == ([], [])
 
 
-def test_a_due_message_that_meets_another_of_its_file_is_done_with_it_or_in_the_next_minute(behind: MotoAws) -> None:
+def test_a_due_message_beside_another_of_its_file_is_done_within_the_next_minute(behind: MotoAws) -> None:
     retiring = emptied(behind)
     later = NOON + MINUTE + DAY
     (result,) = rewrite_all([RewriteRequest(HOST, SHARD), retiring], later)

@@ -46,7 +46,7 @@ def test_a_file_has_its_type_and_how_long_it_may_be_cached(behind: MotoAws, file
     assert "ContentEncoding" not in answer
 
 
-def test_a_file_that_would_break_the_protocol_is_not_written_and_the_last_good_one_stands(behind: MotoAws) -> None:
+def test_a_file_that_would_break_the_protocol_is_not_written_and_the_last_one_stays(behind: MotoAws) -> None:
     put_page("a")
     shard()
     before = behind.file(SHARD).body

@@ -158,7 +158,7 @@ def test_the_feed_rolls_past_its_bound() -> None:
     assert _ids(atom_feed(edited, SITE, file=FEED))[:2] == [page("0"), page("100")]
 
 
-def test_a_feed_says_the_last_change_of_what_stands_in_it_and_an_empty_one_always_the_same() -> None:
+def test_a_feed_has_the_last_change_of_its_entries_and_an_empty_one_always_the_same() -> None:
     assert _updated(atom_feed(ENTRIES[1:], SITE, file=FEED)) == iso(MORNING + HOUR)
     assert _updated(atom_feed([], SITE, file=FEED)) == "2005-12-01T00:00:00Z"
 

@@ -69,7 +69,7 @@ class Shape:
 
     @property
     def others(self) -> int:
-        """Return the full shards that no measurement touches."""
+        """Return full shards that no measurement touches."""
         return max(0, self.urls - self.in_open - self.in_old) // SHARD_SIZE
 
 
@@ -181,7 +181,7 @@ def items_of(stories: Iterable[Story], site: Site, now: datetime) -> Iterator[di
 
 
 def _indexes(files: list[str], now: datetime) -> Indexes:
-    """The indexes of an archive at rest: all cuts are in force."""
+    """Return the indexes of an archive at rest: all cuts are in force."""
     indexes = ONE_INDEX.split(INDEX_FILE, files, now - CUT_WAITS, is_named=True)
     for index in indexes.files:
         indexes = indexes.with_due(index, now)
@@ -189,8 +189,10 @@ def _indexes(files: list[str], now: datetime) -> Indexes:
 
 
 def _others(site: Site, shards: int) -> Iterator[dict[str, Any]]:
-    """Yield series and marks of full shards, two a month, back from the month before the old articles'."""
-    year, month = OLD.year, OLD.month
+    """Yield series and marks of full shards, back from the month before the old articles'; if there are many, from that before the open shard."""
+    is_many = shards > INDEX_FILES_MAX
+    first, a_month = (OPENED, SHARDS_A_MONTH_MAX) if is_many else (OLD, SHARDS_A_MONTH)
+    year, month = first.year, first.month
     full = Used(SHARD_SIZE, FULL_SHARD_BYTES)
     for left in range(shards, 0, -a_month):
         year, month = (year, month - 1) if month > 1 else (year - 1, 12)

@@ -281,12 +281,7 @@ class Sample:
         return read.lists is not is_gone
 
     def _is_indexed(self) -> bool:
-        """Return True if the index lists the files, perhaps in their compressed form. A large site has an index of several parts."""
-        missing, number, part = set(self._files), 1, INDEX_FILE
-        while missing and (stored := bucket.read(self.site.host, part)):
-            missing = {
-                file for file in missing if not re.search(rf"/{re.escape(file)}(\.gz)?</loc>".encode(), stored.body)
-            }
-            number += 1
-            part = index_part_name(number)
-        return not missing
+        """Return True if the indexes list the files, perhaps in their compressed form."""
+        indexes = read_indexes(self.site.host)
+        stored = {file: bucket.read(self.site.host, indexes.index_of(file)) for file in self._files}
+        return all(index and file in listed_files(index.body) for file, index in stored.items())

@@ -149,7 +149,7 @@ class Served:
     @cached_property
     def named(self) -> list[str]:
         """Return the files that robots.txt should name."""
-        return named_in_robots(self.site)
+        return self.known.named if self.known else named_in_robots(self.site)
 
     @cached_property
     def files(self) -> dict[str, client.Response]:

@@ -129,7 +129,7 @@ class Look:
         # An index that cannot be written may still list files without a mark.
         read = [bucket.read(self.site.host, index) for index in indexes.files] if orphans else []
         for orphan in orphans:
-            if index is None or f"/{orphan.file}</loc>".encode() not in index.body:
+            if not any(index and f"/{orphan.file}</loc>".encode() in index.body for index in read):
                 yield Finding("orphan", ORPHANS, orphan.file, orphan.etag, "no index, series or commit mark lists it")
 
     def _places(self) -> Iterator[Finding]:

@@ -58,7 +58,7 @@ def fold_news(
     fresh = []
     for (published, loc), entry in changed.items():
         if entry and lists_in_news(entry, site, now):
-            # A new publication date gives an article a new key, so its old line is dropped whatever its date.
+            # A new publication date means a new key, so its old line is dropped whatever its date.
             lines = _without(lines, loc)
             lines[published, entry.loc] = news_line(entry, site)
             fresh.append(lines[published, entry.loc])

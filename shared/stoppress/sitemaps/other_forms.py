@@ -1,4 +1,4 @@
-"""The other forms of a sitemap: gzip, plain text, and the Atom feed of a news series. Equal content gives equal bytes."""
+"""The other forms of a sitemap: gzip, plain text, and the Atom feed of a news series. Equal content is equal bytes."""
 
 import gzip
 import re
@@ -36,7 +36,7 @@ def compressed(body: bytes) -> bytes:
     All Python versions give equal bytes with the same zlib. Another zlib may pack differently; it unpacks to the same bytes.
     """
     packed = gzip.compress(body, _GZIP_LEVEL, mtime=0)
-    # Python 3.13 writes "unknown" as the operating system, 3.11 names it.
+    # Python 3.13 writes "unknown" as the operating system, 3.11 writes its name.
     return packed[:_GZIP_SYSTEM_AT] + _GZIP_SYSTEM_UNKNOWN + packed[_GZIP_SYSTEM_AT + 1 :]
 
 
@@ -95,7 +95,7 @@ def _atom_line(entry: NewsEntry, site: Site) -> str:
 
 
 def _updated_at(entry: NewsEntry) -> datetime:
-    """When the article last changed for readers: an edit before its publication counts as its publication."""
+    """Return when the article last changed for readers: an edit before its publication counts as its publication."""
     return max(entry.lastmod or entry.published, entry.published)
 
 

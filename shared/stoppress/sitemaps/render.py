@@ -185,7 +185,7 @@ def is_within_limits(file: Rendered, entries_max: int) -> bool:
 
 SHOWN_CHARACTERS_MAX = 100
 WHITE_SPACE = " \t\r\n"  # of XML
-# The parser gives an element's name with its namespace.
+# The parser returns an element's name with its namespace.
 _LOC, _ARTICLE, _ENTRIES = f"{SITEMAP} loc", f"{NEWS} news", (f"{SITEMAP} url", f"{SITEMAP} sitemap")
 # Elements without a text of their own: every other element needs one.
 _CONTAINERS = {

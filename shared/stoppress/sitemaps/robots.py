@@ -33,7 +33,7 @@ AI_TRAINING_CRAWLERS = ("GPTBot", "ClaudeBot", "Google-Extended", "Applebot-Exte
 def _rules_for(rights: Crawlers) -> Iterator[str]:
     """Yield the group for every crawler, then a group that shuts out all crawlers without a right.
 
-    A crawler reads only the group that names it (RFC 9309, 2.2.1). So a crawler with its right is not named,
+    A crawler reads only its own group (RFC 9309, 2.2.1). So a crawler with its right is not named,
     because its group would have to repeat the rules for all.
     """
     yield "User-agent: *"

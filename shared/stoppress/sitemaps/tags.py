@@ -73,14 +73,14 @@ def news_line(entry: NewsEntry, site: Site) -> str:
 def index_line(mark: Mark, site: Site) -> str:
     """Return the `<sitemap>` of a file in the index: of its gzip form if the site wants it and it is there.
 
-    A mark names a form until after the form is deleted.
+    A mark lists a form until after the form is deleted.
     """
     url = escaped(f"{site.origin}/{mark.served if site.outputs.gzip else mark.file}")
     return f"<sitemap><loc>{url}</loc><lastmod>{iso(mark.changed)}</lastmod></sitemap>"
 
 
 def line_bytes(line: str) -> int:
-    """UTF-8 bytes of a line in the file, including its line end."""
+    """Return the UTF-8 bytes of a line in the file, including its line end."""
     return len(line.encode()) + 1
 
 
@@ -100,7 +100,7 @@ def under_scheme(loc: str, site: Site) -> str:
 
 
 def backlinks_of(entries: Sequence[GeneralEntry], site: Site) -> dict[str, list[Alternate]]:
-    """For each page of a shard, the pages that name it as their alternate: Google wants mutual links (R5.1).
+    """Return for each page of a shard the pages that list it as their alternate: Google wants mutual links (R5.1).
 
     Links become mutual here and not when an event arrives, so that the order of events makes no difference.
     """
@@ -115,7 +115,7 @@ def backlinks_of(entries: Sequence[GeneralEntry], site: Site) -> dict[str, list[
 
 
 def _own_code(entry: GeneralEntry, site: Site) -> str | None:
-    """Return the hreflang under which a page names itself, else the code of its language."""
+    """Return the hreflang under which a page lists itself, else the code of its language."""
     codes = (link.hreflang for link in entry.alternates if link.href == entry.loc and link.hreflang != DEFAULT)
     return next(codes, None) or hreflang_of(language_of(entry, site))
 

@@ -38,7 +38,7 @@ _PUBLISHED = re.compile(r"<news:publication_date>([^<]*)</news:publication_date>
 
 
 def file_message(host: str, file: str) -> str:
-    """A message that asks to compare a file. It has the part of the bus event that is read."""
+    """Return a message that asks to compare a file. It has the part of the bus event that is read."""
     return json.dumps({"detail": {"site": host, "file": file}})
 
 

@@ -63,7 +63,7 @@ def notify_engines(messages: Mapping[str, str], now: datetime, deadline: Deadlin
             document = json.loads(body)
             tasks[_task_of(document)][id_] = document
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            done.failed[id_] = ValueError(f"the message names no file or page: {error!r}")
+            done.failed[id_] = ValueError(f"the message has no file or page: {error!r}")
     for (kind, host, file), documents in sorted(tasks.items(), key=lambda task: task[0][0]):
         if deadline.is_over():
             done.postponed |= documents.keys()
@@ -131,7 +131,7 @@ def _check(
                 done.not_ready.append((site.host, state.url, failed.reason))
             yield state, page_state.delay(failed)
             continue
-        # Until the engine has answered, nobody knows what it took. The ten minutes count from the request, not from `now`.
+        # Until the engine has answered, it is unknown what it accepted. The ten minutes count from the request, not from `now`.
         claim = replace(state, notified="", tried_at=datetime.now(UTC), checked_at=now, **page_state.NO_FAILED_CHECKS)
         if written := page_state.write_page(site.host, state, claim):
             claimed.append(written)
@@ -142,7 +142,7 @@ def _check(
 
 
 def _as_claimed(host: str, states: Iterable[PageState], live: Mapping[str, bool], now: datetime) -> Iterator[PageState]:
-    """The states of pages whose articles and files agree. `live`: by URL, whether an article has it.
+    """Yield the states of pages whose articles and files agree. `live`: by URL, whether an article has it.
 
     A listed page that its article has left is marked as GONE. A GONE page that an article has again waits until its file is compared.
     """

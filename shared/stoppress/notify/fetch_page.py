@@ -65,7 +65,7 @@ def _verdict(url: str, published: datetime | None, deadline: Deadline, fetch: Fe
 
 
 def _rules_of(origin: str, deadline: Deadline, fetch: Fetch) -> Protego:
-    """The rules of the robots.txt of a scheme and host. Raises FetchError.
+    """Return the rules of the robots.txt of a scheme and host. Raises FetchError.
 
     RFC 9309, 2.3.1: without a robots.txt (4xx) everything is allowed; while the server fails, nothing is. For Google, 429 is
     a failure of the server too.
@@ -88,6 +88,6 @@ def _fetch(url: str, deadline: Deadline, fetch: Fetch, **limits: object) -> clie
 
 
 def _origin(url: str) -> str:
-    """The scheme and host of a canonical URL."""
+    """Return the scheme and host of a canonical URL."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}"

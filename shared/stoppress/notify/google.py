@@ -34,7 +34,7 @@ _Reader: TypeAlias = Callable[[bytes], dict[str, Any]]
 
 
 def first_questions(site: Site, notified: Iterable[PageState]) -> list[tuple[str, int]]:
-    """The messages about pages that engines have just been notified of, with their delays in seconds."""
+    """Return the messages about pages that engines have just been notified of, with their delays in seconds."""
     if _settings(site) is None:
         return []
     delay = int(page_state.INSPECTED_AFTER.total_seconds())
@@ -43,7 +43,7 @@ def first_questions(site: Site, notified: Iterable[PageState]) -> list[tuple[str
 
 
 def due_questions(site: Site, files: Iterable[str], stored: Sequence[Item], now: datetime) -> list[str]:
-    """The messages about what is due, for the sweep. `files` are the sitemaps to submit. `stored` are all items under `notified#<site>`."""
+    """Return the messages about what is due, for the sweep. `files` are the sitemaps to submit. `stored` are all items under `notified#<site>`."""
     settings = _settings(site)
     if settings is None:
         return []

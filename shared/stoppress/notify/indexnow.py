@@ -17,7 +17,7 @@ CONTENT_TYPE = "application/json; charset=utf-8"
 LATER_SECONDS = 600
 # Until an engine is notified again of what it called wrong: somebody may have corrected it.
 WRONG_SECONDS = 900
-# No engine is asked again sooner, whatever its Retry-After says.
+# No engine is asked again sooner, whatever its Retry-After is.
 RETRY_AFTER_MIN_SECONDS = 60
 RETRY_AFTER_MAX_SECONDS = 86_400
 
@@ -47,12 +47,12 @@ def meaning_of_failure(error: FetchError, *, is_certain: bool = False) -> Meanin
 
 
 def key_file(key: str) -> str:
-    """The name of the key file, at the root of the host. The routes for the sitemaps serve it too."""
+    """Return the name of the key file, at the root of the host. The routes for the sitemaps serve it too."""
     return f"sitemap-indexnow-{key}.txt"
 
 
 def request_body(host: str, key: str, location: str, urls: Sequence[str]) -> bytes:
-    """The body of the POST for URLs of one host. `location` is the URL of the key file.
+    """Return the body of the POST for URLs of one host. `location` is the URL of the key file.
 
     An engine accepts 10,000 URLs (indexnow.org/documentation). A batch of the queue is far smaller.
     """
@@ -61,7 +61,7 @@ def request_body(host: str, key: str, location: str, urls: Sequence[str]) -> byt
 
 
 def meaning(status: int, headers: Mapping[str, str], body: bytes, now: datetime) -> Meaning:
-    """What an engine's answer means. The names of `headers` are in lower case."""
+    """Return what an engine's answer means. The names of `headers` are in lower case."""
     detail = " ".join(body[:300].decode(errors="replace").split())
     answered = f"answers {status}: {detail}" if detail else f"answers {status}"
     if status in (200, 202):  # 202: the engine takes the URLs, and checks the key later

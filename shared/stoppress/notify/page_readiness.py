@@ -68,7 +68,7 @@ def judge(url: str, published: datetime | None, response: Response) -> PageVerdi
 
 
 def site_name(home: Response) -> str:
-    """The name that Google shows for a site: that of WebSite in the home page's JSON-LD, else og:site_name, else empty.
+    """Return the name that Google shows for a site: that of WebSite in the home page's JSON-LD, else og:site_name, else empty.
 
     Source: Google's documentation of site names.
     """
@@ -85,7 +85,7 @@ def title_of(response: Response) -> str:
 
 
 def _faults(url: str, published: datetime | None, response: Response) -> Iterator[tuple[str, str]]:
-    """The kind and the reason of each fault of a page, the gravest first."""
+    """Yield the kind and the reason of each fault of a page, the gravest first."""
     page = _Page(response)
     if _header_forbids(response.headers.get("x-robots-tag", "")):
         yield "noindex", "has noindex in the header X-Robots-Tag"
@@ -95,7 +95,7 @@ def _faults(url: str, published: datetime | None, response: Response) -> Iterato
             yield "noindex", f"has noindex in its meta element {name}"
     for canonical in (*linked_in_headers("canonical", response.headers, url), *page.canonicals(url)):
         if not _is_same(canonical, url):
-            yield "canonical", f"names {canonical} as its canonical URL"
+            yield "canonical", f"has {canonical} as its canonical URL"
     dates = list(page.dates())
     if published and dates and not any(abs(date - published) <= DATE_TOLERANCE for date in dates):
         yield "date", f"has the datePublished {iso(dates[0])} in its JSON-LD, and the sitemap has {iso(published)}"
@@ -110,7 +110,7 @@ def _target(url: str, location: str) -> str:
 
 
 def _is_same(url: str, listed: str) -> bool:
-    """Whether two URLs are spellings of one page. The protocol makes no difference on the same host."""
+    """Return True if two URLs are spellings of one page. The protocol makes no difference on the same host."""
     try:
         return identity(linked(url, listed)) == identity(linked(listed, listed))
     except ValueError:
@@ -118,7 +118,7 @@ def _is_same(url: str, listed: str) -> bool:
 
 
 def _header_forbids(header: str) -> bool:
-    """Whether X-Robots-Tag has noindex for all crawlers or one of _CRAWLERS.
+    """Return True if X-Robots-Tag has noindex for all crawlers or one of _CRAWLERS.
 
     A crawler's name applies to the rules after it, up to the next name.
     """
@@ -171,18 +171,18 @@ class _Page(HTMLParser):
 
     @property
     def title(self) -> str:
-        """The first title that is not empty."""
+        """Return the first title that is not empty."""
         return next((text for title in self.elements["title"] if (text := title.get("", "").strip())), "")
 
     def canonicals(self, url: str) -> Iterator[str]:
-        """The page's canonical links as absolute URLs. A link that is no URL stays as it is."""
+        """Yield the page's canonical links as absolute URLs. A link that is no URL stays as it is."""
         bases = (base["href"] for base in self.elements["base"] if base.get("href"))
         base = next((_target(url, base) for base in bases), url)
         links = (link for link in self.elements["link"] if "canonical" in link.get("rel", "").lower().split())
         return (_target(base, link.get("href", "")) for link in links)
 
     def dates(self) -> Iterator[datetime]:
-        """The datePublished of each article in the page's JSON-LD. A date without time or zone is left out."""
+        """Yield the datePublished of each article in the page's JSON-LD. A date without time or zone is left out."""
         for article in self.nodes():
             if not any(name.endswith("Article") or name in _ARTICLE_TYPES for name in _types(article)):
                 continue
@@ -192,7 +192,7 @@ class _Page(HTMLParser):
                     yield parse(text if isinstance(text, str) else "")
 
     def nodes(self) -> Iterator[dict[str, Any]]:
-        """The objects of the page's JSON-LD: those in lists, in `@graph` and in `mainEntity`, not in other properties."""
+        """Yield the objects of the page's JSON-LD: those in lists, in `@graph` and in `mainEntity`, not in other properties."""
         waiting: deque[Any] = deque()
         for script in self.elements["script"]:
             if script.get("type", "").lower().startswith("application/ld+json"):
@@ -226,7 +226,7 @@ class _Page(HTMLParser):
 
 
 def _types(node: dict[str, Any]) -> set[str]:
-    """The types of an object, without the URL or the prefix of schema.org."""
+    """Return the types of an object, without the URL or the prefix of schema.org."""
     types = node.get("@type")
     names = types if isinstance(types, list) else [types]
     return {re.split("[/#:]", name)[-1] for name in names if isinstance(name, str)}

@@ -31,7 +31,7 @@ CHECK_DELAYS_SECONDS = (10, 20, 40, 80, 160, 290)
 SLOW_CHECK_SECONDS = 900
 # After this time only the hourly sweep checks the page.
 CHECKED_FOR = timedelta(hours=2)
-# After this time a page is given up, because it is no longer news.
+# After this time a page is no longer tried, because it is no longer news.
 TRIED_FOR = timedelta(hours=48)
 STATE_KEPT = timedelta(days=14)
 # Search Console is asked about a new story this long after engines were notified of it, and again this long after its publication.
@@ -94,12 +94,12 @@ class PageState:
 
     @property
     def is_notified(self) -> bool:
-        """Whether engines were notified of the newest version."""
+        """Return True if engines were notified of the newest version."""
         return self.notified == self.version
 
     @property
     def ready_at(self) -> datetime | None:
-        """When a check found the newest version ready; None: no check has."""
+        """Return when a check found the newest version ready; None: no check has."""
         is_ready = self.checked_at and self.checked_at >= self.changed and not self.checks
         return self.checked_at if is_ready else None
 
@@ -113,7 +113,7 @@ class PageState:
 
     @property
     def is_failing(self) -> bool:
-        """Whether the page is listed and has not been ready for ten minutes."""
+        """Return True if the page is listed and has not been ready for ten minutes."""
         return self.checks > len(CHECK_DELAYS_SECONDS) and not self.gone
 
 
@@ -143,7 +143,7 @@ def read_page(item: Mapping[str, Any]) -> PageState:
 
 
 def pages_in(items: Iterable[Item]) -> list[PageState]:
-    """The states of pages among the items of a site's partition."""
+    """Return the states of pages among the items of a site's partition."""
     return [read_page(item) for item in items if item["sk"].startswith(PAGE)]
 
 
@@ -153,7 +153,7 @@ def message(host: str, **work: object) -> str:
 
 
 def notified_site(host: str) -> Site | None:
-    """The site, if engines are notified of its pages."""
+    """Return the site, if engines are notified of its pages."""
     try:
         site = sites.load(host)
     except sites.UnknownSite:
@@ -190,7 +190,7 @@ def update_page(host: str, url: str, change: Callable[[PageState], PageState], f
 
 
 def paused_seconds(engine: Mapping[str, str], now: datetime) -> int:
-    """The seconds until an engine that refused may be asked again; 0: now."""
+    """Return the seconds until an engine that refused may be asked again; 0: now."""
     return max(0, int((parse(engine["until"]) - now).total_seconds())) if "until" in engine else 0
 
 
@@ -245,18 +245,18 @@ def seconds_until_check(state: PageState, now: datetime) -> int | None:
 
 
 def delay(state: PageState) -> int:
-    """The seconds after a failed check until the next one."""
+    """Return the seconds after a failed check until the next one."""
     is_late = state.checks > len(CHECK_DELAYS_SECONDS)
     return SLOW_CHECK_SECONDS if is_late else CHECK_DELAYS_SECONDS[state.checks - 1]
 
 
 def is_ready(state: PageState, verdict: "PageVerdict") -> bool:
-    """Whether engines may be notified: the page can be indexed. A page that left the files must answer 404 or 410."""
+    """Return True if engines may be notified: the page can be indexed. A page that left the files must answer 404 or 410."""
     return verdict.is_gone if state.gone else verdict.ready
 
 
 def after_failed_check(state: PageState, verdict: "PageVerdict", at: datetime) -> PageState:
-    """The state after a check that found the page not ready."""
+    """Return the state after a check that found the page not ready."""
     return replace(
         state,
         checked_at=at,
@@ -267,7 +267,7 @@ def after_failed_check(state: PageState, verdict: "PageVerdict", at: datetime) -
 
 
 def is_inspection_due(state: PageState, now: datetime) -> bool:
-    """Whether Search Console is to be asked about a story now. Pages that no news sitemap lists are no stories."""
+    """Return True if Search Console is to be asked about a story now. Pages that no news sitemap lists are no stories."""
     if state.gone or state.published is None or now >= state.published + TRIED_FOR:
         return False
     again = state.published + INSPECTED_AGAIN_AFTER

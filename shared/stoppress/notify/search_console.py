@@ -29,12 +29,12 @@ _DISABLED = ("SERVICE_DISABLED", "accessNotConfigured")
 
 
 def sitemap_url(property_: str, sitemap: str) -> str:
-    """The address of a sitemap in the API: a PUT submits it, a GET reads its report. `sitemap` is its URL."""
+    """Return the address of a sitemap in the API: a PUT submits it, a GET reads its report. `sitemap` is its URL."""
     return f"{SITEMAPS_URL}/{quote(property_, safe='')}/sitemaps/{quote(sitemap, safe='')}"
 
 
 def inspection_body(property_: str, url: str) -> bytes:
-    """The body of the POST to INSPECTION_URL."""
+    """Return the body of the POST to INSPECTION_URL."""
     document = {"inspectionUrl": url, "siteUrl": property_}
     return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
 
@@ -88,7 +88,7 @@ def _read(model: type[_Model], body: bytes) -> _Model:
 
 
 def meaning(status: int, headers: Mapping[str, str], body: bytes, now: datetime, fix: str = "") -> Meaning:
-    """What an answer of Google means. The names of `headers` are in lower case. `fix` mends a wrong request; default: by its status."""
+    """Return what an answer of Google means. The names of `headers` are in lower case. `fix` mends a wrong request; default: by its status."""
     if 200 <= status < 300:
         return Meaning("accepted")
     detail = error_detail(body)

@@ -37,7 +37,7 @@ _HEADER = {"alg": "RS256", "typ": "JWT"}
 
 
 class Unanswered(Exception):
-    """Google did not do what it was asked. `meaning` says why, and when to ask again.
+    """Google did not do what it was asked. `meaning` is why, and when to ask again.
 
     `is_of_page`: perhaps this concerns only the page of the question.
     """
@@ -67,7 +67,7 @@ _tokens: dict[ServiceAccount, tuple[datetime, str]] = {}
 
 
 def token(secret: str, now: datetime) -> str:
-    """A valid access token for the service account whose JSON key is in a secret. Raises Unanswered."""
+    """Return a valid access token for the service account whose JSON key is in a secret. Raises Unanswered."""
     try:
         account = ServiceAccount.model_validate_json(secrets.load_text(secret))
         until, kept = _tokens.get(account, (now, ""))
@@ -82,7 +82,7 @@ def token(secret: str, now: datetime) -> str:
     answer = ask(lambda: client.post(TOKEN_URL, form))
     refused = meaning(answer.status, answer.headers, answer.body, now, _NEW_KEY)
     if refused.result != "accepted":
-        raise Unanswered(replace(refused, reason=f"gives no token: {refused.reason}"))
+        raise Unanswered(replace(refused, reason=f"returns no token: {refused.reason}"))
     try:
         read = _Answer.model_validate_json(answer.body)
     except ValidationError:
@@ -105,7 +105,7 @@ def forget() -> None:
 
 
 def assertion(account: ServiceAccount, now: datetime) -> str:
-    """The signed request for a token: a JSON Web Token with an RS256 signature (RFC 7518, 3.3). Raises ValueError for a bad key."""
+    """Return the signed request for a token: a JSON Web Token with an RS256 signature (RFC 7518, 3.3). Raises ValueError for a bad key."""
     # Imported here, because only notify_engines has the library.
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15

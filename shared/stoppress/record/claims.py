@@ -1,14 +1,14 @@
 """Which article owns a URL, which articles wait for it, and the entries of the article that loses it.
 
-A claim says which article owns a URL. A source of higher rank takes the URL from one of lower rank. Between sources of
+A claim records which article owns a URL. A source of higher rank takes the URL from one of lower rank. Between sources of
 equal rank the newer article takes it. An article of a CMS that loses its URL to another story waits for the URL. When the owner
-gives up the URL, the events of the waiting articles are recorded again. A held article claims no URL, so nothing shows it
+leaves the URL, the events of the waiting articles are recorded again. A held article claims no URL, so nothing shows it
 before its release. A source of lower rank cannot bring back a URL that a source of higher rank has removed or left.
 
 A listed article has one entry in its shard and at most one in a news sitemap. It keeps its place in the shard for life.
 The place of a news entry is given back with the entry.
 
-A removal names an article by its id, or a source's own page by its URL. It deletes a page only while the article owns the
+A removal refers to an article by its id, or to a source's own page by its URL. It deletes a page only while the article owns the
 page's URL, so a late or repeated removal takes no page from another article. A source also removes the page of a source of
 lower rank. The claim on a URL keeps the removal by URL alone: it stops older events of the source, waiting or still to come.
 """
@@ -26,7 +26,7 @@ from stoppress.model.order import newest, page_order
 from stoppress.primitives.instants import parse
 from stoppress.primitives.urls import identity
 
-# How many articles may wait for one URL. Only a CMS that gives every page the same URL has more.
+# How many articles may wait for one URL. Only a CMS that sends the same URL for every page has more.
 WAITING_MAX = 10
 
 
@@ -90,7 +90,7 @@ def overtaken_by(owner: str) -> str:
 
 
 def leave(url: str | None, article: Article, known: Known) -> tuple[tuple[Claim, ...], tuple[ArticleEvent, ...]]:
-    """Return the claim on a URL after its owner `article` gives it up, and the events of the articles that waited for the URL.
+    """Return the claim on a URL after its owner `article` leaves it, and the events of the articles that waited for the URL.
 
     Both are empty if the article does not own the URL.
     """

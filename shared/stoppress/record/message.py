@@ -41,7 +41,7 @@ class Unusable(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a message holds: events with their sites, an error for its incomplete articles, and why it has no event.
+    """What a message contains: events with their sites, an error for its incomplete articles, and why it has no event.
 
     `report` has the refusals of receive_webhook, or the events that the source's mapping ignored. `site` is None if a report is all.
     """
@@ -81,7 +81,7 @@ def read(message: Message) -> Content:
 
 
 def _site_of(envelope: Mapping[str, Any], from_bus: bool) -> Site:
-    """Return the site that a message names. Raises Unusable, BadConfiguration, and what `aws.sites` raises."""
+    """Return the site of a message. Raises Unusable, BadConfiguration, and what `aws.sites` raises."""
     detail = envelope.get("detail") if from_bus else envelope
     host = detail.get("site") if isinstance(detail, dict) else None
     if not isinstance(host, str):

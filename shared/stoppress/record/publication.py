@@ -100,7 +100,7 @@ class Publication:
         return replace(current, url=self.url, release_at=None, changed_at=changed_at(self.event))
 
     def _held(self, release_at: datetime) -> Decision:
-        """The article is held: its entries are deleted, and it claims no URL, so nothing shows it before its release."""
+        """Hold the article: delete its entries and claim no URL, so that nothing shows it before its release."""
         reason = f"to be published at {exact(release_at)}"
         after = without_entries(self.current, state="held", reason=reason, url=self.url, release_at=release_at)
         if self.event.published_at:
@@ -181,7 +181,7 @@ class Publication:
         return next(iter(replaced + keepers), None)
 
     def _without_page(self, state: Literal["excluded", "displaced"], reason: str) -> Decision:
-        """The article has no page: its entries are deleted and its URL is given up. A displaced article may wait for the URL."""
+        """Leave the article without a page: delete its entries and leave its URL. A displaced article may wait for the URL."""
         after = with_date_order(dated(self.current, self.event, self.site), self.event)
         after = without_entries(after, state=state, reason=reason, url=self.url)
         out = tuple(entries_of(self.current, self.now))
@@ -198,7 +198,7 @@ class Publication:
         return replace(decision, claims=(*decision.claims, waiting), waits=(replace(self.event, release=None),))
 
     def _dating_its_owner(self, decision: Decision) -> Decision:
-        """If the URL's owner has no date, it takes the date of this event, although this article gets no page."""
+        """Set the date of this event for the URL's owner if that has none, although this article gets no page."""
         owner = self._previous_owner()
         if owner is None or owner.first_published is not None or not self._is_same_story(owner):
             return decision
@@ -255,7 +255,7 @@ class Publication:
         return other.title_hash == self.current.title_hash != ""
 
     def _with_claim(self, after: Article, news_keeper: Article | None = None) -> Decision:
-        """The article takes its URL. Its old entries and those of the previous owner are deleted.
+        """List the article at its URL. Delete its old entries and those of the previous owner.
 
         The article takes over the news place of `news_keeper`, so that place is not given back.
         """
@@ -293,7 +293,7 @@ class Publication:
         return self._leaving(replace(decision, claims=(claim,)))
 
     def _leaving(self, decision: Decision) -> Decision:
-        """Return the decision with the article's earlier URLs given up. Events that waited for one of them are recorded again.
+        """Return the decision in which the article has left its earlier URLs. Events that waited for one of them are recorded again.
 
         The event's `previous_urls` count only if the article takes a URL.
         """

@@ -28,7 +28,7 @@ from stoppress.primitives.instants import exact, whole
 
 
 def changed_at(event: ArticleEvent) -> datetime | None:
-    """When the article last changed according to its source, but not after the event was received."""
+    """Return when the article last changed according to its source, but not after the event was received."""
     assert event.received_at
     return whole(min(event.updated_at, event.received_at)) if event.updated_at else None
 

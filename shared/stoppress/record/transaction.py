@@ -21,7 +21,7 @@ Key: TypeAlias = tuple[str, str]
 
 
 def recall(events: Iterable[tuple[ArticleEvent, bool]]) -> list[Known | Exception]:
-    """Return what the table holds for each event, or the error if an item of the event cannot be read. Raises what `table` raises.
+    """Return what the table has for each event, or the error if an item of the event cannot be read. Raises what `table` raises.
 
     An event is overtaken (True) if it was recalled before, and then another writer was faster.
     Most events need at most three reads. Conflicts about a URL and removals by URL need one or two more. No key is read twice.
@@ -92,7 +92,7 @@ class _Items:
 
 
 def _known(event: ArticleEvent, overtaken: bool, stored: _Items) -> Known:
-    """Return what the table holds for one event, as far as it was read."""
+    """Return what the table has for one event, as far as it was read."""
     host, own = event.site, _own_article(event, stored)
     event = replace(event, id=own.id) if own else event
     claims = stored.claims(host, urls_of(event, own))

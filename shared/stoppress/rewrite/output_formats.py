@@ -19,7 +19,7 @@ from stoppress.rewrite.file_lines import Attempt
 from stoppress.sitemaps.other_forms import atom_feed, compressed, same_gzip, text_sitemap, with_other_time
 from stoppress.sitemaps.render import Rendered
 
-# A mark that no longer names a form reaches the index in a second or two. The retries of the rewrites queue cover more.
+# A mark that no longer lists a form reaches the index in a second or two. The retries of the rewrites queue cover more.
 UNLISTED_AFTER_SECONDS = 5
 
 
@@ -55,7 +55,7 @@ def replace_forms(attempt: Attempt, bodies: Mapping[str, bytes], changed: dateti
     for name, body in bodies.items():
         stored = bucket.read(site.host, name)
         if stored and name.endswith(".gz") and same_gzip(stored.body, body):
-            # A rewriter with an older configuration may be about to delete a form that no mark names. Equal bytes have equal
+            # A rewriter with an older configuration may be about to delete a form that no mark lists. Equal bytes have equal
             # ETags, so only other bytes make its deletion fail.
             body = stored.body if mark and name in mark.also else with_other_time(stored.body)  # noqa: PLW2901
         # A feed is made from several news sitemaps, so the instant of one does not show which feed is newer.
@@ -72,7 +72,7 @@ def _delete_unwanted(attempt: Attempt, bodies: Mapping[str, bytes]) -> None:
     site, mark = attempt.site, attempt.mark
     unwanted = set(mark.also if mark else ()) - bodies.keys()
     if attempt.request.checks_all:
-        # A rewriter that was killed, or that used an older configuration, may have left forms that no mark names.
+        # A rewriter that was killed, or that used an older configuration, may have left forms that no mark lists.
         unwanted |= possible_forms(attempt.file) - bodies.keys()
     forms = stored_forms(site, unwanted)
     # Read after the forms: a rewriter with a newer configuration may have put one of them since.
@@ -103,7 +103,7 @@ def stored_forms(site: Site, names: Iterable[str]) -> dict[str, StoredFile]:
 def delete_forms(site: Site, file: str, forms: Mapping[str, StoredFile], served: str | None = None) -> None:
     """Delete other forms of a file. Raises Overtaken if one has changed since it was read.
 
-    A form that an index still lists stays, and so does the form that the file's mark names as `served`, because another
+    A form that an index still lists stays, and so does the form that the file's mark has as `served`, because another
     configuration may soon list it. Then the file is requested again: by then its new mark has changed the index.
     """
     indexes = read_indexes(site.host).from_file(file) if forms else ()

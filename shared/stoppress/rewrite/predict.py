@@ -1,4 +1,4 @@
-"""Predicts the files that a changed configuration gives, by the plan that the rewriters make. Nothing here writes."""
+"""Predict the files of a changed configuration, by the plan of the rewriters. Nothing here writes."""
 
 import re
 from collections.abc import Collection, Iterator

@@ -131,7 +131,7 @@ def is_lasting(site: Site, file: str, rendered: Rendered) -> bool:
 
 
 def _changed(attempt: Attempt, rendered: Rendered, marked_at: datetime | None) -> tuple[datetime, bool]:
-    """When the file's bytes change, and whether they must be written."""
+    """Return when the file's bytes change, and whether they must be written."""
     stored, now = attempt.stored, attempt.now
     if stored and stored.ours and stored.body == rendered.body:
         return stored.changed, False
@@ -145,7 +145,7 @@ def _changed(attempt: Attempt, rendered: Rendered, marked_at: datetime | None) -
 
 def digest_of(site: Site, file: str, body: bytes, *, stays: bool) -> str:
     """Return the digest in a commit mark: of the file's bytes and of the other forms that the site wants."""
-    # A feed names the publication even without entries. The suffix " leaving" changes the digest of an empty file that
+    # A feed contains the publication even without entries. The suffix " leaving" changes the digest of an empty file that
     # is no longer permanent, so that the change is announced.
     named = f" {site.publication} {site.language}" if site.outputs.atom and is_news(file) else ""
     wanted = f"{site.outputs.model_dump_json()}{named}{'' if stays else ' leaving'}"

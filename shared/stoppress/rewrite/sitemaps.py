@@ -1,7 +1,7 @@
-"""Rewriting: brings files up to date with their partitions. Nothing else writes a sitemap.
+"""Rewrite files so that they agree with their partitions. Nothing else writes a sitemap.
 
-A batch of the table's stream names changed entries. Only their lines in the files are rendered again (`sitemaps.fold`). The rewrites
-queue names files to render from all their entries: files that failed, and files that a repair needs. Both name sites whose
+A batch of the table's stream lists changed entries. Only their lines in the files are rendered again (`sitemaps.fold`). The rewrites
+queue lists files to render from all their entries: files that failed, and files that a repair needs. Both list sites whose
 configuration changed.
 
 Several rewriters may run at once. Each reads the object, then the partition, and puts the file only if the object is still the
@@ -165,7 +165,7 @@ def hand_over(results: Iterable[Result]) -> Exception | None:
 
 
 def rewrite(request: RewriteRequest, now: datetime) -> Result:
-    """Bring one file up to date with the configuration that this function knows.
+    """Bring one file up to date with the configuration that this function has read.
 
     Raises BadConfiguration, BrokenFile, Overtaken, and the errors of bucket, table and queues.
     """

@@ -25,7 +25,7 @@ class FeedStatus:
 
     @property
     def condition(self) -> str:
-        """`healthy`, `failing`, `gone` or `not polled yet`."""
+        """Return `healthy`, `failing`, `gone` or `not polled yet`."""
         if self.state is None:
             return "not polled yet"
         if self.state.is_gone(self.site.version):
@@ -58,17 +58,17 @@ class FeedStatus:
 
     @property
     def last_new(self) -> datetime | None:
-        """When the last new story came, by poll or by push."""
+        """Return when the last new story came, by poll or by push."""
         instants = [self.state and self.state.last_new, self.subscription and self.subscription.last_push]
         return max((instant for instant in instants if instant), default=None)
 
     def is_subscribed(self, now: datetime) -> bool:
-        """Whether the hub that the feed names pushes new entries."""
+        """Return True if the feed's hub pushes new entries."""
         hub, state = self.subscription, self.state
         return bool(self.feed.websub and hub and state and hub.hub == state.hub and hub.holds(now))
 
     def not_subscribed(self, now: datetime) -> str | None:
-        """Why there is no subscription at the hub that the feed names; None if there is one, or the feed names no hub."""
+        """Return why there is no subscription at the feed's hub; None if there is one, or the feed has no hub."""
         hub = self.state.hub if self.state else None
         if hub is None or self.is_subscribed(now):
             return None

@@ -61,7 +61,7 @@ def render_content(page: SitePage) -> str:
 
 
 def fold_deliveries(deliveries: Iterable[Received]) -> list[tuple[Received, int]]:
-    """Return the newest of equal deliveries, each with their number. Deliveries of a story are equal if no reader could tell them apart."""
+    """Return the newest of equal deliveries, each with their number. Deliveries of a story are equal if no reader could distinguish them."""
     rows: defaultdict[tuple[str, ...], list[Received]] = defaultdict(list)
     for delivery in deliveries:
         source = delivery.by.partition("#")[0]
@@ -70,7 +70,7 @@ def fold_deliveries(deliveries: Iterable[Received]) -> list[tuple[Received, int]
 
 
 def headers() -> dict[str, str]:
-    """The headers of the page: nobody may store, index or frame it. It loads nothing and runs only its own script."""
+    """Return the headers of the page: nobody may store, index or frame it. It loads nothing and runs only its own script."""
     return {
         "content-type": "text/html; charset=utf-8",
         "cache-control": "no-store",
@@ -91,12 +91,12 @@ def _read(name: str) -> Markup:
 
 
 def _source(name: str) -> str:
-    """The CSP source of an inline style or script: the SHA-256 of its text."""
+    """Return the CSP source of an inline style or script: the SHA-256 of its text."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(_read(name).encode()).digest()).decode()}'"
 
 
 def _path(url: str) -> str:
-    """Path and query of a URL; any other text unchanged."""
+    """Return path and query of a URL; any other text unchanged."""
     try:
         parts = urlsplit(url)
     except ValueError:  # a refused delivery may name anything
@@ -105,7 +105,7 @@ def _path(url: str) -> str:
 
 
 def _distance(instant: datetime, now: datetime) -> str:
-    """`in 3 h 12 min`, `5 min ago`. `page.js` must write the same words."""
+    """Return `in 3 h 12 min`, `5 min ago`. `page.js` must write the same words."""
     minutes = abs(utc(instant) - now) // timedelta(minutes=1)
     if minutes < 1:
         return "now"

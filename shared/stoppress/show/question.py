@@ -23,7 +23,7 @@ REFUSED_SEARCHED_MAX = 5_000
 
 
 class Unclear(ValueError):
-    """A question that names no page, or several. The text says what to give instead."""
+    """A question about no page, or about several. The text contains what to give instead."""
 
 
 @dataclass(frozen=True)
@@ -38,13 +38,13 @@ class Match:
 
     @property
     def path(self) -> str:
-        """Path and query of the URL as people read them, without the first slash, in lower case."""
+        """Return path and query of the URL as people read them, without the first slash, in lower case."""
         parts = urlsplit(self.target)
         return _normal(urlunsplit(("", "", parts.path, parts.query, ""))).removeprefix("/") if parts.scheme else ""
 
     @property
     def text(self) -> str:
-        """What is searched."""
+        """Return what is searched."""
         return f"{_normal(self.title)} {self.path or self.target.casefold()} {self.id.casefold()}"
 
 
@@ -77,7 +77,7 @@ class Question:
 
 
 def read_refused(site: str, now: datetime) -> Sequence[Refusal]:
-    """The refusals of a site that are searched for a page, newest first, and one more if there are more."""
+    """Return the refusals of a site that are searched for a page, newest first, and one more if there are more."""
     return refusals.read(site, REFUSED_SEARCHED_MAX + 1, now)
 
 
@@ -121,7 +121,7 @@ def _site(host: str | None, url: str = "") -> Site:
 
 
 def _other(host: str) -> str:
-    """The host with `www.`, or without it."""
+    """Return the host with `www.`, or without it."""
     return host.removeprefix("www.") if host.startswith("www.") else f"www.{host}"
 
 
@@ -198,7 +198,7 @@ def spell_url(text: object, site: Site) -> str | None:
 
 
 def find_variants(site: Site, url: str) -> Iterator[str]:
-    """Pages of the site that differ from an unknown page by a slash, by case, by escapes or by the query."""
+    """Yield pages of the site that differ from an unknown page by a slash, by case, by escapes or by the query."""
     parts = urlsplit(url)
     readable = unquote(unquote(parts.path))
     paths = dict.fromkeys([parts.path, readable, normalize("NFC", readable), normalize("NFD", readable)])

@@ -97,7 +97,7 @@ def read_page(host: str, question: str, now: datetime, moment: str = "") -> Site
     }
     facts, queues = read_site(site, now, failures), tuple(read_queues(urls, failures))
     for failure in failures:
-        # AWS's error names the account and the role, so it goes only to the log: the page's readers are editors.
+        # AWS's error contains the account and the role, so it goes only to the log: the page's readers are editors.
         _log.warning("%s not shown: %s", failure.what, failure.reason)
     unknown = list(dict.fromkeys(Unknown(failure.what, _NOT_READ) for failure in failures))
     news = tuple(sorted(facts.news, key=lambda entry: entry.published, reverse=True))

@@ -36,7 +36,7 @@ from stoppress.show.timeline import median_delays
 REFUSED_MIN = 3
 # An event in quarantine has up to 50 KB, and a page of a query 1 MB. So this many events take at most six calls.
 QUARANTINED_COUNTED_MAX = 100
-# By the environment variable with a queue's URL: the queue's name, and whether it holds dead letters. Not every stack has all.
+# By the environment variable with a queue's URL: the queue's name, and whether it is for dead letters. Not every stack has all.
 QUEUES = {
     "ARTICLES_QUEUE_URL": ("articles", False),
     "IMPORTS_QUEUE_URL": ("imports", False),
@@ -67,7 +67,7 @@ class Quarantine:
 
 @dataclass(frozen=True)
 class SiteFacts:
-    """What the stack holds of a site.
+    """What the stack has of a site.
 
     `secrets`: whether each source's secret is there, by the source's name; None if that could not be read. `stored`: the names in the
     bucket; None if they could not be read. `last_event` is known only for sites with `silent_after_hours`. `counts` are today's, by
@@ -142,7 +142,7 @@ class StackFacts:
 
 
 def read_stack(host: str | None, now: datetime, stack: str | None) -> StackFacts:
-    """The facts of all sites, or of one. `stack`: name of a deployed stack; None for a local one, which has no alarms.
+    """Return the facts of all sites, or of one. `stack`: name of a deployed stack; None for a local one, which has no alarms.
 
     Calls: one each for a hundred sites, for their list, the clocks, the alarms and each queue; then those of `read_site` for each
     site. A site with engines costs two more, and one for each megabyte of PAGES_READ_MAX pages.
@@ -177,7 +177,7 @@ def read_last_runs() -> tuple[datetime | None, datetime | None]:
 
 
 def read_site(site: Site, now: datetime, unknown: list[Unknown]) -> SiteFacts:
-    """The facts of a site. What S3 or Secrets Manager refuses is added to `unknown`. Raises the table's errors.
+    """Return the facts of a site. What S3 or Secrets Manager refuses is added to `unknown`. Raises the table's errors.
 
     Calls of the table: one for 50 feeds, one for the counts of 100 sources, and one or two for a source that had many refusals. One
     each for the commit marks, the audits, the names of the news sitemaps, and each of these. Up to six for quarantine. Other calls:
@@ -232,7 +232,7 @@ def _engines(site: Site, now: datetime) -> dict[str, Any]:
 
 
 def _delays_of(site: Site, now: datetime) -> dict[str, float | None] | None:
-    """The median delays of a sample of the pages that changed in the last day. Without `engines` nothing is read."""
+    """Return the median delays of a sample of the pages that changed in the last day. Without `engines` nothing is read."""
     if site.engines is None:
         return None
     stored = table.query(page_state.notified_pk(site.host), prefix=page_state.PAGE, consistent=False)
@@ -246,7 +246,7 @@ def _delays_of(site: Site, now: datetime) -> dict[str, float | None] | None:
 
 
 def read_feeds(chosen: Iterable[Site]) -> list[FeedStatus]:
-    """The feeds of these sites, with two items for each. Raises the table's errors."""
+    """Return the feeds of these sites, with two items for each. Raises the table's errors."""
     feeds = [(site, feed) for site in chosen for feed in site.feeds]
     keys = [(feed_key(site.host, feed.url), subscription_key(site.host, feed.url)) for site, feed in feeds]
     stored = table.get_many(key for pair in keys for key in pair)
@@ -283,7 +283,7 @@ def _alarms(stack: str, unknown: list[Unknown]) -> Iterable[Alarm]:
 
 
 def _attempt(what: str, unknown: list[Unknown], read: Callable[[str], _Answer], argument: str) -> _Answer | None:
-    """What `read` returns. If the service refuses or does not answer, adds that to `unknown` once, and returns None."""
+    """Return what `read` returns. If the service refuses or does not answer, adds that to `unknown` once, and returns None."""
     try:
         return read(argument)
     except (ClientError, BotoCoreError) as error:

@@ -68,7 +68,7 @@ class Received:
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """What the stack holds of a page.
+    """What the stack has of a page.
 
     `asked` is what the user gave. `url` is the page, empty for an article of which no URL is known. `article` is the name of the
     article, if the user asked for an article. `articles` own or owned the page, or an event about them named it. `general` has
@@ -102,30 +102,30 @@ class Facts:
 
     @property
     def page(self) -> str:
-        """The identity of the page."""
+        """Return the identity of the page."""
         return identity(self.url)
 
     @property
     def is_configured(self) -> bool:
-        """Whether the site's configuration names the page."""
+        """Return True if the site's configuration names the page."""
         return self.page in self.site.pages_by_url
 
     @property
     def owner(self) -> Article | None:
-        """The article that has the page, if it has entries."""
+        """Return the article that has the page, if it has entries."""
         return next((article for article in self.articles if article.has_entries and self.is_here(article)), None)
 
     def at(self, instant: datetime) -> str:
-        """An instant in words, in the site's time zone."""
+        """Return an instant in words, in the site's time zone."""
         return local_time(instant, self.site.zone)
 
     def is_here(self, article: Article) -> bool:
-        """Whether the article's URL is this page. The stack may know no URL of a removed article."""
+        """Return True if the article's URL is this page. The stack may know no URL of a removed article."""
         return article.url is None or identity(article.url) == self.page
 
     @property
     def spellings(self) -> list[str]:
-        """The page's URL as the question, its articles and files may spell it."""
+        """Return the page's URL as the question, its articles and files may spell it."""
         of_articles = [article.url for article in self.articles if article.url and self.is_here(article)]
         return [self.url, *of_articles, self.page]
 
@@ -134,7 +134,7 @@ class Facts:
 
 
 def read_facts(question: Question, now: datetime) -> Facts:
-    """What the table and the files hold of a page or an article. Raises the errors of the table and the bucket."""
+    """Return what the table and the files hold of a page or an article. Raises the errors of the table and the bucket."""
     unsearched: list[str] = []
     site, name = question.site, question.article
     names = dict.fromkeys(filter(None, [name]))
@@ -222,20 +222,20 @@ def _unrecognized(site: Site, refused: Iterable[Refusal], now: datetime) -> dict
 
 
 def kept_items(pk: str, now: datetime, *, consistent: bool = False) -> Iterator[Item]:
-    """The items of a partition, newest first. They end before the first item that is past its time to live."""
+    """Yield the items of a partition, newest first. They end before the first item that is past its time to live."""
     stored = table.query(pk, consistent=consistent, newest_first=True)
     return takewhile(lambda item: items.is_kept(item, now), stored)
 
 
 def _first(stored: Iterator[_Each], number: int, what: str, unsearched: list[str]) -> Iterator[_Each]:
-    """The first `number` of these. If there are more, adds a line to `unsearched`, which calls them `what`."""
+    """Yield the first `number` of these. If there are more, adds a line to `unsearched`, which calls them `what`."""
     yield from islice(stored, number)
     if next(stored, None) is not None:
         unsearched.append(f"there are more than {number:,} {what}, and only {number:,} were searched")
 
 
 def article_of(line: Item) -> str:
-    """The name of the article that a line of a story is about: the middle of its sort key."""
+    """Return the name of the article that a line of a story is about: the middle of its sort key."""
     return "#".join(line["sk"].split("#")[1:-1])
 
 
@@ -311,7 +311,7 @@ def _refused(refused: Iterable[Refusal], site: Site, url: str, names: Collection
 def _quarantined(
     site: Site, url: str, names: Collection[str], now: datetime, unsearched: list[str]
 ) -> Iterator[Received]:
-    """Quarantined events about the page, also those of an unknown site."""
+    """Yield quarantined events about the page, also those of an unknown site."""
     ids = {name.partition("#")[2] for name in names} - {""}
     for where, of in ((site.host, ""), (UNKNOWN_SITE, " of unknown sites")):
         stored = kept_items(items.quarantine_pk(where), now)
@@ -322,9 +322,9 @@ def _quarantined(
 
 
 def is_about(event: str, url: str, site: Site, ids: Collection[str]) -> bool:
-    """Whether a quarantined event is about the page: by its URL, a previous URL, or the id of one of the page's articles.
+    """Return True if a quarantined event is about the page: by its URL, a previous URL, or the id of one of the page's articles.
 
-    An id does not count where the event names a page of another host, because that site has ids of its own.
+    An id does not count where the event is about a page of another host, because that site has ids of its own.
     """
     for data in _objects(event):
         previous = data.get("previous_urls")
@@ -337,7 +337,7 @@ def is_about(event: str, url: str, site: Site, ids: Collection[str]) -> bool:
 
 
 def _objects(event: str) -> list[dict[str, Any]]:
-    """The parts of an event that may hold URL and id: `detail` of the bus, `data` of a webhook, or the event itself."""
+    """Return the parts of an event that may hold URL and id: `detail` of the bus, `data` of a webhook, or the event itself."""
     try:
         document = json.loads(event)
     except (ValueError, RecursionError):

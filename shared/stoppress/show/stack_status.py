@@ -62,12 +62,12 @@ class Access:
     endpoint: str | None = None
 
     def command(self, words: str) -> str:
-        """A command of `stoppress` for this stack."""
+        """Return a command of `stoppress` for this stack."""
         options = f" --stack {self.stack}" if self.stack else f" --local {self.endpoint}" if self.endpoint else ""
         return f"stoppress {words}{options}"
 
     def log(self, function: str) -> str:
-        """The command that shows the log of a function or API. `function`: its name in template.yaml; empty for all functions."""
+        """Return the command that shows the log of a function or API. `function`: its name in template.yaml; empty for all functions."""
         if self.stack is None:
             return "stoppress up --log functions.log"
         return f"sam logs --stack-name {self.stack}" + (f" --name {function}" if function else "")
@@ -262,7 +262,7 @@ def _engine_problems(facts: SiteFacts, access: Access) -> Iterator[Problem]:
         yield Problem(host, f"{engine} {what}: {reason}", access.log("NotifyEngines"))
     for sitemap in facts.submitted:
         if sitemap.errors:
-            what = f"Google finds errors in {sitemap.file}: {sitemap.errors:,}; Search Console names them"
+            what = f"Google finds errors in {sitemap.file}: {sitemap.errors:,}; Search Console lists them"
             yield Problem(host, what, access.command(f"doctor {host}"), sitemap.downloaded_at)
     if pages := facts.not_ready:
         first = min(pages, key=lambda page: page.failing_since or page.changed)

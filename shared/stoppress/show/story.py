@@ -1,7 +1,7 @@
 """Is my story in the sitemaps, and why not? The answer from the facts that `show.read_story` read.
 
-Commands, JSON and the page render it. The files decide whether a page is listed. The reasons in `show.reasons` say why not: the
-page appears when none of them holds any more.
+Commands, JSON and the page render it. The files decide whether a page is listed. The reasons in `show.reasons` explain why not: the
+page appears when none of them applies any more.
 """
 
 from collections.abc import Mapping, Sequence
@@ -71,7 +71,7 @@ class Story:
 
     @property
     def is_listed(self) -> bool:
-        """Whether any sitemap lists the page."""
+        """Return True if any sitemap lists the page."""
         return self.news.listed or self.general.listed
 
 

@@ -164,7 +164,7 @@ def test_a_sitemap_in_which_google_finds_errors_is_a_problem_and_search_console_
         ),
         ("IndexNow rejects notifications: answers 403", "sam logs --stack-name s --name NotifyEngines", None),
         (
-            "Google finds errors in sitemap-news.xml: 3; Search Console names them",
+            "Google finds errors in sitemap-news.xml: 3; Search Console lists them",
             "stoppress doctor www.example.com --stack s",
             NOW - HOUR / 2,
         ),

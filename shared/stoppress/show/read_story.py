@@ -107,7 +107,7 @@ class Facts:
 
     @property
     def is_configured(self) -> bool:
-        """Return True if the site's configuration names the page."""
+        """Return True if the site's configuration lists the page."""
         return self.page in self.site.pages_by_url
 
     @property

@@ -207,7 +207,7 @@ def _others(site: Site, shards: int) -> Iterator[dict[str, Any]]:
 
 
 def put(stack: Stack, items: Iterable[Mapping[str, Any]]) -> None:
-    """Lay items into the stack's table as if they had long been there: the stream tells nothing of them."""
+    """Lay items into the stack's table as if they had long been there: the stream has no record of them."""
     written = [{name: to_attribute(value) for name, value in item.items()} for item in items]
     table = dynamodb_backends[ACCOUNT][REGION].get_table(stack.variable("TABLE_NAME"))
     for attributes in written:

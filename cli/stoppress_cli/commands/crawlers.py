@@ -49,10 +49,7 @@ def crawlers(
     trust_proxy: Annotated[bool, typer.Option("--trust-proxy", help="Believe the last X-Forwarded-For.")] = False,
     form: Annotated[Format, typer.Option("--format", help="Form of the report.")] = "text",
 ) -> None:
-    """Report from access logs how crawlers, verified by their addresses, fetch sitemaps; with a stack also when first each story.
-
-    Exit code 0: reported; 2: a log or the stack cannot be read.
-    """
+    """Report from access logs how crawlers, verified by their addresses, fetch sitemaps; with a stack also when first each story."""
     skipped, host = Counter[str](), site.lower()
     names = dict(pair.partition("=")[::2] for pair in fields.split(",") if pair)
     if names.keys() - FIELDS.keys():

@@ -39,8 +39,7 @@ def explain(
 
     With --at, show instead which files listed it at that moment, and how.
 
-    Exit code 0: a sitemap lists the page; 1: none does; with --news only the news sitemap counts; 2: the stack cannot be
-    reached, the page or site cannot be found, or the bucket no longer has the files of that moment.
+    Exit code 1: no sitemap lists the page; with --news, no news sitemap does.
     """
     if at is not None:
         past = past_of(what, site, at, datetime.now(UTC))

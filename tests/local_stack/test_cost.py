@@ -5,11 +5,15 @@
 
 from collections import Counter
 from dataclasses import dataclass
+from datetime import timedelta
 
 import pytest
 
 from bench import archive as archives, cost, options
 from bench.cost import Cost
+from bench.measuring import measuring
+from bench.newsroom import NOW
+from stoppress.aws import secrets
 
 pytestmark = pytest.mark.moto
 
@@ -66,6 +70,44 @@ def test_an_event_costs_these_calls_and_units_and_no_more(
     assert counted.write_units == price.write_units
     assert counted.read_units == price.read_units[urls]
     assert sum(counted.invocations.values()) == price.invocations
+
+
+# By the number of its alternates: write and read units of a new article whose versions are there, and of an edit, its removal, and the
+# minute after it, in which its versions are recorded again.
+VERSIONS = {
+    0: [(14, 11), (11, 10), (14, 11.5), (1, 2)],
+    1: [(16, 12), (11, 11), (20, 12.5), (15, 16.5)],
+    3: [(20, 14), (11, 13), (24, 14.5), (33, 33.5)],
+    10: [(60, 21), (17, 20), (64, 21.5), (156, 160)],
+}
+
+
+@pytest.mark.parametrize("number", VERSIONS)
+def test_an_alternate_costs_these_units(number: int) -> None:
+    with archives.newsroom() as stack:
+        cost.warm(stack)
+        stories = [cost.new_story(NOW + timedelta(seconds=number)) for number in range((number or 1) + 1)]
+        codes = dict(zip(("en", "fr", "de", "es", "it", "nl", "pl", "pt", "sv", "da", "fi"), stories, strict=False))
+        alternates = {code: story.url() for code, story in codes.items()} if number else {}
+        counted = []
+        for code, kind in [*((code, "published") for code in reversed(codes)), ("en", "updated"), ("en", "deleted")]:
+            at = stack.clock.now() + cost.APART
+            stack.advance(at)
+            secrets.forget()
+            with measuring(stack) as units:
+                said = {
+                    "language": code,
+                    "alternates": alternates,
+                    "title": f"It was {kind}",
+                    "images": [],
+                    "keywords": [],
+                }
+                cost._post(stack, codes[code], at, codes[code].delivery(kind, at, updated=at, **said))
+            counted.append(units)
+        with measuring(stack) as units:
+            stack.advance(stack.clock.now() + cost.APART, every_schedule=True)
+        found = [(units.write_units, units.read_units) for units in [*counted[-3:], units]]
+        assert found == VERSIONS[number]
 
 
 def test_an_audit_that_finds_nothing_reads_each_story_once_and_writes_its_state() -> None:

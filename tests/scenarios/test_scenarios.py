@@ -240,3 +240,30 @@ def test_what_is_not_taken_is_answered_with_what_to_change(tmp_path: Path) -> No
 
     assert len(errors) > 50
     assert [error for error in errors if len(error.split()) < 5 or PROGRAMMERS_WORDS.search(error)] == []
+
+
+# The pages that each page lists beside itself, by save. Pages have the last segment of their URLs as names.
+ALL = {"flood": "hochwasser inondation", "inondation": "flood hochwasser", "hochwasser": "flood inondation"}
+LISTED = {
+    "listed-by-one-only": {"flood": "flut", "inondation": "flut", "flut": "flood inondation"},
+    "the-french-page-is-removed": {"flood": "flut", "flut": "flood"},
+    "the-french-page-comes-back": {"flood": "flut", "inondation": "flut", "flut": "flood inondation"},
+    "the-german-page-has-moved": {"flood": "hochwasser", "inondation": "hochwasser", "hochwasser": "flood inondation"},
+    "an-old-address-of-the-german-page": ALL,
+    "all-list-all": ALL,
+    "the-sites-no-longer-name-each-other": {"flood": "inondation", "inondation": "flood", "hochwasser": ""},
+}
+
+
+def test_pages_list_each_other_in_all_files_of_both_sites(tmp_path: Path) -> None:
+    one = played(playing.SCENARIOS / "alternates-across-files.jsonl", tmp_path)
+    for save, expected in LISTED.items():
+        listed: dict[str, set[str]] = {}
+        for line in b"".join(
+            body for name, body in one.files(save).items() if "-2026-" in name or "news" in name
+        ).splitlines():
+            [page, *others] = re.findall(r'(?:<loc>|href=")https://[^<"]*/([^/<"]*)', line.decode()) or [""]
+            listed.setdefault(page, set()).add(" ".join(sorted(set(others) - {page})))
+        assert {page: links for page, links in listed.items() if page} == {
+            page: {links} for page, links in expected.items()
+        }

@@ -71,8 +71,8 @@ class OfNextVersion(Doubles):
         return super()._put(queue, _message_of_next_version(body), delay_s)
 
 
-# Maps in items whose keys are data: hours, sources, Search Console's types of URLs.
-_KEYED_BY_DATA = ("missed", "removed", "urls")
+# Maps in items whose keys are data: hours, sources, Search Console's types of URLs, languages, pages.
+_KEYED_BY_DATA = ("missed", "removed", "urls", "lists", "links")
 
 
 def _item_of_next_version(item: Json) -> Json:

@@ -82,6 +82,7 @@ SETTINGS: dict[str, Callable[[random.Random], Any]] = {
     "engines": lambda chance: {"indexnow": chance.choice([None, {"key": "0f4b1c2d3e4f5a6b"}])},
     "robots": lambda chance: chance.choice(["", "User-agent: *\nDisallow: /private/"]),
     "republish": lambda chance: chance.choice(["keep-date", "new-date"]),
+    "alternate_hosts": lambda chance: _some(chance, ["fr.example.org", "de.example.net"]),
     "silent_after_hours": lambda chance: chance.randint(1, 720),
 }
 

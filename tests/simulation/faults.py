@@ -38,13 +38,13 @@ FAULTS: dict[str, Swap] = {
     "an error while writing is swallowed": Swap(
         "record.transaction:write_decision",
         lambda write: lambda *of: unless(write, (ClientError, BotoCoreError, TimeoutError), *of),
-        44,
+        49,
     ),
     "a conflict is taken for success": Swap(
         "aws.table:transact", lambda transact: lambda operations: unless(transact, table.Conflict, operations), 10
     ),
     "keys that DynamoDB left unread are forgotten": Swap(
-        "aws.table:_table", lambda table: lambda: With(table(), batch_get_item=_all_read(table())), 95
+        "aws.table:_table", lambda table: lambda: With(table(), batch_get_item=_all_read(table())), 141
     ),
     "places are handed out and not counted": Swap(
         "aws.table:update", lambda _: lambda key, change: change(table.get(*key)), 2
@@ -167,7 +167,7 @@ FAULTS: dict[str, Swap] = {
     "a feed brings back a URL that the CMS has left": Swap(
         "record.publication:Publication._stronger_claim",
         lambda stronger: lambda self: "" if self.claim and not self.claim.live else stronger(self),
-        8,
+        53,
     ),
     # ── embargo and first publication ──
     "what is held claims its URL at once": Swap(
@@ -221,7 +221,7 @@ FAULTS: dict[str, Swap] = {
                 site, file, *content, replaces=bucket.read(site, file), **also
             )
         ),
-        435,
+        381,
     ),
     "a file that was overtaken is taken for written": Swap(
         "aws.bucket:write",
@@ -239,7 +239,7 @@ FAULTS: dict[str, Swap] = {
                 for result in rewrite_all(works, now, deadline)
             ]
         ),
-        109,
+        144,
     ),
     "an emptied file is never deleted": Swap(
         "rewrite.publish:schedule_retirement", lambda _: lambda site, file, changed: None, 26

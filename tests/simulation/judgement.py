@@ -57,8 +57,10 @@ class Judge:
         if early:
             raise Broken(f"{where} names at {now} what is not public yet: {early}")
 
-    def judge(self, *, compares_answers: bool = True) -> None:
+    def judge(self, *, compares_answers: bool = True, is_at_rest: bool = False) -> None:
         objects = self.world.backend.objects()
+        if is_at_rest:
+            self._compare_versions(objects)
         for host in self.story.hosts:
             self.compare(host, objects)
             if differing := reading.forms_that_differ(objects, host):
@@ -72,6 +74,51 @@ class Judge:
                 raise Broken(f"{host}: {told}")
             if compares_answers:
                 self._compare_answers(host, objects)
+
+    def _compare_versions(self, objects: dict[str, bytes]) -> None:
+        """Every two pages list each other or neither does; whoever both say that they belong together are listed."""
+        links, wants, acts = dict[str, dict[str, str]](), dict[str, Meant](), self.received()
+        for host in self.story.hosts:
+            links |= reading.listed(objects, host).links
+            wants |= wanted(acts, host, self.story.kept_out[host], self.world.now, self.arrivals).pages
+        items = [
+            {name: next(iter(value.values())) for name, value in item.items()} for item in self.world.backend.items()
+        ]
+        gone = {
+            item["url"]
+            for item in items
+            if item["pk"].startswith("url#") and item.get("owner") and not item.get("live")
+        }
+        for url, listed in links.items():
+            for other in set(listed.values()) - {url}:
+                if other in links and url not in links[other].values():
+                    raise Broken(f"{url} lists {other}, which does not list it")
+                if other not in links and other in gone:
+                    raise Broken(f"{url} lists {other}, which is gone")
+        for url, want in wants.items():
+            for other in self._always_lists(want.act) & wants.keys() if url in links else ():
+                is_certain = url in self._always_lists(wants[other].act) or self._is_free(want.act, wants[other].act)
+                if other in links and other not in links[url].values() and is_certain:
+                    raise Broken(f"{url} does not list {other}, which can list it")
+
+    def _words(self, act: Act) -> list[Act]:
+        """What was ever said of an act's article."""
+        return [word for word in self.story.acts if (word.site, word.article) == (act.site, act.article)]
+
+    def _always_lists(self, act: Act) -> set[str]:
+        """The pages that each word of an act's article lists, other than as of its own language."""
+        words = [word for word in self._words(act) if not word.removal]
+        lists = [{url for code, url in word.alternates if code != act.language and url != act.url} for word in words]
+        return set.intersection(*lists)
+
+    def _is_free(self, lister: Act, act: Act) -> bool:
+        """Whether the page of an act has no other page of the lister's language."""
+        code, own = lister.language, self._words(act)
+        others = (word for word in self.story.acts if word.language == code and word.url != lister.url)
+        is_listed = any(url == act.url for word in others for _, url in word.alternates)
+        return (
+            act.language not in ("", code) and not is_listed and not any(code in dict(word.alternates) for word in own)
+        )
 
     def _compare_answers(self, host: str, objects: dict[str, bytes]) -> None:
         """What `stoppress explain` answers about each page is what the files list, for the reason that the newsroom gave."""

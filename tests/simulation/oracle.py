@@ -43,6 +43,8 @@ class Act:
     names: str = "id"  # what a removal names: id, url, both
     by: str = "feed"  # how it is sent: webhook, bus; a feed is read
     spelling: str = ""  # another way to write the URL
+    language: str = ""
+    alternates: tuple[tuple[str, str], ...] = ()  # languages and URLs of other pages
 
     @property
     def removal(self) -> bool:

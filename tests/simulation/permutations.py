@@ -33,6 +33,7 @@ def history(seed: int) -> Story:
             hurries=True,
         )
     stories.write(chance, story, BEGIN, MINUTE)
+    stories.list_versions(chance, story)
     told_at = _told_at(story)
     ambiguous = {act.article for act in story.acts if not _is_plain(act, told_at)}
     story.acts = [act for act in story.acts if act.article not in ambiguous]

@@ -9,6 +9,7 @@ from urllib.parse import quote, unquote
 from xml.etree import ElementTree as ET
 
 SITEMAP = "{http://www.sitemaps.org/schemas/sitemap/0.9}"
+XHTML = "{http://www.w3.org/1999/xhtml}"
 NEWS = "{http://www.google.com/schemas/sitemap-news/0.9}"
 
 _INDEX = re.compile(r"sitemap(-index-\d+)?\.xml")
@@ -18,7 +19,7 @@ _INDEX = re.compile(r"sitemap(-index-\d+)?\.xml")
 class Listed:
     """What the files of a site list, by the index: pages and their lastmod, news, the files, and pages listed twice.
 
-    `written` is how the URL of a page is spelled.
+    `written` is how the URL of a page is spelled. `twice` has also the pages whose lines list other links.
     """
 
     pages: dict[str, datetime | None] = field(default_factory=dict)
@@ -27,6 +28,7 @@ class Listed:
     files: set[str] = field(default_factory=set)
     twice: set[str] = field(default_factory=set)
     written: dict[str, str] = field(default_factory=dict)
+    links: dict[str, dict[str, str]] = field(default_factory=dict)  # of each page, by language; of the news the same
 
 
 def faults(host: str, name: str, body: bytes, *, news_max: int, shard_max: int) -> list[str]:
@@ -110,6 +112,9 @@ def listed(objects: Mapping[str, bytes], host: str) -> Listed:
             if loc in (found.pages if entry is None else found.news):
                 found.twice.add(loc)
             found.written[loc] = written
+            links = {str(link.get("hreflang")): page(str(link.get("href"))) for link in url.iter(f"{XHTML}link")}
+            if found.links.setdefault(loc, links) != links:
+                found.twice.add(loc)
             if entry is None:
                 found.pages[loc] = instant(lastmod) if lastmod else None
             else:

@@ -70,7 +70,7 @@ class Run:
             try:
                 self.world.run_with_faults(self._next_at, self._due)
                 self._come_to_rest()
-                self.judge.judge()
+                self.judge.judge(is_at_rest=True)
                 self._wait_for_what_expires()
                 self._a_day_after_the_last()
                 self.objects = dict(self.world.backend.objects())
@@ -217,7 +217,8 @@ class Run:
             # A changed configuration is applied again after two minutes and a half.
             self._until_nothing_waits(ticks=4)
             self._go_to(world.now + LONGEST_WAIT)
-            self._until_nothing_waits()
+            # What was tried again may have other pages recorded again, and those others.
+            self._until_nothing_waits(ticks=4)
             given_up = self._operate()
             if not given_up:
                 return
@@ -280,7 +281,7 @@ class Run:
         self._until_nothing_waits()
         self._go_to(self.world.now + timedelta(hours=25))
         self._until_nothing_waits()
-        self.judge.judge()
+        self.judge.judge(is_at_rest=True)
         objects = self.world.backend.objects()
         for host in self.story.hosts:
             indexed = {name.removesuffix(".gz") for name in reading.in_index(objects, host)}

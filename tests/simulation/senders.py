@@ -115,6 +115,8 @@ def document(act: Act) -> dict[str, Any]:
     else:
         data |= {"title": act.title, "noindex": act.noindex, "news": act.news}
         data["published_at"] = act.published_at and text(act.published_at)
+        data["language"] = act.language or None
+        data["alternates"] = dict(act.alternates) or None
     version = act.version
     data["version"] = text(version) if isinstance(version, datetime) else version
     data["updated_at"] = act.updated_at and text(act.updated_at)

@@ -73,11 +73,11 @@ class Story:
     ends: datetime = START
 
     def public_from(self) -> dict[str, datetime]:
-        """From when on each page may be named: no word of it allows it earlier."""
+        """From when on each page may be named: no word of it, nor of a page that lists it, allows it earlier."""
         found: dict[str, datetime] = {}
         for act in self.acts:
-            if not act.removal:
-                found[act.url] = min(found.get(act.url, _public_at(act)), _public_at(act))
+            for url in () if act.removal else (act.url, *(url for _, url in act.alternates)):
+                found[url] = min(found.get(url, _public_at(act)), _public_at(act))
         return found
 
 
@@ -91,6 +91,7 @@ def _public_at(act: Act) -> datetime:
 
 def tell(chance: random.Random) -> Story:
     """The story of a seed."""
+    versions = random.Random(repr(chance.getstate()))  # so that a story without them stays as it is
     story = Story(HOSTS[: chance.choice((1, 1, 1, 2))])
     begin = START + chance.choice((timedelta(), SETTLED, SETTLED))
     length = timedelta(minutes=chance.choice((1, 1, 20, 120, 600, 2_400)))
@@ -105,6 +106,8 @@ def tell(chance: random.Random) -> Story:
             _feed(chance, story, host, f"https://{host}/{('rss', 'blog')[number]}.xml", begin, length)
     for configured in (delivery for delivery in story.deliveries if delivery.kind == "site"):
         configured.body["feeds"] = [url for url, feed in story.feeds.items() if feed.host == configured.body["host"]]
+    if versions.random() < 0.4:
+        list_versions(versions, story)
     for act in story.acts:
         if act.source != FEED:
             _deliver(chance, story, act, length)
@@ -360,6 +363,44 @@ def _swap(chance: random.Random, article: Article, other: Article) -> None:
     article.move(urls[1])
     other.now += timedelta(seconds=chance.choice((0, 1, 30)))
     other.move(urls[0])
+
+
+# ── language versions ──
+
+LANGUAGES = ("en", "fr", "de", "es")
+
+
+def list_versions(chance: random.Random, story: Story) -> None:
+    """Some articles are versions of each other, on all hosts. Most list the others always; some only at times, some wrongly."""
+    for configured in (delivery for delivery in story.deliveries if delivery.kind == "site"):
+        configured.body["alternate_hosts"] = [host for host in story.hosts if host != configured.body["host"]]
+        if chance.random() < 0.5:
+            configured.body["shards"] = {**configured.body["shards"], "per_section": True}
+    articles = sorted({(act.site, act.article) for act in story.acts if act.source != FEED and act.id})
+    chance.shuffle(articles)
+    cluster = dict(zip(articles, chance.sample(LANGUAGES * 2, len(LANGUAGES)), strict=False))
+    urls = {article: {act.url for act in story.acts if (act.site, act.article) == article} for article in cluster}
+    lists = {article: _versions(chance, article, cluster, urls) for article in cluster}
+    wavering = {article for article in cluster if chance.random() < 0.3}
+    for number, act in enumerate(story.acts):
+        article = act.site, act.article
+        if article in cluster and not act.removal:
+            listed = lists[article]
+            if article in wavering:
+                listed = chance.choice((listed, (), _versions(chance, article, cluster, urls)))
+            story.acts[number] = replace(act, language=cluster[article], alternates=listed)
+
+
+def _versions(
+    chance: random.Random,
+    article: tuple[str, str],
+    cluster: dict[tuple[str, str], str],
+    urls: dict[tuple[str, str], set[str]],
+) -> tuple[tuple[str, str], ...]:
+    """The other pages that an article lists: all, some or none of them, at one of their addresses."""
+    share = chance.choice((0, 0.5, 1, 1))
+    others = [other for other in cluster if other != article and chance.random() < share]
+    return tuple({cluster[other]: chance.choice(sorted(urls[other])) for other in others}.items())
 
 
 # ── feeds ──

@@ -14,6 +14,7 @@ from stoppress.model.site_parts import Source
 from stoppress.primitives.urls import identity
 from stoppress.record.claims import aimed_at, copies_of, event_again, urls_of
 from stoppress.record.decide import decide
+from stoppress.record.versions import is_version
 
 HOST = "www.example.com"
 MORNING = datetime(2026, 11, 20, 8, 0, tzinfo=UTC)
@@ -87,6 +88,10 @@ class DecidedTable:
             self.due[decision.held, event.name] = replace(event, release=decision.held, published_at=date)
         self._check(now)
         for back in decision.returns:
+            for url in back.previous_urls if back.action == "again" else ():
+                self.hear(replace(back, url=url, previous_urls=()), now)
+            if back.action == "again":
+                continue
             if back.release:
                 self.due[back.release, back.name] = back
             else:
@@ -143,13 +148,25 @@ class DecidedTable:
             copies = copies_of(event.source, self.claims.get(identity(event.url)))
             own = aimed_at(event, [self.articles.get(name) for name in copies])
         pages = [identity(url) for url in urls_of(event, own)]
-        claims = {page: claim for page in pages if (claim := self.claims.get(page))}
+        stored = {page: claim for page in pages if (claim := self.claims.get(page))}
+        claims = {page: claim for page, claim in stored.items() if claim.owner}
+        listed = [
+            *(link.href for link in event.alternates),
+            *(url for one in stored.values() for url in one.lists.values()),
+        ]
+        versions = {page: claim for page, claim in stored.items() if not claim.owner}
+        versions |= {
+            identity(url): self.claims.get(identity(url), Claim(self.site.host, url))
+            for url in listed
+            if is_version(url, [self.site.host])
+        }
         owners = {claim.owner: self.articles[claim.owner] for claim in claims.values() if claim.owner in self.articles}
         again = {
             name: newest for name, one in {event.name: own, **owners}.items() if one and (newest := self._again(one))
         }
         waiting = {name: one for (page, name), one in self.waiting.items() if page in pages}
-        return Known(own, claims, owners, again, waiting)
+        shown = [entry.alternates for (_, url), entry in self.general.items() if url in pages]
+        return Known(own, claims, owners, again, waiting, versions, next(iter(shown), ()))
 
     def _again(self, article: Article) -> ArticleEvent | None:
         if article.release_at and (article.release_at, article.name) in self.due:
@@ -157,7 +174,7 @@ class DecidedTable:
         page = identity(article.url or "")
         general = next((entry for (_, url), entry in self.general.items() if url == page), None)
         news = next((entry for (_, url, _), entry in self.news.items() if url == page), None)
-        return event_again(article, general, news) if article.has_entries else None
+        return event_again(article, general, news, self.claims.get(page)) if article.has_entries else None
 
     def _place(self, want: Want | None) -> Place | None:
         if want is None:

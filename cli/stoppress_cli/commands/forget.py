@@ -47,6 +47,8 @@ OUT_OF_REACH = (
     " (30 days), CDNs and browsers keep the old files for five minutes. Make sure that the CMS and its feed do not send"
     " the article again, nor its URL as an alternate of other pages. Give earlier URLs of the article to this command too."
 )
+# The attributes of a claim with the pages that list its page, and that its page lists.
+_VERSIONS = ("lists", "links")
 # How often to look whether the functions have removed the article and written its files: for two minutes.
 _LOOKS_EVERY_S, _LOOKS_MAX = 2, 60
 # What a tombstone keeps of an article.
@@ -228,7 +230,7 @@ def _begin(target: str, host: str | None) -> Traces:
     site, names = page.site, {page.article} - {""}
     if page.url:
         claim = table.get(*items.claim_key(site.host, page.url))
-        names |= {str(claim["owner"])} if claim else set()
+        names |= {str(claim["owner"])} if claim and "owner" in claim else set()
         names |= {article_of(line) for line in table.query(items.story_pk(site.host, page.url))}
     articles = [
         article
@@ -275,7 +277,7 @@ def erase(traces: Traces, now: datetime, *, pause: Callable[[float], None] = tim
     for article in traces.full:
         table.transact([table.Put(items.article_item(tombstone(article)), article.rev)])
     for claim in table.get_many(items.claim_key(host, url) for url in traces.urls).values():
-        without = {name: value for name, value in claim.items() if name not in ("url", "waiting")}
+        without = {name: value for name, value in claim.items() if name not in ("url", "waiting", *_VERSIONS)}
         table.put(without | {"live": False}, int(claim["rev"]))
     return Traces(traces.site, traces.urls, mentions=stay)
 
@@ -290,7 +292,9 @@ def _erase_mention(item: Item, pattern: re.Pattern[str]) -> bool:
         return True
     without = _without(item, pattern)
     changed = [name for name in item if without[name] != item[name]]
-    if changed:
+    if changed and "rev" in item:
+        table.put(without, int(item["rev"]))
+    elif changed:
         condition = " AND ".join(f"{name} = :{name}" for name in changed)
         table.put_if(without, condition, {f":{name}": item[name] for name in changed})
     return not pattern.search(str(without))
@@ -302,8 +306,8 @@ def _without(values: Mapping[str, Any], pattern: re.Pattern[str]) -> dict[str, A
     for name, value in values.items():
         if isinstance(value, list):
             without[name] = [part for part in value if not pattern.search(str(part))]
-        elif isinstance(value, dict) and name == "alternates":
-            without[name] = {code: url for code, url in value.items() if not pattern.search(str(url))}
+        elif isinstance(value, dict) and name in ("alternates", *_VERSIONS):
+            without[name] = {key: text for key, text in value.items() if not pattern.search(f"{key} {text}")}
         elif isinstance(value, dict):
             without[name] = _without(value, pattern)
         elif name in ("message", "event") and pattern.search(value):  # of a queue, or in quarantine: JSON

@@ -33,7 +33,7 @@ class Effect:
 def predict_effects(events: Sequence[ArticleEvent], site: Site, now: datetime) -> list[Effect]:
     """Return the effect of each event on the table as it is now. Raises the errors of the table."""
     effects = []
-    for event, known in zip(events, recall((event, False) for event in events), strict=True):
+    for event, known in zip(events, recall((event, site, False) for event in events), strict=True):
         if isinstance(known, Exception):
             raise known
         effects.append(_effect(event, known, site, now))

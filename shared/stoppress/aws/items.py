@@ -154,9 +154,8 @@ def general_item(site: str, file: str, entry: GeneralEntry) -> Item:
     return to_item(entry, _entry_key(site, file, key_of(entry.loc)))
 
 
-def read_general(item: Mapping[str, Any]) -> GeneralEntry | None:
-    """Read a page's entry; None if the page has left the shard."""
-    return from_item(GeneralEntry, item) if "loc" in item else None
+def read_general(item: Mapping[str, Any]) -> GeneralEntry:
+    return from_item(GeneralEntry, item)
 
 
 def news_item(site: str, place: Place, entry: NewsEntry) -> Item:

@@ -19,7 +19,7 @@ from stoppress.aws.codec import from_attribute, to_attribute
 if TYPE_CHECKING:  # receive_webhook needs no entries; importing them would slow its cold start
     from stoppress.aws.items import Item
 
-# DynamoDB: at most 100 keys in a BatchGetItem. (A transaction also takes 100 items; ours have fewer than 50.)
+# DynamoDB: at most 100 keys in a BatchGetItem. (A transaction also takes 100 items; ours have fewer than 50, beside language versions.)
 BATCH_KEYS_MAX = 100
 # DynamoDB: at most 25 items in a BatchWriteItem.
 BATCH_ITEMS_MAX = 25

@@ -1,23 +1,25 @@
 """Reads the language versions of a page from what a CMS sends, in the codes of hreflang (R5.1, R5.2).
 
-Alternates become mutual when a shard is rendered, so the order of events makes no difference.
+Google ignores alternates that are not mutual. `accept_links` decides which pages a page lists because they list it. The claims on
+their URLs have what it needs (`record/versions.py`), so the order of events makes no difference.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from stoppress.model.media import ITEMS_READ_MAX, first_of, items_of, url_on
 from stoppress.primitives.text import COUNTRIES, LANGUAGES, MEANT, RENAMED, shown
+from stoppress.primitives.urls import identity
 
 # The version for readers of other languages.
 DEFAULT = "x-default"
 # news:language and hreflang have different codes for Chinese (R5.3).
 _OF_NEWS = {"zh-cn": "zh-Hans", "zh-tw": "zh-Hant"}
 
-# No rule limits them. Google supports fewer languages.
-ALTERNATES_MAX = 200
+# A transaction of 100 items has room for the versions before and after a change, beside 50 other items. The EU has 24 languages.
+ALTERNATES_MAX = 25
 
 _CODE = re.compile(r"([a-z]{2})(?:-([a-z]{4}))?(?:-([a-z]{2}))?")
 
@@ -34,6 +36,21 @@ def hreflang_of(language: str) -> str | None:
     """Return the hreflang code for a code of news:language; None where there is none, as for `haw`."""
     code = _OF_NEWS.get(language, language)
     return code if code[:2] in LANGUAGES and (len(code) == 2 or "-" in code) else None
+
+
+def accept_links(code: str, lists: Mapping[str, str], links: Mapping[str, str]) -> dict[str, str]:
+    """Return the pages that a page lists only because they list it: codes by URL.
+
+    `code` is the page's own, `lists` has its own versions by code, `links` the codes of the pages that list it. A code that it
+    uses for another page is taken. Of several pages with one code the smallest URL counts.
+    """
+    taken, own = {code, *lists}, set(map(identity, lists.values()))
+    accepted: dict[str, str] = {}
+    for url in sorted(links) if code else ():
+        if links[url] not in taken and identity(url) not in own:
+            accepted[url] = links[url]
+            taken.add(links[url])
+    return accepted
 
 
 def read_alternates(value: object, base: str) -> tuple[tuple[Alternate, ...], list[str]]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal, NamedTuple, TypeAlias
 
+from stoppress.model.alternates import Alternate
 from stoppress.model.entries import GeneralEntry, NewsEntry
 from stoppress.model.event import ArticleEvent, rank_of, split_name
 from stoppress.model.file_names import Place, Want
@@ -99,16 +100,23 @@ class Claim:
 
     `waiting` lists articles of equal rank with the same URL. They are recorded again when the owner leaves the URL.
     `removed` has each source's newest removal by URL alone. An owner without an id, such as `cms#`, is a source that
-    removed the page so.
+    removed the page so. `code` is the hreflang of the live page, empty if it can list no alternates. `lists` has its own
+    alternates by code, of which those of the codes `gone` were removed, and `links` the codes of the pages that list it. Without an
+    `owner` the item has `links` alone; `seen` if an event has named the URL.
     """
 
     site: str
     url: str
-    owner: str
-    live: bool
-    order: Order
+    owner: str = ""
+    live: bool = False
+    order: Order = field(default=Order(None, None, None, ""))
     waiting: tuple[str, ...] = ()
     removed: Mapping[str, Order] = field(default_factory=dict)
+    code: str = ""
+    lists: Mapping[str, str] = field(default_factory=dict)
+    gone: tuple[str, ...] = ()
+    links: Mapping[str, str] = field(default_factory=dict)
+    seen: bool = False
     rev: int | None = None
 
     @property
@@ -128,6 +136,8 @@ class Known:
     `again` has the newest event of the article if this event is late, and those of owners that may lose their URL or be dated. It is
     from the due record of a held article, or rebuilt from the entries of a listed one.
     `waiting` has the events of articles that wait for a URL.
+    `versions` has the claims on the pages that are language versions of the event's pages, empty ones of pages that were never seen.
+    `shown` are the alternates of the page that is recorded again, as its entry has them.
     """
 
     article: Article | None = None
@@ -135,6 +145,8 @@ class Known:
     owners: Mapping[str, Article] = field(default_factory=dict)
     again: Mapping[str, ArticleEvent] = field(default_factory=dict)
     waiting: Mapping[str, ArticleEvent] = field(default_factory=dict)
+    versions: Mapping[str, Claim] = field(default_factory=dict)
+    shown: tuple[Alternate, ...] = ()
 
 
 class EntryKey(NamedTuple):
@@ -181,12 +193,6 @@ class Decision:
     def wants(self) -> list[Want]:
         """Return the places that the decision asks for."""
         return [want for want in (self.want_shard, self.want_news) if want]
-
-    @property
-    def departed(self) -> list[EntryKey]:
-        """Return the entries in shards of pages that no article has any longer."""
-        live = {identity(claim.url) for claim in self.claims if claim.live}
-        return [entry for entry in self.out if not (entry.published or entry.url in live)]
 
     def placed(self, shard: Place | None, news: Place | None) -> "Decision":
         """Return the decision with the reserved places in its article."""

@@ -32,7 +32,10 @@ NO_TRAITS = Traits()
 
 @dataclass(frozen=True, slots=True)
 class GeneralEntry:
-    """A page in a shard. `language` is set only if it differs from that of the page's section, edition or site."""
+    """A page in a shard. `language` is set only if it differs from that of the page's section, edition or site.
+
+    `alternates` are all that its line lists, with the page itself.
+    """
 
     loc: str
     lastmod: datetime | None = None
@@ -46,7 +49,8 @@ class GeneralEntry:
 
     def as_news(self, title: str, published: datetime, publication: str | None) -> "NewsEntry":
         """Return the page's entry in a news sitemap."""
-        return NewsEntry(self.loc, title, published, self.lastmod, publication, self.language, self.traits)
+        more = self.language, self.traits, self.alternates
+        return NewsEntry(self.loc, title, published, self.lastmod, publication, *more)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,7 @@ class NewsEntry:
     publication: str | None = None
     language: str | None = None
     traits: Traits = NO_TRAITS
+    alternates: tuple[Alternate, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +107,17 @@ def excluding_rule(rules: Iterable[Rule], target: Literal["general", "news"], ur
     return ""
 
 
+def is_excluded_by_path(rules: Iterable[Rule], url: str) -> bool:
+    """Return True if the rules exclude a page from the general sitemap, whatever its traits are."""
+    for rule in rules:
+        if rule.target != "news" and (rule.path is None or _fits_path(rule, url)):
+            if rule.conditions.keys() == {"path"}:
+                return bool(rule.exclude)
+            if rule.include:
+                return False
+    return False
+
+
 def _describe(rule: Rule) -> str:
     """Return the conditions of a rule in words: `section sport, flag paid`."""
     return ", ".join(f"{name} {value}" for name, value in rule.conditions.items())
@@ -114,7 +130,7 @@ def names_rule(reason: str) -> bool:
 
 def _holds(rule: Rule, url: str, traits: Traits) -> bool:
     met = {
-        "path": rule.path is not None and _fits(urlsplit(identity(url)).path, plain_escapes(rule.path)),
+        "path": _fits_path(rule, url),
         "section": rule.section == traits.section,
         "keyword": rule.keyword in traits.keywords,
         "type": rule.type == traits.type,
@@ -123,6 +139,9 @@ def _holds(rule: Rule, url: str, traits: Traits) -> bool:
     return all(met[name] for name in rule.conditions)
 
 
-def _fits(path: str, pattern: str) -> bool:
-    """Return True if a path matches the pattern, escaped (`/%C3%A9t%C3%A9`) or as people read it (`/été`)."""
+def _fits_path(rule: Rule, url: str) -> bool:
+    """Return True if a path matches the rule's, escaped (`/%C3%A9t%C3%A9`) or as people read it (`/été`)."""
+    if rule.path is None:
+        return False
+    path, pattern = urlsplit(identity(url)).path, plain_escapes(rule.path)
     return fnmatchcase(path, pattern) or ("%" in path and fnmatchcase(unquote(path), pattern))

@@ -48,7 +48,8 @@ class ArticleEvent:
     site: str
     source: str
     id: str
-    action: Literal["publish", "remove"]
+    # again: the pages `previous_urls` are recorded again, because their language versions changed.
+    action: Literal["publish", "remove", "again"]
     timestamp: datetime | None = None
     received_at: datetime | None = None
     verb: Verb | None = None

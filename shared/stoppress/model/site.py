@@ -26,6 +26,8 @@ HOST = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 SOURCE = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 # Few enough for the site's item, which may have 100 KB. Other pages come as events of type page.published.
 PAGES_MAX = 1_000
+# Each is a site that is read for an event, and a transaction may have a message for each.
+HOSTS_MAX = 10
 
 
 Host: TypeAlias = Annotated[
@@ -155,6 +157,11 @@ class Site(Part):
     )
     pages: tuple[Annotated[Page, BeforeValidator(_url_object, json_schema_input_type=str | Page)], ...] = Field(
         default=(), max_length=PAGES_MAX, description="pages that are no articles, as paths or objects"
+    )
+    alternate_hosts: tuple[Host, ...] = Field(
+        default=(),
+        max_length=HOSTS_MAX,
+        description="hosts of other sites of the stack whose pages are versions of this site's",
     )
     write: tuple[Literal["keywords", "changefreq", "priority"], ...] = Field(
         default=(), description="optional tags; search engines ignore them, or Google no longer documents them"

@@ -146,7 +146,7 @@ def repair(site: Site, findings: Iterable[Finding], now: datetime) -> None:
         elif finding.unit != ORPHANS:
             files[finding.unit] = None
         # An orphan with entries has lost its mark and its places: a rewrite writes a mark.
-        elif any("loc" in item for item in table.query(file_pk(site.host, finding.name))):
+        elif next(table.query(file_pk(site.host, finding.name)), None):
             files[finding.name] = None
         else:
             with suppress(Overtaken):

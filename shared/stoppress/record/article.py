@@ -109,7 +109,7 @@ def record(messages: Iterable[Message], now: datetime, deadline: Deadline = NEVE
     done = [(work.message_id, work.outcome) for work in batch.works if work.outcome]
     outcomes = [*batch.outcomes, *done, *batch.keep_reports()]
     _write_stories(batch.works, now)
-    _note_events({work.site.host: work.site for work in batch.works}.values(), now)
+    _note_events({work.site.host: work.site for work in batch.works if work.event.action != "again"}.values(), now)
     return worst_outcomes(outcomes)
 
 
@@ -211,7 +211,7 @@ class _Batch:
     def _decide_works(self, wave: Sequence[_Work]) -> None:
         """Decide each event of a wave. An event that cannot be read or decided fails alone."""
         try:
-            answers = recall((work.event, work.conflicts > 0) for work in wave)
+            answers = recall((work.event, work.site, work.conflicts > 0) for work in wave)
         except Exception as error:  # noqa: BLE001 - a failed read fails this wave only
             answers = [error] * len(wave)
         for work, known in zip(wave, answers, strict=True):
@@ -253,7 +253,8 @@ def _first_wave(works: Sequence[_Work]) -> list[_Work]:
     taken: set[str] = set()
     wave: list[_Work] = []
     for work in works:
-        touched = {f"{work.site.host} {name}" for name in (work.event.name, *urls_of(work.event, None))}
+        urls = [*urls_of(work.event, None), *(link.href for link in work.event.alternates)]
+        touched = {f"{work.site.host} {work.event.name}", *map(identity, urls)}
         if not touched & taken:
             wave.append(work)
         taken |= touched

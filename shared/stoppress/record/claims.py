@@ -18,6 +18,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from stoppress.model.alternates import Alternate
 from stoppress.model.article import Article, Claim, Decision, EntryKey, Known
 from stoppress.model.entries import GeneralEntry, NewsEntry
 from stoppress.model.event import CMS_RANK, PREVIOUS_URLS_MAX, ArticleEvent, order_of, rank_of, split_name
@@ -101,11 +102,14 @@ def leave(url: str | None, article: Article, known: Known) -> tuple[tuple[Claim,
     return (replace(claim, live=False, order=page_order(article.order), waiting=()),), returns
 
 
-def event_again(article: Article, general: GeneralEntry | None, news: NewsEntry | None) -> ArticleEvent | None:
-    """Rebuild a listed article's newest event from its entries, to record it again; None without an entry in a shard."""
+def event_again(
+    article: Article, general: GeneralEntry | None, news: NewsEntry | None, claim: Claim | None
+) -> ArticleEvent | None:
+    """Rebuild a listed article's newest event from its entries and its claim, to record it again; None without an entry in a shard."""
     if general is None or article.shard is None:
         return None
     order = article.order
+    lists = sorted(claim.lists.items()) if claim else ()
     return ArticleEvent(
         site=article.site,
         source=article.source,
@@ -130,7 +134,7 @@ def event_again(article: Article, general: GeneralEntry | None, news: NewsEntry 
         flags=general.traits.flags,
         images=general.images,
         videos=general.videos,
-        alternates=general.alternates,
+        alternates=tuple(Alternate(code, href) for code, href in lists),
         changefreq=general.changefreq,
         priority=general.priority,
         dropped=article.dropped,

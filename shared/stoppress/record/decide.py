@@ -25,6 +25,7 @@ from stoppress.record.claims import (
 )
 from stoppress.record.publication import Publication, dated_by_another
 from stoppress.record.publication_date import dated, first_received, released, with_date_order
+from stoppress.record.versions import link_versions
 
 REPEATED = Decision(outcome="duplicate", reason="this was received before")
 
@@ -34,6 +35,8 @@ def decide(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Deci
 
     For a removal by URL alone `known.article` is the article that the removal means (`claims.aimed_at`).
     """
+    if event.action == "again":
+        return _list_again(event, known, site, now)
     # The clock of the function that sent a released event may be ahead of ours.
     now = max(now, event.release or now)
     by_url = event.action == "remove" and not event.id
@@ -51,13 +54,33 @@ def decide(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Deci
     due_before = {event.release, before.release_at if before else None} - {None, due_after}
     kept = {(returning.release, returning.name) for returning in decision.returns}
     no_longer_due = {(instant, event.name) for instant in due_before if instant} - kept
-    return replace(
+    decision = replace(
         decision,
         released=tuple(sorted(no_longer_due)),
         # A late event may date a held article, but the newest event stays the one to publish at the release.
         held=due_after if decision.outcome == "held" else None,
         no_longer_waits=_no_longer_waits(before, after),
     )
+    return link_versions(decision, event, known, site)
+
+
+def _list_again(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Decision:
+    """List the page of an event again if its alternates change.
+
+    If not, its claim is written alone. So whoever decided about the page by claims that are older now cannot write it.
+    """
+    settled = replace(REPEATED, released=((event.release, event.name),) if event.release else ())
+    claim = known.claims.get(identity(event.url or ""))
+    owner = known.owners.get(claim.owner) if claim and claim.live else None
+    newest = known.again.get(owner.name) if owner and owner.has_entries else None
+    if claim is None or owner is None or newest is None:
+        return settled
+    decision = link_versions(Publication(newest, owner, known, site, now).list_page(owner), newest, known, site)
+    stored = {**known.versions, **known.claims}
+    is_same = all(changed == stored.get(identity(changed.url)) for changed in decision.claims)
+    if is_same and decision.general and decision.general.alternates == known.shown:
+        return replace(settled, claims=(claim,))
+    return replace(decision, outcome="duplicate", reason="its language versions changed", released=settled.released)
 
 
 def _no_longer_waits(before: Article | None, after: Article | None) -> tuple[str, str] | None:

@@ -7,7 +7,7 @@ sends events in Stoppress's own format, and events with a CMS's delivery.
 import json
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -71,13 +71,24 @@ def read(message: Message) -> Content:
         raise Unusable(site.host, f"incomplete: {envelope.get('reason') or 'no reason was given'}")
     try:
         if not from_bus:
-            return Content(site, ((from_message(message.body), site),))
+            return Content(site, tuple((event, site) for event in _events(from_message(message.body))))
         source = site.sources.get(str(envelope.get("source")))
         if source and source.adapter not in OF_OUR_CONTRACT:
             return _apply_adapter(envelope, site, message.sent_at)
         return Content(site, ((read_bus_event(envelope, site, message.sent_at)[0], site),))
     except (BadArticle, UnknownType, ValueError) as error:
         raise Unusable(site.host, str(error)) from None
+
+
+def _events(event: ArticleEvent) -> list[ArticleEvent]:
+    """Return the events of a message: one for each page that is recorded again.
+
+    The first of them deletes the due record, because the queue keeps the message until all pages are recorded.
+    """
+    if event.action != "again":
+        return [event]
+    pages = [replace(event, url=url, previous_urls=(), release=None) for url in event.previous_urls]
+    return [replace(pages[0], release=event.release), *pages[1:]]
 
 
 def _site_of(envelope: Mapping[str, Any], from_bus: bool) -> Site:

@@ -38,6 +38,7 @@ from stoppress.record.claims import (
     without_entries,
 )
 from stoppress.record.publication_date import changed_at, dated, dated_late, with_date_order
+from stoppress.record.versions import with_possible_links
 from stoppress.sitemaps.tags import general_line, line_bytes, news_line
 
 
@@ -127,7 +128,8 @@ class Publication:
         news = general.as_news(event.title, first, event.publication) if first and not news_reason else None
         hidden = excluding_rule(self.site.rules, "general", self.url, event.traits)
         out_of_news = news_reason or excluding_rule(self.site.rules, "news", self.url, event.traits)
-        want_shard = self._want_shard(after, line_bytes(general_line(general, self.site)))
+        widest = with_possible_links(general, self.known)
+        want_shard = self._want_shard(after, line_bytes(general_line(widest, self.site)))
         series = news_series(self.site, self.url)
         keeper = self._news_keeper(news, series) if news else None
         kept = keeper.news if keeper else None
@@ -152,7 +154,9 @@ class Publication:
             general=general,
             news=news,
             want_shard=want_shard,
-            want_news=None if kept or not news else Want(series, line_bytes(news_line(news, self.site))),
+            want_news=None
+            if kept or not news
+            else Want(series, line_bytes(news_line(replace(news, alternates=widest.alternates), self.site))),
             out=tuple(entry for entry in decision.out if (entry.file, entry.url, entry.published) not in staying),
         )
 

@@ -4,34 +4,40 @@ What to read next for an event depends on what was read before. So each round lo
 reads the missing keys together. It ends when no key is missing. What an event changes is written in one transaction.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import TypeAlias
 
-from stoppress.aws import due, items, table
+from stoppress.aws import due, items, sites, table
 from stoppress.aws.table import Delete, Put
+from stoppress.model.alternates import Alternate
 from stoppress.model.article import Article, Claim, Decision, Known
+from stoppress.model.entries import GeneralEntry, NewsEntry
 from stoppress.model.event import ArticleEvent, from_message, order_of, rank_of, to_message
 from stoppress.model.file_names import Place
-from stoppress.primitives.urls import identity
+from stoppress.model.site import BadConfiguration, Site
+from stoppress.primitives.urls import host_of, identity
 from stoppress.record.claims import aimed_at, copies_of, entry_keys_of, event_again, urls_of
+from stoppress.record.versions import is_version, mutual_hosts
 
 Key: TypeAlias = tuple[str, str]
 
 
-def recall(events: Iterable[tuple[ArticleEvent, bool]]) -> list[Known | Exception]:
+def recall(events: Iterable[tuple[ArticleEvent, Site, bool]]) -> list[Known | Exception]:
     """Return what the table has for each event, or the error if an item of the event cannot be read. Raises what `table` raises.
 
-    An event is overtaken (True) if it was recalled before, and then another writer was faster.
+    An event has its site, and is overtaken (True) if it was recalled before, and then another writer was faster.
     Most events need at most three reads. Conflicts about a URL and removals by URL need one or two more. No key is read twice.
     """
     events, stored = list(events), _Items()
     while True:
         known: list[Known | Exception] = []
-        for event, overtaken in events:
+        for event, site, overtaken in events:
             try:
-                known.append(_known(event, overtaken, stored))
+                known.append(_known(event, site, overtaken, stored))
             except Exception as error:  # noqa: BLE001 - one article's broken item must not stop the other events
                 known.append(error)
         if not stored.read_missing():
@@ -77,13 +83,14 @@ class _Items:
         )
         if due and (event := self.event(due)):
             return event
-        stored = {
-            bool(entry.published): self.get(items.entry_key(article.site, entry)) for entry in entry_keys_of(article)
-        }
-        general, news = stored.get(False), stored.get(True)
-        return event_again(
-            article, items.read_general(general) if general else None, items.read_news(news) if news else None
-        )
+        claims = self.claims(article.site, [article.url] if article.url else [])
+        return event_again(article, *self.entries(article), next(iter(claims.values()), None))
+
+    def entries(self, article: Article) -> tuple[GeneralEntry | None, NewsEntry | None]:
+        """Return an article's entries in its shard and in a news sitemap."""
+        keys = {bool(entry.published): items.entry_key(article.site, entry) for entry in entry_keys_of(article)}
+        general, news = (self.get(keys[is_news]) if is_news in keys else None for is_news in (False, True))
+        return items.read_general(general) if general else None, items.read_news(news) if news else None
 
     def without_freed_place(self, article: Article) -> Article:
         """Return the article without a news place that roll_window freed when it removed the news entry."""
@@ -91,11 +98,14 @@ class _Items:
         return article if all(map(self.get, news)) else replace(article, news=None)
 
 
-def _known(event: ArticleEvent, overtaken: bool, stored: _Items) -> Known:
+def _known(event: ArticleEvent, site: Site, overtaken: bool, stored: _Items) -> Known:
     """Return what the table has for one event, as far as it was read."""
     host, own = event.site, _own_article(event, stored)
     event = replace(event, id=own.id) if own else event
-    claims = stored.claims(host, urls_of(event, own))
+    urls = urls_of(event, own)
+    claims = stored.claims(host, urls)
+    versions = _versions(event, urls, claims, site, stored)
+    claims = {page: claim for page, claim in claims.items() if claim.owner}
     owner_names = {claim.owner for claim in claims.values() if claim.live} - {event.name}
     owners = {name: owner for name in sorted(owner_names) if (owner := stored.article(host, name))}
     late = own if own and order_of(event).is_before(own.order) else None
@@ -111,11 +121,42 @@ def _known(event: ArticleEvent, overtaken: bool, stored: _Items) -> Known:
     if overtaken:
         owners = {name: stored.without_freed_place(owner) for name, owner in owners.items()}
         own = own and stored.without_freed_place(own)
-    return Known(own, claims, owners, again, waiting)
+    return Known(own, claims, owners, again, waiting, versions, _shown(event, owners, stored))
+
+
+def _shown(event: ArticleEvent, owners: Mapping[str, Article], stored: _Items) -> tuple[Alternate, ...]:
+    """Return the alternates in the entry of a page that is recorded again."""
+    entries = [stored.entries(owner)[0] for owner in owners.values()] if event.action == "again" else []
+    return tuple(link for entry in entries if entry for link in entry.alternates)
+
+
+def _versions(
+    event: ArticleEvent, own: Iterable[str], claims: Mapping[str, Claim], site: Site, stored: _Items
+) -> dict[str, Claim]:
+    """Return the claims on the language versions of an event's page, and of its `own` URLs with these claims, by identity.
+
+    They are read after the event's own claims. So if one of them changes after that, either the write of the event's page fails, or
+    the page is recorded again after it.
+    """
+    if not all(items.claim_key(event.site, url) in stored.by_key for url in own):
+        return {}
+    urls = [link.href for link in event.alternates]
+    urls += [href for claim in claims.values() for href in claim.lists.values()]
+    others: list[Site] = []
+    for host in set(map(host_of, urls)) & set(site.alternate_hosts):
+        with suppress(sites.UnknownSite, BadConfiguration):
+            others.append(sites.load(host))
+    versions = {page: claim for page, claim in claims.items() if not claim.owner}
+    for url in filter(partial(is_version, hosts=mutual_hosts(site, others)), urls):
+        unseen = Claim(host_of(url), url)
+        versions[identity(url)] = stored.claims(unseen.site, [url]).get(identity(url), unseen)
+    return versions
 
 
 def _own_article(event: ArticleEvent, stored: _Items) -> Article | None:
     """Return the event's article. For a removal by URL alone: the source's copy at the URL, live or waiting."""
+    if event.action == "again":
+        return None
     if event.id:
         return stored.article(event.site, event.name)
     claims = stored.claims(event.site, urls_of(event, None))
@@ -132,7 +173,7 @@ def _may_change(event: ArticleEvent, owner: Article) -> bool:
     """
     rank = rank_of(event.source)
     is_dated = owner.rank > rank and owner.first_published is None
-    return event.action == "publish" and (owner.rank == rank or is_dated)
+    return event.action == "again" or (event.action == "publish" and (owner.rank == rank or is_dated))
 
 
 def write_decision(decision: Decision, event: ArticleEvent, reserved: Iterable[Place], now: datetime) -> None:
@@ -160,9 +201,6 @@ def _state_puts(decision: Decision, host: str, reserved: Iterable[Place]) -> lis
     article = decision.article
     puts = [Put(items.article_item(changed), changed.rev) for changed in (article, *decision.displaced) if changed]
     puts += [Put(items.claim_item(claim), claim.rev) for claim in decision.claims]
-    # What a page leaves behind in its shard: a hash of its URL, so that the other pages no longer list it as an alternate.
-    departed = [items.entry_key(host, entry) for entry in decision.departed]
-    puts += [Put({"pk": pk, "sk": sk}, guarded=False) for pk, sk in departed]
     if decision.general and article and article.shard:
         puts.append(Put(items.general_item(host, article.shard.file, decision.general), guarded=False))
     if decision.news and article and article.news:
@@ -181,18 +219,16 @@ def _event_puts(decision: Decision, event: ArticleEvent, now: datetime) -> list[
         coming.append((decision.held, replace(event, published_at=event.published_at or decision.held)))
     for release, later in coming:
         message = to_message(replace(later, release=release), in_ascii=False)
-        puts.append(Put(items.due_item(event.site, release, later.name, message, queue="articles"), guarded=False))
+        puts.append(Put(items.due_item(later.site, release, later.name, message, queue="articles"), guarded=False))
     # Several events may come at one instant. A transaction writes each item once.
-    return puts + [due.messages(event.site, release) for release in dict(coming)]
+    return puts + [
+        due.messages(*due_at) for due_at in dict.fromkeys((later.site, release) for release, later in coming)
+    ]
 
 
 def _deletes(decision: Decision, host: str) -> list[Delete]:
     # A news entry must exist: if roll_window has removed it, its place is free already and must not be given back again.
-    deletes = [
-        Delete(*items.entry_key(host, entry), must_exist=entry.published is not None)
-        for entry in decision.out
-        if entry not in decision.departed
-    ]
+    deletes = [Delete(*items.entry_key(host, entry), must_exist=entry.published is not None) for entry in decision.out]
     if decision.no_longer_waits:
         deletes.append(Delete(*items.waiting_key(host, *decision.no_longer_waits)))
     return deletes

@@ -125,7 +125,4 @@ def render(site: Site, file: str, now: datetime) -> Rendered:
     if is_news(file):
         news = [read_news(item) for item in items]
         return replace(render_news(news, site, now), news=tuple(news))
-    stored = {item["sk"]: read_general(item) for item in items}
-    departed = frozenset(key for key, entry in stored.items() if entry is None)
-    entries = filter(None, stored.values())
-    return (render_pages if file == PAGES_FILE else render_general)(entries, site, departed)
+    return (render_pages if file == PAGES_FILE else render_general)(map(read_general, items), site)

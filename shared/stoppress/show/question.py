@@ -209,7 +209,7 @@ def find_variants(site: Site, url: str) -> Iterator[str]:
     variants.pop(identity(url), None)
     claims = read_claims(site.host, variants.values())
     for variant in variants.values():
-        if variant in claims:
+        if variant in claims and claims[variant].owner:
             yield claims[variant].url
         elif next(table.query(items.story_pk(site.host, variant)), None):  # a held article has no claim
             yield variant

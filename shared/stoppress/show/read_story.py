@@ -144,6 +144,7 @@ def read_facts(question: Question, now: datetime) -> Facts:
     held: dict[str, ArticleEvent] = {}
     if url:
         claim = read_claims(site.host, [url]).get(url)
+        claim = claim if claim and claim.owner else None  # other pages list a page that was never seen
         stored = kept_items(items.story_pk(site.host, url), now, consistent=True)
         lines = tuple(_first(stored, RECEIVED_SEARCHED_MAX, "deliveries of the page", unsearched))[::-1]
     if url and (name or not (claim and claim.live)):
@@ -159,7 +160,7 @@ def read_facts(question: Question, now: datetime) -> Facts:
         *_quarantined(site, url, names, now, unsearched),
     ]
     # The site's rules for the general sitemap apply to these entries.
-    general = {article.name: items.read_general(_entry(site, article, article.shard)) for article in articles}
+    general = {article.name: _entry(site, article, article.shard) for article in articles}
     facts = Facts(
         asked=question.asked,
         site=site,
@@ -167,7 +168,7 @@ def read_facts(question: Question, now: datetime) -> Facts:
         article=name,
         claim=claim,
         articles=articles,
-        general={of: entry for of, entry in general.items() if entry},
+        general={of: items.read_general(entry) for of, entry in general.items() if entry},
         held=held,
         received=tuple(sorted(received, key=lambda delivery: delivery.at)),
         unsearched=tuple(unsearched),

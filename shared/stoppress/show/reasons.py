@@ -172,9 +172,11 @@ def _own_reason(facts: Facts) -> Reason | None:
         return Reason("held", f"{held.name} is held until {facts.at(held.release_at)}", parse(held.order.received))
     if facts.article and (owner := facts.owner):
         return Reason("other article", f"{owner.name} has its URL", parse(owner.order.received))
-    gone = [_gone_reason(facts, article) for article in _absentees(facts) if article.state in ("removed", "excluded")]
+    absent = [article for article in _absentees(facts) if article.state in ("removed", "excluded")]
+    gone = [_gone_reason(facts, article) for article in absent]
     removal = claim.removed.get(claim.source) if claim and not claim.live else None
-    if claim and removal and not removal.is_before(claim.order):
+    orders = [claim.order, *(article.order for article in absent if article.source == claim.source)] if claim else []
+    if claim and removal and not any(map(removal.is_before, orders)):
         gone.append(Reason("removed", f"{claim.source} removed this URL", parse(removal.received)))
     return max(gone, key=attrgetter("since")) if gone else _other_reason(facts)
 

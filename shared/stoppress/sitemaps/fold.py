@@ -38,8 +38,6 @@ def fold_general(body: bytes, changed: Mapping[str, GeneralEntry | None], site: 
         page = identity(loc)
         lines.pop(spellings.get(page, page), None)
         if entry and render.lists_in_general(entry, site):
-            if entry.alternates:  # other pages' lines depend on it
-                return None
             lines[entry.loc] = general_line(entry, site)
             fresh.append(lines[entry.loc])
     newest = render.newest_of(entry.lastmod for entry in changed.values() if entry and entry.loc in lines)

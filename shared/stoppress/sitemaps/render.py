@@ -29,8 +29,8 @@ from stoppress.model.file_names import (
 from stoppress.model.index_ranges import Indexes
 from stoppress.model.news_window import select_news
 from stoppress.model.site import Site
-from stoppress.primitives.urls import identity, key_of
-from stoppress.sitemaps.tags import alternates_of, backlinks_of, general_lines, index_line, news_line
+from stoppress.primitives.urls import identity
+from stoppress.sitemaps.tags import alternates_of, general_lines, index_line, news_line
 
 _DECLARATION = '<?xml version="1.0" encoding="UTF-8"?>\n'
 # Declared by a file that uses one of their tags (R1.2).
@@ -59,18 +59,14 @@ class Rendered:
     next_indexes: Indexes | None = field(default=None, compare=False)
 
 
-def render_general(entries: Iterable[GeneralEntry], site: Site, departed: frozenset[str] = frozenset()) -> Rendered:
+def render_general(entries: Iterable[GeneralEntry], site: Site) -> Rendered:
     """Return a shard of the pages that the site's rules allow. Without pages it lists the home page (R2.8).
 
-    Pages of the site's configuration are left out: they have their own file. `departed` has the keys of pages that were in the
-    shard and are gone.
+    Pages of the site's configuration are left out: they have their own file.
     """
     if site.rules or site.pages:  # most sites have neither
-        pages = {identity(entry.loc): entry for entry in entries}
-        entries = [entry for entry in pages.values() if lists_in_general(entry, site)]
-        hidden = pages.keys() - site.pages_by_url.keys() - {identity(entry.loc) for entry in entries}
-        departed = departed | {key_of(url) for url in hidden}
-    return _general(entries, site, departed)
+        entries = [entry for entry in entries if lists_in_general(entry, site)]
+    return _general(entries, site)
 
 
 def lists_in_general(entry: GeneralEntry, site: Site) -> bool:
@@ -80,7 +76,7 @@ def lists_in_general(entry: GeneralEntry, site: Site) -> bool:
     )
 
 
-def render_pages(entries: Iterable[GeneralEntry], site: Site, departed: frozenset[str] = frozenset()) -> Rendered:
+def render_pages(entries: Iterable[GeneralEntry], site: Site) -> Rendered:
     """Return the pages that are not articles: those of the configuration and those of events."""
     from_events = {identity(entry.loc): entry for entry in entries}
     configured = {
@@ -90,44 +86,37 @@ def render_pages(entries: Iterable[GeneralEntry], site: Site, departed: frozense
         for url, page in site.pages_by_url.items()
     }
     others = [entry for entry in from_events.values() if lists_in_general(entry, site)]
-    return _general([*configured.values(), *others], site, departed)
+    return _general([*configured.values(), *others], site)
 
 
-def _general(entries: Iterable[GeneralEntry], site: Site, departed: frozenset[str] = frozenset()) -> Rendered:
-    """Return a shard of these pages. Keys in `departed` are of pages that none of them lists as an alternate."""
+def _general(entries: Iterable[GeneralEntry], site: Site) -> Rendered:
+    """Return a shard of these pages."""
     entries = list(entries)
-    has_alternates = any(map(attrgetter("alternates"), entries))
-    if has_alternates and departed:
-        locs = {entry.loc for entry in entries}
-        entries = [_without_alternates(entry, departed, locs) for entry in entries]
-    backlinks = backlinks_of(entries, site) if has_alternates else {}
     # Taken from the entries: the root element precedes the lines, and the lines are never in memory all at once.
     used = {
-        "xhtml": has_alternates and any(alternates_of(entry, site, backlinks.get(entry.loc, ())) for entry in entries),
+        "xhtml": any(entry.alternates and alternates_of(entry, site) for entry in entries),
         "image": any(map(attrgetter("images"), entries)),
         "video": any(map(attrgetter("videos"), entries)),
     }
     listed = sorted(entries, key=attrgetter("loc"))
-    lines = general_lines(listed or [GeneralEntry(site.home)], site, backlinks)
+    lines = general_lines(listed or [GeneralEntry(site.home)], site)
     body = _shard(lines, [prefix for prefix, is_used in used.items() if is_used])
     newest = newest_of(map(attrgetter("lastmod"), entries))
-    by_line = bool(entries) and not has_alternates
-    return Rendered(body, len(entries), newest, by_line=by_line)
-
-
-def _without_alternates(entry: GeneralEntry, departed: frozenset[str], locs: set[str]) -> GeneralEntry:
-    kept = (link for link in entry.alternates if link.href in locs or key_of(link.href) not in departed)
-    return replace(entry, alternates=tuple(kept)) if entry.alternates else entry
+    return Rendered(body, len(entries), newest, by_line=bool(entries))
 
 
 def general_file(lines: Sequence[str]) -> bytes:
+    return _shard(lines, _used_in(lines))
+
+
+def _used_in(lines: Sequence[str]) -> list[str]:
     # Text is escaped, so `<image:` is always a tag.
-    return _shard(lines, [prefix for prefix in _EXTENSIONS if any(f"<{prefix}:" in line for line in lines)])
+    return [prefix for prefix in _EXTENSIONS if any(f"<{prefix}:" in line for line in lines)]
 
 
-def _shard(lines: Iterable[str], used: Collection[str]) -> bytes:
+def _shard(lines: Iterable[str], used: Collection[str], **more: str) -> bytes:
     extensions = {f"xmlns:{prefix}": namespace for prefix, namespace in _EXTENSIONS.items() if prefix in used}
-    return _framed("urlset", {"xmlns": SITEMAP} | extensions, lines)
+    return _framed("urlset", {"xmlns": SITEMAP} | more | extensions, lines)
 
 
 def render_news(entries: Iterable[NewsEntry], site: Site, now: datetime) -> Rendered:
@@ -135,13 +124,13 @@ def render_news(entries: Iterable[NewsEntry], site: Site, now: datetime) -> Rend
     listed = select_news(entries, site, now)
     if not listed:
         return Rendered(_general([], site).body, 0, None)
-    body = news_file(news_line(entry, site) for entry in listed)
+    body = news_file([news_line(entry, site) for entry in listed])
     newest = newest_of([listed[0].published, *(entry.lastmod for entry in listed)])
     return Rendered(body, len(listed), newest, by_line=True)
 
 
-def news_file(lines: Iterable[str]) -> bytes:
-    return _framed("urlset", {"xmlns": SITEMAP, "xmlns:news": NEWS}, lines)
+def news_file(lines: Sequence[str]) -> bytes:
+    return _shard(lines, _used_in(lines), **{"xmlns:news": NEWS})
 
 
 def render_index(marks: Iterable[Mark], site: Site) -> Rendered:

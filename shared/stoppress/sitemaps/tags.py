@@ -4,17 +4,17 @@ The tags of a page stand without line breaks and in the order of their schemas. 
 """
 
 import re
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import Any
 
-from stoppress.model.alternates import DEFAULT, Alternate, hreflang_of
-from stoppress.model.entries import GeneralEntry, Mark, NewsEntry
+from stoppress.model.alternates import Alternate
+from stoppress.model.entries import GeneralEntry, Mark, NewsEntry, excluding_rule, is_excluded_by_path
 from stoppress.model.media import Video
 from stoppress.model.site import Site
 from stoppress.primitives.instants import iso
 from stoppress.primitives.text import escaped
+from stoppress.primitives.urls import host_of
 
 # Line-format version, stored with each object. Raise it when an entry would render differently, or when a file would list
 # other entries; older files are then rebuilt whole.
@@ -22,37 +22,35 @@ RENDERER = 1
 
 
 def general_line(entry: GeneralEntry, site: Site) -> str:
-    """Return the `<url>` of a page in a shard that no other page of the shard lists as its alternate."""
-    return next(general_lines([entry], site, {}))
+    """Return the `<url>` of a page in a shard."""
+    return next(general_lines([entry], site))
 
 
-def general_lines(
-    entries: Sequence[GeneralEntry], site: Site, backlinks: Mapping[str, Sequence[Alternate]]
-) -> Iterator[str]:
-    """Yield the `<url>` of each page in a shard; `backlinks` has the pages of the shard that list a page as their alternate."""
+def general_lines(entries: Sequence[GeneralEntry], site: Site) -> Iterator[str]:
+    """Yield the `<url>` of each page in a shard."""
     # Most pages of the largest files have nothing beyond URL and date, and hardly any URL needs an escape. So each call for a page
     # that can be spared is a twentieth of a file's time.
     has_hints, locs = bool(site.write), [entry.loc for entry in entries]
     # The table keeps the site's own URLs under https.
-    own_url = re.compile(rf"(?:(?<=loc>)|(?<=href=\"))https:(?=//{re.escape(site.host)}/)")
+    own_url = re.compile(rf"(?<=loc>)https:(?=//{re.escape(site.host)}/)")
     if escaped(text := "".join(locs)) != text:
         locs = [escaped(loc) for loc in locs]
     for entry, loc in zip(entries, locs, strict=True):
-        lastmod, linked = entry.lastmod, backlinks.get(entry.loc, ()) if backlinks else ()
-        is_rich = has_hints or linked or entry.alternates or entry.images or entry.videos
-        more = _more(entry, site, linked) if is_rich else ""
+        lastmod = entry.lastmod
+        is_rich = has_hints or entry.alternates or entry.images or entry.videos
+        more = _more(entry, site) if is_rich else ""
         line = f"<url><loc>{loc}</loc>{f'<lastmod>{iso(lastmod)}</lastmod>' if lastmod else ''}{more}</url>"
         yield line if site.scheme == "https" else own_url.sub("http:", line)
 
 
-def _more(entry: GeneralEntry, site: Site, backlinks: Sequence[Alternate]) -> str:
+def _more(entry: GeneralEntry, site: Site) -> str:
     """Return the tags after lastmod: hints, alternates, images and videos."""
     hints = "".join(
         f"<{name}>{value}</{name}>"
         for name, value in (("changefreq", entry.changefreq), ("priority", entry.priority))
         if value and name in site.write
     )
-    alternates = alternate_tags(alternates_of(entry, site, backlinks))
+    alternates = alternate_tags(alternates_of(entry, site))
     return f"{hints}{alternates}{image_tags(entry.images)}{video_tags(entry.videos)}"
 
 
@@ -66,7 +64,8 @@ def news_line(entry: NewsEntry, site: Site) -> str:
         f"<news:language>{escaped(language_of(entry, site))}</news:language></news:publication>"
         f"<news:publication_date>{iso(entry.published)}</news:publication_date>"
         f"<news:title>{escaped(entry.title)}</news:title>"
-        f"{f'<news:keywords>{escaped(keywords)}</news:keywords>' if keywords else ''}</news:news></url>"
+        f"{f'<news:keywords>{escaped(keywords)}</news:keywords>' if keywords else ''}</news:news>"
+        f"{alternate_tags(alternates_of(entry, site))}</url>"
     )
 
 
@@ -95,47 +94,22 @@ def language_of(entry: NewsEntry | GeneralEntry, site: Site) -> str:
 
 
 def under_scheme(loc: str, site: Site) -> str:
-    """Return a page's URL under the site's scheme. The table keeps pages under https, so that a site can change its scheme."""
-    return loc if site.scheme == "https" else loc.replace("https:", "http:", 1)
+    """Return a URL, if it is of the site, under the site's scheme. The table keeps pages under https, so that the scheme can change."""
+    return loc if site.scheme == "https" or host_of(loc) != site.host else loc.replace("https:", "http:", 1)
 
 
-def backlinks_of(entries: Sequence[GeneralEntry], site: Site) -> dict[str, list[Alternate]]:
-    """Return for each page of a shard the pages that list it as their alternate: Google wants mutual links (R5.1).
-
-    Links become mutual here and not when an event arrives, so that the order of events makes no difference.
-    """
-    shard = {entry.loc for entry in entries}
-    backlinks: dict[str, list[Alternate]] = defaultdict(list)
-    for entry in entries:
-        own = _own_code(entry, site) if entry.alternates else None
-        for alternate in entry.alternates:
-            if own and alternate.href != entry.loc and alternate.href in shard:
-                backlinks[alternate.href].append(Alternate(own, entry.loc))
-    return backlinks
+def alternates_of(entry: GeneralEntry | NewsEntry, site: Site) -> list[Alternate]:
+    """Return the alternates that an entry lists under the site's rules, which apply to other pages by their path alone."""
+    found = list(entry.alternates)
+    if found and site.rules:
+        is_hidden = bool(excluding_rule(site.rules, "general", entry.loc, entry.traits))
+        found = [link for link in found if not (is_hidden or _is_hidden(link.href, site))]
+    is_alone = all(link.href == entry.loc for link in found)
+    return [] if is_alone else [Alternate(link.hreflang, under_scheme(link.href, site)) for link in found]
 
 
-def _own_code(entry: GeneralEntry, site: Site) -> str | None:
-    """Return the hreflang under which a page lists itself, else the code of its language."""
-    codes = (link.hreflang for link in entry.alternates if link.href == entry.loc and link.hreflang != DEFAULT)
-    return next(codes, None) or hreflang_of(language_of(entry, site))
-
-
-def alternates_of(entry: GeneralEntry, site: Site, backlinks: Iterable[Alternate]) -> list[Alternate]:
-    """Return the alternates of a page including itself (R5.1), x-default last. The page's own alternates win over backlinks.
-
-    Empty if the page cannot name itself: hreflang has no code for its language, or another page has that language.
-    """
-    known = {alternate.hreflang: alternate.href for alternate in entry.alternates}
-    for alternate in backlinks:
-        if alternate.href not in known.values():
-            known.setdefault(alternate.hreflang, alternate.href)
-    if not known:
-        return []
-    if entry.loc not in (href for name, href in known.items() if name != DEFAULT):
-        own = _own_code(entry, site)
-        if own is None or known.setdefault(own, entry.loc) != entry.loc:
-            return []
-    return [Alternate(name, known[name]) for name in sorted(known, key=lambda name: (name == DEFAULT, name))]
+def _is_hidden(href: str, site: Site) -> bool:
+    return host_of(href) == site.host and is_excluded_by_path(site.rules, href)
 
 
 def image_tags(images: Iterable[str]) -> str:

@@ -73,6 +73,7 @@ OF_NO_FILE = {
     "engines.indexnow.url": "which engine is told, after the files are written",
     "engines.search_console.property": "whom Google is asked for, after the files are written",
     "engines.search_console.secret": "how Search Console is opened",
+    "alternate_hosts": "which other sites' pages may list this site's; entries have the outcome",
     "silent_after_hours": "an alarm: nothing came for so long",
     "timezone": "how a feed's times without a zone are read, before there is an event",
     "feeds.take": "what of a feed's entries is received at all",

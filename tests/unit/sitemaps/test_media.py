@@ -378,7 +378,7 @@ def test_versions_are_read_and_each_broken_one_is_named(raw: object, read: list[
 
 
 def test_of_too_many_versions_the_first_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert ALTERNATES_MAX == 200
+    assert ALTERNATES_MAX == 25
     monkeypatch.setattr(alternates_module, "ALTERNATES_MAX", 1)
 
     assert read_alternates({"fr": "/fr", "de": "/de"}, PAGE) == (

@@ -95,7 +95,6 @@ def entries_of(event: ArticleEvent) -> tuple[GeneralEntry, NewsEntry]:
     ledger.hear(event, MORNING + HOUR)
     (general,), (news,) = ledger.general.values(), ledger.news.values()
     stored = read_general(general_item(HOST, "sitemap-2026-11.xml", general))
-    assert stored
     return stored, read_news(news_item(HOST, Place("news", 1, 400), news))
 
 

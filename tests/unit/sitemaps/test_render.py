@@ -197,54 +197,42 @@ def _root(rendered: Rendered) -> Any:
     return etree.fromstring(rendered.body)
 
 
-@pytest.mark.parametrize(
-    ("language", "own"), [("fr", "fr"), ("zh-tw", "zh-Hant"), ("zh-cn", "zh-Hans"), ("haw", None), ("en", None)]
-)
-def test_a_page_names_itself_among_its_alternates_or_names_none(language: str, own: str | None) -> None:
-    entry = GeneralEntry(page("a"), alternates=(Alternate("en", page("b")),), language=language)
-    body = render_general([entry], SITE).body.decode()
-    links = dict(re.findall(r'hreflang="([^"]+)" href="([^"]+)"', body))
-
-    assert links == ({"en": page("b"), own: page("a")} if own else {})
-    assert ("xmlns:xhtml" in body) is bool(own)
-
-
-def test_a_page_that_is_only_the_default_is_named_by_its_language_too() -> None:
-    alternates = (Alternate("x-default", page("a")), Alternate("fr", page("b")))
-    line = general_line(GeneralEntry(page("a"), alternates=alternates), SITE)
-
-    assert re.findall(r'hreflang="([^"]+)"', line) == ["en", "fr", "x-default"]
-
-
-def links(entries: list[GeneralEntry], path: str) -> dict[str, str]:
-    """The hreflang links of a page as a shard of the entries has them."""
-    body = render_general(entries, SITE).body.decode()
-    [line] = [line for line in body.splitlines() if f"<loc>{page(path)}</loc>" in line]
-    return dict(re.findall(r'hreflang="([^"]+)" href="([^"]+)"', line))
-
-
-EN_FR = (Alternate("en", page("a")), Alternate("en-GB", page("a")), Alternate("fr", page("b")))
-REGIONS = (Alternate("en-GB", page("a")), Alternate("en-US", page("b")))
+VERSIONS = (Alternate("en", page("a")), Alternate("fr", page("fr/b")), Alternate("x-default", "http://a.example.org/"))
+RULES: dict[str, list[dict[str, str]]] = {
+    "none": [],
+    "the other page is excluded": [{"path": "/fr/*"}],
+    "the page is excluded": [{"path": "/a"}],
+    "perhaps the other page is included": [{"include": "all", "section": "sport"}, {"path": "/fr/*"}],
+    "perhaps the other page is excluded": [{"path": "/fr/*", "section": "sport"}],
+    "the other page is no news": [{"path": "/fr/*", "exclude": "news"}],
+}
 
 
 @pytest.mark.parametrize(
-    ("alternates", "others", "codes"),
+    ("rules", "codes"),
     [
-        (
-            (Alternate("fr", page("c")),),
-            (Alternate("en", page("a")),),
-            {"en": "a", "fr": "c"},
-        ),  # its own word outweighs
-        (REGIONS, REGIONS, {"en-GB": "a", "en-US": "b"}),  # it keeps the code that it gives itself
-        (EN_FR, (), {"en": "a", "en-GB": "a", "fr": "b"}),  # one page in two languages
+        ("none", ["en", "fr", "x-default"]),
+        ("the other page is excluded", ["en", "x-default"]),
+        ("the page is excluded", []),
+        ("perhaps the other page is included", ["en", "fr", "x-default"]),
+        ("perhaps the other page is excluded", ["en", "fr", "x-default"]),
+        ("the other page is no news", ["en", "fr", "x-default"]),
     ],
 )
-def test_a_page_has_these_links(
-    alternates: tuple[Alternate, ...], others: tuple[Alternate, ...], codes: dict[str, str]
-) -> None:
-    other = GeneralEntry(page("b"), alternates=others, language="fr" if others is not REGIONS else None)
-    found = links([GeneralEntry(page("a"), alternates=alternates), other], "a")
-    assert found == {code: page(path) for code, path in codes.items()}
+def test_both_lines_list_the_versions_that_the_rules_leave(rules: str, codes: list[str]) -> None:
+    site = Site.model_validate(SITE.model_dump() | {"scheme": "http", "rules": RULES[rules]})
+    general = GeneralEntry(page("a"), alternates=VERSIONS)
+    news = render_news([general.as_news("A", MORNING, None)], site, MORNING).body.decode()
+    hrefs = {link.hreflang: link.href.replace("https:", "http:") for link in VERSIONS if link.hreflang in codes}
+
+    for text in (general_line(general, site), news):
+        assert dict(re.findall(r'hreflang="([^"]+)" href="([^"]+)"', text)) == hrefs
+    assert ("xmlns:xhtml" in news) is bool(codes)
+
+
+def test_a_page_alone_has_no_alternates() -> None:
+    site = Site.model_validate(SITE.model_dump() | {"rules": [{"path": "/fr/*"}]})
+    assert "xhtml" not in render_general([GeneralEntry(page("a"), alternates=VERSIONS[:2])], site).body.decode()
 
 
 def test_a_page_of_the_configuration_is_one_page_however_an_event_spells_it() -> None:

@@ -1,0 +1,165 @@
+"""Which pages list each other as language versions, whatever the order of the events."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from itertools import permutations
+
+import pytest
+
+from stoppress.model.alternates import ALTERNATES_MAX, Alternate
+from stoppress.model.article import Known
+from stoppress.model.event import ArticleEvent
+from stoppress.model.site import Site
+from stoppress.record.decide import decide
+from stoppress.record.versions import is_version, mutual_hosts
+from tests.support.article_events import HOST, MORNING, SITE, DecidedTable, page, publish, remove
+
+MINUTE = timedelta(minutes=1)
+
+
+def version(path: str, lists: str = "", minute: int = 0, language: str = "", **changes: object) -> ArticleEvent:
+    """A page whose language is its name, unless another is given, and the pages that it lists: `fr de=de-2`."""
+    named = [pair.partition("=") for pair in lists.split()]
+    alternates = tuple(Alternate(code, page(other or code)) for code, _, other in named)
+    at = MORNING + minute * MINUTE
+    values = {"article": path, "path": path, "timestamp": at, "received_at": at, "alternates": alternates}
+    return publish(**(values | {"language": language or path[:2]} | changes))  # type: ignore[arg-type]
+
+
+def listed(table: DecidedTable) -> dict[str, str]:
+    """The links of each page, as codes and paths: `de=de-2 fr`."""
+    links = {}
+    for entry in table.general.values():
+        codes = {link.hreflang: link.href.removeprefix(page("")) for link in entry.alternates}
+        shown = " ".join(code if code == path else f"{code}={path}" for code, path in codes.items())
+        links[entry.loc.removeprefix(page(""))] = shown
+    for (_, url, _), news in table.news.items():
+        [general] = [entry for (_, other), entry in table.general.items() if other == url]
+        assert news.alternates == general.alternates
+    return dict(sorted(links.items()))
+
+
+EN, FR, DE = version("en", "fr de"), version("fr", "en de"), version("de", "en fr")
+ALL = {"de": "de en fr", "en": "de en fr", "fr": "de en fr"}
+CASES: dict[str, tuple[list[ArticleEvent], Mapping[str, str]]] = {
+    "each lists the others": ([EN, FR, DE], ALL),
+    "one lists the others": ([EN, version("fr"), version("de")], {"de": "de en", "en": "de en fr", "fr": "en fr"}),
+    "a page that was never seen stays listed": ([EN, FR], {"en": "de en fr", "fr": "de en fr"}),
+    "a page of another host stays listed": (
+        [version("en", alternates=(Alternate("fr", "https://a.example.org/fr"),))],
+        {"en": "en fr=https://a.example.org/fr"},
+    ),
+    "a page that was removed leaves": ([EN, FR, DE, remove("de", url=page("de"))], {"en": "en fr", "fr": "en fr"}),
+    "a page that is not to be indexed leaves": (
+        [EN, FR, DE, version("de", minute=1, noindex=True)],
+        {"en": "en fr", "fr": "en fr"},
+    ),
+    "a page that comes back is listed again": (
+        [EN, FR, DE, remove("de", url=page("de")), version("de", "en fr", minute=2)],
+        ALL,
+    ),
+    "a page no longer lists another": (
+        [version("en", "fr"), version("fr"), version("en", minute=1)],
+        {"en": "", "fr": ""},
+    ),
+    "its own page counts": (
+        [version("en", "fr=fr-1"), version("fr-1"), version("fr-2", "en")],
+        {"en": "en fr=fr-1", "fr-1": "en fr=fr-1", "fr-2": ""},
+    ),
+    "of two pages of one language the first by its URL counts": (
+        [version("en"), version("fr-2", "en"), version("fr-1", "en")],
+        {"en": "en fr=fr-1", "fr-1": "en fr=fr-1", "fr-2": ""},
+    ),
+    "the next page takes the place of one that left": (
+        [version("en"), version("fr-2", "en"), version("fr-1", "en"), remove("fr-1", url=page("fr-1"))],
+        {"en": "en fr=fr-2", "fr-2": "en fr=fr-2"},
+    ),
+    "a page in its own language is no version": (
+        [version("en", "fr en=en-2"), version("en-2"), version("fr")],
+        {"en": "en fr", "en-2": "", "fr": "en fr"},
+    ),
+    "a page keeps the code that it gives itself": (
+        [version("en", "en-GB=en en-US=en-2"), version("en-2", "en-US=en-2 en-GB=en")],
+        {"en": "en-GB=en en-US=en-2", "en-2": "en-GB=en en-US=en-2"},
+    ),
+    "one page in two languages": (
+        [version("en", "en en-GB=en fr"), version("fr")],
+        {"en": "en en-GB=en fr", "fr": "en fr"},
+    ),
+    "the default stands last": ([version("en", "x-default=en fr")], {"en": "en fr x-default=en"}),
+    "another page's language": (
+        [version("en", "fr"), version("fr", language="de")],
+        {"en": "en fr", "fr": "de=fr en"},
+    ),
+    "a language without a code": ([version("en", "fr"), version("fr", language="haw")], {"en": "", "fr": ""}),
+    "a page alone": ([version("en", "en x-default=en")], {"en": ""}),
+    "a language by the code of the news": (
+        [version("zh", "en", language="zh-tw"), version("en")],
+        {"en": "en zh-Hant=zh", "zh": "en zh-Hant=zh"},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_pages_list_each_other_or_neither_does_in_every_order(case: str) -> None:
+    events, expected = CASES[case]
+    for order in permutations(events):
+        table = DecidedTable()
+        for event in order:
+            table.hear(event, max(MORNING, event.timestamp or MORNING) + 5 * MINUTE)
+        assert listed(table) == expected, [event.name for event in order]
+
+
+def test_pages_that_list_each_other_are_not_recorded_again() -> None:
+    table = DecidedTable()
+    for event in (EN, FR, DE, version("en", "fr de", minute=1, title="Another headline")):
+        assert table.hear(event).returns == ()
+    [again] = table.hear(remove("de")).returns
+    assert again.previous_urls == (page("en"), page("fr"))
+
+
+def test_a_page_that_moves_takes_its_links_along() -> None:
+    table = DecidedTable()
+    for event in (EN, FR, DE, version("de-2", "en fr", minute=1, article="de")):
+        table.hear(event)
+    assert listed(table) == {"de-2": "de=de-2 en fr", "en": "de=de-2 en fr", "fr": "de=de-2 en fr"}
+    table.hear(version("de", minute=2, article="de-3"))
+    assert listed(table) == {"de": "de en fr", "de-2": "", "en": "de en fr", "fr": "de en fr"}
+
+
+def test_a_page_with_too_many_links_stays_listed_by_the_rest() -> None:
+    table = DecidedTable()
+    for number in range(ALTERNATES_MAX + 2):
+        table.hear(version(f"fr-{number:02}", "en"))
+    assert len(table.claims[page("en")].links) == ALTERNATES_MAX
+    assert listed(table)[f"fr-{ALTERNATES_MAX + 1:02}"]
+
+
+def test_a_publication_without_alternates_writes_what_it_did_before() -> None:
+    decision = decide(version("en"), Known(), SITE, MORNING)
+    assert ([claim.url for claim in decision.claims], decision.returns) == ([page("en")], ())
+
+
+OTHER = "fr.example.org"
+
+
+@pytest.mark.parametrize(
+    ("lists", "listed_by", "schemes", "expected"),
+    [
+        ((OTHER,), (HOST,), ("https", "https"), True),
+        ((), (HOST,), ("https", "https"), False),
+        ((OTHER,), (), ("https", "https"), False),
+        ((OTHER,), (HOST,), ("http", "https"), False),
+        ((OTHER,), (HOST,), ("https", "http"), False),
+    ],
+)
+def test_another_site_counts_if_both_list_each_other(
+    lists: tuple[str, ...], listed_by: tuple[str, ...], schemes: tuple[str, str], expected: bool
+) -> None:
+    site = Site.model_validate(SITE.model_dump() | {"alternate_hosts": lists, "scheme": schemes[0]})
+    other = Site.model_validate(
+        {"host": OTHER, "publication": "Exemple", "alternate_hosts": listed_by, "scheme": schemes[1]}
+    )
+    hosts = mutual_hosts(site, [other])
+    assert is_version(f"https://{OTHER}/a", hosts) is expected
+    assert [is_version(url, hosts) for url in (page("a"), page(""), "http://www.example.com/a")] == [True, False, False]

@@ -1,4 +1,4 @@
-"""The nginx configuration of docs/how-to/serve.md, run word for word in front of the bucket of a played scenario."""
+"""The nginx configuration docs/how-to/sitemaps.conf, run word for word in front of the bucket of a played scenario."""
 
 import gzip
 import http.client

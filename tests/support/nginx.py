@@ -1,8 +1,7 @@
-"""The nginx configuration of docs/how-to/serve.md, run word for word."""
+"""The nginx configuration docs/how-to/sitemaps.conf, run word for word."""
 
 import getpass
 import os
-import re
 import shutil
 import socket
 import subprocess
@@ -18,8 +17,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-DOCUMENT = Path(__file__).parents[2] / "docs/how-to/serve.md"
-# What whoever copies the block has to replace; the tests replace nothing else.
+DOCUMENT = Path(__file__).parents[2] / "docs/how-to/sitemaps.conf"
+# What whoever copies the file has to replace; the tests replace nothing else.
 PORT, ORIGIN, CACHE = "listen 80;", "https://d111111abcdef8.cloudfront.net/", "/var/cache/nginx/sitemaps"
 NO_SITE = "return 404; # your site"
 CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
@@ -32,12 +31,6 @@ SKIPS = [
 ]
 
 
-def block() -> str:
-    """The block of the document, its placeholders still in it."""
-    [found] = re.findall(r"```nginx\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
-    return str(found)
-
-
 @contextmanager
 def nginx(folder: Path, origin: str, site: str | None = None, certificate: Path | None = None) -> Iterator[int]:
     """A running nginx in a folder of its own, in front of `origin`; gives its port, and ends it whatever happens.
@@ -48,7 +41,7 @@ def nginx(folder: Path, origin: str, site: str | None = None, certificate: Path 
     assert NGINX
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    configuration = block()
+    configuration = DOCUMENT.read_text(encoding="utf-8")
     tls = f" ssl http2; ssl_certificate {certificate}; ssl_certificate_key {certificate};" if certificate else ";"
     places = [(PORT, f"listen 127.0.0.1:{port}{tls}"), (ORIGIN, origin), (CACHE, str(folder / "kept"))]
     for placeholder, here in [*places, *([(NO_SITE, f"proxy_pass {site};")] if site else [])]:

@@ -17,7 +17,7 @@ from tests.docs.pages import DOCS, PAGES
 from tests.support.breakages import BREAKAGES
 
 PART = re.compile(r"(?<=<!-- generated: )([\w ]+)( -->\n\n).*?(?=\n\n<!-- /generated -->)", re.DOTALL)
-# Requirements that `stoppress check` cannot check in a file or a folder of files, and why.
+# Requirements that `stoppress check` cannot check in a file or a folder of files, and what they are about.
 NOT_CHECKABLE: dict[str, str] = tomllib.loads(
     Path(__file__).with_name("not_checkable.toml").read_text(encoding="utf-8")
 )
@@ -28,41 +28,61 @@ def _table(*rows: tuple[str, ...]) -> str:
     return "\n".join([head, f"|{'---|' * len(rows[0])}", *body])
 
 
+# The chapters of the rules by the beginning of their ids, and the source of the rules that show no other.
+CHAPTERS = {
+    "R1": ("Every sitemap", "sitemaps.org/protocol.html"),
+    "R2": ("News", "Google, News sitemaps"),
+    "R3": ("Images", "Google, Image sitemaps"),
+    "R4": ("Videos", "Google, Video sitemaps"),
+    "R5": ("Language versions", "Google, Localized versions"),
+    "R6": ("Indexes and sets of files", "engineering"),
+    "R8": ("robots.txt, and what Yandex reports", "sitemaps.org/protocol.html, RFC 9309"),
+    "R9": ("How files are served", "engineering"),
+    "R11": ("Hostile files", "XML readers' advisories"),
+}
+
+
 def check_rules() -> str:
-    """Return the rules of `stoppress check`."""
-    rows = (
-        (f"{rule.id} `{rule.name}`{' (warning)' * (rule.severity == 'warning')}", rule.text, rule.source)
-        for rule in RULES.values()
-    )
-    return _table(("id and name", "requirement", "source"), *rows)
+    """Return the rules of `stoppress check`, a table for each chapter."""
+    parts = []
+    for chapter, (title, usual) in CHAPTERS.items():
+        rules = [rule for rule in RULES.values() if rule.id.partition(".")[0] == chapter]
+        rows = (
+            (
+                f"{rule.id} `{rule.name}`{'*' * (rule.severity == 'warning')}",
+                rule.text if rule.source == usual else f"{rule.text} ({rule.source})",
+            )
+            for rule in rules
+        )
+        parts += [f"## {title}", f"Source: {usual}.", _table(("rule", "requirement"), *rows)]
+    return "\n\n".join(parts)
 
 
 def rules_that_no_file_shows() -> str:
-    """Return the rules that `stoppress check` cannot check, by reason."""
-    ids: dict[str, list[str]] = {}
-    for rule_id, reason in NOT_CHECKABLE.items():
-        ids.setdefault(reason, []).append(rule_id)
-    return _table(("ids", "reason"), *((", ".join(names), reason) for reason, names in ids.items()))
+    """Return the rules that `stoppress check` cannot check, and what they are about."""
+    return _table(("rule", "about"), *NOT_CHECKABLE.items())
 
 
 def command_line() -> str:
-    """Return each command with its help, arguments and options; first the options that several commands have."""
-    return "\n\n".join([_block(sorted(COMMON)), *_commands(ROOT, "stoppress")])
+    """Return each command with its help, arguments and options; first what several commands have."""
+    return "\n\n".join([_block(sorted(COMMON - UNLISTED)), *_commands(ROOT, "stoppress")])
 
 
 def _commands(command: Any, name: str) -> Iterator[str]:
-    if " " in name:
-        yield f"## {name}"
+    children = getattr(command, "commands", {})
+    # A group that does nothing itself has no section.
+    if " " in name and (not children or command.invoke_without_command):
+        yield f"## {name.partition(' ')[2]}"
         text, _, failure = (command.help or "").partition("Exit code 1: ")
         yield from (paragraph.replace("\n", " ") for paragraph in text.strip().split("\n\n"))
     if example := getattr(command, "example", ""):
         rows = [_parameter(parameter) for parameter in command.params]
-        common = " ".join(sorted(option for option, meaning in rows if (option, meaning) in COMMON - OF_A_STACK))
-        facts = [(command.effect, example)]
-        facts += [("exit code 1", failure.rstrip(".").replace("\n", " "))] if failure else []
-        facts += [("common options", common)] if common else []
+        common = " ".join(sorted(row[0] for row in rows if row in COMMON - UNLISTED and row[0].startswith("--")))
+        facts = [(command.effect, example.removesuffix(" --stack stoppress"))]
+        facts += [("exit 1", failure.rstrip(".").replace("\n", " "))] if failure else []
+        facts += [("also", common)] if common else []
         yield _block([*facts, *(row for row in rows if row not in COMMON)])
-    for child_name, child in sorted(getattr(command, "commands", {}).items()):
+    for child_name, child in sorted(children.items()):
         yield from _commands(child, f"{name} {child_name}")
 
 
@@ -73,11 +93,12 @@ def _block(rows: list[tuple[str, str]]) -> str:
 
 
 def _parameter(parameter: Any) -> tuple[str, str]:
-    is_argument = parameter.param_type_name == "argument"
-    name = parameter.name.upper() + ("…" if parameter.nargs == -1 else "") if is_argument else ", ".join(parameter.opts)
+    if parameter.param_type_name == "argument":
+        name = parameter.name.upper() + ("…" if parameter.nargs == -1 else "")
+        return name if parameter.required else f"[{name}]", parameter.help or ""
     default = parameter.default
     shown = f" [{default}]" if isinstance(default, int | str | Path) and default not in (False, "") else ""
-    return name, f"{parameter.help or ''}{' [required]' if parameter.required else shown}"
+    return ", ".join(parameter.opts), f"{parameter.help or ''}{' [required]' if parameter.required else shown}"
 
 
 def _parameters(command: Any) -> Iterator[tuple[str, str]]:
@@ -87,16 +108,17 @@ def _parameters(command: Any) -> Iterator[tuple[str, str]]:
 
 
 ROOT: Any = typer.main.get_command(app)
-# The options that several commands have with the same meaning, and those that each command on a stack has.
+# The arguments and options that several commands have with the same meaning.
 COMMON = {
     (name, meaning)
     for (name, meaning), count in Counter(_parameters(ROOT)).items()
-    if count > 1 and name.startswith("--") and not meaning.endswith("[required]")
+    if count > 1 and not meaning.endswith("[required]")
 }
-OF_A_STACK = {
+# The options of each command on a stack, and --json: the page's first paragraphs state which commands have them.
+UNLISTED = {
     _parameter(parameter)
     for parameter in ROOT.commands["status"].params
-    if parameter.name in {"stack", "local", "profile", "region"}
+    if parameter.name in {"stack", "local", "profile", "region", "as_json"}
 }
 
 

@@ -34,7 +34,7 @@ def compare(
     old: Annotated[str, typer.Argument(help="URL or file of the old sitemap, index or robots.txt.")],
     site: Annotated[str, typer.Option("--site", help="Host of the site.")],
 ) -> None:
-    """Compare an old sitemap with a site's files. Show which pages only one of them lists, and why.
+    """Compare an old sitemap with a site's files, and show which pages only one of them lists, and why.
 
     Exit code 1: they differ, or a part of the old sitemap cannot be read.
     """

@@ -49,7 +49,7 @@ def crawlers(
     trust_proxy: Annotated[bool, typer.Option("--trust-proxy", help="Believe the last X-Forwarded-For.")] = False,
     form: Annotated[Format, typer.Option("--format", help="Form of the report.")] = "text",
 ) -> None:
-    """Report from access logs how crawlers, verified by their addresses, fetch sitemaps; with a stack also when first each story."""
+    """Report from access logs how verified crawlers fetch sitemaps, and with a stack also when they first fetched each story."""
     skipped, host = Counter[str](), site.lower()
     names = dict(pair.partition("=")[::2] for pair in fields.split(",") if pair)
     if names.keys() - FIELDS.keys():

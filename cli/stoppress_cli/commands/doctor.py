@@ -40,7 +40,7 @@ def doctor(
 ) -> None:
     """Check from outside what a host serves to search engines: robots.txt, sitemaps, listed pages, certificate, webhook.
 
-    Each fault has its fix, and no stack is needed. Exit code 1: there are faults, or something could not be
+    Each fault is shown with its fix. Exit code 1: there are faults, or something could not be
     checked.
     """
     if not HOST.fullmatch(host):

@@ -37,9 +37,7 @@ def explain(
 ) -> None:
     """Show whether a page is in the news sitemap and in the general sitemap, until when, or why not.
 
-    With --at, show instead which files listed it at that moment, and how.
-
-    Exit code 1: no sitemap lists the page; with --news, no news sitemap does.
+    With --at, show instead which files listed it at that moment. Exit code 1: no sitemap lists the page; with --news, no news sitemap does.
     """
     if at is not None:
         past = past_of(what, site, at, datetime.now(UTC))

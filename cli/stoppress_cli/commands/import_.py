@@ -57,7 +57,7 @@ def import_(
 ) -> None:
     """Import the archive of a site. After an interruption, run the same command again to continue from its checkpoint.
 
-    A dry run compares each article with the table. Refused articles are listed in a file. Exit code 1: some
+    A dry run compares each article with the table, and a file lists the refused articles. Exit code 1: some
     were refused; 2: also after Ctrl-C.
     """
     target = sites.load(site.lower())

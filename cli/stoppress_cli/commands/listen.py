@@ -38,7 +38,7 @@ def listen(
 ) -> None:
     """Print webhook deliveries as they arrive on this machine, and save them for `stoppress adapters try`, until Ctrl-C.
 
-    Every request is answered with 200. Secrets are replaced before a request is printed or saved.
+    Every request is answered with 200, and its secrets are replaced before it is printed or saved.
     """
     from werkzeug.serving import make_server  # `stoppress --help` does without a server
     from werkzeug.wrappers import Response

@@ -32,8 +32,7 @@ def reconcile(
 ) -> None:
     """Compare table, index and bucket, as reconcile_sites does each night, and repair differences.
 
-    A difference is repaired when two comparisons, two minutes apart, both find it: until then it may be work in
-    progress. Exit code 1: there are differences.
+    A difference is repaired when two comparisons, two minutes apart, both find it. Exit code 1: there are differences.
     """
     chosen = chosen_sites(site)
     reports = _compare(chosen, "units", dry_run=dry_run)

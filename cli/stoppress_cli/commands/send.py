@@ -76,8 +76,7 @@ def send(
 ) -> None:
     """Send a signed test article through the webhook, wait until the files list it, and remove it again.
 
-    The secret is read from Secrets Manager. Exit code 1: the webhook refused the article, or it did not reach a
-    stage in time.
+    Exit code 1: the webhook refused the article, or it did not reach a stage in time.
     """
     sample = sample_of(site, source, api, timeout_s)
     if program is not None:

@@ -118,7 +118,7 @@ def robots(host: Host) -> None:
 
 @app.command("page", effect=READS, example="stoppress sites page www.example.com --stack stoppress")
 def page(host: Host) -> None:
-    """Print the address of a site's page for editors. Whoever has the address can read the page.
+    """Print the address of a site's page for editors, which everyone who has the address can read.
 
     The stack needs the parameter StatusPage=yes.
     """

@@ -126,10 +126,13 @@ def breakages() -> str:
     """Return the alarms that fire when something breaks, as tests/local_stack/test_alarms.py checks them."""
     causes: dict[str, list[str]] = {}
     for breakage in BREAKAGES:
-        alarms = ", ".join(f"`{name}` ({minutes:,})" for name, minutes in breakage.alarms.items())
-        causes.setdefault(alarms or "none", []).append(breakage.name)
+        alarms = ", ".join(f"`{name}`" for name in breakage.alarms)
+        minutes = f" ({', '.join(f'{each:,}' for each in breakage.alarms.values())})" if alarms else ""
+        # The table of alarms has the parameters on which an alarm depends.
+        causes.setdefault(alarms or "none", []).append(re.sub(r" \(`\w+=yes`\)$", "", breakage.name) + minutes)
     return _table(
-        ("alarms (after minutes)", "cause"), *((alarms, "<br>".join(names)) for alarms, names in causes.items())
+        ("alarms", "cause (minutes until each alarm)"),
+        *((alarms, "<br>".join(names)) for alarms, names in causes.items()),
     )
 
 

@@ -114,10 +114,11 @@ def sections() -> dict[str, list[list[str]]]:
 
 
 def rows(*headings: str) -> Iterator[tuple[str, str, str]]:
-    """Yield tag, files and example of each row. The table of news tags has no column of files."""
+    """Yield tag, files and example of each row. Two tables have no column of files."""
+    files = {"News": "news", "Images, videos, language versions": "shards, pages"}
     for heading in headings:
         for row in sections()[heading]:
-            yield row[0].strip("`"), "news" if heading == "News" else row[2], row[-1].strip("`")
+            yield row[0].strip("`"), files.get(heading) or row[2], row[-1].strip("`")
 
 
 TABLES = ("Sitemaps and index", "News", "Images, videos, language versions", "Other forms")

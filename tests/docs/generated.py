@@ -124,16 +124,19 @@ UNLISTED = {
 
 def breakages() -> str:
     """Return the alarms that fire when something breaks, as tests/local_stack/test_alarms.py checks them."""
-    causes: dict[str, list[str]] = {}
+    causes: dict[str, dict[str, str]] = {}
     for breakage in BREAKAGES:
-        alarms = ", ".join(f"`{name}`" for name in breakage.alarms)
-        minutes = f" ({', '.join(f'{each:,}' for each in breakage.alarms.values())})" if alarms else ""
         # The table of alarms has the parameters on which an alarm depends.
-        causes.setdefault(alarms or "none", []).append(re.sub(r" \(`\w+=yes`\)$", "", breakage.name) + minutes)
-    return _table(
-        ("alarms", "cause (minutes until each alarm)"),
-        *((alarms, "<br>".join(names)) for alarms, names in causes.items()),
-    )
+        name = re.sub(r" \(`\w+=yes`\)$", "", breakage.name)
+        minutes = f" ({', '.join(f'{each:,}' for each in breakage.alarms.values())})" if breakage.alarms else ""
+        group = causes.setdefault(", ".join(f"`{alarm}`" for alarm in breakage.alarms) or "none", {})
+        # A variant of a cause, such as "…, with a story every ten minutes", follows the cause.
+        if cause := next((cause for cause in group if name.startswith(f"{cause}, ")), ""):
+            group[cause] += name.removeprefix(cause) + minutes
+        else:
+            group[name] = name + minutes
+    rows = ((alarms, "<br>".join(group.values())) for alarms, group in causes.items())
+    return _table(("alarms", "cause (minutes until each alarm)"), *rows)
 
 
 # The JSON Schema of a site's configuration, beside the page that describes the configuration.

@@ -71,6 +71,8 @@ def _list_again(event: ArticleEvent, known: Known, site: Site, now: datetime) ->
     """
     settled = replace(REPEATED, released=((event.release, event.name),) if event.release else ())
     claim = known.claims.get(identity(event.url or ""))
+    if claim and claim.lists and not claim.live:  # the transaction in which it left had no room for its links
+        return link_versions(replace(settled, claims=(claim,)), event, known, site)
     owner = known.owners.get(claim.owner) if claim and claim.live else None
     newest = known.again.get(owner.name) if owner and owner.has_entries else None
     if claim is None or owner is None or newest is None:

@@ -19,6 +19,8 @@ from stoppress.model.site import Site
 from stoppress.primitives.urls import host_of, identity
 from stoppress.sitemaps.tags import language_of
 
+# A page that takes over the URLs of other pages may change the links of more versions. Then those of the pages that leave follow.
+VERSIONS_CHANGED_MAX = 2 * ALTERNATES_MAX
 # As long as any code, for the size of a line before its codes are decided.
 _LONGEST_CODE = "zh-Hant-TW"
 
@@ -57,6 +59,9 @@ def link_versions(decision: Decision, event: ArticleEvent, known: Known, site: S
     written = [identity(claim.url) for claim in decision.claims]
     for page, claim in zip(written, decision.claims, strict=True):
         after[page] = _with_lists(claim, before.get(page), general, site)
+    later = _pages_for_later(written, before, after)
+    for page in later:
+        after[page] = replace(after[page], code=before[page].code, lists=before[page].lists)
     for page in written:
         _link(page, before.get(page), after)
     after = {page: _with_gone(claim, after) for page, claim in after.items()}
@@ -66,9 +71,18 @@ def link_versions(decision: Decision, event: ArticleEvent, known: Known, site: S
         written += [listed] if after[listed].lists or after[listed].links else []
         decision = _with_alternates(decision, tuple(_alternates(after[listed], after)))
     changed = [page for page, claim in after.items() if page in written or claim != before.get(page)]
-    again = sorted({url for url in _affected(changed, before, after) if identity(url) != listed})
+    affected = {url for url in _affected(changed, before, after) if identity(url) != listed}
+    again = sorted({*affected, *(after[page].url for page in later)})
     decision = replace(decision, claims=tuple(after[page] for page in changed))
     return replace(decision, returns=(*decision.returns, *_events_again(again, decision.claims)))
+
+
+def _pages_for_later(written: Iterable[str], before: Mapping[str, Claim], after: Mapping[str, Claim]) -> list[str]:
+    """Return the pages that leave and keep their links until they are recorded again, so that one transaction has room for the rest."""
+    by_page = {page: {*_versions_of(before.get(page)), *_versions_of(after[page])} for page in written}
+    if len(by_page) == 1 or len(set().union(*by_page.values())) <= VERSIONS_CHANGED_MAX:
+        return []
+    return [page for page, versions in by_page.items() if versions and not after[page].live]
 
 
 def _with_seen_page(decision: Decision, event: ArticleEvent, known: Known) -> Decision:
@@ -137,7 +151,7 @@ def _link(page: str, before: Claim | None, claims: dict[str, Claim]) -> None:
     claim, listed = claims[page], _versions_of(claims[page])
     for other in {*_versions_of(before), *listed} & claims.keys() - {page}:
         links = {url: code for url, code in claims[other].links.items() if identity(url) != page}
-        if other in listed and len(links) < ALTERNATES_MAX:
+        if other in listed and len(links) < ALTERNATES_MAX and not is_home(claims[other].url):
             links[claim.url] = claim.code
         claims[other] = replace(claims[other], links=links)
 
@@ -164,8 +178,8 @@ def _alternates(claim: Claim, claims: Mapping[str, Claim]) -> Iterator[Alternate
 
 
 def _is_gone(claim: Claim | None) -> bool:
-    """Return True if an event has named a page, and the page is not there."""
-    return claim is not None and (claim.owner != "" or claim.seen) and not claim.live
+    """Return True if an event has named a page, and the page is not there. Nobody follows the links to a home page."""
+    return claim is not None and (claim.owner != "" or claim.seen) and not claim.live and not is_home(claim.url)
 
 
 def _refuses(claim: Claim | None, url: str) -> bool:
@@ -173,7 +187,7 @@ def _refuses(claim: Claim | None, url: str) -> bool:
 
     A page that was never seen refuses none. More links than a claim keeps stay one-sided.
     """
-    if claim is None or not claim.live or identity(url) in _versions_of(claim):
+    if claim is None or not claim.live or is_home(claim.url) or identity(url) in _versions_of(claim):
         return _is_gone(claim)
     return not claim.code or (url in claim.links and url not in _accepted(claim))
 

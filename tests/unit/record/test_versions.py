@@ -10,6 +10,7 @@ from stoppress.model.alternates import ALTERNATES_MAX, Alternate
 from stoppress.model.article import Known
 from stoppress.model.event import ArticleEvent
 from stoppress.model.site import Site
+from stoppress.primitives.text import LANGUAGES
 from stoppress.record.decide import decide
 from stoppress.record.versions import is_version, mutual_hosts
 from tests.support.article_events import HOST, MORNING, SITE, DecidedTable, page, publish, remove
@@ -163,3 +164,31 @@ def test_another_site_counts_if_both_list_each_other(
     hosts = mutual_hosts(site, [other])
     assert is_version(f"https://{OTHER}/a", hosts) is expected
     assert [is_version(url, hosts) for url in (page("a"), page(""), "http://www.example.com/a")] == [True, False, False]
+
+
+def test_a_page_that_takes_many_urls_changes_few_claims_at_a_time() -> None:
+    table, codes = DecidedTable(), sorted(LANGUAGES)[:ALTERNATES_MAX]
+    lists = {path: " ".join(f"{code}={path}-{code}" for code in codes) for path in ("old-1", "old-2", "new")}
+    for path in ("old-1", "old-2"):
+        table.hear(version(path, lists[path], source="feed", language="en"))
+    moved = version("new", lists["new"], minute=1, language="en", previous_urls=(page("old-1"), page("old-2")))
+    assert len(table.hear(moved).claims) < 2 * ALTERNATES_MAX
+    linked = {path for path in lists for code in codes if table.claims[page(f"{path}-{code}")].links}
+    assert linked == {"new"}
+
+
+def test_a_page_lists_a_home_page_that_it_has_left() -> None:
+    home = (Alternate("en", page("")),)
+    table = DecidedTable()
+    table.hear(version("", language="en", article="1"))
+    table.hear(version("fr", minute=1, article="1", alternates=home))
+    assert listed(table) == {"fr": "en= fr"}
+
+
+def test_a_home_page_keeps_no_link_of_a_page_that_is_removed() -> None:
+    home = (Alternate("en", page("")),)
+    table = DecidedTable()
+    table.hear(version("", "fr", language="en", article="1"))
+    table.hear(version("fr", minute=1, alternates=home, previous_urls=(page(""),), source="wire"))
+    table.hear(remove("fr", source="wire", timestamp=MORNING + 2 * MINUTE))
+    assert listed(table) == {"": ""}

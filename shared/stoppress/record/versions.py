@@ -10,7 +10,7 @@ from dataclasses import replace
 from itertools import groupby
 
 from stoppress.model.alternates import ALTERNATES_MAX, DEFAULT, Alternate, accept_links, hreflang_of
-from stoppress.model.article import Claim, Decision, Known
+from stoppress.model.article import FORGOTTEN, Claim, Decision, Known
 from stoppress.model.entries import GeneralEntry, excluding_rule, is_excluded_by_path
 from stoppress.model.event import ArticleEvent
 from stoppress.model.exclusion_reasons import is_home
@@ -92,7 +92,8 @@ def _with_seen_page(decision: Decision, event: ArticleEvent, known: Known) -> De
     """
     page = identity(event.url or "")
     is_claimed = page in known.claims or page in {identity(claim.url) for claim in decision.claims}
-    if event.action != "publish" or decision.outcome not in ("held", "late") or is_claimed or not event.url:
+    is_absent = decision.outcome in ("held", "late") and decision.reason != FORGOTTEN
+    if event.action != "publish" or not is_absent or is_claimed or not event.url:
         return decision
     claim = known.versions.get(page) or Claim(event.site, event.url)
     return decision if claim.seen else replace(decision, claims=(*decision.claims, replace(claim, seen=True)))

@@ -1,13 +1,14 @@
 """Which pages list each other as language versions, whatever the order of the events."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 from itertools import permutations
 
 import pytest
 
 from stoppress.model.alternates import ALTERNATES_MAX, Alternate
-from stoppress.model.article import Known
+from stoppress.model.article import FORGOTTEN, Known
 from stoppress.model.event import ArticleEvent
 from stoppress.model.site import Site
 from stoppress.primitives.text import LANGUAGES
@@ -192,3 +193,9 @@ def test_a_home_page_keeps_no_link_of_a_page_that_is_removed() -> None:
     table.hear(version("fr", minute=1, alternates=home, previous_urls=(page(""),), source="wire"))
     table.hear(remove("fr", source="wire", timestamp=MORNING + 2 * MINUTE))
     assert listed(table) == {"": ""}
+
+
+def test_a_late_event_of_a_forgotten_article_leaves_no_url() -> None:
+    erased = replace(DecidedTable().hear(version("en", minute=1)).article, state="removed", reason=FORGOTTEN)  # type: ignore[type-var]
+    late = replace(version("en-2", article="en"), received_at=MORNING)
+    assert decide(late, Known(erased), SITE, MORNING).claims == ()

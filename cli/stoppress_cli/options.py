@@ -26,6 +26,7 @@ Host = Annotated[str, typer.Option(help="Address to serve on.")]
 Settings = Annotated[str | None, typer.Option(help="The source's settings, as JSON.")]
 SiteConfig = Annotated[Path | None, typer.Option(help="Site configuration, for host, zone and URL.")]
 Now = Annotated[str | None, typer.Option(help="Instant to judge by, ISO 8601; default: the recorded one, or now.")]
+At = Annotated[str | None, typer.Option(help="An earlier moment, ISO 8601; without a zone in the site's.")]
 
 # The type and default of each option that a command gets by its registration.
 _Shared = dict[str, tuple[Any, object]]

@@ -1,4 +1,5 @@
-"""Show the page of a site: GET /sites/{host}/{token}, with ?q=<words> also the answer about a story, with &at=<moment> that of then.
+"""Show the page of a site: GET /sites/{host}/{token} of the HTTP API, with ?q=<words> also the answer about a story, and with &at=<moment>
+the answer of that moment.
 
 The frame is answered without a read of the table; it then asks for `part=content`. Without a script it asks for `part=whole`. A wrong token
 and an unknown host get the same answer, 404.

@@ -144,6 +144,7 @@ STATES = {
                     "published": "2026-11-20T10:00:00Z",
                     "lastmod": "2026-11-20T10:30:00Z",
                     "next_read_by_google": NOW,
+                    "version_read_by_google": NOW,
                 }
             ],
             "unknown": ["sitemap-2026-11.xml"],

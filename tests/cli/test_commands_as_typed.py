@@ -178,6 +178,7 @@ CASES: dict[str, tuple[list[str], int, str]] = {
     "sites page": ([HOST, *LOCAL], 0, f"/sites/{HOST}/"),
     "send": ([HOST, "cms", *LOCAL], 0, "gone from sitemap-news.xml"),
     "sites robots": ([HOST, *LOCAL], 0, f"Sitemap: https://{HOST}/sitemap.xml"),
+    "sites files": ([HOST, *LOCAL], 0, f"{HOST}/sitemap.xml"),
     "check": (["site", "--base-url", BASE, "--now", NOW], 0, "no findings"),
     "crawlers": (["access.log", "--site", HOST, *LOCAL], 0, "crawler Googlebot; files index; statuses 304×1"),
     "redrive": (LOCAL, 0, "0 stay"),

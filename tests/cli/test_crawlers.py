@@ -300,7 +300,7 @@ def test_the_report_shows_no_forged_crawler_and_no_text_of_the_log(tmp_path: Pat
 
 
 @pytest.mark.moto
-def test_with_a_stack_the_first_fetch_of_each_story_is_reported(
+def test_with_a_stack_the_first_fetch_of_each_story_is_reported_also_from_s3(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     operated.pretend_deployed(monkeypatch)
@@ -309,7 +309,12 @@ def test_with_a_stack_the_first_fetch_of_each_story_is_reported(
     reads = [ONE._replace(at=noon + timedelta(minutes=minute), file="sitemap-news.xml") for minute in (1, 4, 9, 30)]
     log = "\n".join(map(combined, reads))
     with operated.operated(steps, tmp_path, versioned=True) as stack:
-        shown = run("-", "--format", "json", "--stack", stack.name, typed=gzip.compress(log.encode()))
+        name = stack.only("AWS::S3::Bucket").ref
+        stack.client("s3").put_object(Bucket=name, Key="logs/1.gz", Body=gzip.compress(log.encode()))
+        shown = run(f"s3://{name}/logs/", "--format", "json", "--stack", stack.name)
+        missing = run("s3://no-such-bucket/logs/", "--stack", stack.name)
+    assert missing.exit_code == 2
+    assert "ListObjectsV2" in missing.output
     rows = [row for row in json.loads(shown.stdout)["rows"] if row["story"]]
     assert [(row["story"], row["first_fetch"], row["after_s"]) for row in rows] == [
         (url("ferry"), "2026-11-20T12:09:00Z", 240),

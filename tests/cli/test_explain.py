@@ -239,6 +239,7 @@ def test_an_earlier_moment_is_answered_from_the_versions_of_the_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     operated.pretend_deployed(monkeypatch)
+    monkeypatch.chdir(tmp_path)
     edited = "Flood closes <harbour> & market"
     steps = [event(1, "1", "flood"), event(5, "1", "flood", title=edited), event(9, "1", "flood", "article.deleted")]
     with operated.operated(steps, tmp_path, versioned=True) as stack:
@@ -253,3 +254,14 @@ def test_an_earlier_moment_is_answered_from_the_versions_of_the_files(
         assert f"title      {edited}" in shown.stdout
         assert "  file       sitemap-news.xml\n  put_at     2026-11-20 12:05:00 +00:00\n" in shown.stdout
         assert run("explain", url("flood"), "--at", "noon").exit_code == 2
+
+        assert run("sites", "files", HOST, "--at", then).exit_code == 0
+        assert "Flood closes" in (tmp_path / HOST / "sitemap-news.xml").read_text()
+        assert run("sites", "files", HOST, "--out", "now").exit_code == 0
+        assert "Flood closes" not in (tmp_path / "now/sitemap-news.xml").read_text()
+        # Somebody else's file, perhaps with a name that leads out of the folder, is not written.
+        bucket = stack.only("AWS::S3::Bucket").ref
+        stack.client("s3").put_object(Bucket=bucket, Key=f"{HOST}/../../away.xml", Body=b"")
+        written = json.loads(run("sites", "files", HOST, "--out", "again", "--json").stdout)
+        assert written["files"] == sorted(map(str, Path("again").iterdir()))
+        assert run("sites", "files", HOST, "--out", "now/sitemap-news.xml").exit_code == 2

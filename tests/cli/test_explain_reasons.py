@@ -288,7 +288,7 @@ def test_of_several_sites_one_must_be_chosen_for_an_id_or_a_fragment(tmp_path: P
     other: Step = {"at": "2026-11-20T12:00:00Z", "site": SITE | {"host": "news.example.org", "sources": {}}}
     tick: Step = {"at": "2026-11-20T12:02:00Z", "save": "listed"}
 
-    assert "choose one with --site. The stack's sites: news.example.org, " in failure([other, tick], "cms#1", tmp_path)
+    assert "give the host of one. The stack's sites: news.example.org, " in failure([other, tick], "cms#1", tmp_path)
 
 
 def test_the_json_has_the_keys_that_the_documentation_lists(tmp_path: Path) -> None:

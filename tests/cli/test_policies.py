@@ -40,6 +40,8 @@ READING = {
     "explain": ([url("flood")], 0),
     "tail": (["--seconds", "0"], 0),
     "sites robots": ([HOST], 0),
+    "sites files": ([HOST], 0),
+    "crawlers": (["site.json", "--site", HOST], 0),
     "feeds show": ([], 0),
     "quarantine list": ([], 1),
     "quarantine show": (["ID"], 0),

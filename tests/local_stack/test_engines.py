@@ -60,9 +60,9 @@ def stack(tmp_path: Path, web: Console) -> Iterator[Stack]:
 
 
 @contextmanager
-def configured(site: Mapping[str, Any], tmp_path: Path) -> Iterator[Stack]:
+def configured(site: Mapping[str, Any], tmp_path: Path, **parameters: str) -> Iterator[Stack]:
     """A stack with this site and Google's key. The functions know the configuration."""
-    with operated.operated([{"site": site}], tmp_path) as running:
+    with operated.operated([{"site": site}], tmp_path, parameters=parameters or None) as running:
         name = f"{running.variable('SECRETS_PATH')}/engines/{HOST}/google"
         running.client("secretsmanager").create_secret(Name=name, SecretString=json_key())
         wait(running, 2)
@@ -203,4 +203,14 @@ def test_a_site_without_engines_costs_a_read_of_its_configuration_and_no_fetch(t
         assert of_an_hour == {("NotifyEngines", "dynamodb.Query"): 1}  # the sweep lists the sites
         after = stack.client("s3").list_objects_v2(Bucket=stack.variable("BUCKET_NAME"))["Contents"]
         assert len(after) - len(before) == 1  # the shard
+        assert web.paths == []
+
+
+def test_a_stack_with_engines_no_asks_nothing_of_search_console_in_a_day(tmp_path: Path, web: Console) -> None:
+    web.pages = {"/flood": 200}
+    with configured(SITE, tmp_path, Engines="no") as stack:
+        assert "NotifyEngines" not in stack.functions
+        post(stack, "flood")
+        assert "/flood<" in operated.news(stack)
+        wait(stack, 24 * 60, 60)
         assert web.paths == []

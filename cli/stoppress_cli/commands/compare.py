@@ -40,7 +40,7 @@ def compare(
     """
     target = sites.load(site.lower())
     result = compare_pages(Sitemaps(old, target), target, datetime.now(UTC))
-    end(result, result.lines(), is_ok=result.is_equal)
+    end(result, result.lines(), is_ok=not (result.only_old or result.only_here or result.problems))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +61,6 @@ class Comparison:
     only_here: int = 0
     differences: list[Difference] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
-
-    @property
-    def is_equal(self) -> bool:
-        return not (self.only_old or self.only_here or self.problems)
 
     def lines(self) -> Iterator[str]:
         """Yield the comparison for people."""

@@ -9,12 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache, lru_cache, partial
 from io import BufferedReader
-from itertools import accumulate, islice, pairwise, zip_longest
+from itertools import accumulate, chain, islice, pairwise, zip_longest
 from pathlib import Path
 from statistics import median
 from typing import Annotated, Any
 
 import typer
+from botocore.exceptions import BotoCoreError, ClientError
 
 from stoppress.aws import bucket, sites
 from stoppress.aws.inventory import news_entries, read_articles, read_claims
@@ -25,6 +26,7 @@ from stoppress.primitives.instants import iso, whole
 from stoppress.show.read_story import page_locs
 from stoppress.show.stack_status import Access
 from stoppress_cli.check.report import Format, Group, print_report
+from stoppress_cli.connect import in_words
 from stoppress_cli.inputs.crawler_ranges import Ranges, is_crawler, load_ranges
 from stoppress_cli.inputs.log_lines import FIELDS, LINE_BYTES_MAX, Fetch, read_fetches
 from stoppress_cli.options import READS, Commands
@@ -43,13 +45,16 @@ _LATE = "logs are late and incomplete, and a CDN may serve older copies: this is
 @app.command(effect=READS, example="stoppress crawlers logs --site example.com --stack stoppress", may_lack_stack=True)
 def crawlers(
     access: Access | None,
-    files: Annotated[list[str], typer.Argument(help="Logs: a file, a folder, or - for standard input.")],
+    files: Annotated[list[str], typer.Argument(help="Logs: a file, a folder, s3://BUCKET/PREFIX, or - for stdin.")],
     site: Annotated[str, typer.Option("--site", help="Host of the site.")],
     fields: Annotated[str, typer.Option(help="Names in JSON lines, such as time=ts,address=client.ip.")] = "",
     trust_proxy: Annotated[bool, typer.Option("--trust-proxy", help="Believe the last X-Forwarded-For.")] = False,
     form: Annotated[Format, typer.Option("--format", help="Form of the report.")] = "text",
 ) -> None:
-    """Report from access logs how verified crawlers fetch sitemaps, and with a stack also when they first fetched each story."""
+    """Report from access logs how crawlers fetch robots.txt and sitemaps; with a stack also when each first fetched a story.
+
+    Only requests from addresses that a crawler's operator publishes count as the crawler's.
+    """
     skipped, host = Counter[str](), site.lower()
     names = dict(pair.partition("=")[::2] for pair in fields.split(",") if pair)
     if names.keys() - FIELDS.keys():
@@ -61,6 +66,8 @@ def crawlers(
             tally.add(fetch)
     except OSError as error:
         fail(error)
+    except (ClientError, BotoCoreError) as error:
+        fail(in_words(error))
     rows = list(tally.rows())
     groups = [Group("ok", "; ".join(f"{name} {cell}" for name, cell in row.items() if cell)) for row in rows]
     groups += [Group("hint", f"{name}: requests from other addresses: {n:,}") for name, n in tally.unverified.items()]
@@ -76,6 +83,7 @@ class Tally:
     def __init__(self, ranges: Ranges, listings: Listings) -> None:
         self.ranges, self.listings, self.unverified = ranges, listings, Counter[str]()
         self._is_crawler = lru_cache(maxsize=10_000)(partial(is_crawler, ranges))
+        # By crawler and kind of file: requests by status and bytes, and the minutes of requests.
         self._counts: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
         self._minutes: defaultdict[tuple[str, str], set[int]] = defaultdict(set)
         # By crawler and file, for each story the first fetch after its entry and before that of the next story.
@@ -122,10 +130,7 @@ def read_lines(names: Sequence[str], skipped: Counter[str]) -> Iterator[bytes]:
     """Yield the lines of logs, unpacked, and show how much was read. Raises OSError, and the errors of AWS."""
     with progress("MB of logs") as show:
         size = 0
-        stdin: Any = sys.stdin.buffer
-        found = [sorted(path for path in Path(name).rglob("*") if path.is_file()) or [Path(name)] for name in names]
-        for path in (path for paths in found for path in paths):
-            raw = BufferedReader(stdin) if str(path) == "-" else path.open("rb")
+        for raw in chain.from_iterable(map(_open_logs, names)):
             log = gzip.GzipFile(fileobj=raw) if raw.peek(2)[:2] == b"\x1f\x8b" else raw
             try:
                 while line := log.readline(LINE_BYTES_MAX):
@@ -136,6 +141,18 @@ def read_lines(names: Sequence[str], skipped: Counter[str]) -> Iterator[bytes]:
             except (EOFError, gzip.BadGzipFile, zlib.error):
                 skipped["broken: the rest of a gzip file"] += 1
             raw.close()
+
+
+def _open_logs(name: str) -> Iterator[BufferedReader]:
+    """Yield the logs that an argument of the command names. Raises OSError, and the errors of AWS."""
+    if name.startswith("s3://"):
+        bucket_name, _, prefix = name.removeprefix("s3://").partition("/")
+        yield from bucket.read_all(bucket_name, prefix)
+    elif name == "-":
+        stdin: Any = sys.stdin.buffer
+        yield BufferedReader(stdin)
+    else:
+        yield from (path.open("rb") for path in sorted(filter(Path.is_file, Path(name).rglob("*"))) or [Path(name)])
 
 
 def read_listings(site: Site) -> Listings:

@@ -16,7 +16,7 @@ from stoppress.primitives.instants import local_time, parse
 from stoppress.show.file_versions import Past, past_of
 from stoppress.show.read_story import Received
 from stoppress.show.story import Answer, Story, story_of
-from stoppress_cli.options import READS, Commands
+from stoppress_cli.options import READS, At, Commands
 from stoppress_cli.output import Part, Row, Table, counted, end, fields_of, state, verbatim
 
 app = Commands()
@@ -33,11 +33,12 @@ def explain(
     what: Annotated[str, typer.Argument(help="URL of the page, an article as source#id, or a part of the URL's path.")],
     site: Annotated[str | None, typer.Option(help="Host of the site; default: the URL's, or the only site.")] = None,
     news: Annotated[bool, typer.Option("--news", help="Set the exit code by the news sitemap alone.")] = False,
-    at: Annotated[str | None, typer.Option(help="An earlier moment, ISO 8601; without a zone in the site's.")] = None,
+    at: At = None,
 ) -> None:
     """Show whether a page is in the news sitemap and in the general sitemap, until when, or why not.
 
-    With --at, show instead which files listed it at that moment. Exit code 1: no sitemap lists the page; with --news, no news sitemap does.
+    With --at, show instead which files listed it at that moment, and how, and which version of each Google read next.
+    Exit code 1: no sitemap lists the page; with --news, no news sitemap does.
     """
     if at is not None:
         past = past_of(what, site, at, datetime.now(UTC))

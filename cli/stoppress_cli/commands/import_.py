@@ -35,8 +35,6 @@ EXAMPLES_KEPT = 3
 # Further reasons are counted together.
 REASONS_MAX = 200
 OTHER_REASONS = "other reasons"
-# Where effects are not predicted.
-_NO_EFFECT = Effect("unknown")
 
 
 @app.command("import", effect=WRITES, example="stoppress import archive.csv --site www.example.com --stack stoppress")
@@ -116,7 +114,7 @@ class Tally:
         another URL is refused, if that is predicted.
         """
         events = [item.event for item in page.items]
-        effects = predict_effects(events, site, datetime.now(UTC)) if predicts else [_NO_EFFECT] * len(events)
+        effects = predict_effects(events, site, datetime.now(UTC)) if predicts else [Effect("unknown")] * len(events)
         sent, refused, ignored, notes = list[ArticleEvent](), [*page.problems], [*page.ignored], [*page.notes]
         for item, effect in zip(page.items, effects, strict=True):
             event, place, reason = item.event, f"{item.place}: {item.event.url}", excluded_because(item.event, site)

@@ -16,7 +16,7 @@ import typer
 import urllib3
 from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError
 
-from stoppress.aws import bucket, items, secrets, sites, table
+from stoppress.aws import bucket, items, secrets, table
 from stoppress.aws.inventory import read_indexes
 from stoppress.http.errors import reason_of
 from stoppress.model.article import Article
@@ -27,12 +27,13 @@ from stoppress.model.site import Site
 from stoppress.model.site_parts import secret_path
 from stoppress.primitives.instants import exact
 from stoppress.receive.webhook import scheme_of
+from stoppress.show.question import choose_site
 from stoppress.show.read_story import read_files
 from stoppress.show.stack_status import Access
 from stoppress.sitemaps.fold import listed_files
 from stoppress_cli.connect import BadRequest
 from stoppress_cli.options import WRITES, Commands
-from stoppress_cli.output import console, counted, end, errors, show
+from stoppress_cli.output import console, end, errors, show
 from stoppress_cli.scenario import signing
 
 # The programs that `--print` prints are files with the placeholders @WEBHOOK@, @PAGE@, @ID@ and @TITLE@.
@@ -108,15 +109,9 @@ def send(
 def sample_of(host: str | None, source: str | None, api: str | None, timeout_s: float) -> "Sample":
     """Return a test article of a source. Without names, of the only site of the stack, and its only source that can be tested.
 
-    `api` is the address before `/webhooks/`, if it is not the stack's own. Raises BadRequest, UnknownSite and BadConfiguration.
+    `api` is the address before `/webhooks/`, if it is not the stack's own. Raises BadRequest and the errors of `choose_site`.
     """
-    if host is None:
-        hosts = sorted(sites.hosts())
-        if len(hosts) != 1:
-            known = f"choose one of {', '.join(hosts)}" if hosts else "`stoppress sites put` adds one"
-            raise BadRequest(f"the stack has {counted(len(hosts), 'site')}: {known}")
-        [host] = hosts
-    site = sites.load(host.lower())
+    site = choose_site(host and host.lower())
     usable = [name for name, usable in site.sources.items() if usable.adapter == "standard" and usable.secret]
     if not usable:
         raise BadRequest(

@@ -35,6 +35,7 @@ def load_ranges(now: datetime) -> tuple[Ranges, list[str]]:
 
 
 def _read_published(url: str, kept: Path, now: datetime) -> bytes:
+    """Return a published list, or the one that was kept for less than a day. Raises FetchError."""
     with suppress(OSError):
         if timedelta() <= now - datetime.fromtimestamp(kept.stat().st_mtime, now.tzinfo) < KEPT_FOR:
             return kept.read_bytes()

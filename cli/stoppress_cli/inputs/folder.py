@@ -59,7 +59,9 @@ def collect(path: Path, base_url: str | None) -> Collected:
         place = base
         if base is None or (base.host != host and len(hosts) > 1):
             place = _guess_place(folder, inside, prefix, host)
-            collected.notes.append(_describe_guess(place, host or path.resolve().name))
+            shown = f"{place.scheme}://{place.host}{place.directory}" if place else "the host of the first URL"
+            label = host or path.resolve().name
+            collected.notes.append(f"taking {shown} as the place of {label}; --base-url sets another")
         collected.sources += _sources(folder, inside, prefix, place, headers)
     return collected
 
@@ -70,11 +72,6 @@ def _sources(
     for name in names:
         url = under(place, name.removeprefix(prefix)) if place else None
         yield Source(name, url, folder / name, headers.get(name))
-
-
-def _describe_guess(place: Place | None, label: str) -> str:
-    shown = f"{place.scheme}://{place.host}{place.directory}" if place else "the host of the first URL"
-    return f"taking {shown} as the place of {label}; --base-url sets another"
 
 
 def _find_names(folder: Path) -> list[str]:

@@ -168,11 +168,8 @@ class Doctor:
             return
         expires_at = datetime.fromtimestamp(end, UTC)
         if expires_at < self.served.now + EXPIRY_MIN:
-            yield (
-                "fault",
-                f"the certificate expires at {iso(expires_at)}",
-                "renew it now, and see why it was not renewed",
-            )
+            fix = "renew it now, and see why it was not renewed"
+            yield "fault", f"the certificate expires at {iso(expires_at)}", fix
         yield "ok", f"valid for {self.served.host} until {iso(expires_at)}", ""
 
     def _http_version(self) -> Results:
@@ -316,11 +313,8 @@ class Doctor:
         url = self.served.url(key_file(key))
         answer = self.served.get(url)
         if answer.status != 200:
-            yield (
-                "fault",
-                f"the key file {url} answers {answer.status}",
-                "let the CDN serve it as it serves the sitemaps",
-            )
+            fix = "let the CDN serve it as it serves the sitemaps"
+            yield "fault", f"the key file {url} answers {answer.status}", fix
         elif answer.body.decode("utf-8", "replace").strip() != key:
             yield "fault", f"{url} does not contain the key", "let the CDN serve the file of the bucket"
         yield "ok", "the key file is served", ""

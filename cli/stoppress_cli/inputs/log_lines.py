@@ -37,7 +37,10 @@ class Fetch(NamedTuple):
 def read_fetches(
     lines: Iterable[bytes], host: str, names: Mapping[str, str], skipped: Counter[str], *, trust_proxy: bool = False
 ) -> Iterator[Fetch]:
-    """Yield the requests for robots.txt and sitemaps of a host. `skipped` counts other lines by the reason, `names` has JSON's names by ours."""
+    """Yield the requests for robots.txt and sitemaps of a host. `skipped` counts all other lines by the reason.
+
+    `names` are the fields of JSON lines by ours. With `trust_proxy`, the last address of X-Forwarded-For is the client's.
+    """
     columns: list[str] = []
     seen: dict[int, None] = {}
     for text in (line.decode(errors="replace").rstrip("\r\n") for line in lines):
@@ -63,6 +66,7 @@ def read_fetches(
 
 
 def _values(text: str, columns: list[str], names: Mapping[str, str]) -> dict[str, str]:
+    """Return the fields of a line as texts. Raises ValueError, KeyError, and AttributeError for another line."""
     if not (text.startswith("{") or columns):
         return _COMBINED.match(text).groupdict("")  # type: ignore[union-attr]
     document: Any = json.loads(text) if text.startswith("{") else dict(zip(columns, text.split("\t"), strict=True))
@@ -74,6 +78,7 @@ def _values(text: str, columns: list[str], names: Mapping[str, str]) -> dict[str
 
 
 def _fetch(values: Mapping[str, str], file: str, *, trust_proxy: bool) -> Fetch:
+    """Return the request of a line. Raises ValueError."""
     forwarded, status = values["forwarded"].strip("- "), int(values["status"])
     if not 100 <= status < 600:
         raise ValueError(status)

@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from io import BufferedReader
 from operator import itemgetter
 from typing import Any
 
@@ -43,7 +44,10 @@ class StoredFile:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A file in a listing of the bucket, or a version of it: its `id` (None: a deletion), served until `until` (None: it is the present one)."""
+    """A file in a listing of the bucket, or a version of it.
+
+    `id` is that of the version, None for a deletion. The version was served until `until`; None: it is the present one.
+    """
 
     file: str
     etag: str
@@ -54,10 +58,9 @@ class Listed:
 
 def read(site: str, file: str, version: str | None = None) -> StoredFile | None:
     """Return a site's file, or one of its versions by id, or None."""
+    which = {"VersionId": version} if version else {}
     try:
-        answer = client("s3").get_object(
-            Bucket=bucket_name(), Key=f"{site}/{file}", **({"VersionId": version} if version else {})
-        )
+        answer = client("s3").get_object(Bucket=bucket_name(), Key=f"{site}/{file}", **which)
     except ClientError as error:
         if error.response["Error"]["Code"] in ("NoSuchKey", "NoSuchVersion", "404"):
             return None
@@ -114,6 +117,13 @@ def listed(site: str) -> Iterator[Listed]:
         yield Listed(row["Key"].removeprefix(f"{site}/"), row["ETag"], row["LastModified"])
 
 
+def read_all(bucket: str, prefix: str) -> Iterator[BufferedReader]:
+    """Yield the objects of any bucket below a prefix, as streams."""
+    pages = client("s3").get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
+    for row in (row for page in pages for row in page.get("Contents", [])):
+        yield BufferedReader(client("s3").get_object(Bucket=bucket, Key=row["Key"])["Body"])
+
+
 def versions(site: str, file: str | None = None) -> Iterator[Listed]:
     """Yield the versions of a site's files, or of one file, by name and the newest first. 1,000 take one call."""
     newer, until = "", None
@@ -139,6 +149,12 @@ def version_at(of_file: Iterable[Listed], at: datetime, now: datetime) -> Listed
         version = Listed("", "", at)
     kept_since = now - timedelta(days=int(os.environ["FILE_VERSIONS_DAYS"]))
     return version if newer is None or (newer.put_at > kept_since and newer.id != UNVERSIONED) else None
+
+
+def read_at(site: str, file: str, at: datetime, now: datetime) -> tuple[Listed | None, StoredFile | None]:
+    """Return a file's version at a moment as `version_at` does, and its content if there was a file."""
+    version = version_at(versions(site, file), at, now)
+    return version, read(site, file, version.id) if version and version.id else None
 
 
 def delete_objects(objects: Iterable[Mapping[str, str]]) -> None:

@@ -56,8 +56,9 @@ def compare(host: str, file: str, now: datetime) -> None:
     began = note_began(host, now)
     before = copy.body if copy and copy.changed >= began else None
     put_at = stored.put_at if stored else None
-    found = find_changes(before, body, site.home, began, now)
-    changed = [change.listed_in(file, put_at) for change in found]
+    changed = list(find_changes(before, body, site.home, began, now))
+    # Only the entries of news sitemaps have the date of publication.
+    changed = [replace(page, listed_at=put_at, news_file=file) if page.published else page for page in changed]
     # A page that left a file may still be published: then an article claims its URL.
     claims = read_claims(host, [change.url for change in changed if change.version == page_state.GONE])
     gone_or_listed = [change for change in changed if change.url not in claims or not claims[change.url].live]

@@ -107,10 +107,6 @@ class PageState:
     def gone(self) -> bool:
         return self.version == GONE
 
-    def listed_in(self, file: str, put_at: datetime | None) -> "PageState":
-        """Return the state with the file that listed the page. Only news sitemaps have the date of publication."""
-        return replace(self, listed_at=put_at, news_file=file) if self.published else self
-
     @property
     def is_failing(self) -> bool:
         """Return True if the page is listed and has not been ready for ten minutes."""

@@ -15,6 +15,7 @@ from stoppress.primitives.instants import epoch_seconds, exact, parse, whole
 
 # The report on a sitemap is read each day (a little less, because the sweep comes each hour), and this often while a story is unread.
 READ_EVERY, READ_UNREAD_EVERY = timedelta(hours=23, minutes=30), timedelta(minutes=10)
+UNREAD_MAX = 200  # the waits of so many stories are counted in one read
 # Google reads a sitemap often if reports showed so many reads in a day. Then it is noticed if no read comes for LEFT_UNREAD_AFTER.
 READS_OFTEN, DAY = 6, timedelta(days=1)
 LEFT_UNREAD_AFTER = timedelta(hours=6)
@@ -87,7 +88,7 @@ def note_report(site: str, new: SubmittedSitemap, now: datetime) -> SubmittedSit
 
 def note_unread(site: str, file: str, listed: Sequence[datetime], now: datetime) -> bool:
     """Note when stories were listed in a news sitemap. Return True if they are the only unread ones: nobody asks for the report yet."""
-    noted = _update(site, file, now, lambda old: replace(old, unread=(*old.unread, *listed)[-200:]))
+    noted = _update(site, file, now, lambda old: replace(old, unread=(*old.unread, *listed)[-UNREAD_MAX:]))
     return len(noted.unread) == len(listed) or not is_current(noted.unread[-len(listed) - 1], now)
 
 

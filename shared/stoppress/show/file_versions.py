@@ -1,7 +1,7 @@
 """What the files listed at an earlier moment, from their versions in the bucket. S3 has whole seconds, so a moment is the end of its second."""
 
 import re
-from datetime import datetime
+from datetime import datetime, timedelta
 from html import unescape
 from typing import Any
 
@@ -13,8 +13,9 @@ from stoppress.primitives.instants import local_time, utc, whole
 from stoppress.show.question import Unclear, find_question
 from stoppress.show.read_story import candidates, page_locs, read_facts
 
+# The answer, under the keys of `explain --at --json`.
 Past = dict[str, Any]
-# The texts that an answer shows, and their tags in a file.
+# The texts of a page that an answer shows, and their tags in a file.
 TAGS = {"title": "news:title", "published": "news:publication_date", "lastmod": "lastmod"}
 
 
@@ -31,20 +32,34 @@ def read_moment(text: str, site: Site, now: datetime) -> datetime:
 
 
 def past_of(asked: str, host: str | None, moment: str, now: datetime) -> Past:
-    """Return which files listed a page at a moment, under the keys of `explain --at --json`. Raises as `find_question` and `read_moment`."""
+    """Return which files listed a page at a moment: `url`, `site`, `timezone`, `at`, `listings`, and `unknown` for files without a version.
+
+    A listing has `file`, its version's `put_at` and `until` (None: it is the present one), what Google read next as `_find_next_read`
+    returns it, and the texts of TAGS. Raises the errors of `find_question` and `read_moment`.
+    """
     question = find_question(asked, host, now)
     site, facts = question.site, read_facts(question, now)
     at, locs, listings, unknown = read_moment(moment, site, now), page_locs(site, facts.spellings), [], []
     for file in candidates(facts):
-        version = bucket.version_at(bucket.versions(site.host, file), at, now)
-        stored = bucket.read(site.host, file, version.id) if version and version.id else None
+        version, stored = bucket.read_at(site.host, file, at, now)
         if version is None:
             unknown.append(file)
         elif texts := _read_entry(stored.body if stored else b"", locs, is_in_news=is_news(file)):
-            google = {"next_read_by_google": min((read for read, _ in reads_since(site.host, file, at)), default=None)}
-            listings.append({"file": file, "put_at": version.put_at, "until": version.until} | google | texts)
+            of_version = {"file": file, "put_at": version.put_at, "until": version.until}
+            listings.append(of_version | _find_next_read(site.host, file, at, now) | texts)
     of_site = {"site": site.host, "timezone": site.timezone}
     return {"url": facts.url, **of_site, "at": at, "listings": listings, "unknown": unknown}
+
+
+def _find_next_read(host: str, file: str, at: datetime, now: datetime) -> dict[str, datetime | None]:
+    """Return when Google first read a file after a moment, as far as reports show it, and when the version that it read was put.
+
+    A version of the same second does not count: Google may have come before it.
+    """
+    read = min((read for read, _ in reads_since(host, file, at)), default=None)
+    version = bucket.version_at(bucket.versions(host, file), read - timedelta(seconds=1), now) if read else None
+    put_at = version.put_at if version and version.id else None
+    return {"next_read_by_google": read, "version_read_by_google": put_at}
 
 
 def _read_entry(body: bytes, locs: list[bytes], *, is_in_news: bool) -> dict[str, Any]:

@@ -122,6 +122,7 @@ _ENVIRONMENT = Environment(
     lstrip_blocks=True,
 )
 _ENVIRONMENT.filters |= {
+    "capital": lambda text: text[:1].upper() + text[1:],
     "iso": iso,
     "distance": _distance,
     "path": _path,

@@ -90,7 +90,7 @@ def find_question(asked: str, host: str | None, now: datetime, refused: Sequence
     text = asked.strip()
     source, _, id_ = text.partition("#")
     if id_ and SOURCE.fullmatch(source):
-        return Question(asked, _site(host), article=article_name(source, id_), refused=refused)
+        return Question(asked, choose_site(host), article=article_name(source, id_), refused=refused)
     host_like = text.partition("/")[0].lower()
     if "://" not in text and {*sites.hosts()} & {host_like, _other(host_like)}:
         text = f"https://{text}"
@@ -99,18 +99,18 @@ def find_question(asked: str, host: str | None, now: datetime, refused: Sequence
             url = canonical(text)
         except ValueError as error:
             raise Unclear(str(error)) from None
-        site = _site(host or host_of(url), url)
+        site = choose_site(host or host_of(url), url)
         return Question(asked, site, on_site(url, site.host), refused=refused)
-    site = _site(host)
+    site = choose_site(host)
     return _find_one(text, asked, site, read_refused(site.host, now) if refused is None else refused)
 
 
-def _site(host: str | None, url: str = "") -> Site:
-    """Return a site by its host; without a host the stack's only site. An error lists the sites."""
+def choose_site(host: str | None, url: str = "") -> Site:
+    """Return a site by its host; without a host the stack's only site. Raises Unclear, UnknownSite, BadConfiguration."""
     if host is None:
         hosts = sites.hosts()
         if len(hosts) != 1:
-            raise Unclear(f"this stack has {len(hosts)} sites: choose one with --site. {_listing_of(hosts)}")
+            raise Unclear(f"this stack has {len(hosts)} sites: give the host of one. {_listing_of(hosts)}")
         [host] = hosts
     try:
         return sites.load(host)

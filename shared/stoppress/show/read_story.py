@@ -189,6 +189,7 @@ def read_facts(question: Question, now: datetime) -> Facts:
 
 
 def _read_engines(site: Site, url: str, now: datetime) -> dict[str, Any]:
+    """Return what engines have of the page, as fields of `Facts`. Without `engines` nothing is read."""
     if not (url and site.engines):
         return {}
     page_key, engine_key = page_state.page_key(site.host, url), (notified_pk(site.host), SEARCH_CONSOLE)
@@ -207,8 +208,7 @@ def _read_engines(site: Site, url: str, now: datetime) -> dict[str, Any]:
 
 def _listed_at(site: Site, url: str, file: str, at: datetime, now: datetime) -> bool:
     """Return True if a file listed a page before an instant, or if the bucket no longer has its version of then."""
-    version = bucket.version_at(bucket.versions(site.host, file), at - timedelta(seconds=1), now)
-    stored = bucket.read(site.host, file, version.id) if version and version.id else None
+    version, stored = bucket.read_at(site.host, file, at - timedelta(seconds=1), now)
     return version is None or (stored is not None and any(loc in stored.body for loc in page_locs(site, [url])))
 
 

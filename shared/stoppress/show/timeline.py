@@ -29,7 +29,8 @@ def list_stops(
 ) -> tuple[Stop, ...]:
     """Return the stops that a story has passed, the earliest first.
 
-    `received` is when the first event was received; `page` is what engines were notified of. `read`: Google's first read of the listed story.
+    `received` is when the first event was received; `page` is what engines were notified of, and what Google made of it. `read` is
+    Google's first read of the listed story.
     """
     instants = {"published": published, "received": received}
     if page:

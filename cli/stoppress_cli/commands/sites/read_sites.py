@@ -3,23 +3,28 @@
 import json
 import os
 import sys
+from datetime import UTC, datetime
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated
 from zoneinfo import ZoneInfo
 
 import typer
 
-from stoppress.aws import due, secrets, site_versions, sites
+from stoppress.aws import bucket, due, secrets, site_versions, sites
 from stoppress.aws.inventory import read_indexes
 from stoppress.aws.site_versions import Version, check_document
+from stoppress.model.file_names import WRITTEN
 from stoppress.model.site import HOST, BadConfiguration, read_site, schema as site_schema
 from stoppress.primitives.instants import local_time
+from stoppress.show.file_versions import read_moment
 from stoppress.show.read_page import PAGE_SECRET, page_token
 from stoppress.show.stack_status import Access
 from stoppress.sitemaps.robots import named_in_robots, robots_lines
 from stoppress_cli.commands.secrets import missing_secrets
 from stoppress_cli.connect import BadRequest
-from stoppress_cli.options import HERE, READS, Commands
+from stoppress_cli.options import HERE, READS, At, Commands
 from stoppress_cli.output import Row, Table, console, counted, end, fail, json_of, print_answer, state, verbatim
 
 app = Commands(help="List, show, check, change, roll back or remove sites and their configurations.")
@@ -114,6 +119,36 @@ def robots(host: Host) -> None:
     site = sites.load(host)
     lines = list(robots_lines(site, named_in_robots(site, read_indexes(host))))
     print_answer({"site": host, "lines": lines}, lines)
+
+
+@app.command("files", effect=READS, example="stoppress sites files www.example.com --stack stoppress")
+def files(
+    host: Host,
+    at: At = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the files; default: the host.")] = None,
+) -> None:
+    """Write the sitemaps of a site into a folder, as they are now or as they were at an earlier moment.
+
+    Exit code 1: the bucket no longer has some versions of that moment.
+    """
+    now, site, folder = datetime.now(UTC), sites.load(host), out or Path(host)
+    moment = read_moment(at, site, now) if at else now
+    written, unknown = list[str](), list[str]()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for file, versions in groupby(bucket.versions(host), key=attrgetter("file")):
+            if not WRITTEN.fullmatch(file):
+                continue  # somebody else put it, perhaps with a name that leads out of the folder
+            version = bucket.version_at(versions, moment, now)
+            if version is None:
+                unknown.append(file)
+            elif version.id and (stored := bucket.read(host, file, version.id)):
+                (folder / file).write_bytes(stored.body)
+                written.append(str(folder / file))
+    except OSError as error:
+        fail(error)
+    lines = [*written, *(f"no longer in the bucket: {file}" for file in unknown)]
+    end({"site": host, "at": moment, "files": written, "unknown": unknown}, lines, is_ok=not unknown)
 
 
 @app.command("page", effect=READS, example="stoppress sites page www.example.com --stack stoppress")

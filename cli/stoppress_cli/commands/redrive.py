@@ -18,7 +18,7 @@ from stoppress.aws import queues
 from stoppress.aws.clients import client
 from stoppress.poll import shares
 from stoppress.record.message import Message, Unusable, read
-from stoppress_cli.options import WRITES, Commands, DryRun
+from stoppress_cli.options import WRITES, Commands, DryRun, Yes
 from stoppress_cli.output import end, show
 
 Name = Literal["articles", "failures"]
@@ -38,10 +38,11 @@ app = Commands()
 def redrive(
     queue: Annotated[Name | None, typer.Argument(help="One queue: articles or failures; default: both.")] = None,
     dry_run: DryRun = False,
+    yes: Yes = False,
 ) -> None:
     """Show the dead letters with their reasons, and send back those that would not fail again.
 
-    Exit code 1: some stay; with --dry-run: there are some.
+    The command never asks, because sending again does no harm. Exit code 1: some stay; with --dry-run: there are some.
     """
     letters = []
     for letter in chain.from_iterable(send_back(name, dry_run=dry_run) for name in ([queue] if queue else NAMES)):

@@ -23,8 +23,8 @@ SITEMAP_RANK, FEED_RANK, CMS_RANK = 0, 1, 2
 
 # A newsroom's clock may be ahead of ours by this much. A date further in the future is an embargo.
 CLOCK_SKEW_MAX = timedelta(minutes=5)
-# Further `previous_urls` are ignored, because each costs a read and possibly writes.
-PREVIOUS_URLS_MAX = 10
+# Further `previous_urls` are ignored, because each costs a read and possibly writes, and a transaction has at most 100 items.
+PREVIOUS_URLS_MAX = 8
 
 # The id is part of the table's keys. DynamoDB allows 2,048 bytes in a partition key and 1,024 in a sort key.
 ID_BYTES_MAX = 512

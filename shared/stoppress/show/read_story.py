@@ -133,6 +133,12 @@ class Facts:
 # ── reading ──
 
 
+def _read_owned(site: Site, url: str) -> Claim | None:
+    """Return the claim on a URL; None for a page that was never seen and that other pages list."""
+    claim = read_claims(site.host, [url]).get(url)
+    return claim if claim and claim.owner else None
+
+
 def read_facts(question: Question, now: datetime) -> Facts:
     """Return what the table and the files hold of a page or an article. Raises the errors of the table and the bucket."""
     unsearched: list[str] = []
@@ -143,8 +149,7 @@ def read_facts(question: Question, now: datetime) -> Facts:
     claim = None
     held: dict[str, ArticleEvent] = {}
     if url:
-        claim = read_claims(site.host, [url]).get(url)
-        claim = claim if claim and claim.owner else None  # other pages list a page that was never seen
+        claim = _read_owned(site, url)
         stored = kept_items(items.story_pk(site.host, url), now, consistent=True)
         lines = tuple(_first(stored, RECEIVED_SEARCHED_MAX, "deliveries of the page", unsearched))[::-1]
     if url and (name or not (claim and claim.live)):

@@ -197,7 +197,9 @@ FAULTS: dict[str, Swap] = {
     "each spelling is a page of its own": Swap("primitives.urls:identity", lambda _: lambda url: url, 2),
     "a number is one article in all feeds": Swap("feeds.events:_id_of", lambda _: lambda guid, feed: guid, 5),
     "an id that is used again is the article that was deleted": Swap(
-        "record.decide:_current", lambda current: lambda event, article, now: article or current(event, article, now), 151
+        "record.decide:_current",
+        lambda current: lambda event, article, now: article or current(event, article, now),
+        151,
     ),
     # ── the clock ──
     "what is due is deleted before it is sent": Swap(

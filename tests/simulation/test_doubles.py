@@ -222,7 +222,7 @@ def test_what_the_table_refuses_is_refused(operation: str, params: dict[str, Any
 
 
 def test_an_expression_that_the_double_does_not_know_stops_the_run() -> None:
-    for expression in ("size(pk) > :one", "pk = :pk pk", "pk BETWEEN :a AND :b", "pk IN (:a)", "[x"):
+    for expression in ("size(pk) > :one", "pk = :pk pk", "pk IN (:a)", "[x"):
         with pytest.raises(NotKnown, match="the double"):
             condition(expression)
 

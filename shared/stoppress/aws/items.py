@@ -134,10 +134,10 @@ def claim_item(claim: "Claim") -> Item:
 
 
 def read_claim(item: Mapping[str, Any], url: str) -> "Claim":
-    """Read the item of the claim on a URL. The URL is a parameter because `stoppress forget` erases it from the item."""
+    """Read the item of the claim on a URL. `url` is for an item from which `stoppress forget` erased the URL."""
     from stoppress.model.article import Claim
 
-    return from_item(Claim, item, site=item["pk"].split("#")[1], url=url)
+    return from_item(Claim, item, site=item["pk"].split("#")[1], url=item.get("url") or url)
 
 
 def waiting_item(event: "ArticleEvent") -> Item:

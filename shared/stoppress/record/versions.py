@@ -175,7 +175,9 @@ def _alternates(claim: Claim, claims: Mapping[str, Claim]) -> Iterator[Alternate
     if not any(identity(href) == page for code, href in links.items() if code != DEFAULT):
         links[claim.code] = claim.url
     for code in sorted(links, key=lambda code: (code == DEFAULT, code)):
-        yield Alternate(code, links[code])
+        other = claims.get(identity(links[code]))
+        # As its own line spells it, because readers of a file compare texts.
+        yield Alternate(code, other.url if other and other.live else links[code])
 
 
 def _is_gone(claim: Claim | None) -> bool:
@@ -201,6 +203,7 @@ def _affected(changed: Iterable[str], before: Mapping[str, Claim], after: Mappin
             yield new.url
         for url in {**(old.links if old else {}), **new.links}:
             is_changed = (_is_gone(old), _refuses(old, url)) != (_is_gone(new), _refuses(new, url))
+            is_changed |= new.live and (old is None or old.url != new.url)
             other = after.get(identity(url))
             if is_changed and (other is None or other.live):
                 yield url

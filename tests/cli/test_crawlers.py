@@ -17,6 +17,9 @@ from typer.testing import CliRunner
 from stoppress.http import client
 from stoppress.http.client import Response
 from stoppress.http.errors import Unreachable
+from stoppress.model.article import Claim
+from stoppress.model.entries import NewsEntry
+from stoppress.model.site import read_site
 from stoppress_cli.app import app
 from stoppress_cli.commands import crawlers
 from stoppress_cli.commands.crawlers import Tally, read_lines
@@ -338,3 +341,12 @@ def test_memory_is_bounded_by_structure(monkeypatch: pytest.MonkeyPatch) -> None
     assert len(tally._counts) == 1
     assert len(next(iter(tally._minutes.values()))) == 1_000
     assert not tally._earliest
+
+
+def test_a_story_whose_article_left_meanwhile_has_no_listing(monkeypatch: pytest.MonkeyPatch) -> None:
+    claim = Claim(HOST, f"https://{HOST}/news/flood", "cms#1", live=True)
+    monkeypatch.setattr(crawlers, "news_entries", lambda _host: [NewsEntry(claim.url, "Flood", DAY)])
+    monkeypatch.setattr(crawlers, "read_claims", lambda _host, _urls: {claim.url: claim})
+    monkeypatch.setattr(crawlers, "read_articles", lambda _host, _names: {})
+
+    assert crawlers.read_listings(read_site(json.dumps({"host": HOST, "publication": "Example"}), 1)) == {}

@@ -90,7 +90,7 @@ class Tally:
         self._earliest: dict[tuple[str, str], list[datetime]] = {}
 
     def add(self, fetch: Fetch) -> None:
-        """Count a request, if its user agent names a crawler. Googlebot-News has no user agent of its own."""
+        """Count a request, if its user agent names a crawler. Googlebot-News has the user agent of Googlebot."""
         name = next((name for name in self.ranges if name.casefold() in fetch.agent.casefold()), None)
         if name is None or not self._is_crawler(name, fetch.address):
             self.unverified.update(filter(None, [name]))
@@ -163,7 +163,9 @@ def read_listings(site: Site) -> Listings:
     claims = read_claims(site.host, [entry.loc for entry in news_entries(site.host)])
     articles = read_articles(site.host, {claim.owner for claim in claims.values()})
     for url, claim in claims.items():
-        article, locs = articles[claim.owner], page_locs(site, [url])
+        if (article := articles.get(claim.owner)) is None:
+            continue  # it left while this was read
+        locs = page_locs(site, [url])
         for file in (place.file for place in (article.news, article.shard) if place):
             lists = (each for each in versions(file) if _may_list(each, article) and _lists(read(file, each.id), locs))
             listings[file] += [(version.put_at, url) for version in islice(lists, 1)]

@@ -41,18 +41,18 @@ class SubmittedSitemap:
 
     @property
     def is_to_submit(self) -> bool:
-        """Whether the sitemap is new to Search Console, or Google has read it since the last submission and found errors."""
+        """Return True if the sitemap is new to Search Console, or Google found errors in it since the last submission."""
         if self.submitted_at is None:
             return True
         return self.errors > 0 and self.downloaded_at is not None and self.downloaded_at > self.submitted_at
 
     def is_to_read(self, now: datetime) -> bool:
-        """Whether the report is due."""
+        """Return True if the report is due."""
         every = READ_UNREAD_EVERY if self.is_unread(now) else READ_EVERY
         return self.submitted_at is not None and (self.read_at is None or self.read_at + every <= now)
 
     def is_unread(self, now: datetime) -> bool:
-        """Whether Google has not read a story of the news window."""
+        """Return True if Google has not read a story of the news window."""
         return bool(self.unread) and is_current(self.unread[-1], now)
 
 
@@ -61,12 +61,12 @@ def submitted_key(site: str, file: str) -> tuple[str, str]:
 
 
 def submitted_item(site: str, sitemap: SubmittedSitemap, now: datetime) -> Item:
-    """The item of a sitemap, which expires STATE_KEPT after this write."""
+    """Return the item of a sitemap, which expires STATE_KEPT after this write."""
     return to_item(sitemap, submitted_key(site, sitemap.file), ttl=epoch_seconds(now + STATE_KEPT))
 
 
 def submitted_in(stored: Iterable[Item]) -> list[SubmittedSitemap]:
-    """The sitemaps among the items of a site's partition."""
+    """Return the sitemaps among the items of a site's partition."""
     return [from_item(SubmittedSitemap, item) for item in stored if item["sk"].startswith(CONSOLE)]
 
 
@@ -87,7 +87,7 @@ def note_report(site: str, new: SubmittedSitemap, now: datetime) -> SubmittedSit
 
 
 def note_unread(site: str, file: str, listed: Sequence[datetime], now: datetime) -> bool:
-    """Note when stories were listed in a news sitemap. Return True if they are the only unread ones: nobody asks for the report yet."""
+    """Note when stories were listed in a news sitemap. Return True if they are the only unread ones: no message asks for the report yet."""
     noted = _update(site, file, now, lambda old: replace(old, unread=(*old.unread, *listed)[-UNREAD_MAX:]))
     return len(noted.unread) == len(listed) or not is_current(noted.unread[-len(listed) - 1], now)
 

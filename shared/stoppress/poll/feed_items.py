@@ -94,7 +94,7 @@ def feed_item(site: str, url: str, state: FeedState) -> Item:
 
 
 def feed_entries_key(site: str, url: str) -> tuple[str, str]:
-    """Return the key of the digests of a feed's entries: an item of its own, because most polls neither read nor write it."""
+    """Return the key of the digests of a feed's entries: a separate item, because most polls neither read nor write it."""
     return feed_key(site, url)[0], "entries"
 
 
@@ -103,7 +103,7 @@ def feed_entries_item(site: str, url: str, seen: Seen) -> Item:
 
 
 def subscription_key(site: str, url: str) -> tuple[str, str]:
-    """Return the key of a feed's subscription: an item of its own, because poll_feeds and receive_push both write it."""
+    """Return the key of a feed's subscription: a separate item, because poll_feeds and receive_push both write it."""
     return feed_key(site, url)[0], "hub"
 
 

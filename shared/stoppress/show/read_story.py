@@ -252,7 +252,7 @@ def _entry(site: Site, article: Article, place: Place | None, published: datetim
 
 
 def candidates(facts: Facts) -> list[str]:
-    """The files that may list a page: the shards of its articles, the news sitemaps of its series, the configured pages."""
+    """Return the files that may list a page: the shards of its articles, the news sitemaps of its series, the configured pages."""
     if not facts.url:
         return []
     host, here = facts.site.host, [article for article in facts.articles if article.shard or article.news]
@@ -330,7 +330,7 @@ def _quarantined(
 def is_about(event: str, url: str, site: Site, ids: Collection[str]) -> bool:
     """Return True if a quarantined event is about the page: by its URL, a previous URL, or the id of one of the page's articles.
 
-    An id does not count where the event is about a page of another host, because that site has ids of its own.
+    An id does not count where the event is about a page of another host, because that site has its own ids.
     """
     for data in _objects(event):
         previous = data.get("previous_urls")

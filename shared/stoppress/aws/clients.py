@@ -102,6 +102,34 @@ class _Loader(Loader):
         """Return the names of the folders of models, whatever type of model they have."""
         return [folder.name for folder in Path(self.BUILTIN_DATA_PATH).iterdir()]
 
+    @instance_cache
+    def load_data_with_path(self, name: str) -> tuple[Any, str]:
+        """Return a file's data and its path.
+
+        `endpoints` has the partitions alone, because each service has endpoint rules of its own. Reading the whole file of 1.2 MB
+        would take a twentieth of a cold start.
+        """
+        if name != "endpoints":
+            loaded: tuple[Any, str] = super().load_data_with_path(name)
+            return loaded
+        rules, path = super().load_data_with_path("partitions")
+        host = "{service}.{region}.{dnsSuffix}"
+        variants = [{"hostname": host, "tags": tags} for tags in (["fips"], ["dualstack"], ["dualstack", "fips"])]
+        defaults = {"hostname": host, "protocols": ["https"], "signatureVersions": ["v4"], "variants": variants}
+        s3 = {"s3": {"partitionEndpoint": "aws-global", "endpoints": {}}}  # botocore asks for it in us-east-1
+        partitions = [
+            {
+                "partition": rule["id"],
+                "regions": rule["regions"],
+                "regionRegex": rule["regionRegex"],
+                "dnsSuffix": rule["outputs"]["dnsSuffix"],
+                "services": s3,
+                "defaults": defaults,
+            }
+            for rule in rules["partitions"]
+        ]
+        return {"partitions": partitions}, path
+
 
 @cache
 def session() -> botocore.session.Session:

@@ -27,6 +27,7 @@ pytestmark = pytest.mark.deployed
 TEMPLATE = Path(__file__).parents[2] / "template.yaml"
 CDN_TEMPLATE = TEMPLATE.with_name("template-cdn.yaml")
 DOCUMENT = Path(__file__).parents[2] / "docs/how-to/serve.md"
+WORKER = DOCUMENT.with_name("sitemaps-worker.js")
 STACK = load(CDN_TEMPLATE)
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 FRESH_S, SHARD_S = (int(header.rpartition("=")[2]) for header in (CACHE_FRESH, CACHE_SHARD))
@@ -215,8 +216,7 @@ worker.fetch(new Request(url, {method, headers})).then(async (answer) => {
 
 
 def through_the_worker(url: str, method: str = "GET", **headers: str) -> dict[str, Any]:
-    [block] = re.findall(r"```js\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
-    code = block.replace("export default", "const worker =") + ASK_THE_WORKER
+    code = WORKER.read_text(encoding="utf-8").replace("export default", "const worker =") + ASK_THE_WORKER
     [said] = ran(code, [{"url": url, "method": method, "headers": headers}])
     return said
 

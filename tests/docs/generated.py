@@ -2,9 +2,9 @@
 
 import json
 import re
-import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +12,11 @@ import typer.main
 
 from stoppress.model.site import schema
 from stoppress_cli.app import app
-from stoppress_cli.check.rulebook import RULES
+from stoppress_cli.check.rulebook import RULES, Rule
 from tests.docs.pages import DOCS, PAGES
 from tests.support.breakages import BREAKAGES
 
 PART = re.compile(r"(?<=<!-- generated: )([\w ]+)( -->\n\n).*?(?=\n\n<!-- /generated -->)", re.DOTALL)
-# Requirements that `stoppress check` cannot check in a file or a folder of files, and what they are about.
-NOT_CHECKABLE: dict[str, str] = tomllib.loads(
-    Path(__file__).with_name("not_checkable.toml").read_text(encoding="utf-8")
-)
 
 
 def _table(*rows: tuple[str, ...]) -> str:
@@ -40,27 +36,28 @@ CHAPTERS = {
     "R9": ("How files are served", "engineering"),
     "R11": ("Hostile files", "XML readers' advisories"),
 }
+ASTERISK = r"\*"  # escaped, because a text between two asterisks in a cell would be italic
 
 
 def check_rules() -> str:
-    """Return the rules of `stoppress check`, a table for each chapter."""
+    """Return the rules of `stoppress check`, a table for each chapter and a row for each id."""
     parts = []
     for chapter, (title, usual) in CHAPTERS.items():
         rules = [rule for rule in RULES.values() if rule.id.partition(".")[0] == chapter]
-        rows = (
-            (
-                f"{rule.id} `{rule.name}`{'*' * (rule.severity == 'warning')}",
-                rule.text if rule.source == usual else f"{rule.text} ({rule.source})",
-            )
-            for rule in rules
-        )
-        parts += [f"## {title}", f"Source: {usual}.", _table(("rule", "requirement"), *rows)]
+        rows = (_row(rule_id, list(group), usual) for rule_id, group in groupby(rules, lambda rule: rule.id))
+        parts += [f"## {title}", f"Source: {usual}.", _table(("id", "rules and requirements"), *rows)]
     return "\n\n".join(parts)
 
 
-def rules_that_no_file_shows() -> str:
-    """Return the rules that `stoppress check` cannot check, and what they are about."""
-    return _table(("rule", "about"), *NOT_CHECKABLE.items())
+def _row(rule_id: str, rules: list[Rule], usual: str) -> tuple[str, str]:
+    """Return id and rules. A source that is not the usual one is below the id if all rules have it, else behind its rule."""
+    common = rules[0].source if len({rule.source for rule in rules}) == 1 else ""
+    texts = (
+        f"`{rule.name}`{ASTERISK * (rule.severity == 'warning')}: {rule.text}"
+        + f" ({rule.source})" * (rule.source not in (usual, common))
+        for rule in rules
+    )
+    return rule_id + f"<br>{common}" * (common not in ("", usual)), "<br>".join(texts)
 
 
 def command_line() -> str:
@@ -150,7 +147,6 @@ def schema_text() -> str:
 
 PARTS: dict[str, Callable[[], str]] = {
     "check rules": check_rules,
-    "rules that no file shows": rules_that_no_file_shows,
     "command line": command_line,
     "breakages": breakages,
 }

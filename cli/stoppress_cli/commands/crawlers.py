@@ -51,10 +51,7 @@ def crawlers(
     trust_proxy: Annotated[bool, typer.Option("--trust-proxy", help="Believe the last X-Forwarded-For.")] = False,
     form: Annotated[Format, typer.Option("--format", help="Form of the report.")] = "text",
 ) -> None:
-    """Report from access logs how crawlers fetch robots.txt and sitemaps; with a stack also when each first fetched a story.
-
-    Only requests from addresses that a crawler's operator publishes count as the crawler's.
-    """
+    """Report from access logs how crawlers fetch robots.txt and sitemaps; with a stack also when each first fetched a story."""
     skipped, host = Counter[str](), site.lower()
     names = dict(pair.partition("=")[::2] for pair in fields.split(",") if pair)
     if names.keys() - FIELDS.keys():

@@ -40,8 +40,7 @@ def doctor(
 ) -> None:
     """Check from outside what a host serves to search engines: robots.txt, sitemaps, listed pages, certificate, webhook.
 
-    Each fault is shown with its fix. Exit code 1: there are faults, or something could not be
-    checked.
+    Exit code 1: there are faults, or something could not be checked.
     """
     if not HOST.fullmatch(host):
         fail(f"{host!r} is not a host: give a name in small letters, such as www.example.com")

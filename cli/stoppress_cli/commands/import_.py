@@ -55,8 +55,7 @@ def import_(
 ) -> None:
     """Import the archive of a site. After an interruption, run the same command again to continue from its checkpoint.
 
-    A dry run compares each article with the table, and a file lists the refused articles. Exit code 1: some
-    were refused; 2: also after Ctrl-C.
+    Exit code 1: some were refused; 2: also after Ctrl-C.
     """
     target = sites.load(site.lower())
     listing = listing_of(source, target, belongs_to)

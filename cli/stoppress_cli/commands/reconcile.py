@@ -22,7 +22,7 @@ _ADVICE_DRY = "A difference that was seen once may be a file that is being writt
 def reconcile(site: SiteOption = None, dry_run: DryRun = False) -> None:
     """Compare table, index and bucket, as reconcile_sites does each night, and repair differences.
 
-    A difference is repaired when two comparisons, two minutes apart, both find it. Exit code 1: there are differences.
+    Exit code 1: there are differences.
     """
     reports: list[tuple[str, Report]] = []
     for look in map(Look, chosen_sites(site)):

@@ -42,7 +42,7 @@ def redrive(
 ) -> None:
     """Show the dead letters with their reasons, and send back those that would not fail again.
 
-    The command never asks, because sending again does no harm. Exit code 1: some stay; with --dry-run: there are some.
+    Exit code 1: some stay; with --dry-run: there are some.
     """
     letters = []
     for letter in chain.from_iterable(send_back(name, dry_run=dry_run) for name in ([queue] if queue else NAMES)):

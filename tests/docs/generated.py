@@ -50,14 +50,14 @@ def check_rules() -> str:
 
 
 def _row(rule_id: str, rules: list[Rule], usual: str) -> tuple[str, str]:
-    """Return id and rules. A source that is not the usual one is below the id if all rules have it, else behind its rule."""
-    common = rules[0].source if len({rule.source for rule in rules}) == 1 else ""
+    """Return id and rules. Most rules' source is below the id if it is not the usual one, any other source behind its rule."""
+    [(common, _)] = Counter(rule.source for rule in rules).most_common(1)
     texts = (
         f"`{rule.name}`{ASTERISK * (rule.severity == 'warning')}: {rule.text}"
-        + f" ({rule.source})" * (rule.source not in (usual, common))
+        + f" ({rule.source})" * (rule.source != common)
         for rule in rules
     )
-    return rule_id + f"<br>{common}" * (common not in ("", usual)), "<br>".join(texts)
+    return rule_id + f"<br>{common}" * (common != usual), "<br>".join(texts)
 
 
 def command_line() -> str:

@@ -1,24 +1,34 @@
 """One attempt to rewrite a file: what is read before its entries, then its bytes. Nothing here writes.
 
-A file is made from all its entries, or changed entries are folded into the object.
+A file is made from all its entries, or changed entries are folded into the object. The entries of an index are the commit marks of
+the files that it lists.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from itertools import chain
 from typing import TypeVar
 
 from stoppress.aws import bucket, sites, table
 from stoppress.aws.bucket import StoredFile
 from stoppress.aws.inventory import read_indexes
-from stoppress.aws.items import Item, file_pk, read_general, read_mark, read_news
+from stoppress.aws.items import (
+    INDEXES_SK,
+    Item,
+    file_pk,
+    read_general,
+    read_indexes as read_indexes_item,
+    read_mark,
+    read_news,
+)
 from stoppress.aws.queues import RewriteRequest
 from stoppress.model.entries import Mark
-from stoppress.model.file_names import INDEX_FILE, PAGES_FILE, ROBOTS_FILE, is_index, is_news
+from stoppress.model.file_names import INDEX_ENTRIES_MAX, INDEX_FILE, PAGES_FILE, ROBOTS_FILE, is_index, is_news
+from stoppress.model.index_ranges import ONE_INDEX, Indexes
 from stoppress.model.site import Site
-from stoppress.rewrite import indexes
-from stoppress.sitemaps.fold import fold_general, fold_news
-from stoppress.sitemaps.render import Rendered, render_general, render_news, render_pages
+from stoppress.sitemaps.fold import fold_general, fold_index, fold_news, listed_files
+from stoppress.sitemaps.render import Rendered, render_general, render_index, render_news, render_pages
 from stoppress.sitemaps.robots import robots_txt
 from stoppress.sitemaps.tags import RENDERER
 
@@ -28,6 +38,10 @@ READ_UNIT_BYTES = 4_096
 FOLD_ENTRIES_MAX = table.BATCH_KEYS_MAX
 # A file is made from all its entries at least this often, so that a change that was missed is corrected by then.
 WHOLE_EVERY = timedelta(hours=6)
+# The item of the indexes precedes the marks, so the first page of a query shows whether there is one. Most sites have fewer files.
+_PAGE_MARKS = 500
+# The changed entry of an index that has to be made whole, because the item of the indexes has changed.
+INDEXES_ENTRY = (INDEXES_SK, INDEXES_SK)
 _Entry = TypeVar("_Entry")
 
 
@@ -83,19 +97,19 @@ def fold(attempt: Attempt) -> Rendered | None:
     The entries are read after the object, as in `render`: a rewriter that read older entries loses the conditional PUT.
     """
     site, file, stored, entries = attempt.site, attempt.file, attempt.stored, attempt.request.entries
-    if entries is None or stored is None or not _can_fold(site, file, stored, attempt.now):
+    if entries is None or stored is None or INDEXES_ENTRY in entries or not _can_fold(site, file, stored, attempt.now):
         return None
     # A key costs a read unit however small its item is; reading the partition costs one for each 4 KB.
     if len(entries) > min(FOLD_ENTRIES_MAX, len(stored.body) // READ_UNIT_BYTES):
         return None
-    if is_index(file):
-        return indexes.fold_changed(stored.body, site, file, sorted(sk for sk, _ in entries))
-    pk = file_pk(site.host, file)
+    pk = file_pk(site.host, INDEX_FILE if is_index(file) else file)
     items = table.get_many((pk, sk) for sk, _ in sorted(entries))
 
     def read_changed(read: Callable[[Item], _Entry]) -> dict[tuple[str, str], _Entry | None]:
         return {(sk, loc): read(item) if (item := items.get((pk, sk))) else None for sk, loc in sorted(entries)}
 
+    if is_index(file):
+        return _fold_marks(stored.body, {name: mark for (name, _), mark in read_changed(read_mark).items()}, site, file)
     if is_news(file):
         news = {(sk.partition("#")[0], loc): entry for (sk, loc), entry in read_changed(read_news).items()}
         rendered = fold_news(stored.body, news, site, attempt.now)
@@ -114,15 +128,58 @@ def _can_fold(site: Site, file: str, stored: StoredFile, now: datetime) -> bool:
     return is_made_alike and is_young and file != PAGES_FILE and not (is_news(file) and site.outputs.atom)
 
 
+def _fold_marks(body: bytes, marks: Mapping[str, Mark | None], site: Site, file: str) -> Rendered | None:
+    """Fold the marks of changed files into an index.
+
+    The site's indexes are read only if a file enters or leaves this index. A file that it lists before and after is its own, or moves:
+    when this index drops it, the new one is written again.
+    """
+    changed = {name: mark for name, mark in marks.items() if not is_index(name)}
+    listed = set(listed_files(body))
+    unclear = {name for name, mark in changed.items() if name not in listed or not (mark and mark.urls)}
+    indexes = read_indexes(site.host) if unclear else None
+    own = {
+        name: mark
+        for name, mark in changed.items()
+        if indexes is None or name not in unclear or indexes.index_of(name) == file
+    }
+    rendered = fold_index(body, own, site)
+    return rendered and replace(rendered, indexes=indexes, next_indexes=indexes)
+
+
 def render(site: Site, file: str, now: datetime) -> Rendered:
     """Make a file from all entries of its partition. Raises the table's errors."""
     if file == ROBOTS_FILE:
         body = robots_txt(site, read_indexes(site.host)) if site.robots is not None else b""
         return Rendered(body, len(body), None)
     if is_index(file):
-        return indexes.render_one(site, file, *indexes.read_range(site.host, file), now)
+        return render_marks(site, file, *_read_marks(site.host, file), now)
     items = table.query(file_pk(site.host, file))
     if is_news(file):
         news = [read_news(item) for item in items]
         return replace(render_news(news, site, now), news=tuple(news))
     return (render_pages if file == PAGES_FILE else render_general)(map(read_general, items), site)
+
+
+def _read_marks(host: str, file: str) -> tuple[Indexes, Iterator[Mark]]:
+    """Return the indexes of a site, and the marks of the files that one of them may list."""
+    pk = file_pk(host, INDEX_FILE)
+    items = iter(table.query(pk, page_size=_PAGE_MARKS))
+    first = next(items, None)
+    if first is None or first["sk"] != INDEXES_SK:
+        return ONE_INDEX, map(read_mark, chain(filter(None, [first]), items))
+    indexes = read_indexes_item(first)
+    start, below = indexes.range_of(file)
+    return indexes, map(read_mark, table.query(pk, start=start, below=below))
+
+
+def render_marks(site: Site, file: str, indexes: Indexes, marks: Iterable[Mark], now: datetime) -> Rendered:
+    """Return an index, and the indexes of the site after it: its cut is in force if its day is over, and a long one is split."""
+    current = indexes.with_due(file, now)
+    own = [mark for mark in marks if not is_index(mark.file) and current.index_of(mark.file) == file]
+    rendered = render_index(own, site)
+    if rendered.urls > INDEX_ENTRIES_MAX:  # cannot be written before other indexes list a part of it
+        current = indexes
+    names = (mark.file for mark in own if mark.urls)
+    after = current.split(file, names, now, is_named=site.robots is not None)
+    return replace(rendered, indexes=indexes, next_indexes=after)

@@ -14,8 +14,7 @@ from stoppress.model.entries import Mark
 from stoppress.model.file_names import ROBOTS_FILE, is_index, is_indexed, is_news
 from stoppress.model.index_ranges import Indexes
 from stoppress.model.site import Site
-from stoppress.rewrite import indexes
-from stoppress.rewrite.file_lines import Attempt, mark_of, render
+from stoppress.rewrite.file_lines import Attempt, mark_of, render, render_marks
 from stoppress.rewrite.output_formats import possible_forms, render_forms
 from stoppress.rewrite.publish import plan_of
 from stoppress.sitemaps.other_forms import unpacked
@@ -101,7 +100,7 @@ def _rewritten(attempt: Attempt, marks: dict[str, Mark], site_indexes: Indexes) 
     """Return the file and its other forms by name; empty if the file is deleted. Adds the file's next mark to `marks`."""
     site, file = attempt.site, attempt.file
     if is_index(file):
-        rendered = indexes.render_one(site, file, site_indexes, marks.values(), attempt.now)
+        rendered = render_marks(site, file, site_indexes, marks.values(), attempt.now)
     else:
         rendered = render(site, file, attempt.now)
     plan = plan_of(attempt, rendered)

@@ -2,16 +2,21 @@
 
 The file is put only if its object has not changed since it was read. A crash may end the steps anywhere: the mark shows
 the next rewrite what is left to do. A retired file is deleted first, then its other forms, then its mark.
+
+A new cut is written with its index, which lists the home page until its day is over. Then the index lists its range, then the cut
+comes into force, and then the index before drops the range. So a file is in two indexes for seconds, and never in none.
 """
 
 import hashlib
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from stoppress.aws import bucket, due, queues, table
 from stoppress.aws.bucket import Overtaken
-from stoppress.aws.items import due_item, due_pk, due_sk, file_pk, indexes_item, mark_item
+from stoppress.aws.items import due_item, due_pk, due_sk, file_pk, indexes_item, mark_item, read_indexes
 from stoppress.aws.queues import RewriteRequest
 from stoppress.model import index_ranges
 from stoppress.model.entries import Mark
@@ -27,10 +32,11 @@ from stoppress.model.file_names import (
     permanent_files,
     series_of,
 )
+from stoppress.model.index_ranges import Indexes
 from stoppress.model.news_window import window_end
 from stoppress.model.site import Site
 from stoppress.primitives.instants import exact
-from stoppress.rewrite.file_lines import Attempt, config_of, mark_of
+from stoppress.rewrite.file_lines import INDEXES_ENTRY, Attempt, config_of, mark_of
 from stoppress.rewrite.output_formats import (
     UNLISTED_AFTER_SECONDS,
     delete_forms,
@@ -246,6 +252,25 @@ def write_indexes(attempt: Attempt, rendered: Rendered) -> None:
         table.put(indexes_item(site.host, after), before.rev)
     except table.Conflict as error:
         raise Overtaken(f"another rewriter wrote the indexes of {site.host}: read and render again") from error
+
+
+def find_other_indexes(request: RewriteRequest, indexes: Indexes | None) -> list[RewriteRequest]:
+    """Return a request for each other index that lists some of the changed files. None: the index of the request lists them all."""
+    if indexes is None or request.entries is None:
+        return []
+    by_index: dict[str, set[tuple[str, str]]] = defaultdict(set)
+    for entry in request.entries - {INDEXES_ENTRY}:
+        by_index[indexes.index_of(entry[0])].add(entry)
+    by_index.pop(request.file, None)
+    return [replace(request, file=index, entries=frozenset(entries)) for index, entries in by_index.items()]
+
+
+def requests_of_cuts(host: str, change: Mapping[str, Any]) -> list[RewriteRequest]:
+    """Return the requests that follow from a stream record of the indexes: robots.txt, and each index that a changed cut affects."""
+    before, after = (read_indexes(table.read_item(change.get(image, {}))) for image in ("OldImage", "NewImage"))
+    starts = [cut.start for cut in after.cuts if cut not in before.cuts]
+    files = {ROBOTS_FILE, *(index for start in starts for index in after.from_file(start))}
+    return [RewriteRequest(host, file, entries=frozenset([INDEXES_ENTRY])) for file in sorted(files)]
 
 
 def schedule_rewrite(site: Site, file: str, release: datetime) -> None:

@@ -28,9 +28,8 @@ from stoppress.model.site import BadConfiguration
 from stoppress.primitives.instants import NEVER, OVER, Deadline, parse
 from stoppress.primitives.urls import key_of
 from stoppress.rewrite.file_lines import begin, fold, render
-from stoppress.rewrite.indexes import find_other_indexes, requests_of_cuts
 from stoppress.rewrite.output_formats import possible_forms
-from stoppress.rewrite.publish import clear_due, commit, write_indexes
+from stoppress.rewrite.publish import clear_due, commit, find_other_indexes, requests_of_cuts, write_indexes
 
 # Each lost attempt means that another rewriter put a newer file. After so many the rewrites queue takes over.
 ATTEMPTS_MAX = 8

@@ -11,7 +11,7 @@ from stoppress.aws.inventory import all_files, read_indexes
 from stoppress.aws.queues import RewriteRequest
 from stoppress.model import index_ranges
 from stoppress.model.site import Site
-from stoppress.rewrite import file_lines, indexes as rewrite_indexes, publish
+from stoppress.rewrite import file_lines, publish
 from stoppress.rewrite.sitemaps import hand_over, rewrite_all, rewrite_batch
 from stoppress.roll.window import roll
 from stoppress.show.read_site import read_site
@@ -194,7 +194,7 @@ def test_a_due_record_of_an_index_that_was_never_planned_is_done(behind: MotoAws
 def test_more_files_than_an_index_may_list_are_in_other_indexes_first(
     behind: MotoAws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module, name, limit in ((index_ranges, "INDEX_FILES_URGENT", 6), (rewrite_indexes, "INDEX_ENTRIES_MAX", 8),
+    for module, name, limit in ((index_ranges, "INDEX_FILES_URGENT", 6), (file_lines, "INDEX_ENTRIES_MAX", 8),
                                 (publish, "INDEX_ENTRIES_MAX", 8)):  # fmt: skip
         monkeypatch.setattr(module, name, limit)
     behind.site(robots="")

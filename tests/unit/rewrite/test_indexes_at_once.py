@@ -17,7 +17,7 @@ from stoppress.model.entries import Mark
 from stoppress.model.index_ranges import CUT_WAITS, Cut, Indexes
 from stoppress.model.site import Site
 from stoppress.primitives.instants import iso
-from stoppress.rewrite import file_lines, indexes, output_formats, publish, sitemaps
+from stoppress.rewrite import file_lines, output_formats, publish, sitemaps
 from stoppress.rewrite.sitemaps import rewrite_all
 from stoppress.sitemaps.fold import listed_files
 from tests.support.article_events import HOST, SITE
@@ -67,7 +67,7 @@ class IndexWorld(World):
             raise table.Conflict
         before, self.cuts = self.cuts, item | {"rev": (expected_rev or 0) + 1}
         images = {"OldImage": before or {}, "NewImage": self.cuts}
-        self.queued += indexes.requests_of_cuts(
+        self.queued += publish.requests_of_cuts(
             HOST, {name: {key: to_attribute(part) for key, part in image.items()} for name, image in images.items()}
         )
 
@@ -99,7 +99,6 @@ def open_doors(world: IndexWorld, patch: pytest.MonkeyPatch) -> None:
         file_lines: ("bucket", "sites", "table"),
         publish: ("bucket", "table", "queues"),
         output_formats: ("bucket", "queues", "sites"),
-        indexes: ("table",),
         inventory: ("table",),
     }
     for module, names in doors.items():

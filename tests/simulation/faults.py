@@ -79,7 +79,7 @@ FAULTS: dict[str, Swap] = {
         6,
     ),
     "a removal leaves the news entry": Swap(
-        "record.claims:entries_of",
+        "model.article:Article.list_entries",
         lambda entries: (
             lambda article, now, keeps=False: [
                 key for key in entries(article, now, keeps=keeps) if keeps or not key.published

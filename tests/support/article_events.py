@@ -12,8 +12,9 @@ from stoppress.model.news_window import is_current
 from stoppress.model.site import Site
 from stoppress.model.site_parts import Source
 from stoppress.primitives.urls import identity
-from stoppress.record.claims import aimed_at, copies_of, event_again, urls_of
+from stoppress.record.claims import aimed_at, copies_of, event_again
 from stoppress.record.decide import decide
+from stoppress.record.transaction import urls_of
 from stoppress.record.versions import is_version
 
 HOST = "www.example.com"

@@ -167,6 +167,8 @@ def event_of(fields: Removal, site: Site, source: str, verb: Verb, *, page: bool
 
 def _usable(publication: Publication, url: str) -> dict[str, Any]:
     """Return type, flags, images, videos and alternates, as many as fit, and the reasons for the values dropped."""
+    if publication.model_fields_set.isdisjoint(_DROPPED_FROM):
+        return {}
     types, bad_types = _names("type", publication.type, 1)
     flags, bad_flags = _flags(publication.flags)
     media, bad_media = read_media(publication.images, publication.videos, publication.alternates, url)

@@ -15,8 +15,6 @@ from stoppress.primitives.urls import identity
 
 # The version for readers of other languages.
 DEFAULT = "x-default"
-# news:language and hreflang have different codes for Chinese (R5.3).
-_OF_NEWS = {"zh-cn": "zh-Hans", "zh-tw": "zh-Hant"}
 
 # A transaction of 100 items has room for the versions before and after a change, beside 50 other items. The EU has 24 languages.
 ALTERNATES_MAX = 25
@@ -30,12 +28,6 @@ class Alternate:
 
     hreflang: str
     href: str
-
-
-def hreflang_of(language: str) -> str | None:
-    """Return the hreflang code for a code of news:language; None where there is none, as for `haw`."""
-    code = _OF_NEWS.get(language, language)
-    return code if code[:2] in LANGUAGES and (len(code) == 2 or "-" in code) else None
 
 
 def accept_links(code: str, lists: Mapping[str, str], links: Mapping[str, str]) -> dict[str, str]:

@@ -93,6 +93,21 @@ class Article:
         """Return True if the article has a news entry. After 48 hours `roll_window` removes the entry."""
         return bool(self.news and self.first_published and is_current(self.first_published, now))
 
+    def list_entries(self, now: datetime, *, keeps: bool = False) -> "list[EntryKey]":
+        """Return the article's entries in files. With `keeps` the place of its news entry is not given back."""
+        if not self.has_entries or not self.url or not self.shard:
+            return []
+        url = identity(self.url)
+        entries = [EntryKey(self.shard.file, url)]
+        if self.news and self.is_in_news(now):
+            entries.append(EntryKey(self.news.file, url, self.first_published, None if keeps else self.news))
+        return entries
+
+    def list_stored_entries(self) -> "list[EntryKey]":
+        """Return the article's entries, whether or not its news entry has expired."""
+        in_news = self.first_published if self.news and self.first_published else None
+        return self.list_entries(in_news) if in_news else replace(self, news=None).list_entries(self.received_at)
+
 
 @dataclass(frozen=True, slots=True)
 class Claim:

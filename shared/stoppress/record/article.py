@@ -24,10 +24,9 @@ from stoppress.model.file_names import Place, Want
 from stoppress.model.site import Site
 from stoppress.primitives.instants import NEVER, Deadline, exact
 from stoppress.primitives.urls import identity
-from stoppress.record.claims import urls_of
 from stoppress.record.decide import REPEATED, decide
 from stoppress.record.message import Message, Unusable, named_in, read
-from stoppress.record.transaction import recall, write_decision
+from stoppress.record.transaction import recall, urls_of, write_decision
 
 # Each conflict is another writer's success, so a few attempts are enough. After them SQS delivers the message again.
 ATTEMPTS_MAX = 10
@@ -107,7 +106,7 @@ def record(messages: Iterable[Message], now: datetime, deadline: Deadline = NEVE
         batch.read(message)
     batch.record_works()
     done = [(work.message_id, work.outcome) for work in batch.works if work.outcome]
-    outcomes = [*batch.outcomes, *done, *batch.keep_reports()]
+    outcomes = [*batch.outcomes, *done, *(batch.keep_reports() if batch.reports else [])]
     _write_stories(batch.works, now)
     _note_events({work.site.host: work.site for work in batch.works if work.event.action != "again"}.values(), now)
     return worst_outcomes(outcomes)

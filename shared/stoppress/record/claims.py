@@ -1,12 +1,9 @@
-"""Which article owns a URL, which articles wait for it, and the entries of the article that loses it.
+"""Which article owns a URL, which articles wait for it, and what becomes of the article that loses it.
 
 A claim records which article owns a URL. A source of higher rank takes the URL from one of lower rank. Between sources of
 equal rank the newer article takes it. An article of a CMS that loses its URL to another story waits for the URL. When the owner
 leaves the URL, the events of the waiting articles are recorded again. A held article claims no URL, so nothing shows it
 before its release. A source of lower rank cannot bring back a URL that a source of higher rank has removed or left.
-
-A listed article has one entry in its shard and at most one in a news sitemap. It keeps its place in the shard for life.
-The place of a news entry is given back with the entry.
 
 A removal refers to an article by its id, or to a source's own page by its URL. It deletes a page only while the article owns the
 page's URL, so a late or repeated removal takes no page from another article. A source also removes the page of a source of
@@ -19,9 +16,9 @@ from datetime import datetime
 from typing import Any
 
 from stoppress.model.alternates import Alternate
-from stoppress.model.article import Article, Claim, Decision, EntryKey, Known
+from stoppress.model.article import Article, Claim, Decision, Known
 from stoppress.model.entries import GeneralEntry, NewsEntry
-from stoppress.model.event import CMS_RANK, PREVIOUS_URLS_MAX, ArticleEvent, order_of, rank_of, split_name
+from stoppress.model.event import CMS_RANK, ArticleEvent, order_of, rank_of, split_name
 from stoppress.model.exclusion_reasons import NOT_NEWS, PAGE, is_home
 from stoppress.model.order import newest, page_order
 from stoppress.primitives.instants import parse
@@ -29,14 +26,6 @@ from stoppress.primitives.urls import identity
 
 # How many articles may wait for one URL. Only a CMS that sends the same URL for every page has more.
 WAITING_MAX = 10
-
-
-def urls_of(event: ArticleEvent, article: Article | None) -> list[str]:
-    """Return the URLs whose claims a decision needs: the event's URL, its article's URL, and the first `previous_urls`."""
-    urls = [event.url, article.url if article else None]
-    if event.action == "publish":
-        urls += event.previous_urls[:PREVIOUS_URLS_MAX]
-    return list({identity(url): url for url in reversed(urls) if url}.values())[::-1]
 
 
 def copies_of(source: str, claim: Claim | None) -> list[str]:
@@ -48,24 +37,6 @@ def copies_of(source: str, claim: Claim | None) -> list[str]:
 def aimed_at(event: ArticleEvent, copies: Iterable[Article | None]) -> Article | None:
     """Return the article that a removal by URL alone means: the first of `copies_of` that has not moved to another URL."""
     return next((copy for copy in copies if copy and identity(copy.url or "") == identity(event.url or "")), None)
-
-
-def entries_of(article: Article, now: datetime, *, keeps: bool = False) -> list[EntryKey]:
-    """Return the entries that an article has in files. With `keeps` the place of its news entry is not given back."""
-    if not article.has_entries or not article.url or not article.shard:
-        return []
-    url = identity(article.url)
-    entries = [EntryKey(article.shard.file, url)]
-    if article.news and article.is_in_news(now):
-        place = None if keeps else article.news
-        entries.append(EntryKey(article.news.file, url, article.first_published, place))
-    return entries
-
-
-def entry_keys_of(article: Article) -> list[EntryKey]:
-    """Return keys of an article's entries, whether or not its news entry has expired."""
-    in_news = article.first_published if article.news and article.first_published else None
-    return entries_of(article, in_news) if in_news else entries_of(replace(article, news=None), article.received_at)
 
 
 def displace(article: Article, reason: str, *, keeps_shard: bool) -> Article:
@@ -145,7 +116,7 @@ def removed(event: ArticleEvent, current: Article, known: Known, now: datetime) 
     """Return the removal of an article by its id."""
     claims, returns = leave(current.url, current, known)
     after = without_entries(current, state="removed", reason="removed by its source")
-    out = tuple(entries_of(current, now)) if claims else ()
+    out = tuple(current.list_entries(now)) if claims else ()
     decision = Decision(outcome="removed", article=after, claims=claims, out=out, returns=returns)
     named = known.claims.get(identity(event.url)) if event.url else None
     # The event's URL may be a redirect's target, which is another page. So it counts only if the article has no other URL.
@@ -176,7 +147,7 @@ def with_weaker_page_removed(
     if before is None:
         return decision
     displaced = displace(before, outranked_by(owner), keeps_shard=True)
-    out = (*decision.out, *entries_of(before, now))
+    out = (*decision.out, *before.list_entries(now))
     return replace(decision, displaced=(*decision.displaced, displaced), out=out)
 
 

@@ -15,14 +15,7 @@ from stoppress.model.order import Order, dated_names, is_repeat, newest, own_tim
 from stoppress.model.site import Site
 from stoppress.primitives.instants import exact
 from stoppress.primitives.urls import identity
-from stoppress.record.claims import (
-    entries_of,
-    leave,
-    removed,
-    url_removed,
-    with_weaker_page_removed,
-    without_entries,
-)
+from stoppress.record.claims import leave, removed, url_removed, with_weaker_page_removed, without_entries
 from stoppress.record.publication import Publication, dated_by_another
 from stoppress.record.publication_date import dated, first_received, released, with_date_order
 from stoppress.record.versions import link_versions
@@ -31,7 +24,7 @@ REPEATED = Decision(outcome="duplicate", reason="this was received before")
 
 
 def decide(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Decision:
-    """Return what an event changes. `known` must hold the claims of `claims.urls_of` and their owners.
+    """Return what an event changes. `known` must hold the claims of `transaction.urls_of` and their owners.
 
     For a removal by URL alone `known.article` is the article that the removal means (`claims.aimed_at`).
     """
@@ -244,6 +237,6 @@ def _late_embargo(event: ArticleEvent, article: Article, known: Known, site: Sit
         reason=f"a newer event was received before; {reason}",
         article=after,
         claims=claims,
-        out=tuple(entries_of(article, now)),
+        out=tuple(article.list_entries(now)),
         returns=returns,
     )

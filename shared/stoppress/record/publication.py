@@ -30,7 +30,6 @@ from stoppress.primitives.urls import host_of, identity
 from stoppress.record.claims import (
     WAITING_MAX,
     displace,
-    entries_of,
     leave,
     outranked_by,
     overtaken_by,
@@ -106,7 +105,7 @@ class Publication:
         after = without_entries(self.current, state="held", reason=reason, url=self.url, release_at=release_at)
         if self.event.published_at:
             after = replace(after, held_order=self.current.order)
-        out = tuple(entries_of(self.current, self.now))
+        out = tuple(self.current.list_entries(self.now))
         return self._leaving(Decision(outcome="held", reason=reason, article=after, out=out))
 
     def list_page(self, after: Article) -> Decision:
@@ -148,7 +147,7 @@ class Publication:
         )
         decision = self._with_claim(after, keeper)
         assert decision.article
-        staying = {(entry.file, entry.url, entry.published) for entry in entries_of(decision.article, self.now)}
+        staying = {(entry.file, entry.url, entry.published) for entry in decision.article.list_entries(self.now)}
         return replace(
             decision,
             general=general,
@@ -188,7 +187,7 @@ class Publication:
         """Leave the article without a page: delete its entries and leave its URL. A displaced article may wait for the URL."""
         after = with_date_order(dated(self.current, self.event, self.site), self.event)
         after = without_entries(after, state=state, reason=reason, url=self.url)
-        out = tuple(entries_of(self.current, self.now))
+        out = tuple(self.current.list_entries(self.now))
         decision = self._leaving(Decision(outcome=state, reason=reason, article=after, out=out))
         claim = self.claim
         if state == "excluded" or claim is None or not claim.rank == self.rank == CMS_RANK:
@@ -267,7 +266,7 @@ class Publication:
             outcome="excluded" if after.state == "hidden" else after.state,
             reason=after.reason,
             article=after,
-            out=tuple(entries_of(self.current, self.now, keeps=news_keeper is self.current)),
+            out=tuple(self.current.list_entries(self.now, keeps=news_keeper is self.current)),
         )
         before = self._previous_owner()
         waiting = tuple(name for name in (self.claim.waiting if self.claim else ()) if name != after.name)
@@ -281,7 +280,7 @@ class Publication:
             decision = replace(
                 decision,
                 displaced=(displace(before, reason, keeps_shard=after.shard != before.shard),),
-                out=decision.out + tuple(entries_of(before, self.now, keeps=news_keeper is before)),
+                out=decision.out + tuple(before.list_entries(self.now, keeps=news_keeper is before)),
                 waits=(event,) if event else (),
             )
         claim = self.claim or Claim(self.event.site, self.url, after.name, live=True, order=after.order)

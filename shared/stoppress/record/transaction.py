@@ -16,11 +16,11 @@ from stoppress.aws.table import Delete, Put
 from stoppress.model.alternates import Alternate
 from stoppress.model.article import Article, Claim, Decision, Known
 from stoppress.model.entries import GeneralEntry, NewsEntry
-from stoppress.model.event import ArticleEvent, from_message, order_of, rank_of, to_message
+from stoppress.model.event import PREVIOUS_URLS_MAX, ArticleEvent, from_message, order_of, rank_of, to_message
 from stoppress.model.file_names import Place
 from stoppress.model.site import BadConfiguration, Site
 from stoppress.primitives.urls import host_of, identity
-from stoppress.record.claims import aimed_at, copies_of, entry_keys_of, event_again, urls_of
+from stoppress.record.claims import aimed_at, copies_of, event_again
 from stoppress.record.versions import is_version, mutual_hosts
 
 Key: TypeAlias = tuple[str, str]
@@ -88,14 +88,22 @@ class _Items:
 
     def entries(self, article: Article) -> tuple[GeneralEntry | None, NewsEntry | None]:
         """Return an article's entries in its shard and in a news sitemap."""
-        keys = {bool(entry.published): items.entry_key(article.site, entry) for entry in entry_keys_of(article)}
+        keys = {bool(entry.published): items.entry_key(article.site, entry) for entry in article.list_stored_entries()}
         general, news = (self.get(keys[is_news]) if is_news in keys else None for is_news in (False, True))
         return items.read_general(general) if general else None, items.read_news(news) if news else None
 
     def without_freed_place(self, article: Article) -> Article:
         """Return the article without a news place that roll_window freed when it removed the news entry."""
-        news = [items.entry_key(article.site, entry) for entry in entry_keys_of(article) if entry.published]
+        news = [items.entry_key(article.site, entry) for entry in article.list_stored_entries() if entry.published]
         return article if all(map(self.get, news)) else replace(article, news=None)
+
+
+def urls_of(event: ArticleEvent, article: Article | None) -> list[str]:
+    """Return the URLs whose claims a decision needs: the event's URL, its article's URL, and the first `previous_urls`."""
+    urls = [event.url, article.url if article else None]
+    if event.action == "publish":
+        urls += event.previous_urls[:PREVIOUS_URLS_MAX]
+    return list({identity(url): url for url in reversed(urls) if url}.values())[::-1]
 
 
 def _known(event: ArticleEvent, site: Site, overtaken: bool, stored: _Items) -> Known:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import groupby
 
-from stoppress.model.alternates import ALTERNATES_MAX, DEFAULT, Alternate, accept_links, hreflang_of
+from stoppress.model.alternates import ALTERNATES_MAX, DEFAULT, Alternate, accept_links
 from stoppress.model.article import FORGOTTEN, Claim, Decision, Known
 from stoppress.model.entries import GeneralEntry, excluding_rule, is_excluded_by_path
 from stoppress.model.event import ArticleEvent
@@ -17,7 +17,7 @@ from stoppress.model.exclusion_reasons import is_home
 from stoppress.model.order import hash_parts
 from stoppress.model.site import Site
 from stoppress.primitives.urls import host_of, identity
-from stoppress.sitemaps.tags import language_of
+from stoppress.sitemaps.tags import hreflang_of, language_of
 
 # A page that takes over the URLs of other pages may change the links of more versions. Then those of the pages that leave follow.
 VERSIONS_CHANGED_MAX = 2 * ALTERNATES_MAX
@@ -159,7 +159,7 @@ def _link(page: str, before: Claim | None, claims: dict[str, Claim]) -> None:
 
 def _accepted(claim: Claim | None) -> dict[str, str]:
     """Return the pages that a claim's page lists only because they list it: codes by URL. Codes of pages that are gone are free."""
-    if claim is None:
+    if claim is None or not claim.links:
         return {}
     there = {code: href for code, href in claim.lists.items() if code not in claim.gone}
     return accept_links(claim.code, there, claim.links)

@@ -231,8 +231,9 @@ def _request_moved(attempt: Attempt, rendered: Rendered) -> None:
 
     After the PUT of this index, a changed mark leads to the new one.
     """
-    if rendered.next_indexes and attempt.stored and attempt.has_own_object and rendered.fresh is None:
-        indexes = set(map(rendered.next_indexes.index_of, listed_files(attempt.stored.body))) - {attempt.file}
+    after = rendered.next_indexes
+    if after and after.files != [attempt.file] and attempt.stored and attempt.has_own_object and rendered.fresh is None:
+        indexes = set(map(after.index_of, listed_files(attempt.stored.body))) - {attempt.file}
         requests = [RewriteRequest(attempt.site.host, index) for index in sorted(indexes)]
         queues.send_rewrites(requests, UNLISTED_AFTER_SECONDS)
 

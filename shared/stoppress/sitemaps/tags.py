@@ -13,12 +13,14 @@ from stoppress.model.entries import GeneralEntry, Mark, NewsEntry, excluding_rul
 from stoppress.model.media import Video
 from stoppress.model.site import Site
 from stoppress.primitives.instants import iso
-from stoppress.primitives.text import escaped
+from stoppress.primitives.text import LANGUAGES, escaped
 from stoppress.primitives.urls import host_of
 
 # Line-format version, stored with each object. Raise it when an entry would render differently, or when a file would list
 # other entries; older files are then rebuilt whole.
 RENDERER = 1
+# news:language and hreflang have different codes for Chinese (R5.3).
+_OF_NEWS = {"zh-cn": "zh-Hans", "zh-tw": "zh-Hant"}
 
 
 def general_line(entry: GeneralEntry, site: Site) -> str:
@@ -91,6 +93,12 @@ def publication_of(entry: NewsEntry, site: Site) -> str:
 def language_of(entry: NewsEntry | GeneralEntry, site: Site) -> str:
     """Return the language of an entry: its own, its section's, its edition's, or the site's."""
     return entry.language or site.voice_of(entry.loc, entry.traits.section)[1]
+
+
+def hreflang_of(language: str) -> str | None:
+    """Return the hreflang code for a code of news:language; None where there is none, as for `haw`."""
+    code = _OF_NEWS.get(language, language)
+    return code if code[:2] in LANGUAGES and (len(code) == 2 or "-" in code) else None
 
 
 def under_scheme(loc: str, site: Site) -> str:

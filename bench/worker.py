@@ -30,8 +30,7 @@ Render = Callable[[], bytes]
 
 def prepare_stoppress(case: str, pages: Pages) -> Render:
     """Return our own rendering, of entries as the rewriter has them after it has read the table."""
-    from stoppress.model.alternates import Alternate
-    from stoppress.model.entries import GeneralEntry, NewsEntry
+    from stoppress.model.entries import Alternate, GeneralEntry, NewsEntry
     from stoppress.model.site import Site
     from stoppress.sitemaps.other_forms import compressed
     from stoppress.sitemaps.render import render_general, render_news

@@ -35,6 +35,7 @@ LEFT_OUT = {
     "record_article": {"stoppress.feeds", "feedparser", "idna", "xml.sax"},
     "rewrite_sitemaps": {
         "stoppress.model.event", "stoppress.cms.contract", "stoppress.record.decide", "stoppress.feeds", "stoppress.record.article", "stoppress.model.article",
+        "stoppress.model.media", "stoppress.model.alternates",
         "feedparser", "idna", "xml.sax",
     },
     "show_site": {"stoppress.cms.contract", "stoppress.record.decide", "stoppress.sitemaps.render"},

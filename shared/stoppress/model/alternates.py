@@ -6,9 +6,9 @@ their URLs have what it needs (`record/versions.py`), so the order of events mak
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from stoppress.model.entries import Alternate
 from stoppress.model.media import ITEMS_READ_MAX, first_of, items_of, url_on
 from stoppress.primitives.text import COUNTRIES, LANGUAGES, MEANT, RENAMED, shown
 from stoppress.primitives.urls import identity
@@ -20,14 +20,6 @@ DEFAULT = "x-default"
 ALTERNATES_MAX = 25
 
 _CODE = re.compile(r"([a-z]{2})(?:-([a-z]{4}))?(?:-([a-z]{2}))?")
-
-
-@dataclass(frozen=True, slots=True)
-class Alternate:
-    """A version of the page: its URL, and `fr`, `en-GB`, `zh-Hant-TW` or `x-default`."""
-
-    hreflang: str
-    href: str
 
 
 def accept_links(code: str, lists: Mapping[str, str], links: Mapping[str, str]) -> dict[str, str]:

@@ -5,8 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal, NamedTuple, TypeAlias
 
-from stoppress.model.alternates import Alternate
-from stoppress.model.entries import GeneralEntry, NewsEntry
+from stoppress.model.entries import Alternate, GeneralEntry, NewsEntry
 from stoppress.model.event import ArticleEvent, rank_of, split_name
 from stoppress.model.file_names import Place, Want
 from stoppress.model.news_window import is_current

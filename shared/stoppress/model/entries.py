@@ -7,11 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from fnmatch import fnmatchcase
-from typing import Literal
+from typing import Literal, TypeAlias
 from urllib.parse import unquote, urlsplit
 
-from stoppress.model.alternates import Alternate
-from stoppress.model.media import Video
 from stoppress.model.site import Rule
 from stoppress.model.validation import ChangeFreq
 from stoppress.primitives.urls import identity, plain_escapes
@@ -28,6 +26,17 @@ class Traits:
 
 
 NO_TRAITS = Traits()
+# The tags of a video of a page in the schema's order, each with its text. The text of `restriction` and of `platform` is a
+# relationship and codes, such as `allow GB IE` or `deny tv`. `uploader_info` is the page of the uploader.
+Video: TypeAlias = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Alternate:
+    """A version of the page: its URL, and `fr`, `en-GB`, `zh-Hant-TW` or `x-default`."""
+
+    hreflang: str
+    href: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from pydantic import TypeAdapter, ValidationError
 
-from stoppress.model.alternates import Alternate
-from stoppress.model.entries import Traits
-from stoppress.model.media import Video
+from stoppress.model.entries import Alternate, Traits, Video
 from stoppress.model.order import BY_ID, UNDATED, Order, Removal, hash_parts
 from stoppress.model.site import FEED_SOURCE, SITEMAP_SOURCE
 from stoppress.model.validation import ChangeFreq, explain

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
+from stoppress.model.entries import Video
 from stoppress.primitives.instants import iso, parse
 from stoppress.primitives.text import COUNTRIES, TITLE_CHARACTERS_MAX, clean, shown
 from stoppress.primitives.urls import canonical, host_of, linked
@@ -46,9 +47,6 @@ PLATFORMS = {"web", "mobile", "tv"}
 _YES_NO = {"yes": "yes", "true": "yes", "no": "no", "false": "no"}
 
 Reader: TypeAlias = Callable[[Any, str, list[str]], str | tuple[str, ...]]
-# The tags of a video of a page in the schema's order, each with its text. The text of `restriction` and of `platform` is a
-# relationship and codes, such as `allow GB IE` or `deny tv`. `uploader_info` is the page of the uploader.
-Video: TypeAlias = tuple[tuple[str, str], ...]
 
 
 def read_images(value: object, page: str) -> tuple[tuple[str, ...], list[str]]:

@@ -15,9 +15,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from stoppress.model.alternates import Alternate
 from stoppress.model.article import Article, Claim, Decision, Known
-from stoppress.model.entries import GeneralEntry, NewsEntry
+from stoppress.model.entries import Alternate, GeneralEntry, NewsEntry
 from stoppress.model.event import CMS_RANK, ArticleEvent, order_of, rank_of, split_name
 from stoppress.model.exclusion_reasons import NOT_NEWS, PAGE, is_home
 from stoppress.model.order import newest, page_order

@@ -13,9 +13,8 @@ from typing import TypeAlias
 
 from stoppress.aws import due, items, sites, table
 from stoppress.aws.table import Delete, Put
-from stoppress.model.alternates import Alternate
 from stoppress.model.article import Article, Claim, Decision, Known
-from stoppress.model.entries import GeneralEntry, NewsEntry
+from stoppress.model.entries import Alternate, GeneralEntry, NewsEntry
 from stoppress.model.event import PREVIOUS_URLS_MAX, ArticleEvent, from_message, order_of, rank_of, to_message
 from stoppress.model.file_names import Place
 from stoppress.model.site import BadConfiguration, Site

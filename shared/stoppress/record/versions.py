@@ -9,9 +9,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import groupby
 
-from stoppress.model.alternates import ALTERNATES_MAX, DEFAULT, Alternate, accept_links
+from stoppress.model.alternates import ALTERNATES_MAX, DEFAULT, accept_links
 from stoppress.model.article import FORGOTTEN, Claim, Decision, Known
-from stoppress.model.entries import GeneralEntry, excluding_rule, is_excluded_by_path
+from stoppress.model.entries import Alternate, GeneralEntry, excluding_rule, is_excluded_by_path
 from stoppress.model.event import ArticleEvent
 from stoppress.model.exclusion_reasons import is_home
 from stoppress.model.order import hash_parts

@@ -8,9 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import Any
 
-from stoppress.model.alternates import Alternate
-from stoppress.model.entries import GeneralEntry, Mark, NewsEntry, excluding_rule, is_excluded_by_path
-from stoppress.model.media import Video
+from stoppress.model.entries import Alternate, GeneralEntry, Mark, NewsEntry, Video, excluding_rule, is_excluded_by_path
 from stoppress.model.site import Site
 from stoppress.primitives.instants import iso
 from stoppress.primitives.text import LANGUAGES, escaped

@@ -16,9 +16,8 @@ from stoppress.aws.codec import from_attribute, from_item, to_attribute, to_item
 from stoppress.feeds.feed_hints import Freshness, Hints
 from stoppress.feeds.feed_schedule import FeedState, Seen
 from stoppress.feeds.subscription import EntryDigest, Subscription
-from stoppress.model.alternates import Alternate
 from stoppress.model.article import Article, Claim
-from stoppress.model.entries import GeneralEntry, Mark, NewsEntry, Traits
+from stoppress.model.entries import Alternate, GeneralEntry, Mark, NewsEntry, Traits
 from stoppress.model.file_names import Place, Series, Used
 from stoppress.model.order import Order
 from stoppress.notify.page_state import PageState, page_item, read_page

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from stoppress.cms.contract import BadArticle, UnknownType, read_bus_event, read_delivery
-from stoppress.model.alternates import Alternate
+from stoppress.model.entries import Alternate
 from stoppress.model.event import ArticleEvent, from_message, to_message
 from tests.support.article_events import HOST, MORNING, SITE, page
 

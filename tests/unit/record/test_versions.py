@@ -7,8 +7,9 @@ from itertools import permutations
 
 import pytest
 
-from stoppress.model.alternates import ALTERNATES_MAX, Alternate
+from stoppress.model.alternates import ALTERNATES_MAX
 from stoppress.model.article import FORGOTTEN, Known
+from stoppress.model.entries import Alternate
 from stoppress.model.event import ArticleEvent
 from stoppress.model.site import Site
 from stoppress.primitives.text import LANGUAGES

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from stoppress.model.alternates import Alternate
-from stoppress.model.entries import GeneralEntry, Mark, NewsEntry
+from stoppress.model.entries import Alternate, GeneralEntry, Mark, NewsEntry
 from stoppress.model.file_names import BYTES_MAX
 from stoppress.sitemaps.fold import fold_general
 from stoppress.sitemaps.render import BrokenFile, Rendered, assert_valid, render_general, render_index, render_news

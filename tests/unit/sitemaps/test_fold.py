@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from stoppress.model.alternates import Alternate
-from stoppress.model.entries import GeneralEntry, Mark, NewsEntry, Traits
+from stoppress.model.entries import Alternate, GeneralEntry, Mark, NewsEntry, Traits
 from stoppress.model.news_window import window_end
 from stoppress.model.site import Edition, Page, Rule, Site, Voice
 from stoppress.model.site_parts import Outputs

@@ -8,8 +8,9 @@ from hypothesis import given, settings, strategies as st
 from lxml import etree
 
 from stoppress.model import alternates as alternates_module, file_names, media
-from stoppress.model.alternates import ALTERNATES_MAX, Alternate, hreflang, read_alternates
-from stoppress.model.media import Video, read_images, read_videos
+from stoppress.model.alternates import ALTERNATES_MAX, hreflang, read_alternates
+from stoppress.model.entries import Alternate, Video
+from stoppress.model.media import read_images, read_videos
 from stoppress.primitives.text import COUNTRIES
 from stoppress.primitives.urls import linked
 from stoppress.sitemaps.tags import alternate_tags, fit, image_tags, video_tags

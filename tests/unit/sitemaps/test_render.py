@@ -11,8 +11,7 @@ from hypothesis import given, strategies as st
 from lxml import etree
 
 from stoppress.model import file_names as limits
-from stoppress.model.alternates import Alternate
-from stoppress.model.entries import GeneralEntry, Mark, NewsEntry
+from stoppress.model.entries import Alternate, GeneralEntry, Mark, NewsEntry
 from stoppress.model.file_names import NEWS_FILE, file_name, shard_series
 from stoppress.model.news_window import NEWS_WINDOW
 from stoppress.model.site import Page, Shards, Site

@@ -29,13 +29,14 @@ class Article:
     `shard` is the article's place for life, listed or not. `news` is its place while it is in a news sitemap.
     `changed_at` is the last change that the source reported.
     `dated_by` is the rank of the source that set `first_published`, `dated_order` the order of that event.
-    `held_order` is the order of the newest event with a date, if that date is not `first_published`: the date holds the article,
+    `held_order` is the order of the newest removal or event with a date, if that is not `dated_order`: the date holds the article,
     or was ignored.
     `received_at` is when an event of the article first arrived, `known_since` the earliest timestamp if that is earlier.
     `reborn` is when an earlier article with the same id was deleted, as text like the instants of `Order`.
     `title` and `publication` are kept only while a late date could still make the article news. `title_hash` is kept for life.
     `reason` is why the article is in no file, `news_reason` why it is in no news sitemap, `dropped` what its entries omit.
-    `is_undated`: the newest event had no publication date. `is_unlisted`: no event so far has put the article into a file.
+    `is_undated`: the newest event had no publication date. `is_unlisted`: no event so far has put the article into a file,
+    or would have in order.
     """
 
     site: str

@@ -114,7 +114,7 @@ def event_again(
 def removed(event: ArticleEvent, current: Article, known: Known, now: datetime) -> Decision:
     """Return the removal of an article by its id."""
     claims, returns = leave(current.url, current, known)
-    after = without_entries(current, state="removed", reason="removed by its source")
+    after = without_entries(current, state="removed", reason="removed by its source", held_order=current.order)
     out = tuple(current.list_entries(now)) if claims else ()
     decision = Decision(outcome="removed", article=after, claims=claims, out=out, returns=returns)
     named = known.claims.get(identity(event.url)) if event.url else None

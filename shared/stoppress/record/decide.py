@@ -16,8 +16,8 @@ from stoppress.model.site import Site
 from stoppress.primitives.instants import exact
 from stoppress.primitives.urls import identity
 from stoppress.record.claims import leave, removed, url_removed, with_weaker_page_removed, without_entries
-from stoppress.record.publication import Publication, dated_by_another
-from stoppress.record.publication_date import dated, first_received, released, with_date_order
+from stoppress.record.publication import Publication, dated_by_another, was_listed
+from stoppress.record.publication_date import dated, first_received, is_of_deleted, released, with_date_order
 from stoppress.record.versions import link_versions
 
 REPEATED = Decision(outcome="duplicate", reason="this was received before")
@@ -186,23 +186,30 @@ def late(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Decisi
     assert article
     if article.reason == FORGOTTEN:
         return Decision(outcome="late", reason=FORGOTTEN)
+    decision = _date_late(event, article, known, site, now)
+    if article.is_unlisted and was_listed(event, article, known, site, now):
+        return replace(decision, article=replace(decision.article or article, is_unlisted=False))
+    return decision
+
+
+def _date_late(event: ArticleEvent, article: Article, known: Known, site: Site, now: datetime) -> Decision:
+    """Return how the date of a late event changes its article, and remember the event's delivery."""
     names = dated_names(names_of(event, digest_of(event)))
     if names:  # repeats of the event may look newer if the sender's clock is ahead
         article = first_received(replace(article, deliveries=remembered(article.deliveries, names, removal="")), event)
     if embargo := _late_embargo(event, article, known, site, now):
         return embargo
-    if names and article.state != "held":
-        article = with_date_order(article, event)
+    article = with_date_order(article, event)
     decision = dated_by_another(event, article, known, site, now)
     order = article.order
     version = "" if order.version is None else f", version {order.version}"
     newer = f"{'the removal' if order.removal else 'the event'} of {order.timestamp or order.received}{version}"
     reason = f"a newer event was received before: {newer}"
-    return decision or Decision(outcome="late", reason=reason, article=article if names else None)
+    return decision or Decision(outcome="late", reason=reason, article=None if article == known.article else article)
 
 
 def _late_embargo(event: ArticleEvent, article: Article, known: Known, site: Site, now: datetime) -> Decision | None:
-    """Hold an article by the date of a late event, or move or end its embargo, if no newer event has a date.
+    """Hold an article by the date of a late event, or move or end its embargo, if no newer event has a date. A removal ends it.
 
     The article's newest event has no date, so it keeps the embargo. It is recorded again at the release, or at once if the embargo has
     ended. Repeats and edits without a date may come before that, so the article takes the late date now. An article without a page
@@ -210,22 +217,23 @@ def _late_embargo(event: ArticleEvent, article: Article, known: Known, site: Sit
     """
     order, date_order = order_of(event), newest(article.dated_order, article.held_order)
     is_newest_date = date_order is None or not order.is_before(date_order)
-    if event.published_at is None or event.action == "remove" or not article.is_undated or not is_newest_date:
+    is_undated = event.published_at is None and event.action == "publish"
+    if is_undated or not article.is_undated or not is_newest_date or is_of_deleted(article, event):
         return None
     is_without_page = article.state in _WITHOUT_PAGE
     newest_event = known.again.get(article.name)
-    reason = f"to be published at {exact(event.published_at)}"
     claims: tuple[Claim, ...] = ()
     returns: tuple[ArticleEvent, ...] = ()
     release_at = None
-    if is_embargo(event, now) and (newest_event or is_without_page):
+    if event.published_at and is_embargo(event, now) and (newest_event or is_without_page):
         release_at = event.published_at
+        reason = f"to be published at {exact(release_at)}"
         after = replace(article, release_at=release_at, held_order=order)
         if not is_without_page:
             after = without_entries(after, state="held", reason=reason, release_at=release_at)
             claims, returns = leave(article.url, article, known)
     elif article.release_at and not is_embargo(event, now) and (is_without_page or newest_event):
-        reason = "its date counts"
+        reason = "it ends the embargo"
         in_order = dated(replace(article, order=order), event, site)
         after = replace(in_order, order=article.order, release_at=None, held_order=order)
     else:

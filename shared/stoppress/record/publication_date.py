@@ -11,7 +11,8 @@ The rule:
    allows it. So re-dating cannot keep an article in the news for longer than 48 hours after it was first listed.
 4. A date from a source of higher rank replaces one from a source of lower rank.
 5. An event is late if a newer event of its article was recorded before it. It changes only dates: its date counts as if the event had
-   come in order. That date may hold the article, end or move an embargo, or correct the first publication.
+   come in order. That date may hold the article, end or move an embargo, or correct the first publication. A late removal may end an
+   embargo. If the event would have listed the article in order, later dates are ignored (rule 3).
 
 A sender's clock may be ahead of ours. So a future date that is no embargo counts as the moment when we received the event.
 """
@@ -36,7 +37,7 @@ def changed_at(event: ArticleEvent) -> datetime | None:
 def first_received(article: Article, event: ArticleEvent) -> Article:
     """Set the moment we first seen the article to this event's, if that is earlier."""
     assert event.received_at
-    if _is_of_deleted(article, event):
+    if is_of_deleted(article, event):
         return article
     received_at = min(article.received_at, event.received_at)
     known_since = min(article.known_since or received_at, event.timestamp or received_at)
@@ -54,7 +55,7 @@ def dated(article: Article, event: ArticleEvent, site: Site) -> Article:
 def dated_late(article: Article, event: ArticleEvent, now: datetime) -> Article | None:
     """Return the article with the first publication that it would have if a late event had come in order; None if unchanged."""
     order, date, rank = order_of(event), _date(event), rank_of(event.source)
-    if date is None or is_embargo(event, now) or rank < article.dated_by or _is_of_deleted(article, event):
+    if date is None or is_embargo(event, now) or rank < article.dated_by or is_of_deleted(article, event):
         return None
     before = article.first_published
     if before is not None and rank == article.dated_by:
@@ -68,7 +69,8 @@ def dated_late(article: Article, event: ArticleEvent, now: datetime) -> Article 
             stays = not _replaces(since, event, date)
         if stays:
             return None
-    return replace(first_received(article, event), first_published=date, dated_by=rank, dated_order=order)
+    after = replace(first_received(article, event), first_published=date, dated_by=rank, dated_order=order)
+    return with_date_order(replace(after, held_order=newest(article.dated_order, article.held_order)), event)
 
 
 def released(article: Article) -> Article:
@@ -85,13 +87,13 @@ def released(article: Article) -> Article:
 
 
 def with_date_order(article: Article, event: ArticleEvent) -> Article:
-    """Set `held_order` by the newest event with a date, so that an older late embargo does not hold the article."""
-    order = order_of(event) if event.action == "publish" and event.published_at else None
+    """Set `held_order` by the newest removal or event with a date, so that an older late embargo does not hold the article."""
+    order = order_of(event) if event.action == "remove" or event.published_at else None
     latest = newest(article.dated_order, article.held_order, order)
     return replace(article, held_order=None if latest == article.dated_order else latest)
 
 
-def _is_of_deleted(article: Article, event: ArticleEvent) -> bool:
+def is_of_deleted(article: Article, event: ArticleEvent) -> bool:
     """Return True if the event belongs to the deleted article that had the article's id before."""
     return article.reborn is not None and own_time(order_of(event)) <= article.reborn
 

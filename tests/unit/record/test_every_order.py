@@ -1,0 +1,78 @@
+"""Events of one article in every order: the files end as if no event had come late."""
+
+from collections.abc import Iterable
+from datetime import timedelta
+from itertools import permutations, product
+from typing import Any
+
+import pytest
+
+from stoppress.model.event import ArticleEvent
+from stoppress.model.site import Rule
+from tests.support.article_events import MORNING, SITE, DecidedTable, publish, remove
+
+HOUR = timedelta(hours=1)
+ACTS = ["publish", "backdate", "schedule", "edit", "unpublish"]
+# Further stories: in each of them another rule of late events counts.
+STORIES = [("noindex", "edit"), ("publish", "noindex", "publish"), ("publish", "schedule", "publish", "edit")]
+
+
+def event_of(act: str, hour: int) -> ArticleEvent:
+    """An act at an hour of the morning. An edit has no date."""
+    sent = MORNING + hour * HOUR
+    if act == "unpublish":
+        return remove(timestamp=sent)
+    dates = {
+        "publish": sent - HOUR / 2,
+        "backdate": MORNING - (5 + hour) * HOUR,
+        "schedule": sent + 40 * HOUR,
+        "noindex": sent - HOUR / 2,
+    }
+    return publish(timestamp=sent, title=f"{act} {hour}", published_at=dates.get(act), noindex=act == "noindex")
+
+
+def files_after(events: Iterable[ArticleEvent]) -> list[Any]:
+    """The entries after some events that all come in the evening, and after the hours of their embargoes."""
+    table, evening, files = DecidedTable(), MORNING + 10 * HOUR, []
+    for number, event in enumerate(events):
+        table.hear(event, evening + number * timedelta(seconds=10))
+    for now in (evening + HOUR, evening + 50 * HOUR):
+        table.release(now)
+        files.append((list(table.general.values()), list(table.news_at(now).values())))
+    return files
+
+
+@pytest.mark.parametrize("acts", [*product(ACTS, repeat=3), *STORIES], ids=" ".join)
+def test_a_story_ends_in_the_same_files_in_whichever_order_it_comes(acts: tuple[str, ...]) -> None:
+    events = [event_of(act, hour) for hour, act in enumerate(acts)]
+    in_order = files_after(events)
+
+    others = [
+        order for order in permutations(range(len(acts))) if files_after(events[hour] for hour in order) != in_order
+    ]
+    assert others == []
+
+
+def test_an_embargo_of_a_deleted_article_does_not_hold_the_next_one_with_its_id() -> None:
+    scheduled, edited = event_of("schedule", 0), event_of("edit", 2)
+    deleted = remove(timestamp=MORNING + HOUR, verb="deleted")
+
+    assert files_after([deleted, edited, scheduled]) == files_after([scheduled, deleted, edited])
+
+
+def test_a_late_page_that_the_rules_hide_leaves_the_next_date_free() -> None:
+    table = DecidedTable(SITE.model_copy(update={"rules": (Rule(path="/sponsored/*"),)}))
+    hidden = publish(path="sponsored/flood", timestamp=MORNING - HOUR, published_at=MORNING - HOUR)
+    for event in (event_of("schedule", 0), hidden, event_of("publish", 2)):
+        table.hear(event, MORNING + 3 * HOUR)
+
+    assert [entry.published for entry in table.news.values()] == [event_of("publish", 2).published_at]
+
+
+def test_a_late_embargo_that_a_removal_ended_leaves_the_next_date_free() -> None:
+    table = DecidedTable()
+    scheduled = publish(timestamp=MORNING, published_at=MORNING + 2 * HOUR)
+    for event in (event_of("unpublish", 1), scheduled, event_of("publish", 4)):
+        table.hear(event, MORNING + 5 * HOUR)
+
+    assert [entry.published for entry in table.news.values()] == [event_of("publish", 4).published_at]

@@ -35,7 +35,7 @@ def changed_at(event: ArticleEvent) -> datetime | None:
 
 
 def first_received(article: Article, event: ArticleEvent) -> Article:
-    """Set the moment we first seen the article to this event's, if that is earlier."""
+    """Set the moment when the article was first seen to this event's, if that is earlier."""
     assert event.received_at
     if is_of_deleted(article, event):
         return article

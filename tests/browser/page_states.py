@@ -108,7 +108,7 @@ STATES = {
     "held": document(
         *TITLES,
         coming=3,
-        question="report",
+        question="flood",
         answer=story(Reason("held", "cms#1 is held until 2026-11-20 14:00:00 +01:00")),
     ),
     "refused": document(

@@ -39,7 +39,7 @@ def test_the_commands_of_the_page_print_what_it_shows(demo: Serving, tmp_path: P
 def test_the_command_for_the_editors_prints_an_address_that_is_served(demo: Serving, tmp_path: Path) -> None:
     page = "docs/how-to/give-people-access.md"
     [line] = [line for name, line, _ in commands("stoppress") if name == page and line.startswith("sites page")]
-    answer = typed(*shlex.split(line.replace("--stack NAME", f"--local {demo.url}")), cwd=tmp_path)
+    answer = typed(*shlex.split(line.replace("--stack stoppress", f"--local {demo.url}")), cwd=tmp_path)
     with urllib.request.urlopen(answer.out.strip()) as served:  # noqa: S310 - loopback
         assert "www.example.com" in served.read().decode()
 

@@ -23,6 +23,7 @@ from stoppress.model.site import read_site
 from stoppress_cli.app import app
 from stoppress_cli.commands import crawlers
 from stoppress_cli.commands.crawlers import Tally, read_lines
+from stoppress_cli.inputs import log_lines
 from stoppress_cli.inputs.crawler_ranges import Ranges, is_crawler, load_ranges
 from stoppress_cli.inputs.log_lines import REPEATS_FOUND_MAX, Fetch, read_fetches
 from tests.support import operated
@@ -174,9 +175,10 @@ ONE = Fetch(DAY, "66.249.66.1", "GET", "sitemap.xml", 200, 5, "Googlebot")
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ("", "broken"),
-        ("\x1b[2J\x00\x07", "broken"),
-        ("{" * 5_000, "broken"),
+        ("", "other file"),
+        ("\x1b[2J\x00\x07sitemap", "broken"),
+        ("{" * 5_000 + "sitemap", "broken"),
+        pytest.param(combined(ONE).partition(" HTTP")[0] + "sitemap" * 9_000, "broken", id="without end"),
         ('{"path": "/sitemap.xml"}', "broken"),
         ('{"path": ["/sitemap.xml"], "time": 1}', "other file"),
         (combined(ONE._replace(status=999)), "broken"),
@@ -196,6 +198,14 @@ def test_a_line_that_is_no_request_for_a_sitemap_is_counted_with_a_reason(line: 
     assert [why.partition(":")[0] for why in skipped.elements()] == [reason]
 
 
+def test_lines_of_page_views_are_not_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[str] = []
+    monkeypatch.setattr(log_lines, "_values", lambda text, *_: parsed.append(text))
+    view = ONE._replace(file="news/flood")
+    _, skipped = fetches(combined(view), as_json(view), *HEADER.splitlines(), cloudfront(view))
+    assert (parsed, skipped) == ([], {"other file": 3})
+
+
 def test_each_form_of_a_line_gives_the_same_request() -> None:
     v2 = {
         "date": "2026-11-20",
@@ -209,7 +219,8 @@ def test_each_form_of_a_line_gives_the_same_request() -> None:
     plain |= {"path": f"https://{HOST}/sitemap.xml", "agent": "Googlebot", "host": f"{HOST}:443"}
     lines = [combined(ONE), f"{HOST}:443 {combined(ONE)}", json.dumps(v2), json.dumps(plain), HEADER, cloudfront(ONE)]
     found, skipped = fetches(*lines[:4], *lines[4].splitlines(), lines[5])
-    assert found == [ONE] * 5
+    found += fetches(combined(ONE).replace("?v=1 HTTP/1.1", ""))[0]
+    assert found == [ONE] * 6
     assert not skipped
 
 
@@ -276,6 +287,7 @@ def test_published_ranges_are_fetched_once_a_day_and_a_bad_list_is_not_believed(
 @pytest.mark.parametrize("address", ["", "-", "66.249.66.1.example", "66.249.66.1'", "::ffff:1", "1" * 99])
 def test_what_is_no_address_of_a_crawler_verifies_nobody(address: str) -> None:
     ranges: Ranges = load_ranges(DAY)[0]
+    assert all(ranges.values())  # of each crawler there is a copy
     assert not any(is_crawler(ranges, name, address) for name in ranges)
 
 

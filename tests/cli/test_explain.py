@@ -10,6 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from stoppress.model.site import Site
+from stoppress.notify.sitemap_reports import SubmittedSitemap, note_report
+from stoppress.primitives.instants import parse
 from stoppress.show.read_story import is_about
 from stoppress.show.story import Story, story_of
 from stoppress_cli.app import app
@@ -265,3 +267,28 @@ def test_an_earlier_moment_is_answered_from_the_versions_of_the_files(
         written = json.loads(run("sites", "files", HOST, "--out", "again", "--json").stdout)
         assert written["files"] == sorted(map(str, Path("again").iterdir()))
         assert run("sites", "files", HOST, "--out", "now/sitemap-news.xml").exit_code == 2
+
+
+@pytest.mark.moto
+def test_an_earlier_moment_shows_which_version_google_read_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    operated.pretend_deployed(monkeypatch)
+    steps = [event(minute, "1", "flood", title=f"Flood at {minute}") for minute in (1, 5, 9)]
+    with operated.operated(steps, tmp_path, versioned=True) as stack:
+        operated.later(stack, 10)
+        for read in ("12:05:00", "12:11:30"):  # in the second of the PUT, Google may have come before it
+            report = SubmittedSitemap("sitemap-news.xml", downloaded_at=parse(f"2026-11-20T{read}Z"))
+            note_report(HOST, report, stack.clock.now())
+
+        def read_next(at: str) -> list[str | None]:
+            words = ["explain", url("flood"), "--at", f"2026-11-20T{at}Z", "--stack", stack.name, "--json"]
+            listing = json.loads(CliRunner().invoke(app, words).stdout)["listings"][-1]
+            assert listing["file"] == "sitemap-news.xml"
+            instants = (listing[name] for name in ("put_at", "next_read_by_google", "version_read_by_google"))
+            return [instant and instant[11:19] for instant in instants]
+
+        assert read_next("12:01:30") == ["12:01:00", "12:05:00", "12:01:00"]
+        assert read_next("12:06:00") == ["12:05:00", "12:11:30", "12:09:00"]
+        assert read_next("12:10:00") == ["12:09:00", "12:11:30", "12:09:00"]
+        assert read_next("12:12:00") == ["12:09:00", None, None]

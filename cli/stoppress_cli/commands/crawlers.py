@@ -7,9 +7,10 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import cache, lru_cache, partial
+from functools import lru_cache, partial
 from io import BufferedReader
-from itertools import accumulate, chain, islice, pairwise, zip_longest
+from itertools import chain, pairwise
+from operator import itemgetter
 from pathlib import Path
 from statistics import median
 from typing import Annotated, Any
@@ -19,16 +20,14 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from stoppress.aws import bucket, sites
 from stoppress.aws.inventory import news_entries, read_articles, read_claims
-from stoppress.model.article import Article
 from stoppress.model.file_names import is_index, is_news, is_shard
 from stoppress.model.site import Site
 from stoppress.primitives.instants import iso, whole
-from stoppress.show.read_story import page_locs
+from stoppress.show.read_story import find_entry
 from stoppress.show.stack_status import Access
 from stoppress_cli.check.report import Format, Group, print_report
 from stoppress_cli.connect import in_words
-from stoppress_cli.inputs.crawler_ranges import Ranges, is_crawler, load_ranges
-from stoppress_cli.inputs.log_lines import FIELDS, LINE_BYTES_MAX, Fetch, read_fetches
+from stoppress_cli.inputs.log_lines import FIELDS, LINE_BYTES_MAX, Fetch, Ranges, is_crawler, load_ranges, read_fetches
 from stoppress_cli.options import READS, Commands
 from stoppress_cli.output import fail, progress
 
@@ -36,9 +35,9 @@ app = Commands()
 
 Listings = Mapping[str, Sequence[tuple[datetime, str]]]  # by file, when each story entered it, the earliest first
 MINUTES_MAX = 50_000  # five weeks with a fetch in each minute
-CELLS = ("story", "listed", "first_fetch", "after_s", "statuses", "bytes", "median_interval", "longest_interval")
+CELLS = "crawler files story listed first_fetch after_s statuses bytes median_interval longest_interval".split()
+ROW: dict[str, Any] = dict.fromkeys(CELLS)
 KINDS = {"robots": lambda file: file == "robots.xml", "index": is_index, "news": is_news, "shards": is_shard}
-_NEVER = datetime.max.replace(tzinfo=UTC)
 _LATE = "logs are late and incomplete, and a CDN may serve older copies: this is what these logs show"
 
 
@@ -83,8 +82,8 @@ class Tally:
         # By crawler and kind of file: requests by status and bytes, and the minutes of requests.
         self._counts: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
         self._minutes: defaultdict[tuple[str, str], set[int]] = defaultdict(set)
-        # By crawler and file, for each story the first fetch after its entry and before that of the next story.
-        self._earliest: dict[tuple[str, str], list[datetime]] = {}
+        # By crawler, file, and number of stories that it listed: the first fetch.
+        self._earliest: dict[tuple[str, str, int], datetime] = {}
 
     def add(self, fetch: Fetch) -> None:
         """Count a request, if its user agent names a crawler. Googlebot-News has the user agent of Googlebot."""
@@ -97,30 +96,31 @@ class Tally:
         self._counts[key].update({str(fetch.status): 1, "bytes": fetch.bytes})
         if len(self._minutes[key]) < MINUTES_MAX:
             self._minutes[key].add(int(fetch.at.timestamp()) // 60)
-        listed = self.listings.get(file, ())
-        slot = bisect_left(listed, (fetch.at, "")) - 1  # in the second of its entry, a file may still lack a story
-        if slot >= 0 and fetch.method == "GET" and fetch.status in (200, 304):
-            earliest = self._earliest.setdefault((name, file), [_NEVER] * len(listed))
-            earliest[slot] = min(earliest[slot], fetch.at)
+        # In the second of a story's entry, the file may lack it.
+        listed = bisect_left(self.listings.get(file, ()), (fetch.at, ""))
+        if listed and fetch.method == "GET" and fetch.status in (200, 304):
+            self._earliest[name, file, listed] = min(fetch.at, self._earliest.get((name, file, listed), fetch.at))
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield the counts by crawler and kind of file, with intervals in minutes; then the first fetch of each story by each crawler."""
         for (name, kind), counts in sorted(self._counts.items()):
             gaps = [later - earlier for earlier, later in pairwise(sorted(self._minutes[name, kind]))] or [0]
             statuses = " ".join(f"{status}×{number}" for status, number in sorted(counts.items()) if status != "bytes")
-            yield _row(name, kind, *[None] * 4, statuses, counts["bytes"], median(gaps), max(gaps))
+            intervals = {"median_interval": median(gaps), "longest_interval": max(gaps)}
+            yield ROW | {"crawler": name, "files": kind, "statuses": statuses, "bytes": counts["bytes"]} | intervals
         found: dict[tuple[str, str], tuple[datetime, str, datetime]] = {}
-        for (name, file), earliest in self._earliest.items():
-            firsts = accumulate(reversed(earliest), min)
-            for (since, url), first in zip(reversed(self.listings[file]), firsts, strict=True):
-                found[url, name] = min(found.get((url, name), (_NEVER, "", since)), (first, file, since))
+        found_in = Counter[tuple[str, str]]()
+        for (name, file, listed), first in sorted(self._earliest.items(), key=itemgetter(1)):
+            for since, url in self.listings[file][found_in[name, file] : listed]:
+                found.setdefault((url, name), (first, file, since))
+            found_in[name, file] = listed
         for (url, name), (first, file, since) in sorted(found.items(), key=lambda row: row[1][2], reverse=True):
-            if first < _NEVER:
-                yield _row(name, file, url, iso(since), iso(first), int((first - since).total_seconds()))
-
-
-def _row(crawler: str, files: str, *cells: Any) -> dict[str, Any]:
-    return {"crawler": crawler, "files": files, **dict(zip_longest(CELLS, cells))}
+            instants = {
+                "listed": iso(since),
+                "first_fetch": iso(first),
+                "after_s": int((first - since).total_seconds()),
+            }
+            yield ROW | {"crawler": name, "files": file, "story": url} | instants
 
 
 def read_lines(names: Sequence[str], skipped: Counter[str]) -> Iterator[bytes]:
@@ -146,32 +146,28 @@ def _open_logs(name: str) -> Iterator[BufferedReader]:
         bucket_name, _, prefix = name.removeprefix("s3://").partition("/")
         yield from bucket.read_all(bucket_name, prefix)
     elif name == "-":
-        stdin: Any = sys.stdin.buffer
-        yield BufferedReader(stdin)
+        yield BufferedReader(sys.stdin.buffer)  # type: ignore[arg-type]
     else:
         yield from (path.open("rb") for path in sorted(filter(Path.is_file, Path(name).rglob("*"))) or [Path(name)])
 
 
 def read_listings(site: Site) -> Listings:
     """Return when the stories of the news entered their files, by the versions of the files in the bucket."""
-    listings: defaultdict[str, list[tuple[datetime, str]]] = defaultdict(list)
-    read = lru_cache(maxsize=8)(lambda file, version: bucket.read(site.host, file, version))
-    versions = cache(lambda file: list(bucket.versions(site.host, file))[::-1])
+    received: defaultdict[str, dict[str, datetime]] = defaultdict(dict)
     claims = read_claims(site.host, [entry.loc for entry in news_entries(site.host)])
     articles = read_articles(site.host, {claim.owner for claim in claims.values()})
     for url, claim in claims.items():
-        if (article := articles.get(claim.owner)) is None:
-            continue  # it left while this was read
-        locs = page_locs(site, [url])
-        for file in (place.file for place in (article.news, article.shard) if place):
-            lists = (each for each in versions(file) if _may_list(each, article) and _lists(read(file, each.id), locs))
-            listings[file] += [(version.put_at, url) for version in islice(lists, 1)]
-    return {file: sorted(listed) for file, listed in listings.items()}
+        if article := articles.get(claim.owner):  # else it left while this was read
+            for place in filter(None, (article.news, article.shard)):
+                received[place.file][url] = whole(article.received_at)
+    return {file: list(_entries(site, file, stories)) for file, stories in received.items()}
 
 
-def _may_list(version: bucket.Listed, article: Article) -> bool:
-    return version.id is not None and (version.until is None or version.until >= whole(article.received_at))
-
-
-def _lists(stored: bucket.StoredFile | None, locs: Sequence[bytes]) -> bool:
-    return stored is not None and any(loc in stored.body for loc in locs)
+def _entries(site: Site, file: str, received: dict[str, datetime]) -> Iterator[tuple[datetime, str]]:
+    """Yield when stories entered a file, the earliest first. `received`: when each was received first."""
+    for version in [*bucket.versions(site.host, file)][::-1]:
+        recent = [url for url, at in received.items() if version.until is None or version.until >= at]
+        stored = bucket.read(site.host, file, version.id) if recent and version.id else None
+        for url in (url for url in recent if find_entry(site, file, stored, [url])):
+            yield version.put_at, url
+            del received[url]

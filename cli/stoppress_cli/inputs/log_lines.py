@@ -1,20 +1,30 @@
-"""Requests for robots.txt and sitemaps in access logs. A client chooses most of a line, so nothing of it is printed."""
+"""Requests for robots.txt and sitemaps in access logs. A client chooses most of a line, so nothing of it is printed.
+
+A user agent is a claim: the address must be in the ranges that the crawler's operator publishes.
+"""
 
 import json
+import os
 import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache, reduce
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
+from stoppress.http import client
+from stoppress.http.errors import FetchError
 from stoppress.primitives.instants import parse, utc, whole
 
 LINE_BYTES_MAX = 65_536  # the rest of a longer line counts as further lines
 REPEATS_FOUND_MAX = 200_000  # a repeat is found among so many lines before it
+KEPT_FOR = timedelta(days=1)  # published ranges
+Ranges = dict[str, list[IPv4Network | IPv6Network]]
 _FORMATS = tomllib.loads(Path(__file__).with_name("log_formats.toml").read_text(encoding="utf-8"))
 _COMBINED = re.compile(_FORMATS["combined"], re.VERBOSE)
 # The fields of a request, with their names in CloudFront's logs.
@@ -42,15 +52,14 @@ def read_fetches(
     `names` are the fields of JSON lines by ours. With `trust_proxy`, the last address of X-Forwarded-For is the client's.
     """
     columns: list[str] = []
-    seen: dict[int, None] = {}
+    recent, older = set[int](), set[int]()
     for line in lines:
-        if b"sitemap" not in line and b"robots.txt" not in line and not line.startswith(b"#"):
+        if line.startswith(b"#Fields:"):
+            columns = line.decode(errors="replace").split()[1:]
+        if b"sitemap" not in line and b"robots.txt" not in line:
             skipped["other file"] += 1  # most lines of a log: this test is fast
             continue
         text = line.decode(errors="replace").rstrip("\r\n")
-        if text.startswith("#"):
-            columns = text.removeprefix("#Fields:").split() if text.startswith("#Fields:") else columns
-            continue
         try:
             values = _values(text, columns, names)
             url = urlsplit(values["path"])
@@ -58,13 +67,13 @@ def read_fetches(
                 skipped["other file"] += 1
             elif (url.hostname or urlsplit(f"//{values['host']}").hostname or host) not in (host, "-"):
                 skipped["other host"] += 1
-            elif (key := hash(text)) in seen:
+            elif (key := hash(text)) in recent or key in older:
                 skipped["repeated line"] += 1
             else:
                 yield _fetch(values, url.path[1:], trust_proxy=trust_proxy)
-                seen[key] = None
-                if len(seen) > REPEATS_FOUND_MAX:
-                    del seen[next(iter(seen))]
+                recent.add(key)
+                if len(recent) == REPEATS_FOUND_MAX:
+                    recent, older = set[int](), recent
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, OSError, RecursionError):
             skipped["broken: no known format, or a value cannot be read"] += 1
 
@@ -91,9 +100,47 @@ def _fetch(values: Mapping[str, str], file: str, *, trust_proxy: bool) -> Fetch:
     return Fetch(_instant(values["time"]), address, values["method"], file, status, size_bytes, values["agent"])
 
 
-@lru_cache(maxsize=1_024)
+@lru_cache(maxsize=100_000)  # a day has 86,400 seconds
 def _instant(text: str) -> datetime:
     """Read the time of a line: as in the combined log format, ISO 8601, or seconds or milliseconds since 1970. Raises ValueError."""
     if re.fullmatch(r"[0-9]{9,14}(\.[0-9]+)?", text):
         return whole(utc(datetime.fromtimestamp(float(text) / (1_000 if float(text) > 1e11 else 1), UTC)))
     return utc(datetime.strptime(text, "%d/%b/%Y:%H:%M:%S %z")) if "/" in text else whole(parse(text))
+
+
+def load_ranges(now: datetime) -> tuple[Ranges, list[str]]:
+    """Return the ranges of each crawler by its name, and a note on each that cannot be fetched: its ranges are those of this package."""
+    packaged = json.loads(Path(__file__).with_name("crawlers.json").read_text("utf-8"))
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "stoppress"
+    ranges: Ranges = {}
+    notes = []
+    for name, (url, *lines) in packaged["crawlers"].items():
+        try:
+            published = _read_published(url, folder / f"{name}.json", now)
+            prefixes = json.loads(published)["prefixes"]
+            ranges[name] = [ip_network(prefix.get("ipv4Prefix") or prefix["ipv6Prefix"]) for prefix in prefixes]
+        except (FetchError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            ranges[name] = [ip_network(prefix) for line in lines for prefix in line.split()]
+            notes.append(f"the ranges of {name} are those of {packaged['copied']}: {str(error)[:200]}")
+    return ranges, notes
+
+
+def _read_published(url: str, kept: Path, now: datetime) -> bytes:
+    """Return a published list, or the one that was kept for less than a day. Raises FetchError."""
+    with suppress(OSError):
+        if timedelta() <= now - datetime.fromtimestamp(kept.stat().st_mtime, now.tzinfo) < KEPT_FOR:
+            return kept.read_bytes()
+    answer = client.fetch(url, {"Accept": "application/json"}, bytes_max=1_000_000, seconds_max=10)
+    if answer.status == 200:
+        with suppress(OSError):
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            kept.write_bytes(answer.body)
+    return answer.body
+
+
+def is_crawler(ranges: Ranges, name: str, address: str) -> bool:
+    """Return True if an address is in one of a crawler's ranges."""
+    try:
+        return any(ip_address(address) in network for network in ranges[name])
+    except ValueError:
+        return False

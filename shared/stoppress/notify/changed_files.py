@@ -122,7 +122,7 @@ def _mark_all(site: Site, file: str, changed: Sequence[PageState], now: datetime
             continue
         if not (state.is_notified or state.checked_at) and len(urls) < MARKED_MAX:
             urls.append(change.url)  # marked by an earlier run, which perhaps did not get to send the message
-        if change.listed_at and page_state.enters(state):
+        if change.listed_at and not state.listed_at:
             of_news = {"published": change.published, "listed_at": change.listed_at, "news_file": file}
             page_state.update_page(host, change.url, partial(replace, **of_news))
     for change in new[:MARKED_MAX]:
@@ -137,7 +137,7 @@ def mark(host: str, old: PageState | None, new: PageState) -> None:
 
     def marked(old: PageState) -> PageState:
         published, no_checks = new.published or old.published, page_state.NO_FAILED_CHECKS
-        since = new if page_state.enters(old) else old
+        since = new if new.gone or not old.listed_at else old
         of_news: dict[str, Any] = {"listed_at": since.listed_at, "news_file": since.news_file}
         return replace(
             old, version=new.version, changed=new.changed, published=published, checked_at=None, **of_news, **no_checks

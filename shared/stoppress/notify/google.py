@@ -71,7 +71,7 @@ def ask(host: str, questions: Iterable[Mapping[str, Any]], now: datetime, deadli
     left = _due_pages(stored.values(), now)
     sitemaps = _sitemaps(files, stored.values())
     # One message at a time asks for a report again: the others come before it is due.
-    unread = _unread(sitemaps, now)
+    unread = {each.file for each in sitemaps if each.is_unread(now) and (each.is_to_submit or each.is_to_read(now))}
     reason, seconds = None, page_state.paused_seconds(engine, now)
     if (sitemaps or left) and not seconds:
         answer = _Console(site, settings, now, deadline, deadline.seconds_left, unread).ask(sitemaps, left)
@@ -86,13 +86,9 @@ def ask(host: str, questions: Iterable[Mapping[str, Any]], now: datetime, deadli
 
 def watch_reads(site: Site, file: str, pages: Iterable[tuple[PageState, PageState | None]], now: datetime) -> None:
     """Note which pages, each with its state before, enter a news sitemap, and ask for reports on it until Google has read them."""
-    listed = [new.listed_at for new, old in pages if new.listed_at and page_state.enters(old)]
+    listed = [new.listed_at for new, old in pages if new.listed_at and not (old and old.listed_at)]
     if listed and _settings(site) and sitemap_reports.note_unread(site.host, file, listed, now):
         _ask_again(site.host, [file])
-
-
-def _unread(sitemaps: Iterable[SubmittedSitemap], now: datetime) -> set[str]:
-    return {each.file for each in sitemaps if each.is_unread(now) and (each.is_to_submit or each.is_to_read(now))}
 
 
 def _ask_again(host: str, files: Iterable[str]) -> None:

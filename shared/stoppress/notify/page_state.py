@@ -113,11 +113,6 @@ class PageState:
         return self.checks > len(CHECK_DELAYS_SECONDS) and not self.gone
 
 
-def enters(state: PageState | None) -> bool:
-    """Whether a page that a news sitemap lists was in none before."""
-    return state is None or state.gone or state.listed_at is None
-
-
 # The fields of a page without failed checks.
 NO_FAILED_CHECKS: dict[str, Any] = {"checks": 0, "failing_since": None, "reason": ""}
 

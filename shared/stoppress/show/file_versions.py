@@ -6,12 +6,11 @@ from html import unescape
 from typing import Any
 
 from stoppress.aws import bucket
-from stoppress.model.file_names import is_news
 from stoppress.model.site import Site
 from stoppress.notify.sitemap_reports import reads_since
-from stoppress.primitives.instants import local_time, utc, whole
+from stoppress.primitives.dates import instant
 from stoppress.show.question import Unclear, find_question
-from stoppress.show.read_story import candidates, page_locs, read_facts
+from stoppress.show.read_story import candidates, find_entry, read_facts
 
 # The answer, under the keys of `explain --at --json`.
 Past = dict[str, Any]
@@ -20,15 +19,11 @@ TAGS = {"title": "news:title", "published": "news:publication_date", "lastmod": 
 
 
 def read_moment(text: str, site: Site, now: datetime) -> datetime:
-    """Read an earlier moment; one without a zone is in the site's zone. Raises Unclear."""
-    try:
-        moment = datetime.fromisoformat(text.strip())
-        at = utc(moment if moment.tzinfo else moment.replace(tzinfo=site.zone))
-    except ValueError:
-        raise Unclear(f"{text[:60]!r} is no date and time such as 2026-11-20T14:03") from None
-    if at > now:
-        raise Unclear(f"{local_time(at, site.zone)} is in the future: give an earlier moment")
-    return whole(at)
+    """Read an earlier moment, cut to the second; one without a zone is in the site's zone. Raises Unclear."""
+    at = instant(text, site.zone)
+    if at is None or at > now:
+        raise Unclear(f"{text[:60]!r} is no date and time of the past such as 2026-11-20T14:03")
+    return at
 
 
 def past_of(asked: str, host: str | None, moment: str, now: datetime) -> Past:
@@ -39,13 +34,15 @@ def past_of(asked: str, host: str | None, moment: str, now: datetime) -> Past:
     """
     question = find_question(asked, host, now)
     site, facts = question.site, read_facts(question, now)
-    at, locs, listings, unknown = read_moment(moment, site, now), page_locs(site, facts.spellings), [], []
+    at, listings, unknown = read_moment(moment, site, now), [], []
     for file in candidates(facts):
         version, stored = bucket.read_at(site.host, file, at, now)
         if version is None:
             unknown.append(file)
-        elif texts := _read_entry(stored.body if stored else b"", locs, is_in_news=is_news(file)):
+        elif entry := find_entry(site, file, stored, facts.spellings):
+            tags = {name: re.search(f"<{tag}>([^<]*)<", entry.decode()) for name, tag in TAGS.items()}
             of_version = {"file": file, "put_at": version.put_at, "until": version.until}
+            texts = {name: unescape(tag[1]) if tag else "" for name, tag in tags.items()}
             listings.append(of_version | _find_next_read(site.host, file, at, now) | texts)
     of_site = {"site": site.host, "timezone": site.timezone}
     return {"url": facts.url, **of_site, "at": at, "listings": listings, "unknown": unknown}
@@ -60,11 +57,3 @@ def _find_next_read(host: str, file: str, at: datetime, now: datetime) -> dict[s
     version = bucket.version_at(bucket.versions(host, file), read - timedelta(seconds=1), now) if read else None
     put_at = version.put_at if version and version.id else None
     return {"next_read_by_google": read, "version_read_by_google": put_at}
-
-
-def _read_entry(body: bytes, locs: list[bytes], *, is_in_news: bool) -> dict[str, Any]:
-    """Return the texts of a page's tags in a file; nothing if the file does not list it. An empty news sitemap lists the home page."""
-    entries = (line.decode() for line in body.split(b"<url>") if any(loc in line for loc in locs))
-    entry = next((entry for entry in entries if "<news:news>" in entry or not is_in_news), None)
-    tags = {name: re.search(f"<{tag}>([^<]*)<", entry) for name, tag in TAGS.items()} if entry else {}
-    return {name: unescape(tag[1]) if tag else "" for name, tag in tags.items()}

@@ -222,12 +222,11 @@ def _engines(site: Site, now: datetime) -> dict[str, Any]:
     engines, failing, submitted = (table.query(pk, prefix=prefix, consistent=False) for prefix in prefixes)
     reasons = {item["sk"].removeprefix(page_state.ENGINE): item.get("reason") for item in engines}
     sitemaps = submitted_in(submitted) if site.engines.search_console else []
-    news = [sitemap.file for sitemap in sitemaps if is_news(sitemap.file)]
     return {
         "refusing": {engine: reason for engine, reason in reasons.items() if reason},
         "not_ready": tuple(map(page_state.read_page, failing)),
         "submitted": tuple(sitemaps),
-        "waits_s": {file: median_wait_s(site.host, file, now) for file in news},
+        "waits_s": {each.file: median_wait_s(site.host, each.file, now) for each in sitemaps if is_news(each.file)},
     }
 
 

@@ -9,6 +9,7 @@ from itertools import islice, takewhile
 from typing import Any, TypeVar
 
 from stoppress.aws import bucket, items, refusals, table
+from stoppress.aws.bucket import StoredFile
 from stoppress.aws.inventory import read_articles, read_claims
 from stoppress.aws.items import Item
 from stoppress.aws.refusals import Count, Refusal
@@ -214,7 +215,7 @@ def _read_engines(site: Site, url: str, now: datetime) -> dict[str, Any]:
 def _listed_at(site: Site, url: str, file: str, at: datetime, now: datetime) -> bool:
     """Return True if a file listed a page before an instant, or if the bucket no longer has its version of then."""
     version, stored = bucket.read_at(site.host, file, at - timedelta(seconds=1), now)
-    return version is None or (stored is not None and any(loc in stored.body for loc in page_locs(site, [url])))
+    return version is None or find_entry(site, file, stored, [url]) is not None
 
 
 def _unrecognized(site: Site, refused: Iterable[Refusal], now: datetime) -> dict[str, Any]:
@@ -263,24 +264,26 @@ def candidates(facts: Facts) -> list[str]:
 
 
 def read_files(
-    site: Site, urls: Iterable[str], files: Iterable[str], *, tags: Sequence[str] = ("<loc>{}</loc>",)
+    site: Site, urls: Sequence[str], files: Iterable[str], *, tags: Sequence[str] = ("<loc>{}</loc>",)
 ) -> Iterator[FileRead]:
-    """Read files, and see whether they list one of the URLs in one of the tags.
-
-    An empty news sitemap lists the home page, but not as news.
-    """
-    locs = page_locs(site, urls, tags)
+    """Read files, and see whether they list one of the URLs in one of the tags."""
     for file in dict.fromkeys(files):
         stored = bucket.read(site.host, file)
-        body = stored.body if stored else b""
-        lists = any(loc in body for loc in locs) and (not is_news(file) or b"<news:news>" in body)
+        lists = find_entry(site, file, stored, urls, tags) is not None
         yield FileRead(file, lists, stored.changed if stored else None)
 
 
-def page_locs(site: Site, urls: Iterable[str], tags: Sequence[str] = ("<loc>{}</loc>",)) -> list[bytes]:
-    """Return how files may list one of the URLs in one of the tags."""
-    spellings = [escaped(under_scheme(url, site)) for url in dict.fromkeys(urls)]
-    return [tag.format(url).encode() for url in spellings for tag in tags]
+def find_entry(
+    site: Site, file: str, stored: StoredFile | None, urls: Sequence[str], tags: Sequence[str] = ("<loc>{}</loc>",)
+) -> bytes | None:
+    """Return the entry of a file that has one of the URLs in one of the tags, or None.
+
+    An empty news sitemap lists the home page, but not as news.
+    """
+    body, spellings = stored.body if stored else b"", [escaped(under_scheme(url, site)) for url in dict.fromkeys(urls)]
+    places = [body.find(tag.format(url).encode()) for url in spellings for tag in tags]
+    entries = (body[body.rfind(b"<url>", 0, at) : body.find(b"</url>", at)] for at in places if at >= 0)
+    return next((entry for entry in entries if b"<news:news>" in entry or not is_news(file)), None)
 
 
 # ── what was received ──

@@ -44,7 +44,7 @@ class Newsroom:
 
 
 @contextmanager
-def fresh_stack() -> Iterator[StackOnDoubles]:
+def fresh_stack(**parameters: str) -> Iterator[StackOnDoubles]:
     """A stack on which no retry sleeps."""
-    with mock.patch("time.sleep"), StackOnDoubles(TEMPLATE, start=START - timedelta(minutes=1)) as stack:
+    with mock.patch("time.sleep"), StackOnDoubles(TEMPLATE, parameters, start=START - timedelta(minutes=1)) as stack:
         yield stack

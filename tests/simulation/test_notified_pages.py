@@ -16,7 +16,7 @@ from unittest import mock
 import pytest
 
 from stoppress.http import client
-from stoppress.notify import fetch_page, service_account
+from stoppress.notify import fetch_page, google, page_state, service_account
 from stoppress.notify.page_state import INSPECTIONS_A_DAY
 from stoppress.primitives.instants import whole
 from stoppress.show.story import story_of
@@ -61,6 +61,8 @@ class Newsroom(newsroom.Newsroom):
         for _ in range(400):
             at += timedelta(seconds=of_google.choice((1.5, 60.25, 300, 700, 2_000, 9_000)))
             self.web.google_reads.append(at)
+        # In some newsrooms the quota of inspections is soon used up.
+        self.inspections_a_day = of_google.choice((INSPECTIONS_A_DAY, INSPECTIONS_A_DAY, 3))
         self._arrived, self._call, self._invoke = stack.sources.event_arrived, stack.call, stack.sources.invoke
         self._batch: Json = {}
 
@@ -196,14 +198,15 @@ class Newsroom(newsroom.Newsroom):
         self.is_rough = is_rough
 
 
-def too_many_questions(web: Web) -> str:
+def too_many_questions(web: Web, inspections_a_day: int) -> str:
     """Which quota of Search Console was exceeded; empty if none was (developers.google.com/webmaster-tools/limits)."""
-    at = [at for what, at in web.questions if what != "inspection"]
-    for seconds, most in ((1, 20), (60, 200)):
+    inspections = [(what, at) for what, at in web.questions if what.startswith("inspection")]
+    others = [at for what, at in web.questions if not what.startswith("inspection")]
+    for at, seconds, most in ((others, 1, 20), (others, 60, 200), ([at for _, at in inspections], 60, 600)):
         if any(later - at[number] < timedelta(seconds=seconds) for number, later in enumerate(at[most:])):
             return f"more than {most} questions in {seconds} s"
-    inspections = Counter(at.date() for what, at in web.questions if what == "inspection")
-    return "too many inspections" if max(inspections.values(), default=0) > INSPECTIONS_A_DAY else ""
+    of_days = Counter((site, at.date()) for site, at in inspections)
+    return "too many inspections" if max(of_days.values(), default=0) > inspections_a_day else ""
 
 
 def site_of(host: str) -> dict[str, Any]:
@@ -217,11 +220,13 @@ def text(at: datetime) -> str:
 
 
 @contextmanager
-def opened(seed: int) -> Iterator[Newsroom]:
+def opened(seed: int, **parameters: str) -> Iterator[Newsroom]:
     """A newsroom on a stack of its own."""
     with ExitStack() as opening:
-        stack = opening.enter_context(fresh_stack())
+        stack = opening.enter_context(fresh_stack(**parameters))
         room = Newsroom(seed, stack)
+        opening.enter_context(mock.patch.object(page_state, "INSPECTIONS_A_DAY", room.inspections_a_day))
+        opening.enter_context(mock.patch.object(google, "INSPECTED_BY_SWEEPS_MAX", room.inspections_a_day // 2))
         opening.enter_context(mock.patch.object(stack.sources, "event_arrived", room.event_arrived))
         opening.enter_context(mock.patch.object(stack.sources, "invoke", room.invoke))
         opening.enter_context(mock.patch.object(stack, "call", room.call))
@@ -237,7 +242,7 @@ def play(room: Newsroom) -> str:
     for _ in range(ACTS):
         room.act()
         room.pass_time(room.now + timedelta(seconds=room.chance.choice((1, 20, 200, 900, 2_500))))
-        if wrong := room.wrong_timeline():
+        if wrong := room.wrong_timeline() or too_many_questions(room.web, room.inspections_a_day):
             return wrong
     room.is_rough = False
     room.web.answers = ["ok"]
@@ -251,14 +256,24 @@ def play(room: Newsroom) -> str:
         must_know = url in room.web.listed or (url in room.web.known and page.missing_at is not None)
         if must_know and (url not in last or last[url] < changed):
             return f"{url} changed at {changed:%H:%M:%S}, and the engine was notified at {last.get(url)}"
-    if forgotten := room.web.listed - room.web.inspected:
+    has_quota = room.inspections_a_day == INSPECTIONS_A_DAY
+    if has_quota and (forgotten := room.web.listed - room.web.inspected):
         return f"Search Console was not asked about {min(forgotten)}"
-    return room.wrong_timeline(is_over=True) or too_many_questions(room.web)
+    return room.wrong_timeline(is_over=True) or too_many_questions(room.web, room.inspections_a_day)
 
 
 def test_engines_are_notified_of_a_ready_page_and_not_twice_in_ten_minutes(seed: int) -> None:
     with opened(seed) as room:
         assert play(room) == ""
+
+
+def test_with_engines_no_nothing_is_called(seed: int) -> None:
+    with opened(seed, Engines="no") as room:
+        for _ in range(ACTS):
+            room.act()
+            room.pass_time(room.now + timedelta(seconds=room.chance.choice((1, 20, 200, 900, 2_500))))
+            assert room.web.requests == []
+        assert any(body for _, _, body in room.written)
 
 
 def _ignoring_errors(mark_all: Callable[..., bool]) -> Callable[..., bool]:
@@ -285,6 +300,7 @@ FAULTS = {
     "nobody looks whether the file listed the story": Swap(
         "show.read_story:_listed_at", lambda _: lambda *_of: True, 5
     ),
+    "the quota is not counted": Swap("notify.page_state:count_inspection", lambda _: lambda *_of: True, 7),
     "the sweep leaves stories out": Swap("notify.google:due_questions", lambda _: lambda *_of: [], 5),
 }
 

@@ -46,7 +46,7 @@ class Web:
     """Answers requests. `notified` are the URLs that IndexNow took, each with the instant. `known` are those that were pages when it was notified of them last.
 
     `google_reads` are the instants at which Google reads each news sitemap; `reported` are those that reports have shown, by file.
-    `questions` are the instants of requests to Search Console, by what they asked.
+    `questions` are the instants of requests to Search Console, by what they asked. `requests` are the URLs of all requests.
 
     `objects` are the bucket's, by key. `wrong` are IndexNow's complaints. `answers` are the names of all answers. `inspected` are the
     pages about which Search Console was asked.
@@ -64,9 +64,11 @@ class Web:
     google_reads: list[datetime] = field(default_factory=list)
     reported: dict[str, list[datetime]] = field(default_factory=dict)
     questions: list[tuple[str, datetime]] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
 
     def fetch(self, url: str, _headers: Mapping[str, str] | None = None, **_limits: object) -> Response:
         """A page, or 404; or Search Console's report on a sitemap."""
+        self.requests.append(url)
         if url.startswith(SITEMAPS_URL):
             return self._report(unquote(url.rpartition("/")[2]))
         page, now = self.pages.get(url), datetime.now(UTC)
@@ -92,13 +94,16 @@ class Web:
 
     def post_body(self, url: str, body: bytes, *_: object, **_options: object) -> Response:
         """The answer to a POST or a PUT. After an error or a time-out the request may have had its effect all the same."""
+        self.requests.append(url)
         if url == INDEXNOW:
             return self._answer(url, lambda: self._take_pages(json.loads(body)))
         if url == INSPECTION_URL:
-            self.questions.append(("inspection", datetime.now(UTC)))
-            page = json.loads(body)["inspectionUrl"]
+            document = json.loads(body)
+            self.questions.append((f"inspection {document['siteUrl']}", datetime.now(UTC)))
+            page = document["inspectionUrl"]
             verdict = b'{"inspectionResult": {"indexStatusResult": {"verdict": "PASS"}}}'
             return self._answer(url, lambda: self.inspected.add(page), verdict)
+        self.questions.append(("submission", datetime.now(UTC)))
         return self._answer(url, lambda: None)
 
     def _answer(self, url: str, take: Callable[[], None], content: bytes = b"") -> Response:

@@ -297,9 +297,6 @@ FAULTS = {
     "copies are put though nothing was marked": Swap("notify.changed_files:_mark_all", _ignoring_errors, 5),
     "there is no sweep": Swap("notify.engines:_sweep", lambda _: lambda _site, _now: None, 2),
     "unread stories are not noted": Swap("notify.google:watch_reads", lambda _: lambda *_of: None, 2),
-    "nobody looks whether the file listed the story": Swap(
-        "show.read_story:_listed_at", lambda _: lambda *_of: True, 5
-    ),
     "the quota is not counted": Swap("notify.page_state:count_inspection", lambda _: lambda *_of: True, 7),
     "the sweep leaves stories out": Swap("notify.google:due_questions", lambda _: lambda *_of: [], 5),
 }

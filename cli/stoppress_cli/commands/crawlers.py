@@ -23,7 +23,7 @@ from stoppress.aws.inventory import news_entries, read_articles, read_claims
 from stoppress.model.file_names import is_index, is_news, is_shard
 from stoppress.model.site import Site
 from stoppress.primitives.instants import iso, whole
-from stoppress.show.read_story import find_entry
+from stoppress.show.read_files import find_entry
 from stoppress.show.stack_status import Access
 from stoppress_cli.check.report import Format, Group, print_report
 from stoppress_cli.connect import in_words

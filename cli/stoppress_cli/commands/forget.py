@@ -33,7 +33,8 @@ from stoppress.notify.page_state import notified_pk
 from stoppress.primitives.instants import parse
 from stoppress.primitives.urls import identity
 from stoppress.show.question import find_question
-from stoppress.show.read_story import article_of, is_about, read_files
+from stoppress.show.read_files import read_files
+from stoppress.show.read_story import article_of, is_about
 from stoppress_cli.commands import redrive
 from stoppress_cli.commands.restore import scan
 from stoppress_cli.connect import BadRequest

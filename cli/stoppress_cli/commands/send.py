@@ -28,7 +28,7 @@ from stoppress.model.site_parts import secret_path
 from stoppress.primitives.instants import exact
 from stoppress.receive.webhook import scheme_of
 from stoppress.show.question import choose_site
-from stoppress.show.read_story import read_files
+from stoppress.show.read_files import read_files
 from stoppress.show.stack_status import Access
 from stoppress.sitemaps.fold import listed_files
 from stoppress_cli.connect import BadRequest

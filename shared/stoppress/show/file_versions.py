@@ -10,7 +10,8 @@ from stoppress.model.site import Site
 from stoppress.notify.sitemap_reports import reads_since
 from stoppress.primitives.dates import instant
 from stoppress.show.question import Unclear, find_question
-from stoppress.show.read_story import candidates, find_entry, read_facts
+from stoppress.show.read_files import find_entry
+from stoppress.show.read_story import candidates, read_facts
 
 # The answer, under the keys of `explain --at --json`.
 Past = dict[str, Any]

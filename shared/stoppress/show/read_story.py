@@ -2,30 +2,28 @@
 
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import islice, takewhile
 from typing import Any, TypeVar
 
-from stoppress.aws import bucket, items, refusals, table
-from stoppress.aws.bucket import StoredFile
+from stoppress.aws import items, refusals, table
 from stoppress.aws.inventory import read_articles, read_claims
 from stoppress.aws.items import Item
 from stoppress.aws.refusals import Count, Refusal
 from stoppress.model.article import Article, Claim, EntryKey
 from stoppress.model.entries import GeneralEntry, NewsEntry
 from stoppress.model.event import ArticleEvent, article_name
-from stoppress.model.file_names import PAGES_FILE, Place, is_news, news_series
+from stoppress.model.file_names import PAGES_FILE, Place, news_series
 from stoppress.model.site import UNKNOWN_SITE, Site
 from stoppress.notify import page_state
 from stoppress.notify.page_state import SEARCH_CONSOLE, PageState, notified_pk, read_page
 from stoppress.notify.sitemap_reports import reads_since
 from stoppress.primitives.instants import local_time, parse
-from stoppress.primitives.text import escaped
 from stoppress.primitives.urls import host_of, identity
 from stoppress.show.question import REFUSED_SEARCHED_MAX, Question, find_variants, held_events, read_refused, spell_url
-from stoppress.sitemaps.tags import under_scheme
+from stoppress.show.read_files import FileRead, listed_at, read_files
 
 # How many items of each kind are searched for a page: the newest ones, and the held articles that are published first. If the items
 # have their usual size, each of these searches takes at most six queries.
@@ -37,15 +35,6 @@ _TEXT = r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4}))*"'
 _URL_OR_ID = re.compile(rf'"(url|id)"\s*:\s*({_TEXT}|[0-9]{{1,20}}\b)')
 
 _Each = TypeVar("_Each")
-
-
-@dataclass(frozen=True)
-class FileRead:
-    """A file that was read: whether it lists the page, and its last change; None if the file does not exist."""
-
-    file: str
-    lists: bool
-    changed: datetime | None
 
 
 @dataclass(frozen=True)
@@ -205,17 +194,11 @@ def _read_engines(site: Site, url: str, now: datetime) -> dict[str, Any]:
     if page is None or console is None:
         return {"page_state": page}
     reads = reads_since(site.host, page.news_file, page.listed_at) if page.listed_at else []
-    read = next((at for at, _ in reversed(reads) if _listed_at(site, url, page.news_file, at, now)), None)
+    read = next((at for at, _ in reversed(reads) if listed_at(site, url, page.news_file, at, now)), None)
     reason = stored.get(engine_key, {}).get("reason", "")
     if page_state.read_inspections(console.property, now) >= page_state.INSPECTIONS_A_DAY:
         reason = reason or "the day's quota of inspections is used up"
     return {"page_state": page, "read_by_google": read, "console_reason": reason}
-
-
-def _listed_at(site: Site, url: str, file: str, at: datetime, now: datetime) -> bool:
-    """Return True if a file listed a page before an instant, or if the bucket no longer has its version of then."""
-    version, stored = bucket.read_at(site.host, file, at - timedelta(seconds=1), now)
-    return version is None or find_entry(site, file, stored, [url]) is not None
 
 
 def _unrecognized(site: Site, refused: Iterable[Refusal], now: datetime) -> dict[str, Any]:
@@ -261,29 +244,6 @@ def candidates(facts: Facts) -> list[str]:
     files += [place.file for article in here for place in (article.shard, article.news) if place]
     series = news_series(facts.site, facts.url)
     return files + items.series_files(items.read_series(series, table.get(items.places_pk(host), series)))
-
-
-def read_files(
-    site: Site, urls: Sequence[str], files: Iterable[str], *, tags: Sequence[str] = ("<loc>{}</loc>",)
-) -> Iterator[FileRead]:
-    """Read files, and see whether they list one of the URLs in one of the tags."""
-    for file in dict.fromkeys(files):
-        stored = bucket.read(site.host, file)
-        lists = find_entry(site, file, stored, urls, tags) is not None
-        yield FileRead(file, lists, stored.changed if stored else None)
-
-
-def find_entry(
-    site: Site, file: str, stored: StoredFile | None, urls: Sequence[str], tags: Sequence[str] = ("<loc>{}</loc>",)
-) -> bytes | None:
-    """Return the entry of a file that has one of the URLs in one of the tags, or None.
-
-    An empty news sitemap lists the home page, but not as news.
-    """
-    body, spellings = stored.body if stored else b"", [escaped(under_scheme(url, site)) for url in dict.fromkeys(urls)]
-    places = [body.find(tag.format(url).encode()) for url in spellings for tag in tags]
-    entries = (body[body.rfind(b"<url>", 0, at) : body.find(b"</url>", at)] for at in places if at >= 0)
-    return next((entry for entry in entries if b"<news:news>" in entry or not is_news(file)), None)
 
 
 # ── what was received ──

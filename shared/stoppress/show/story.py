@@ -16,7 +16,8 @@ from stoppress.model.news_window import window_end
 from stoppress.primitives.instants import parse
 from stoppress.primitives.urls import identity
 from stoppress.show.question import find_question
-from stoppress.show.read_story import Facts, FileRead, Received, read_facts
+from stoppress.show.read_files import FileRead
+from stoppress.show.read_story import Facts, Received, read_facts
 from stoppress.show.reasons import TARGETS, Reason, Target, find_held_article, find_reasons
 from stoppress.show.timeline import Stop, list_stops
 

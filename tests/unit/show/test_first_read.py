@@ -8,7 +8,7 @@ import pytest
 from stoppress.aws import bucket
 from stoppress.aws.bucket import Listed, StoredFile
 from stoppress.model.site import read_site
-from stoppress.show.read_story import _listed_at
+from stoppress.show.read_files import listed_at
 
 T = datetime(2026, 11, 20, 12, tzinfo=UTC)
 SITE = read_site(json.dumps({"host": "www.example.com", "publication": "Example"}), 1)
@@ -33,4 +33,4 @@ def test_a_read_counts_if_the_version_before_it_listed_the_story(
         return (Listed(file, "", at, "1"), StoredFile(body.encode(), "", at)) if body else (None, None)
 
     monkeypatch.setattr(bucket, "read_at", read_at)
-    assert _listed_at(SITE, URL, "sitemap-news.xml", T, T) is counts
+    assert listed_at(SITE, URL, "sitemap-news.xml", T, T) is counts

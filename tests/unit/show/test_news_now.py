@@ -15,9 +15,10 @@ from stoppress.model.order import Order
 from stoppress.model.site import Site
 from stoppress.primitives.instants import exact, iso
 from stoppress.show.page import render_content
+from stoppress.show.read_files import FileRead
 from stoppress.show.read_page import SitePage
 from stoppress.show.read_site import Quarantine, SiteFacts, StackFacts
-from stoppress.show.read_story import Facts, FileRead
+from stoppress.show.read_story import Facts
 from stoppress.show.stack_status import Access, stack_status
 from stoppress.show.story import answer_story
 from stoppress.sitemaps.fold import fold_news

@@ -10,7 +10,8 @@ from stoppress.model.order import Order
 from stoppress.model.site import Site
 from stoppress.notify.page_state import PageState
 from stoppress.primitives.instants import exact
-from stoppress.show.read_story import Facts, FileRead
+from stoppress.show.read_files import FileRead
+from stoppress.show.read_story import Facts
 from stoppress.show.story import answer_story
 from stoppress.show.timeline import READ_BY_GOOGLE
 from stoppress_cli.commands.explain import as_lines

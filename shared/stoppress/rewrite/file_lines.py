@@ -4,7 +4,7 @@ A file is made from all its entries, or changed entries are folded into the obje
 the files that it lists.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import chain
@@ -102,14 +102,14 @@ def fold(attempt: Attempt) -> Rendered | None:
     # A key costs a read unit however small its item is; reading the partition costs one for each 4 KB.
     if len(entries) > min(FOLD_ENTRIES_MAX, len(stored.body) // READ_UNIT_BYTES):
         return None
-    pk = file_pk(site.host, INDEX_FILE if is_index(file) else file)
+    if is_index(file):
+        return _fold_marks(stored.body, [name for name, _ in sorted(entries) if not is_index(name)], site, file)
+    pk = file_pk(site.host, file)
     items = table.get_many((pk, sk) for sk, _ in sorted(entries))
 
     def read_changed(read: Callable[[Item], _Entry]) -> dict[tuple[str, str], _Entry | None]:
         return {(sk, loc): read(item) if (item := items.get((pk, sk))) else None for sk, loc in sorted(entries)}
 
-    if is_index(file):
-        return _fold_marks(stored.body, {name: mark for (name, _), mark in read_changed(read_mark).items()}, site, file)
     if is_news(file):
         news = {(sk.partition("#")[0], loc): entry for (sk, loc), entry in read_changed(read_news).items()}
         rendered = fold_news(stored.body, news, site, attempt.now)
@@ -128,22 +128,21 @@ def _can_fold(site: Site, file: str, stored: StoredFile, now: datetime) -> bool:
     return is_made_alike and is_young and file != PAGES_FILE and not (is_news(file) and site.outputs.atom)
 
 
-def _fold_marks(body: bytes, marks: Mapping[str, Mark | None], site: Site, file: str) -> Rendered | None:
+def _fold_marks(body: bytes, changed: Sequence[str], site: Site, file: str) -> Rendered | None:
     """Fold the marks of changed files into an index.
 
     The site's indexes are read only if a file enters or leaves this index. A file that it lists before and after is its own, or moves:
-    when this index drops it, the new one is written again.
+    when this index drops it, the new one is written again. The mark of another index's file is not read here.
     """
-    changed = {name: mark for name, mark in marks.items() if not is_index(name)}
     listed = set(listed_files(body))
-    unclear = {name for name, mark in changed.items() if name not in listed or not (mark and mark.urls)}
-    indexes = read_indexes(site.host) if unclear else None
-    own = {
-        name: mark
-        for name, mark in changed.items()
-        if indexes is None or name not in unclear or indexes.index_of(name) == file
-    }
-    rendered = fold_index(body, own, site)
+    indexes = None if listed.issuperset(changed) else read_indexes(site.host)
+    own = [name for name in changed if indexes is None or name in listed or indexes.index_of(name) == file]
+    pk = file_pk(site.host, INDEX_FILE)
+    items = table.get_many((pk, name) for name in own)
+    marks = {name: read_mark(item) if (item := items.get((pk, name))) else None for name in own}
+    if any(name in listed and not (mark and mark.urls) for name, mark in marks.items()):
+        indexes = read_indexes(site.host)  # a cut may have come into force before the mark was read
+    rendered = fold_index(body, marks, site)
     return rendered and replace(rendered, indexes=indexes, next_indexes=indexes)
 
 

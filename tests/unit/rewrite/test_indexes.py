@@ -18,7 +18,7 @@ from stoppress.show.read_site import read_site
 from stoppress.show.stack_status import report_site
 from stoppress_cli.inputs.served import known
 from tests.support.article_events import HOST
-from tests.support.moto_aws import MotoAws, failing, once_before, queue_batch
+from tests.support.moto_aws import MotoAws, counted, failing, once_before, queue_batch
 from tests.support.partitions import DAY, HOUR, INDEX, MINUTE, NOON, put_page, stream, take_page
 
 SECOND, THIRD = "sitemap-index-2.xml", "sitemap-index-3.xml"
@@ -115,6 +115,18 @@ def test_a_changed_file_changes_the_index_that_lists_it_and_no_other(behind: Mot
     settle(behind, NOON + DAY + 2 * MINUTE)
     assert listed() == ["2004", "2005", "2006"]
     assert listed(SECOND) == ["1999", "2001", "2003"]
+
+
+def test_the_mark_of_another_indexs_file_is_read_once(behind: MotoAws, site: Site) -> None:
+    del site
+    settle(behind, NOON + DAY)
+    before = behind.file(SECOND)
+    put_page("another", file=shard(2002))
+    rewrite_all([RewriteRequest(HOST, shard(2002))], NOON + DAY + MINUTE)
+    with counted("dynamodb", "BatchGetItem") as reads:
+        rewrite_all([RewriteRequest(HOST, INDEX, entries=frozenset([(shard(2002), shard(2002))]))], NOON + DAY + MINUTE)
+    assert len(reads) == 1
+    assert behind.file(SECOND).changed > before.changed
 
 
 def test_an_index_that_a_changed_file_leads_to_is_requested_when_the_run_fails(behind: MotoAws, site: Site) -> None:

@@ -7,13 +7,20 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 import pytest
+from typer.testing import CliRunner
 
+from stoppress.model import index_ranges
+from stoppress.model.index_ranges import INDEX_FILES_MAX, INDEX_FILES_URGENT
+from stoppress_cli.app import app
+from stoppress_cli.inputs import served
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.scenario.file import Line
 from tests.simulation.stack import StackOfNextVersion, StackOnDoubles
-from tests.support import playing
+from tests.support import check_host, event_files, operated, playing
 from tests.support.playing import END, Played, Step
 
 PATHS = sorted(playing.SCENARIOS.glob("*.jsonl"))
@@ -67,8 +74,10 @@ IN_FULL = [
 ]  # fmt: skip
 
 
-def played(path: Path, out: Path, kind: type[Stack] = StackOnDoubles) -> Played:
-    return playing.play(playing.read(path), out, path=path, kind=kind)
+def played(path: Path, out: Path, kind: type[Stack] = StackOnDoubles, **options: Any) -> Played:
+    longest, urgent = (3, 6) if path.stem in INDEXES else (INDEX_FILES_MAX, INDEX_FILES_URGENT)
+    with mock.patch.multiple(index_ranges, INDEX_FILES_MAX=longest, INDEX_FILES_URGENT=urgent):
+        return playing.play(playing.read(path), out, path=path, kind=kind, **options)
 
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
@@ -267,3 +276,66 @@ def test_pages_list_each_other_in_all_files_of_both_sites(tmp_path: Path) -> Non
         assert {page: links for page, links in listed.items() if page} == {
             page: {links} for page, links in expected.items()
         }
+
+
+# The years of the shards that each index lists, by save; sitemap.xml is the last. An index that lists the home page has none.
+# In these scenarios an index of more than three shards is split: three move, of more than six without waiting for a day.
+INDEXES = {
+    "more-files-than-an-index-lists": {
+        "as-many-as-an-index-lists": ["2021 2022 2023"],
+        "the-second-index-waits": ["", "2021 2022 2023 2024"],
+        "the-second-index-waits-unchanged": ["", "2021 2022 2023 2024"],
+        "files-have-moved": ["2021 2022 2023", "2024"],
+        "each-in-its-index": ["2021 2022 2023", "2024 2025"],
+        "the-second-index-is-empty": ["", "2024 2025"],
+        "and-stays": ["", "2024 2025"],
+        "and-is-filled-again": ["2020", "2024 2025"],
+    },
+    "a-year-begins-in-the-last-index": {
+        "the-old-year": ["2020 2021 2022", "2023 2025 2026"],
+        "the-new-year": ["2020 2021 2022", "", "2023 2025 2026 2027"],
+        "an-old-page-is-edited": ["2020 2021 2022", "", "2023 2025 2026 2027"],
+        "a-day-later": ["2020 2021 2022", "2023 2025 2026", "2027"],
+    },
+    "more-files-than-an-index-lists-with-a-robots-txt-of-its-own": {
+        "one-index": ["2015 2016 2017 2018 2019 2020"],
+        "three-indexes": ["2015 2016 2017", "2018 2019 2020", "2021"],
+    },
+}
+
+
+@pytest.mark.parametrize("name", INDEXES)
+def test_each_file_is_in_the_index_of_its_range(name: str, tmp_path: Path) -> None:
+    one = played(playing.SCENARIOS / f"{name}.jsonl", tmp_path)
+    for save, expected in INDEXES[name].items():
+        files = {path.removeprefix(f"{HOST}/"): body.decode() for path, body in one.files(save).items()}
+        indexes = [file for file in sorted(files) if file.startswith("sitemap-index-") or file == "sitemap.xml"]
+        assert [" ".join(re.findall(r"/sitemap-(\d+).xml<", files[file])) for file in indexes] == expected, save
+        if "robots.txt" in files:
+            assert {*re.findall(r"Sitemap: \S*/(\S*)", files["robots.txt"])} == {*indexes, "sitemap-news.xml"}, save
+
+
+@pytest.mark.moto
+def test_doctor_status_and_sites_robots_report_the_lines_of_new_indexes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The site's own robots.txt lists sitemap.xml and the news sitemap alone."""
+    printed: dict[str, str] = {}
+
+    def look(stack: Stack) -> None:
+        host, objects = check_host.Host(check_host.pages()), event_files.objects(stack)
+        host.answers |= {key.removeprefix(HOST): (200, {}, body) for key, body in objects.items()}
+        operated.pretend_deployed(monkeypatch)
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "host.pem"))
+        monkeypatch.setattr(served, "PAUSE_SECONDS", 0.0)
+        with operated.doors(stack), host.served(tmp_path) as (place, port):
+            for words in ("sites robots", "status", f"doctor --connect {place}:{port}"):
+                printed[words] = CliRunner().invoke(app, [*words.split(), HOST, "--stack", "newsroom"]).stdout
+
+    name = "more-files-than-an-index-lists-with-a-robots-txt-of-its-own"
+    played(playing.SCENARIOS / f"{name}.jsonl", tmp_path, Stack, watch=look)
+
+    for words, text in printed.items():
+        for number in (2, 3):
+            assert f"Sitemap: https://{HOST}/sitemap-index-{number}.xml\n" in text, words
+    assert text.count("fault       robots.txt") == 2

@@ -15,7 +15,7 @@ from stoppress_cli.app import app
 from stoppress_cli.commands import secrets as stored_secrets
 from stoppress_cli.local.process import environment
 from stoppress_cli.local.stack import Stack
-from tests.support.event_files import objects
+from tests.support.event_files import items, objects
 from tests.support.operated import HOST, SITE, event, everything, later, operated, pretend_deployed, url
 from tests.support.playing import Step
 
@@ -271,6 +271,9 @@ def test_the_files_of_a_removed_site_stay_unless_they_are_to_be_deleted(run: Ope
 
     assert run("sites", "remove", HOST, "--yes", "--delete-files").exit_code == (2 if delete_files else 0)
     assert objects(run.stack) == {}
+    assert [item for item in items(run.stack).get("file", []) if item["pk"] == f"file#{HOST}/sitemap.xml"] == [], (
+        "commit marks"
+    )
     assert run("sites", "rollback", HOST, "--yes").exit_code == 0
     later(run.stack, 1)
     assert objects(run.stack).keys() == before[1].keys()

@@ -14,6 +14,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from stoppress.aws import bucket, queues, table
 from stoppress.model.article import Decision
+from stoppress.model.entries import Traits
 from stoppress.model.event import CLOCK_SKEW_MAX, CMS_RANK, order_of
 from stoppress.model.file_names import INDEX_FILE, NEWS_SERIES, series_of
 from stoppress.model.order import BURST
@@ -258,6 +259,18 @@ FAULTS: dict[str, Swap] = {
             lambda attempt, forms: schedule(attempt, forms) if series_of(attempt.file) == NEWS_SERIES else None
         ),
         253,
+    ),
+    "a site's URLs are all under https": Swap("sitemaps.tags:under_scheme", lambda _: lambda loc, site: loc, 7),
+    "the traits of a page are lost": Swap(
+        "model.entries:excluding_rule",
+        lambda excluding: lambda rules, target, url, traits: excluding(rules, target, url, Traits()),
+        1,
+    ),
+    "what the nightly comparison finds stays": Swap(
+        "reconcile.sites:repair", lambda _: lambda site, findings, now: None, 16
+    ),
+    "a removed site's file is written late and stays": Swap(
+        "rewrite.sitemaps:_rewrite_of_removed", lambda _: lambda request: "ignored", 1
     ),
     "a robots.txt that is not kept any more stays": Swap(
         "rewrite.sitemaps:all_files", lambda all_files: lambda site, **_: all_files(site), 46

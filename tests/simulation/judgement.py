@@ -65,6 +65,8 @@ class Judge:
             self.compare(host, objects)
             if differing := reading.forms_that_differ(objects, host):
                 raise Broken(f"{host}: other forms say something else: {differing}")
+            if files := reading.of_another_scheme(objects, host, self.story.scheme[host]):
+                raise Broken(f"{host}: {files} list pages under another scheme than {self.story.scheme[host]}")
             outputs = self.story.outputs[host]
             if told := reading.forms_that_are_not_as_wanted(objects, host, outputs):
                 raise Broken(f"{host}: {told}, where {outputs} was said")

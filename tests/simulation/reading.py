@@ -39,8 +39,10 @@ def faults(host: str, name: str, body: bytes, *, news_max: int, shard_max: int) 
         return [] if body.decode() else [f"{name} is empty"]
     root = ET.fromstring(body)
     locs = [str(loc.text) for loc in root.iter(f"{SITEMAP}loc")]
-    found = [f"{name}: {loc} is not of {host}" for loc in locs if not loc.startswith(f"https://{host}/")]
     pages = [page(loc) for loc in locs]
+    found = [f"{name}: {loc} is not of {host}" for loc in pages if not loc.startswith(f"https://{host}/")]
+    if len({loc.partition(":")[0] for loc in locs}) > 1:
+        found.append(f"{name} has URLs of both schemes")
     found += [f"{name}: {loc} stands in it twice" for loc in set(pages) if pages.count(loc) > 1]
     if root.tag == f"{SITEMAP}sitemapindex":
         return found + ([] if _INDEX.fullmatch(name) else [f"{name} is an index"])
@@ -51,7 +53,7 @@ def faults(host: str, name: str, body: bytes, *, news_max: int, shard_max: int) 
     found += [f"{name} has {len(locs)} URLs, at most {most}"] if len(locs) > most else []
     for url in root.iter(f"{SITEMAP}url"):
         entry = url.find(f"{NEWS}news")
-        home = url.findtext(f"{SITEMAP}loc") == f"https://{host}/"
+        home = page(str(url.findtext(f"{SITEMAP}loc"))) == f"https://{host}/"
         if (entry is None) != (home or not is_news):
             found.append(
                 f"{name}: {url.findtext(f'{SITEMAP}loc')} has news tags where none belong, or none where they do"
@@ -64,8 +66,13 @@ def faults(host: str, name: str, body: bytes, *, news_max: int, shard_max: int) 
 
 
 def page(url: str) -> str:
-    """The page that a URL names, whatever its spelling."""
-    return quote(unquote(url), safe=":/")
+    """The page that a URL names, whatever its spelling and its scheme."""
+    return quote(unquote(secure(url)), safe=":/")
+
+
+def secure(text: str) -> str:
+    """A text with its URLs under https."""
+    return text.replace("http://", "https://")
 
 
 def escaped(url: str) -> str:
@@ -76,14 +83,14 @@ def escaped(url: str) -> str:
 def urls(name: str, body: bytes) -> set[str]:
     """Every page whose URL stands in a file or in a message."""
     plain = gzip.decompress(body) if name.endswith(".gz") else body
-    return {page(url) for url in re.findall(r"https://[^\s<>\"&]+", plain.decode())}
+    return {page(url) for url in re.findall(r"https?://[^\s<>\"&]+", plain.decode())}
 
 
 def in_index(objects: Mapping[str, bytes], host: str) -> list[str]:
     """The files that the indexes of a site name."""
     roots = [ET.fromstring(objects[f"{host}/{name}"]) for name in indexes(objects, host)]
     locs = [loc for root in roots for loc in root.findall(f"{SITEMAP}sitemap/{SITEMAP}loc")]
-    return [str(loc.text).removeprefix(f"https://{host}/") for loc in locs]
+    return [page(str(loc.text)).removeprefix(f"https://{host}/") for loc in locs]
 
 
 def indexes(objects: Mapping[str, bytes], host: str) -> list[str]:
@@ -111,7 +118,7 @@ def listed(objects: Mapping[str, bytes], host: str) -> Listed:
                 continue
             if loc in (found.pages if entry is None else found.news):
                 found.twice.add(loc)
-            found.written[loc] = written
+            found.written[loc] = secure(written)
             links = {str(link.get("hreflang")): page(str(link.get("href"))) for link in url.iter(f"{XHTML}link")}
             if found.links.setdefault(loc, links) != links:
                 found.twice.add(loc)
@@ -147,7 +154,7 @@ def forms_that_differ(objects: Mapping[str, bytes], host: str) -> list[str]:
             series = name.removesuffix(".atom")
             entries = set(re.findall(rb"<entry[^>]*><id>([^<]*)", body))
             news = {
-                str(loc.text).encode()
+                secure(str(loc.text)).encode()
                 for other, xml in objects.items()
                 if re.fullmatch(rf"{re.escape(host)}/{series}(-\d+)?\.xml", other)
                 for url in ET.fromstring(xml).iter(f"{SITEMAP}url")
@@ -184,12 +191,21 @@ def robots_that_is_not_as_wanted(
         *(f"sitemap-news-{one['news']}.xml" for one in editions if "news" in one),
     ]
     wanted = [*(f"Sitemap: https://{host}/{name}" for name in names), *rules.splitlines()]
-    found = [line for line in body.decode().splitlines() if line]
+    found = [line for line in secure(body.decode()).splitlines() if line]
     others = {f"Sitemap: https://{host}/{name}" for name in indexes(objects, host)} - set(wanted)
     if not others <= set(found):
         return f"robots.txt lacks {sorted(others)}"
     found = [line for line in found if line not in others]
     return f"robots.txt says {found}, not {wanted}" if found != wanted else ""
+
+
+def of_another_scheme(objects: Mapping[str, bytes], host: str, scheme: str) -> list[str]:
+    """The files of a site that list URLs of its host under another scheme."""
+    other = {"http": "https", "https": "http"}[scheme]
+    texts = {
+        key: body for key, body in objects.items() if key.startswith(f"{host}/") and key.endswith((".xml", ".txt"))
+    }
+    return [key for key, body in texts.items() if f"{other}://{host}/".encode() in body]
 
 
 def instant(text: str) -> datetime:

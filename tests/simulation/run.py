@@ -12,17 +12,21 @@ from types import ModuleType
 from typing import Any
 from xml.sax.saxutils import escape
 
-from stoppress.aws import site_versions
+from stoppress.aws import queues, site_versions
+from stoppress.aws.inventory import all_files
+from stoppress.aws.queues import RewriteRequest
 from stoppress.http import client
 from stoppress.model import file_names, index_ranges
 from stoppress.model.http_request import Request
 from stoppress.rewrite import file_lines as rendering
 from stoppress.sitemaps import fold, render
+from stoppress_cli.commands.sites import write_sites
+from stoppress_cli.connect import BadRequest
 from stoppress_cli.scenario import signing
 from tests.simulation import reading, story as stories
 from tests.simulation.judgement import LATE_MAX, Broken, Judge
 from tests.simulation.oracle import Act
-from tests.simulation.senders import text
+from tests.simulation.senders import keywords, text
 from tests.simulation.story import WITHOUT_IDS, Delivery
 from tests.simulation.wiring import wiring
 from tests.simulation.world import MINUTE, World
@@ -33,6 +37,8 @@ SECRET = "whsec_c3RvcHByZXNz"
 NEWS_MAX = 3
 # What is made small: the limit.
 SMALL = [(module, "NEWS_ENTRIES_MAX", NEWS_MAX) for module in (render, fold, file_names)]
+# Who writes a version: asking AWS takes another double.
+AUTHOR = [(write_sites, "author", lambda: "a test")]
 # On odd seeds even these files are large enough for changes to be folded in; on the others they are read as a whole.
 FOLDING = [(rendering, "READ_UNIT_BYTES", 64)]
 # On some seeds an index is split when it lists two shards. Files move after some minutes, or at once.
@@ -71,7 +77,11 @@ class Run:
                 self.world.run_with_faults(self._next_at, self._due)
                 self._come_to_rest()
                 self.judge.judge(is_at_rest=True)
+                for host, deletes_files in self.story.leaves.items():
+                    self._leave_and_come_back(host, deletes_files=deletes_files)
                 self._wait_for_what_expires()
+                if self.story.is_damaged:
+                    self._mend_at_night()
                 self._a_day_after_the_last()
                 self.objects = dict(self.world.backend.objects())
             except Broken as broken:
@@ -81,7 +91,9 @@ class Run:
 
     def _constants(self) -> list[tuple[ModuleType, str, Any]]:
         group = self.seed % 6
-        return SMALL + FOLDING * (self.seed % 2) + SPLITTING * (group in (0, 1, 2)) + URGENT * (group in (1, 2))
+        return (
+            SMALL + AUTHOR + FOLDING * (self.seed % 2) + SPLITTING * (group in (0, 1, 2)) + URGENT * (group in (1, 2))
+        )
 
     def _make_world(self) -> None:
         self.world = World(self.seed, self._wiring, stories.START)
@@ -121,6 +133,14 @@ class Run:
             case "site":
                 self._put_site(one.body)
                 stories.configured(self.story, one.body)
+            case "rollback":
+                with suppress(BadRequest):  # there is no earlier version
+                    document = json.loads(write_sites.find_earlier(one.body, None))
+                    self._put_site(document)
+                    stories.configured(self.story, document)
+            case "rebuild":
+                site = site_versions.check_document(self._document(one.body))
+                queues.send_rewrites([RewriteRequest(one.body, file, checks_all=True) for file in all_files(site)])
             case "name a file":
                 self._send(variable("REWRITES_QUEUE_URL"), json.dumps(one.body))
             case "poison":
@@ -134,7 +154,10 @@ class Run:
                 return
 
     def _put_site_again(self, host: str) -> None:
-        self._put_site(json.loads(str(next(site_versions.history(host)).document)))
+        self._put_site(json.loads(self._document(host)))
+
+    def _document(self, host: str) -> str:
+        return str(next(site_versions.history(host)).document)
 
     def _send(self, url: str, body: str) -> None:
         self.world.backend.clients["sqs"].send_message_batch(
@@ -291,6 +314,51 @@ class Run:
                 raise Broken(f"{host}: {sorted(left)} are in no index, and nobody takes them away")
         self.judge.look_at_the_table()
 
+    def _leave_and_come_back(self, host: str, *, deletes_files: bool) -> None:
+        """A site is removed under faults: its files stay as they are, or go. Then it is put again."""
+        world = self.world
+        before, documents = dict(world.backend.objects()), list[str]()
+
+        def remove() -> None:
+            newest = next(site_versions.history(host))
+            documents.append(str(newest.document))
+            write_sites._remove(host, newest.number, delete_files=deletes_files)
+
+        world.look = lambda _operation, _key: None  # files of a removed site go in any order
+        world.is_failing = True
+        world.start("operator", remove)
+        world.run_with_faults(lambda: None, lambda: None)
+        world.is_failing = False
+        self._until_nothing_waits(ticks=4)
+        left = {key: body for key, body in world.backend.objects().items() if key.startswith(f"{host}/")}
+        stays = {} if deletes_files else {key: body for key, body in before.items() if key.startswith(f"{host}/")}
+        if left != stays:
+            raise Broken(f"{host} was removed, and {sorted(left)} are left of {sorted(stays)}")
+        world.look = self.judge.look
+        world.start("operator", lambda: self._put_site(json.loads(documents[0])))
+        self._come_to_rest()
+        self.judge.judge(is_at_rest=True)
+
+    def _mend_at_night(self) -> None:
+        """Somebody overwrites or deletes a file, which is found and mended at night.
+
+        That may be the second night: a clock that jumped has compared all files late, and the first night looks at suspects only.
+        """
+        chance, s3 = random.Random(f"damage {self.seed}"), self.world.backend.clients["s3"]
+        key = chance.choice(sorted(self.world.backend.objects()))
+        name = self._wiring.only("AWS::S3::Bucket").ref
+        self.world.look = lambda _operation, _key: None  # an index may be unreadable, or list the file
+        if chance.random() < 0.5:
+            s3.delete_object(Bucket=name, Key=key)
+        else:
+            s3.put_object(Bucket=name, Key=key, Body=b"by hand")
+        night = (self.world.now + timedelta(days=1)).replace(hour=3, minute=17, second=0, microsecond=0)
+        for minutes in (0, 30, 24 * 60, 24 * 60 + 30):
+            self._go_to(night + timedelta(minutes=minutes))
+            self._until_nothing_waits()
+        self.world.look = self.judge.look
+        self.judge.judge(is_at_rest=True)
+
     def _go_to(self, instant: datetime) -> None:
         self.world.advance(instant)
         self.world.rest()
@@ -304,7 +372,7 @@ def _key(source: str, kind: str, time: str, detail: dict[str, Any]) -> str:
 def _rss(entries: list[Act], changed: str) -> bytes:
     items = "".join(
         f'<item><guid isPermaLink="false">{entry.id.rpartition(" ")[2]}</guid><link>{entry.written}</link>'
-        f"<title>{escape(entry.title)}</title>"
+        f"<title>{escape(entry.title)}</title>{''.join(f'<category>{word}</category>' for word in keywords(entry))}"
         f"{f'<pubDate>{format_datetime(entry.published_at)}</pubDate>' if entry.published_at else ''}"
         f"{f'<atom:updated>{text(entry.updated_at)}</atom:updated>' if entry.updated_at else ''}</item>"
         for entry in reversed(entries)

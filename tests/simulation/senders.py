@@ -15,6 +15,9 @@ REPEATED_AFTER = (timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
 # A sender's clock that is right is never ahead of the clock of whoever hears it, which may be wrong by less than this.
 ON_ITS_WAY = timedelta(seconds=6)
 
+# The keyword of pages below `sponsored/`, for rules.
+SPONSORED = "sponsored"
+
 
 @dataclass(frozen=True)
 class Sender:
@@ -117,6 +120,7 @@ def document(act: Act) -> dict[str, Any]:
         data["published_at"] = act.published_at and text(act.published_at)
         data["language"] = act.language or None
         data["alternates"] = dict(act.alternates) or None
+        data["keywords"] = keywords(act) or None
     version = act.version
     data["version"] = text(version) if isinstance(version, datetime) else version
     data["updated_at"] = act.updated_at and text(act.updated_at)
@@ -125,6 +129,11 @@ def document(act: Act) -> dict[str, Any]:
         "data": {name: said for name, said in data.items() if said is not None},
     }
     return found | ({"timestamp": text(act.stamp)} if act.stamp else {})
+
+
+def keywords(act: Act) -> list[str]:
+    """The keywords of a page: that of its folder, if rules know it."""
+    return [SPONSORED] if f"/{SPONSORED}/" in act.url else []
 
 
 _TYPES = {"publish": "published", "update": "updated", "unpublish": "unpublished", "delete": "deleted"}

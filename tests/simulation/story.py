@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from tests.simulation.oracle import FEED, TOLERANCE, Act
-from tests.simulation.senders import Sender, document
+from tests.simulation.senders import SPONSORED, Sender, document
 
 START = datetime(2026, 11, 20, 6, 0, tzinfo=UTC)
 HOSTS = ("www.example.com", "news.example.org")
@@ -36,7 +36,7 @@ class Delivery:
     """Something that reaches the stack at an instant. `id` is that of the delivery, the same in all attempts; empty if it has none."""
 
     at: datetime
-    kind: str  # webhook, bus, site, name a file, poison, nothing more
+    kind: str  # webhook, bus, site, rollback, rebuild, name a file, poison, nothing more
     act: Act | None = None
     body: Any = None
     id: str = ""
@@ -55,6 +55,7 @@ class Feed:
 class Story:
     """What is done, what is delivered and when, what the feeds hold from when on, and how the sites are configured at last.
 
+    `leaves` are sites that are removed at the end, and come back: True if their files are deleted. `is_damaged`: somebody changes a file.
     `steady` are sites whose editions never change: where they do, an article stays where it was when it was last told of.
     """
 
@@ -68,6 +69,9 @@ class Story:
     outputs: dict[str, dict[str, bool]] = field(default_factory=dict)
     editions: dict[str, list[dict[str, str]]] = field(default_factory=dict)
     robots: dict[str, str | None] = field(default_factory=dict)
+    scheme: dict[str, str] = field(default_factory=dict)
+    leaves: dict[str, bool] = field(default_factory=dict)
+    is_damaged: bool = False
     steady: dict[str, bool] = field(default_factory=dict)
     poison: list[str] = field(default_factory=list)
     ends: datetime = START
@@ -92,6 +96,7 @@ def _public_at(act: Act) -> datetime:
 def tell(chance: random.Random) -> Story:
     """The story of a seed."""
     versions = random.Random(repr(chance.getstate()))  # so that a story without them stays as it is
+    operator = random.Random(f"operator {chance.getstate()}")
     story = Story(HOSTS[: chance.choice((1, 1, 1, 2))])
     begin = START + chance.choice((timedelta(), SETTLED, SETTLED))
     length = timedelta(minutes=chance.choice((1, 1, 20, 120, 600, 2_400)))
@@ -117,6 +122,7 @@ def tell(chance: random.Random) -> Story:
             _waver(chance, story, host, begin + chance.random() * length)
     for host in story.hosts:
         _say_more(chance, story, host)
+    _operate(operator, story, begin, length)
     _spell(chance, story)
     changes = [at for feed in story.feeds.values() for at, _ in feed.states]
     story.ends = max([begin + length, *changes, *(delivery.at for delivery in story.deliveries)])
@@ -565,18 +571,45 @@ def _waver(chance: random.Random, story: Story, host: str, begin: datetime) -> N
         at += chance.random() * timedelta(seconds=2 * apart_s)
 
 
+def _sites(story: Story, host: str) -> list[Delivery]:
+    """The configurations of a site, in the order in which they are put."""
+    sites = (one for one in story.deliveries if one.kind == "site" and one.body["host"] == host)
+    return sorted(sites, key=lambda one: one.at)
+
+
+def _say_for_a_while(chance: random.Random, sites: list[Delivery], share: float, said: dict[str, Any]) -> None:
+    """Have the configurations of some sites say this: from some change to another, or to the end."""
+    first, last = sorted(chance.choices(range(len(sites)), k=2))
+    for one in sites[first : chance.choice((last + 1, len(sites)))] if chance.random() < share else []:
+        one.body |= said
+
+
 def _say_more(chance: random.Random, story: Story, host: str) -> None:
     """Some sites have an edition, perhaps with a news sitemap of its own, or keep a robots.txt: from some change to another."""
-    sites = sorted(
-        (one for one in story.deliveries if one.kind == "site" and one.body["host"] == host), key=lambda one: one.at
-    )
+    sites = _sites(story, host)
     edition = {"prefix": chance.choice(EDITIONS), "publication": "Example Daily"}
     edition |= {"news": "daily"} if chance.random() < 0.7 else {}
     for share, said in ((0.3, {"editions": [edition]}), (0.3, {"robots": chance.choice(ROBOTS)})):
-        first, last = sorted(chance.choices(range(len(sites)), k=2))
-        for one in sites[first : chance.choice((last + 1, len(sites)))] if chance.random() < share else []:
-            one.body |= said
+        _say_for_a_while(chance, sites, share, said)
     story.steady[host] = len({json.dumps(one.body.get("editions")) for one in sites}) == 1
+
+
+def _operate(chance: random.Random, story: Story, begin: datetime, length: timedelta) -> None:
+    """Some sites are under http, exclude pages by a keyword, or are rolled back, rebuilt, removed and put again."""
+    has_versions = any(act.alternates for act in story.acts)
+    for host in story.hosts:
+        # Versions on two hosts have to be under https, and such a rule hides a version only with its next event.
+        if not (has_versions and len(story.hosts) > 1):
+            _say_for_a_while(chance, _sites(story, host), 0.25, {"scheme": "http"})
+        for one in _sites(story, host):
+            if "rules" in one.body and not has_versions and chance.random() < 0.5:
+                one.body["rules"] = [{"keyword": SPONSORED}]
+        for kind in ("rollback", "rebuild"):
+            if chance.random() < 0.15:
+                story.deliveries.append(Delivery(begin + chance.random() * length, kind, body=host))
+        if chance.random() < 0.1:
+            story.leaves[host] = chance.random() < 0.5
+    story.is_damaged = chance.random() < 0.2
 
 
 def configured(story: Story, document: dict[str, Any]) -> None:
@@ -585,6 +618,7 @@ def configured(story: Story, document: dict[str, Any]) -> None:
     story.outputs[document["host"]] = document["outputs"]
     story.editions[document["host"]] = document.get("editions", [])
     story.robots[document["host"]] = document.get("robots")
+    story.scheme[document["host"]] = document.get("scheme", "https")
     story.kept_out[document["host"]] = ("sponsored/",) if "rules" in document else ()
 
 

@@ -13,6 +13,7 @@ write, and writes its files again if that is another one. A change that comes la
 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, TypeAlias
@@ -21,7 +22,7 @@ from stoppress.aws import bucket, due, queues, sites, table
 from stoppress.aws.bucket import Overtaken
 from stoppress.aws.clients import OutOfTime
 from stoppress.aws.inventory import all_files, read_indexes
-from stoppress.aws.items import HEARTBEAT, INDEXES_SK, file_of
+from stoppress.aws.items import HEARTBEAT, INDEXES_SK, file_of, file_pk
 from stoppress.aws.queues import BATCH_MESSAGES_MAX, RewriteRequest, read_request
 from stoppress.model.file_names import INDEX_FILE, ROBOTS_FILE, is_index, is_news
 from stoppress.model.site import BadConfiguration
@@ -193,12 +194,17 @@ def rewrite(request: RewriteRequest, now: datetime) -> Result:
 
 def _rewrite_of_removed(request: RewriteRequest) -> str:
     """Delete what a rewriter may have written of a site that was removed with its files. Returns the outcome."""
+    key = file_pk(request.site, INDEX_FILE), request.file
+    mark = table.get(*key)
     current = sites.read_current(request.site)
     if current is None or not current.deletes_files:
         return "ignored"
     for name in {request.file, *possible_forms(request.file)}:
         if stored := bucket.read(request.site, name):
             bucket.delete(request.site, name, stored)
+    if mark:  # if the site is put again, its index must not list the file before that is written
+        with suppress(table.Conflict):
+            table.delete(*key, "changed = :changed", {":changed": mark["changed"]})
     return "deleted"
 
 

@@ -88,6 +88,11 @@ class S3:
         self.versions.setdefault(Key, []).append((_now(), None))
         return {}
 
+    def delete_objects(self, *, Bucket: str, Delete: Json) -> Json:  # noqa: N803
+        for one in Delete["Objects"]:
+            self.delete_object(Bucket=Bucket, Key=one["Key"])
+        return {}
+
     def list_object_versions(self, *, Bucket: str, Prefix: str = "") -> Json:  # noqa: N803
         self._known("ListObjectVersions", Bucket)
         answer: Json = {"Versions": [], "DeleteMarkers": []}

@@ -11,9 +11,12 @@ from typing import Annotated, NoReturn
 import typer
 from botocore.exceptions import BotoCoreError, ClientError
 
-from stoppress.aws import bucket, site_versions, sites
+from stoppress.aws import bucket, site_versions, sites, table
 from stoppress.aws.clients import client
+from stoppress.aws.inventory import read_marks
+from stoppress.aws.items import file_pk
 from stoppress.aws.site_versions import Replaced, same_document
+from stoppress.model.file_names import INDEX_FILE
 from stoppress.model.site import BadConfiguration, Site
 from stoppress.model.site_parts import SHARED_SECRETS, secret_path
 from stoppress.rewrite.predict import FileChange, predict
@@ -109,10 +112,15 @@ def remove(
 
 
 def _remove(host: str, version: int, *, delete_files: bool) -> None:
-    """Record the removal of a site. Then delete its files, also what a function that still uses the configuration wrote."""
+    """Record the removal of a site. Then delete its files, also what a function that still uses the configuration wrote.
+
+    The commit marks go first: if the site is put again, its index must not list files that are not yet written.
+    """
     site_versions.remove(host, version, author(), datetime.now(UTC), deletes_files=delete_files)
     show("the removal is recorded")
     if delete_files:
+        for mark in read_marks(host)[1]:
+            table.delete(file_pk(host, INDEX_FILE), mark.file)
         objects = [{"Key": f"{host}/{file.file}"} for file in bucket.listed(host)]
         for start in track(range(0, len(objects), bucket.DELETED_OBJECTS_MAX), "batches of 1,000 files"):
             bucket.delete_objects(objects[start : start + bucket.DELETED_OBJECTS_MAX])

@@ -34,7 +34,7 @@ FAULTS: dict[str, Swap] = {
         14,
     ),
     "the article is written apart from its entries": Swap(
-        "aws.table:transact", lambda transact: lambda operations: [transact([operation]) for operation in operations], 6
+        "aws.table:transact", lambda transact: lambda operations: [transact([operation]) for operation in operations], 2
     ),
     "an error while writing is swallowed": Swap(
         "record.transaction:write_decision",
@@ -45,7 +45,7 @@ FAULTS: dict[str, Swap] = {
         "aws.table:transact", lambda transact: lambda operations: unless(transact, table.Conflict, operations), 49
     ),
     "keys that DynamoDB left unread are forgotten": Swap(
-        "aws.table:_table", lambda table: lambda: With(table(), batch_get_item=_all_read(table())), 85
+        "aws.table:_table", lambda table: lambda: With(table(), batch_get_item=_all_read(table())), 133
     ),
     "places are handed out and not counted": Swap(
         "aws.table:update", lambda _: lambda key, change, *, always_writes=False: change(table.get(*key)), 2
@@ -200,7 +200,7 @@ FAULTS: dict[str, Swap] = {
     "an id that is used again is the article that was deleted": Swap(
         "record.decide:_current",
         lambda current: lambda event, article, now: article or current(event, article, now),
-        151,
+        49,
     ),
     # ── the clock ──
     "what is due is deleted before it is sent": Swap(
@@ -224,7 +224,7 @@ FAULTS: dict[str, Swap] = {
                 site, file, *content, replaces=bucket.read(site, file), **also
             )
         ),
-        101,
+        105,
     ),
     "a file that was overtaken is taken for written": Swap(
         "aws.bucket:write",
@@ -242,7 +242,7 @@ FAULTS: dict[str, Swap] = {
                 for result in rewrite_all(works, now, deadline)
             ]
         ),
-        144,
+        8,
     ),
     "an emptied file is never deleted": Swap(
         "rewrite.publish:schedule_rewrite", lambda _: lambda site, file, release: None, 26
@@ -307,12 +307,12 @@ FAULTS: dict[str, Swap] = {
     "an item is written whatever was read": Swap(
         "aws.table:_as_read",
         lambda as_read: lambda rev: as_read(rev) if rev is None else ("attribute_exists(pk)", None),
-        49,
+        146,
     ),
     "packed files go before the index that names them": Swap(
         "rewrite.output_formats:delete_forms",
         lambda _: _taken_away,
-        167,
+        21,
     ),
     "forms that no mark tells of stay": Swap("rewrite.output_formats:possible_forms", lambda _: lambda file: set(), 16),
     "of several changed entries one is folded in": Swap(

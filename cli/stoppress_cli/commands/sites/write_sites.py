@@ -119,7 +119,7 @@ def _remove(host: str, version: int, *, delete_files: bool) -> None:
     site_versions.remove(host, version, author(), datetime.now(UTC), deletes_files=delete_files)
     show("the removal is recorded")
     if delete_files:
-        for mark in read_marks(host)[1]:
+        for mark in track(read_marks(host)[1], "commit marks"):
             table.delete(file_pk(host, INDEX_FILE), mark.file)
         objects = [{"Key": f"{host}/{file.file}"} for file in bucket.listed(host)]
         for start in track(range(0, len(objects), bucket.DELETED_OBJECTS_MAX), "batches of 1,000 files"):

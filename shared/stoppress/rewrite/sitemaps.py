@@ -199,7 +199,9 @@ def _rewrite_of_removed(request: RewriteRequest) -> str:
     current = sites.read_current(request.site)
     if current is None or not current.deletes_files:
         return "ignored"
-    for name in {request.file, *possible_forms(request.file)}:
+    # A record that led to sitemap.xml may have led further to another index.
+    files = read_indexes(request.site).files if request.file == INDEX_FILE else [request.file]
+    for name in sorted({name for file in files for name in (file, *possible_forms(file))}):
         if stored := bucket.read(request.site, name):
             bucket.delete(request.site, name, stored)
     if mark:  # if the site is put again, its index must not list the file before that is written

@@ -6,7 +6,7 @@ from datetime import datetime
 
 import pytest
 
-from stoppress.aws import bucket, queues
+from stoppress.aws import bucket, queues, site_versions
 from stoppress.aws.inventory import all_files, read_indexes
 from stoppress.aws.queues import RewriteRequest
 from stoppress.model import index_ranges
@@ -155,6 +155,14 @@ def test_an_index_whose_files_are_all_gone_lists_the_home_page_and_stays(behind:
     fill([2001])
     settle(behind, NOON + 3 * DAY + MINUTE)
     assert listed(SECOND) == ["2001"]
+
+
+def test_a_record_of_a_removed_site_deletes_each_index_that_it_may_have_led_to(behind: MotoAws, site: Site) -> None:
+    """A rewriter that sitemap.xml led to the second index may have been killed after its PUT."""
+    settle(behind, NOON + DAY)
+    site_versions.remove(HOST, site.version, "a test", NOON + DAY, deletes_files=True)
+    rewrite_all([RewriteRequest(HOST, INDEX, checks_all=True)], NOON + DAY)
+    assert (listed(), listed(SECOND)) == (["no file"], ["no file"])
 
 
 def test_an_old_index_that_grows_is_split_like_the_first(behind: MotoAws, site: Site) -> None:

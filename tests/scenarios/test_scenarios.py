@@ -13,6 +13,7 @@ from unittest import mock
 import pytest
 from typer.testing import CliRunner
 
+from stoppress.http import address
 from stoppress.model import index_ranges
 from stoppress.model.index_ranges import INDEX_FILES_MAX, INDEX_FILES_URGENT
 from stoppress_cli.app import app
@@ -327,6 +328,7 @@ def test_doctor_status_and_sites_robots_report_the_lines_of_new_indexes(
         host.answers |= {key.removeprefix(HOST): (200, {}, body) for key, body in objects.items()}
         operated.pretend_deployed(monkeypatch)
         monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "host.pem"))
+        monkeypatch.setattr(address, "_tls", address._tls.__wrapped__)  # not the certificates of a test before
         monkeypatch.setattr(served, "PAUSE_SECONDS", 0.0)
         with operated.doors(stack), host.served(tmp_path) as (place, port):
             for words in ("sites robots", "status", f"doctor --connect {place}:{port}"):

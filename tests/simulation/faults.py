@@ -270,7 +270,7 @@ FAULTS: dict[str, Swap] = {
         "reconcile.sites:repair", lambda _: lambda site, findings, now: None, 16
     ),
     "a removed site's file is written late and stays": Swap(
-        "rewrite.sitemaps:_rewrite_of_removed", lambda _: lambda request: "ignored", 1
+        "rewrite.sitemaps:_rewrite_of_removed", lambda _: lambda request: "ignored", 253
     ),
     "a robots.txt that is not kept any more stays": Swap(
         "rewrite.sitemaps:all_files", lambda all_files: lambda site, **_: all_files(site), 46

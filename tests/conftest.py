@@ -86,13 +86,22 @@ def no_real_account() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="session")
 def computed_once() -> Iterator[None]:
-    """Compute a site's JSON Schema and read botocore's models once: two thousand stacks and commands begin with them."""
+    """Compute a site's JSON Schema, botocore's models and moto's URLs once: two thousand stacks and all their calls need them."""
+    from moto.core.base_backend import BaseBackend
+
     from stoppress.model import site
     from stoppress.roll import window
+
+    computed: Any = BaseBackend.urls
+
+    @functools.cache
+    def urls(kind: Any) -> Any:
+        return computed.fget(kind.__new__(kind))
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(window, "schema", functools.cache(site.schema))
         patch.setattr(botocore.loaders, "create_loader", functools.cache(botocore.loaders.create_loader))
+        patch.setattr(BaseBackend, "urls", property(lambda backend: urls(type(backend))))
         yield
 
 

@@ -101,6 +101,7 @@ def crash_on(file: str, newsroom: Newsroom, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(function, "invoke", invoke_or_crash)
 
 
+@SLOW
 @pytest.mark.usefixtures("_a_minute_between_attempts")
 def test_a_file_that_crashes_the_function_delays_no_other_by_ten_minutes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

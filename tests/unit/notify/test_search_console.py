@@ -17,7 +17,7 @@ from stoppress.notify import service_account
 from stoppress.notify.indexnow import LATER_SECONDS, WRONG_SECONDS
 from stoppress.notify.search_console import meaning, read_inspection
 from stoppress.notify.service_account import ServiceAccount, Unanswered, token
-from tests.support.console import EMAIL, TOKEN, Console, console, decoded, json_key, private_key
+from tests.support.console import ANSWERS, EMAIL, TOKEN, Console, console, decoded, json_key, private_key
 
 NOW = datetime(2026, 11, 20, 8, tzinfo=UTC)
 NAME = "engines/www.example.com/google"
@@ -82,9 +82,7 @@ def test_a_token_is_used_by_its_account_until_a_minute_before_it_expires(
          "answers 400: invalid_grant: Invalid JWT Signature.: store a new key"),
         ("invalid client", "wrong", WRONG_SECONDS, "answers 401: invalid_client"),
         ("no token", "later", LATER_SECONDS, "without a token"),
-        ("too many", "later", 300, "answers 429"),
         ("broken", "later", LATER_SECONDS, "answers 500"),
-        ("overloaded", "later", 120, "answers 503"),
         ("slow", "later", LATER_SECONDS, "in time"),
         ("cut", "later", LATER_SECONDS, "oauth2.googleapis.com"),
     ],
@@ -127,6 +125,24 @@ def test_a_secret_that_is_no_key_is_named_and_nothing_is_sent(
 def test_other_bodies_are_errors(body: bytes) -> None:
     with pytest.raises(ValueError, match="cannot be read"):
         read_inspection(body)
+
+
+@pytest.mark.parametrize(
+    ("answer", "result", "after_seconds", "words"),
+    [
+        ("no user", "wrong", WRONG_SECONDS, "add the service account as a user of the property"),
+        ("disabled", "wrong", WRONG_SECONDS, "enable the Search Console API"),
+        ("not found", "wrong", WRONG_SECONDS, "correct `engines.search_console.property`"),
+        ("quota", "later", LATER_SECONDS, "answers 403: Quota exceeded."),
+        ("too many", "later", 300, "answers 429"),
+        ("overloaded", "later", 120, "answers 503"),
+    ],
+)
+def test_each_refusal_of_a_request_has_its_meaning(answer: str, result: str, after_seconds: int, words: str) -> None:
+    status, headers, body = ANSWERS[answer]
+    refused = meaning(status, {name.lower(): value for name, value in headers.items()}, body, NOW)
+    assert (refused.result, refused.after_seconds, refused.is_certain) == (result, after_seconds, True)
+    assert words in refused.reason
 
 
 def test_other_errors_are_wrong_requests() -> None:

@@ -21,6 +21,8 @@ from tests.support.article_events import HOST
 from tests.support.moto_aws import MotoAws, counted, failing, once_before, queue_batch
 from tests.support.partitions import DAY, HOUR, INDEX, MINUTE, NOON, put_page, stream, take_page
 
+pytestmark = pytest.mark.moto
+
 SECOND, THIRD = "sitemap-index-2.xml", "sitemap-index-3.xml"
 HOME = f"<loc>https://{HOST}/</loc>"
 

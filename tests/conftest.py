@@ -14,8 +14,8 @@ import botocore.loaders
 import pytest
 from hypothesis import settings
 
-SEEDS_OF_EVERY_RUN = 40
-PAIRS_OF_EVERY_RUN = 30
+SEEDS_OF_EVERY_RUN = 30
+PAIRS_OF_EVERY_RUN = 20
 # The markers of what `make check` leaves to `make test`.
 SLOW = ("moto", "artifact", "deployed", "matrix", "browser")
 SLOW_MODULE = re.compile(rf"^pytestmark = \[?\s*pytest\.mark\.({'|'.join(SLOW)})\b", re.MULTILINE)

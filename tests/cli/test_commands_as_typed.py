@@ -323,12 +323,12 @@ def taken() -> Iterator[int]:
 
 
 @pytest.mark.parametrize("command", ["up", "demo", "listen"])
-def test_a_port_that_is_taken_is_named_with_the_option_for_another(command: str, taken: int, tmp_path: Path) -> None:
-    answer = typed(command, "--port", taken, cwd=tmp_path)
+def test_a_port_that_is_taken_is_named_with_the_option_for_another(command: str, taken: int) -> None:
+    answer = CliRunner().invoke(app, [command, "--port", str(taken)])
 
-    assert answer.code == 2
-    assert f"port {taken} of 127.0.0.1 is in use" in answer.err
-    assert "give another: --port 8000" in answer.err
+    assert answer.exit_code == 2
+    assert f"port {taken} of 127.0.0.1 is in use" in answer.stderr
+    assert "give another: --port 8000" in answer.stderr
 
 
 # ── AWS settings of the user's ──

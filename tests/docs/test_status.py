@@ -5,12 +5,14 @@ import re
 import shlex
 import urllib.request
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
-from tests.cli.test_commands_as_typed import Serving, typed
+from stoppress.aws import clients
+from stoppress_cli.app import app
+from tests.cli.test_commands_as_typed import Serving
 from tests.docs.pages import blocks, commands, table_rows, text_of
 from tests.support.printed import as_json
 from tests.unit.show.test_site import a_full_answer
@@ -18,47 +20,52 @@ from tests.unit.show.test_site import a_full_answer
 HOW_TO, SEND = "docs/how-to/health.md", "docs/how-to/send.md"
 
 
+def typed(line: str) -> Any:
+    clients.forget()
+    return CliRunner().invoke(app, shlex.split(line))
+
+
 @pytest.mark.moto
-def test_the_commands_of_the_page_print_what_it_shows(demo: Serving, tmp_path: Path) -> None:
+def test_the_commands_of_the_page_print_what_it_shows(demo: Serving) -> None:
     [shown] = blocks(text_of(HOW_TO), "console")
     lines = dict.fromkeys(
         line for page, line, _ in commands("stoppress") if page == HOW_TO and line.startswith("status")
     )
     assert len(lines) >= 3
     for line in lines:
-        answer = typed(*shlex.split(line), "--local", demo.url, cwd=tmp_path)
+        answer = typed(f"{line} --local {demo.url}")
 
-        assert (answer.code, answer.err) == (0, ""), line
+        assert (answer.exit_code, answer.stderr) == (0, ""), line
         if line == "status":
-            assert _without_numbers(f"$ stoppress status\n{answer.out}") == _without_numbers(shown)
+            assert _without_numbers(f"$ stoppress status\n{answer.stdout}") == _without_numbers(shown)
         elif "--json" in line:
-            assert json.loads(answer.out)["verdict"] == "healthy"
+            assert json.loads(answer.stdout)["verdict"] == "healthy"
 
 
 @pytest.mark.moto
-def test_the_command_for_the_editors_prints_an_address_that_is_served(demo: Serving, tmp_path: Path) -> None:
+def test_the_command_for_the_editors_prints_an_address_that_is_served(demo: Serving) -> None:
     page = "docs/how-to/give-people-access.md"
     [line] = [line for name, line, _ in commands("stoppress") if name == page and line.startswith("sites page")]
-    answer = typed(*shlex.split(line.replace("--stack stoppress", f"--local {demo.url}")), cwd=tmp_path)
-    with urllib.request.urlopen(answer.out.strip()) as served:  # noqa: S310 - loopback
+    answer = typed(line.replace("--stack stoppress", f"--local {demo.url}"))
+    with urllib.request.urlopen(answer.stdout.strip()) as served:  # noqa: S310 - loopback
         assert "www.example.com" in served.read().decode()
 
-    unknown = typed("sites", "page", "other.example.com", "--local", demo.url, cwd=tmp_path)
-    assert (unknown.code, unknown.out) == (2, "")
+    unknown = typed(f"sites page other.example.com --local {demo.url}")
+    assert (unknown.exit_code, unknown.stdout) == (2, "")
 
 
 @pytest.mark.moto
-def test_a_test_article_goes_the_way_that_the_page_shows(demo: Serving, tmp_path: Path) -> None:
+def test_a_test_article_goes_the_way_that_the_page_shows(demo: Serving) -> None:
     [shown] = blocks(text_of(SEND), "console")
     line = next(line for page, line, in_sentence in commands("stoppress") if page == SEND and not in_sentence)
 
     def stages(text: str) -> list[str]:
         return sorted(re.sub(r"\d{4}-\d\d", "<month>", name) for name in re.findall(r" ms  (.*)", text))
 
-    answer = typed(*shlex.split(line.replace("--stack stoppress", f"--local {demo.url}")), cwd=tmp_path)
+    answer = typed(line.replace("--stack stoppress", f"--local {demo.url}"))
 
-    assert (answer.code, answer.err) == (0, "")
-    assert stages(answer.out) == stages(shown)
+    assert (answer.exit_code, answer.stderr) == (0, "")
+    assert stages(answer.stdout) == stages(shown)
 
 
 def _without_numbers(text: str) -> str:

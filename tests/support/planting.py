@@ -1,9 +1,10 @@
 """The project's template with one thing changed, to see whether somebody notices."""
 
-import copy
 import json
+import pickle
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -48,9 +49,14 @@ def recorded_asks(stack: Stack) -> Iterator[list[tuple[Role, Ask]]]:
         yield asks
 
 
+@cache
+def _pickled_template() -> bytes:
+    return pickle.dumps(template.load(ROOT / "template.yaml", {}, template.WITH_ALL))
+
+
 def edited_resources(edit: Edit) -> list[Resource]:
     """The resources of the project's template with an edit that the SAM transform has no part in, such as one of a role."""
-    whole = copy.deepcopy(template.load(ROOT / "template.yaml", {}, template.WITH_ALL))
+    whole = pickle.loads(_pickled_template())  # noqa: S301 - ours; five times faster than a deep copy
     edit(whole.resources)
     return resources.resolve(whole)
 

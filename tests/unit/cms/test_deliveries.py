@@ -49,9 +49,11 @@ def test_there_is_a_delivery_of_our_own_for_every_adapter() -> None:
 # ── whatever becomes of a value of a delivery ──
 
 HUGE = "9" * 5_000
-# Every value is replaced by each of these, and by one of those in turn, which are known to break careless code.
-KINDS: list[Any] = [None, 7, [None], HUGE, {"a": {"b": "c"}}]
-CURIOUS: list[Any] = ["\ud800", "//evil.example.net/x", -1.5e300, True, "javascript:alert(1)", [[]], {}]
+# Every value is replaced by some of these in turn, which are known to break careless code.
+CURIOUS: list[Any] = [
+    None, "\ud800", 7, [None], "//evil.example.net/x", HUGE, {"a": {"b": "c"}}, -1.5e300, True, "javascript:alert(1)", [[]], {},
+]  # fmt: skip
+TURNS = 4
 # Of a document with more places every second, third … is replaced.
 PATHS_MAX = 30
 
@@ -83,7 +85,7 @@ def mutations(case: Case) -> Iterator[tuple[str, Request]]:
         document = None
     every_path = list(paths(document)) if document is not None else []
     for number, path in enumerate(every_path[:: 1 + len(every_path) // (PATHS_MAX + 1)]):
-        for value in (*KINDS, CURIOUS[number % len(CURIOUS)]):
+        for value in CURIOUS[number % TURNS :: TURNS]:
             body = json.dumps(replaced(document, path, value)).encode()
             yield f"{path} = {str(value)[:20]!r}", replace(received, body=body)
     for name in received.headers:
@@ -127,21 +129,32 @@ def test_nothing_breaks_and_no_url_of_another_host_gets_in(case: Case) -> None:
     assert seen > 10 or not isinstance(case.document["request"]["body"], dict)
 
 
+BODIES = [
+    b"",
+    b"[",
+    b"null",
+    b"7",
+    b"[]",
+    b'"x"',
+    b"\xff",
+    b"a=b&c",
+    b"[" * 50_000,
+    b'{"a":' * 2_000 + b"1" + b"}" * 2_000,
+]
+
+
 @pytest.mark.matrix
 @pytest.mark.parametrize("adapter", names())
-@pytest.mark.parametrize(
-    "body",
-    [b"", b"[", b"null", b"7", b"[]", b'"x"', b"\xff", b"a=b&c", b"[" * 50_000, b'{"a":' * 2_000 + b"1" + b"}" * 2_000],
-)
-def test_no_body_breaks_an_adapter(adapter: str, body: bytes) -> None:
+def test_no_body_breaks_an_adapter(adapter: str) -> None:
     source = {"adapter": adapter}
     site = Site.model_validate({"host": "www.example.com", "publication": "Example News", "sources": {"cms": source}})
     now = now_of(cases(OWN)[0].recorded)
-    verdicts = []
-    with suppress(BadDelivery):
-        verdicts = read_delivery(load(adapter), Request(body=body), {}, site, now)
-    assert {verdict.disposition for verdict in verdicts} <= {"ignore", "incomplete"}
-    json.dumps([verdict.shown(now) for verdict in verdicts])
-    for taken in map(Taker(site, "cms", now, lambda host: site, {}).take, verdicts):
-        assert not isinstance(taken.message, ArticleEvent)
-        json.dumps(taken.answer)
+    for body in BODIES:
+        verdicts = []
+        with suppress(BadDelivery):
+            verdicts = read_delivery(load(adapter), Request(body=body), {}, site, now)
+        assert {verdict.disposition for verdict in verdicts} <= {"ignore", "incomplete"}, body[:9]
+        json.dumps([verdict.shown(now) for verdict in verdicts])
+        for taken in map(Taker(site, "cms", now, lambda host: site, {}).take, verdicts):
+            assert not isinstance(taken.message, ArticleEvent), body[:9]
+            json.dumps(taken.answer)

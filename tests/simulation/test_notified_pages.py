@@ -38,7 +38,7 @@ EVENT_LOST, EVENT_REPEATED, RUNS_MEET = 0.1, 0.1, 0.03
 WEATHER = CallFaults(KINDS, of_calls=0.06)
 ACTS, STORIES = 25, 8
 # A seed is half a second long. From 91 on, these once found a fault.
-SEEDS = (1, 2, 3, 4, 5, 6, 7, 91, 645, 686, 756, 30245481)
+SEEDS = (1, 2, 3, 5, 91, 645, 686, 756, 30245481)
 # Seconds from the publication of a story until its page is ready, and from its removal until the page is missing.
 READY_AFTER = (0, 0, 0, 15, 200, 3_000, 8_000)
 MISSING_AFTER = (0, 0, 60, 4_000)

@@ -353,8 +353,7 @@ def odd_settings(folder: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code"),
-    [(["play", "publish.jsonl"], 0), (["sites", "robots", HOST, *LOCAL], 0)],
+    ("arguments", "code"), [(["play", "publish.jsonl"], 0), (["sites", "robots", HOST, *LOCAL], 0)]
 )
 def test_no_aws_setting_matters_to_a_command_that_speaks_to_this_machine_only(
     arguments: list[str], code: int, up: Serving, folder: Path, tmp_path: Path

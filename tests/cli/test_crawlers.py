@@ -24,14 +24,7 @@ from stoppress_cli.app import app
 from stoppress_cli.commands import crawlers
 from stoppress_cli.commands.crawlers import Tally, read_lines
 from stoppress_cli.inputs import log_lines
-from stoppress_cli.inputs.log_lines import (
-    REPEATS_FOUND_MAX,
-    Fetch,
-    Ranges,
-    is_crawler,
-    load_ranges,
-    read_fetches,
-)
+from stoppress_cli.inputs.log_lines import REPEATS_FOUND_MAX, Fetch, Ranges, is_crawler, load_ranges, read_fetches
 from tests.support import operated
 from tests.support.operated import HOST, event, url
 

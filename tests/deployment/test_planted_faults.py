@@ -128,10 +128,7 @@ BREAKING: dict[str, tuple[str, Edit]] = {
         "publish",
         filtered_to('{"dynamodb": {"Keys": {"pk": {"S": [{"prefix": "files#"}]}}}}'),
     ),
-    "a handler is not there": (
-        "publish",
-        changed("RecordArticle", Handler="app.handler"),
-    ),
+    "a handler is not there": ("publish", changed("RecordArticle", Handler="app.handler")),
     "a variable has another value": (
         "publish",
         changed("RewriteSitemaps", "Environment", "Variables", TABLE_NAME="articles"),

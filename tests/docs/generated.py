@@ -145,11 +145,7 @@ def schema_text() -> str:
     return f"{json.dumps(schema(), indent=2, ensure_ascii=False)}\n"
 
 
-PARTS: dict[str, Callable[[], str]] = {
-    "check rules": check_rules,
-    "command line": command_line,
-    "breakages": breakages,
-}
+PARTS: dict[str, Callable[[], str]] = {"check rules": check_rules, "command line": command_line, "breakages": breakages}
 
 
 def with_parts(text: str) -> str:

@@ -40,10 +40,7 @@ def named(value: Any, **more: Any) -> dict[str, Any]:
 def test_intrinsic_functions_are_resolved(tmp_path: Path, value: Any, expected: str) -> None:
     equals = {"Fn::Equals": [{"Ref": "Who"}, "cms"]}
     conditions = {"IsCms": equals, "IsNotCms": {"Fn::Not": [{"Condition": "IsCms"}]}}
-    parameters = {
-        "Who": {"Type": "String", "Default": "cms"},
-        "List": {"Type": "CommaDelimitedList", "Default": "x"},
-    }
+    parameters = {"Who": {"Type": "String", "Default": "cms"}, "List": {"Type": "CommaDelimitedList", "Default": "x"}}
 
     found = resolved(tmp_path, named(value, Parameters=parameters, Conditions=conditions), List="cms,bus")
 

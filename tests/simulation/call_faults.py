@@ -55,11 +55,7 @@ class CallFaults:
         kinds = tuple(kind for kind in KINDS if chance.random() < 0.6)
         rough = chance.choice((0.0, 0.01, 0.03, 0.06, 0.12)) if kinds else 0.0
         return CallFaults(
-            kinds,
-            rough,
-            chance.choice((0.0, 0.02, 0.1)),
-            chance.choice((0.02, 0.3)),
-            chance.choice((0.0, 0.2, 5.0)),
+            kinds, rough, chance.choice((0.0, 0.02, 0.1)), chance.choice((0.02, 0.3)), chance.choice((0.0, 0.2, 5.0))
         )
 
     def fault(self, chance: random.Random, operation: str) -> str | None:

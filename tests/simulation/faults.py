@@ -139,9 +139,7 @@ FAULTS: dict[str, Swap] = {
         213,
     ),
     "a delivery that came late is not remembered": Swap(
-        "record.decide:late",
-        lambda late: lambda event, known, *of: _forgetful(late(event, known, *of), known),
-        218,
+        "record.decide:late", lambda late: lambda event, known, *of: _forgetful(late(event, known, *of), known), 218
     ),
     # ── claims ──
     "a removal by URL alone is ignored": Swap("record.claims:aimed_at", lambda _: lambda event, copies: None, 11),
@@ -310,9 +308,7 @@ FAULTS: dict[str, Swap] = {
         146,
     ),
     "packed files go before the index that names them": Swap(
-        "rewrite.output_formats:delete_forms",
-        lambda _: _taken_away,
-        21,
+        "rewrite.output_formats:delete_forms", lambda _: _taken_away, 21
     ),
     "forms that no mark tells of stay": Swap("rewrite.output_formats:possible_forms", lambda _: lambda file: set(), 16),
     "of several changed entries one is folded in": Swap(
@@ -331,9 +327,7 @@ FAULTS: dict[str, Swap] = {
         11,
     ),
     "a file is folded into whatever its size": Swap(
-        "sitemaps.fold:render",
-        lambda render: With(render, is_within_limits=lambda file, entries_max: True),
-        31,
+        "sitemaps.fold:render", lambda render: With(render, is_within_limits=lambda file, entries_max: True), 31
     ),
     # ── explain ──
     "a rule is no reason": Swap("show.reasons:_rule_reasons", lambda _: lambda *_of: iter(()), 1),

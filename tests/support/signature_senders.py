@@ -31,11 +31,7 @@ def standard(secret: str, body: bytes, at_ms: int) -> dict[str, str]:
     key = base64.b64decode(secret.removeprefix("whsec_"))
     content = f"msg_1.{at_ms // 1000}.".encode() + body
     signature = b64(hmac.new(key, content, hashlib.sha256).digest())
-    return {
-        "webhook-id": "msg_1",
-        "webhook-timestamp": str(at_ms // 1000),
-        "webhook-signature": f"v1,{signature}",
-    }
+    return {"webhook-id": "msg_1", "webhook-timestamp": str(at_ms // 1000), "webhook-signature": f"v1,{signature}"}
 
 
 def ghost(secret: str, body: bytes, at_ms: int) -> dict[str, str]:

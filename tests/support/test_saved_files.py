@@ -5,17 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.check.test_planted import save
-from tests.support.check_good_site import (
-    FLOOD,
-    HARBOUR,
-    INDEX,
-    NEWS,
-    NOW,
-    SHARD,
-    good,
-    url,
-    urlset,
-)
+from tests.support.check_good_site import FLOOD, HARBOUR, INDEX, NEWS, NOW, SHARD, good, url, urlset
 from tests.support.check_planted import Fault, both, put, swap
 from tests.support.saved_files import changes
 

@@ -37,12 +37,7 @@ def stack() -> Iterator[Stack]:
 
 
 def answered(
-    stack: Stack,
-    built: Path,
-    log: Path,
-    *names: str,
-    feeds_port: int = 0,
-    layer: Path | None = None,
+    stack: Stack, built: Path, log: Path, *names: str, feeds_port: int = 0, layer: Path | None = None
 ) -> list[Answer]:
     """What a built function answers to files' events, one after the other in one process."""
     function = stack.functions[event_files.function_of(names[0])]
@@ -115,11 +110,7 @@ def test_notify_engines_signs_with_the_library_that_was_built_for_it(built: Path
         "import cryptography; print(cryptography.__file__); print(assertion(account, datetime(2026, 11, 20, tzinfo=UTC)))"
     )
     done = subprocess.run(  # noqa: S603 - our own code
-        [builds.python(), "-I", "-S", "-B", "-c", code],
-        input=json_key(),
-        capture_output=True,
-        text=True,
-        check=False,
+        [builds.python(), "-I", "-S", "-B", "-c", code], input=json_key(), capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == [

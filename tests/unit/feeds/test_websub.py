@@ -5,14 +5,7 @@ import hmac
 
 import pytest
 
-from stoppress.feeds.websub import (
-    callback_path,
-    can_be_trusted,
-    hub_and_topic,
-    hub_secret,
-    is_signed,
-    subscription_of,
-)
+from stoppress.feeds.websub import callback_path, can_be_trusted, hub_and_topic, hub_secret, is_signed, subscription_of
 
 URL, HUB = "https://www.example.com/news/feed.xml", "https://hub.example.net/"
 

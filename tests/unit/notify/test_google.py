@@ -304,8 +304,7 @@ def test_a_run_without_quota_does_not_end_the_failure_that_is_noted(doors: MotoA
     google.answers["inspection"] = ["broken"] * 2
     ask(at(20), message(HOST, inspect=URL))
     table.put(
-        {"pk": QUOTA_KEY[0], "sk": QUOTA_KEY[1], "day": INSPECTIONS_A_DAY},
-        rev := int(doors.item(*QUOTA_KEY)["rev"]),
+        {"pk": QUOTA_KEY[0], "sk": QUOTA_KEY[1], "day": INSPECTIONS_A_DAY}, rev := int(doors.item(*QUOTA_KEY)["rev"])
     )
     ask(at(50), message(HOST, inspect=URL))
     table.put({"pk": QUOTA_KEY[0], "sk": QUOTA_KEY[1], "day": 1}, rev + 1)

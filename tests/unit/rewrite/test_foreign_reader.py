@@ -7,11 +7,7 @@ from typing import Any
 
 import pytest
 from usp.tree import sitemap_tree_for_homepage
-from usp.web_client.abstract_client import (
-    AbstractWebClient,
-    AbstractWebClientSuccessResponse,
-    WebClientErrorResponse,
-)
+from usp.web_client.abstract_client import AbstractWebClient, AbstractWebClientSuccessResponse, WebClientErrorResponse
 
 from stoppress.aws.queues import RewriteRequest
 from stoppress.model import index_ranges

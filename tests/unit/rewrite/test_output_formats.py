@@ -22,18 +22,7 @@ from stoppress.rewrite.sitemaps import rewrite, rewrite_all
 from tests.support import moto_aws
 from tests.support.article_events import HOST, MORNING
 from tests.support.moto_aws import MotoAws, failing, once_before
-from tests.support.partitions import (
-    DAY,
-    HOUR,
-    INDEX,
-    MINUTE,
-    NEWS,
-    NOON,
-    SHARD,
-    put_news,
-    put_page,
-    take_page,
-)
+from tests.support.partitions import DAY, HOUR, INDEX, MINUTE, NEWS, NOON, SHARD, put_news, put_page, take_page
 
 pytestmark = pytest.mark.moto
 

@@ -93,11 +93,7 @@ def computed_once() -> Iterator[None]:
     from stoppress.roll import window
 
     computed: Any = BaseBackend.urls
-
-    @functools.cache
-    def urls(kind: Any) -> Any:
-        return computed.fget(kind.__new__(kind))
-
+    urls: Any = functools.cache(lambda kind: computed.fget(kind.__new__(kind)))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(window, "schema", functools.cache(site.schema))
         patch.setattr(botocore.loaders, "create_loader", functools.cache(botocore.loaders.create_loader))

@@ -13,7 +13,7 @@ from stoppress.aws.queues import RewriteRequest
 from stoppress.model import index_ranges
 from stoppress.model.entries import Mark
 from stoppress.model.index_ranges import CUT_WAITS, INDEX_FILES_MAX
-from stoppress.rewrite import indexes, publish
+from stoppress.rewrite import file_lines, publish
 from stoppress.rewrite.sitemaps import rewrite_all
 from stoppress.sitemaps import fold
 from tests.support.article_events import HOST, SITE
@@ -123,7 +123,7 @@ def test_a_foreign_reader_finds_every_page_of_a_site_with_more_files_than_an_ind
 ) -> None:
     """A tenth of the real limits: with 50,000 files the test would take a tenth of all the time of the tests."""
     for module, name, limit in ((index_ranges, "INDEX_FILES_URGENT", 2_500), (fold, "INDEX_FILES_URGENT", 2_500),
-                                (indexes, "INDEX_ENTRIES_MAX", 5_000), (publish, "INDEX_ENTRIES_MAX", 5_000)):  # fmt: skip
+                                (file_lines, "INDEX_ENTRIES_MAX", 5_000), (publish, "INDEX_ENTRIES_MAX", 5_000)):  # fmt: skip
         monkeypatch.setattr(module, name, limit)
     add(world, 900)
     settle(world, NOON)

@@ -1,6 +1,6 @@
 """The scenario file: JSON Lines, one step a line. Each kind of step has a model here, and errors name the line.
 
-docs/contributing/local-stack.md describes every key.
+docs/contributing/local-stack.md describes the kinds of steps, and the keys of `post` and `expect`.
 """
 
 import gzip
@@ -144,7 +144,11 @@ class FeedStep(_Step, FeedAnswer):
 
 
 class HubStep(_Step):
-    """Sets how a hub treats requests from now on; or, with `asks`, sends a request to the subscriber of a topic now."""
+    """Sets how a hub treats requests from now on; or, with `asks`, sends a request to the subscriber of a topic now.
+
+    `status` and `body` answer a subscription request. With `verifies` false the hub does not verify the subscriber. `lease_s` is
+    the lease in seconds, `denies` the reason for denying the subscription. `asks` is the query string for the subscriber of `topic`.
+    """
 
     hub: str = Field(pattern="^https?://")
     status: int = 202
@@ -163,7 +167,7 @@ class HubStep(_Step):
 
 
 class PushStep(_Step):
-    """Has a hub push to the subscriber of a topic."""
+    """Has a hub push to the subscriber of `topic`, a feed's URL. `sign` is the hash of the signature, or `wrong`, or `none`."""
 
     push: str = Field(pattern="^https?://")
     topic: str

@@ -36,28 +36,31 @@ CHAPTERS = {
     "R9": ("How files are served", "engineering"),
     "R11": ("Hostile files", "XML readers' advisories"),
 }
-ASTERISK = r"\*"  # escaped, because a text between two asterisks in a cell would be italic
 
 
 def check_rules() -> str:
-    """Return the rules of `stoppress check`, a table for each chapter and a row for each id."""
+    """Return the rules of `stoppress check`, a block for each chapter."""
     parts = []
     for chapter, (title, usual) in CHAPTERS.items():
         rules = [rule for rule in RULES.values() if rule.id.partition(".")[0] == chapter]
-        rows = (_row(rule_id, list(group), usual) for rule_id, group in groupby(rules, lambda rule: rule.id))
-        parts += [f"## {title}", f"Source: {usual}.", _table(("id", "rules and requirements"), *rows)]
+        lines = [
+            line
+            for rule_id, group in groupby(rules, lambda rule: rule.id)
+            for line in _lines(rule_id, list(group), usual)
+        ]
+        parts += [f"## {title}", f"Source: {usual}.", _block(lines)]
     return "\n\n".join(parts)
 
 
-def _row(rule_id: str, rules: list[Rule], usual: str) -> tuple[str, str]:
-    """Return id and rules. Most rules' source is below the id if it is not the usual one, any other source behind its rule."""
+def _lines(rule_id: str, rules: list[Rule], usual: str) -> Iterator[tuple[str, str]]:
+    """Yield id and rules. Most rules' source follows the id if it is not the usual one, any other source its rule."""
     [(common, _)] = Counter(rule.source for rule in rules).most_common(1)
-    texts = (
-        f"`{rule.name}`{ASTERISK * (rule.severity == 'warning')}: {rule.text}"
-        + f" ({rule.source})" * (rule.source != common)
-        for rule in rules
-    )
-    return rule_id + f"<br>{common}" * (common != usual), "<br>".join(texts)
+    yield rule_id, f"({common})" * (common != usual)
+    for rule in rules:
+        yield (
+            f"  {rule.name}{'*' * (rule.severity == 'warning')}",
+            rule.text + f" ({rule.source})" * (rule.source != common),
+        )
 
 
 def command_line() -> str:

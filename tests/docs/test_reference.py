@@ -21,7 +21,11 @@ SITE: Models = tuple(
     if isinstance(model, type) and issubclass(model, BaseModel)
 )
 # The kinds of steps whose keys a page has; scenario/file.py documents those of the others.
-SCENARIO: Models = (*(KINDS[kind] for kind in ("site", "secret", "post", "event", "save", "expect")), Expectation, Secret)
+SCENARIO: Models = (
+    *(KINDS[kind] for kind in ("site", "secret", "post", "event", "save", "expect")),
+    Expectation,
+    Secret,
+)
 
 
 @pytest.mark.parametrize(

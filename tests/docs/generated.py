@@ -48,7 +48,7 @@ def check_rules() -> str:
             for rule_id, group in groupby(rules, lambda rule: rule.id)
             for line in _lines(rule_id, list(group), usual)
         ]
-        parts += [f"## {title}", f"Source: {usual}.", _block(lines)]
+        parts += [f"## {title}", _block([("", f"({usual})"), *lines])]
     return "\n\n".join(parts)
 
 

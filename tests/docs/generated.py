@@ -14,7 +14,6 @@ from stoppress.model.site import schema
 from stoppress_cli.app import app
 from stoppress_cli.check.rulebook import RULES, Rule
 from tests.docs.pages import DOCS, PAGES
-from tests.support.breakages import BREAKAGES
 
 PART = re.compile(r"(?<=<!-- generated: )([\w ]+)( -->\n\n).*?(?=\n\n<!-- /generated -->)", re.DOTALL)
 
@@ -122,25 +121,6 @@ UNLISTED = {
 }
 
 
-def breakages() -> str:
-    """Return what makes several alarms fire, or none, as tests/local_stack/test_alarms.py checks it."""
-    causes: dict[str, dict[str, str]] = {}
-    for breakage in BREAKAGES:
-        if len(breakage.alarms) == 1:
-            continue  # the table of alarms has its cause
-        # The table of alarms has the parameters on which an alarm depends.
-        name = re.sub(r" \(`\w+=yes`\)$", "", breakage.name)
-        minutes = f" ({', '.join(f'{each:,}' for each in breakage.alarms.values())})" if breakage.alarms else ""
-        group = causes.setdefault(", ".join(f"`{alarm}`" for alarm in breakage.alarms) or "none", {})
-        # A variant of a cause, such as "…, with a story every ten minutes", follows the cause.
-        if cause := next((cause for cause in group if name.startswith(f"{cause}, ")), ""):
-            group[cause] += name.removeprefix(cause) + minutes
-        else:
-            group[name] = name + minutes
-    rows = ((alarms, "<br>".join(group.values())) for alarms, group in causes.items())
-    return _table(("alarms", "cause (minutes until each alarm)"), *rows)
-
-
 # The JSON Schema of a site's configuration, beside the page that describes the configuration.
 SCHEMA = DOCS / "reference/site.schema.json"
 
@@ -150,7 +130,7 @@ def schema_text() -> str:
     return f"{json.dumps(schema(), indent=2, ensure_ascii=False)}\n"
 
 
-PARTS: dict[str, Callable[[], str]] = {"check rules": check_rules, "command line": command_line, "breakages": breakages}
+PARTS: dict[str, Callable[[], str]] = {"check rules": check_rules, "command line": command_line}
 
 
 def with_parts(text: str) -> str:

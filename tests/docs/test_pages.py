@@ -136,6 +136,12 @@ def test_the_scenario_of_its_page_plays_as_it_expects(tmp_path: Path) -> None:
     assert played.failures == []
 
 
+def test_readme_and_docs_have_at_most_40_000_words() -> None:
+    pages = [ROOT / "README.md", *DOCS.rglob("*.md")]
+
+    assert sum(len(page.read_text(encoding="utf-8").split()) for page in pages) <= 40_000
+
+
 def test_every_page_is_once_in_the_navigation() -> None:
     def paths(items: list[Any]) -> list[str]:
         values = [value for item in items for value in (item.values() if isinstance(item, dict) else [item])]

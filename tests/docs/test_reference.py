@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from stoppress.cms.contract_fields import Publication
 from stoppress.model import site, site_parts
 from stoppress_cli.local.stack import Stack
-from stoppress_cli.scenario.file import KINDS, Expectation, Secret
+from stoppress_cli.scenario.file import KINDS, Secret
 from tests.docs.pages import table_rows, text_of
 from tests.support import playing
 
@@ -23,7 +23,6 @@ SITE: Models = tuple(
 # The kinds of steps whose keys a page has; scenario/file.py documents those of the others.
 SCENARIO: Models = (
     *(KINDS[kind] for kind in ("site", "secret", "post", "event", "save", "expect")),
-    Expectation,
     Secret,
 )
 

@@ -1,6 +1,6 @@
 """The scenario file: JSON Lines, one step a line. Each kind of step has a model here, and errors name the line.
 
-docs/contributing/local-stack.md describes the kinds of steps, and the keys of `post` and `expect`.
+docs/contributing/local-stack.md describes the kinds of steps and the keys of `post`.
 """
 
 import gzip
@@ -185,22 +185,22 @@ class SaveStep(_Step):
 class Expectation(Strict):
     """What must hold; keys that are not given are not compared."""
 
-    site: str | None = None
-    news: list[str] | None = None
-    urls: list[str] | None = None
-    files: list[str] | None = None
-    index: list[str] | None = None
-    titles: dict[str, str] | None = None
-    lastmod: dict[str, str | None] | None = None
-    news_files: dict[str, int] | None = None
-    status: int | None = None
-    reply: Json | None = None
-    quarantined: list[str] | None = None
-    articles: dict[str, Json | None] | None = None
-    feeds: dict[str, Json | None] | None = None
-    asked: dict[str, int] | None = None
-    subscriptions: dict[str, Json | None] | None = None
-    subscribed: dict[str, list[str]] | None = None
+    site: str | None = None  # selects one of several sites
+    news: list[str] | None = None  # URLs in the news sitemaps
+    urls: list[str] | None = None  # URLs in the general sitemaps
+    files: list[str] | None = None  # of the site
+    index: list[str] | None = None  # the files in the index
+    titles: dict[str, str] | None = None  # by URL
+    lastmod: dict[str, str | None] | None = None  # by URL
+    news_files: dict[str, int] | None = None  # entries by news sitemap
+    status: int | None = None  # of the answer to the last `post`
+    reply: Json | None = None  # a part of the JSON of that answer
+    quarantined: list[str] | None = None  # a part of each reason in quarantine
+    articles: dict[str, Json | None] | None = None  # attributes by `<source>/<id>`; null: no item, as in `feeds`
+    feeds: dict[str, Json | None] | None = None  # attributes by the feed's URL
+    asked: dict[str, int] | None = None  # requests sent, by URL
+    subscriptions: dict[str, Json | None] | None = None  # attributes by the feed's URL
+    subscribed: dict[str, list[str]] | None = None  # verified topics, by hub
 
 
 class ExpectStep(_Step):

@@ -37,7 +37,7 @@ def text_about(name: str) -> str:
     if rows := re.findall(rf"^\| `{name}` \|.*$", PAGES["other-cms.md"], re.MULTILINE):
         return "\n".join([*rows, common])
     (text, *_) = [text for text in (*PAGES.values(), WEBHOOK) if f"adapter `{name}`" in text or f"or `{name}`" in text]
-    return text + common
+    return f"{text}{common}"
 
 
 @by_adapter

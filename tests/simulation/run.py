@@ -136,8 +136,9 @@ class Run:
             case "rollback":
                 with suppress(BadRequest):  # there is no earlier version
                     document = json.loads(write_sites.find_earlier(one.body, None))
-                    self._put_site(document)
-                    stories.configured(self.story, document)
+                    if "outputs" in document:  # not what the template's parameters made, which knows no source of the story
+                        self._put_site(document)
+                        stories.configured(self.story, document)
             case "rebuild":
                 site = site_versions.check_document(self._document(one.body))
                 queues.send_rewrites([RewriteRequest(one.body, file, checks_all=True) for file in all_files(site)])

@@ -136,7 +136,7 @@ class Run:
             case "rollback":
                 with suppress(BadRequest):  # there is no earlier version
                     document = json.loads(write_sites.find_earlier(one.body, None))
-                    if "outputs" in document:  # not what the template's parameters made, which knows no source of the story
+                    if "outputs" in document:  # the version of the template's parameters has no source of the story
                         self._put_site(document)
                         stories.configured(self.story, document)
             case "rebuild":

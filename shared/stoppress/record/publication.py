@@ -62,7 +62,8 @@ class Publication:
             return replace(self._without_page("excluded", "a newer event removed its URL"), outcome="late")
         stronger = self._stronger_claim()
         if stronger:
-            return self._dating_its_owner(self._without_page("displaced", stronger))
+            decision = self._without_page("displaced", stronger)
+            return decision if excluded else self._dating_its_owner(decision)
         if excluded:
             # A source of lower rank cannot list a page that its event excludes; a source of equal rank can.
             decision = self._without_page("excluded", excluded)

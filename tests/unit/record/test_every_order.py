@@ -76,3 +76,10 @@ def test_a_late_embargo_that_a_removal_ended_leaves_the_next_date_free() -> None
         table.hear(event, MORNING + 5 * HOUR)
 
     assert [entry.published for entry in table.news.values()] == [event_of("publish", 4).published_at]
+
+
+def test_the_date_of_an_excluded_page_counts_for_no_article_of_another_source() -> None:
+    undated = publish(published_at=None)
+    excluded = publish("feed-7", source="feed", timestamp=MORNING + HOUR, noindex=True)
+
+    assert files_after([undated, excluded]) == files_after([excluded, undated])

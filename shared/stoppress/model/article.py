@@ -28,7 +28,7 @@ class Article:
     `order` and `digest` are those of the newest event. `deliveries` are hashes that identify repeats of recent deliveries.
     `shard` is the article's place for life, listed or not. `news` is its place while it is in a news sitemap.
     `changed_at` is the last change that the source reported.
-    `dated_by` is the rank of the source that set `first_published`, `dated_order` the order of that event.
+    `dated_by` is the rank of the source that set `first_published`, 0 if its late event was excluded; `dated_order` that event's order.
     `held_order` is the order of the newest removal or event with a date, if that is not `dated_order`: the date holds the article,
     or was ignored.
     `received_at` is when an event of the article first arrived, `known_since` the earliest timestamp if that is earlier.

@@ -325,11 +325,14 @@ def dated_by_another(event: ArticleEvent, article: Article, known: Known, site: 
     """
     if event.action == "remove" or site.republish != "keep-date":
         return None
-    if article.first_published and excluded_because(event, site):
+    excluded = excluded_because(event, site)
+    if article.first_published and excluded:
         return None
     after = dated_late(article, event, now)
     if after is None:
         return None
+    if excluded:  # any date of a page that is listed replaces it
+        after = replace(after, dated_by=0)
     newest = known.again.get(article.name) if article.has_entries else None
     decision = Publication(newest, article, known, site, now).list_page(after) if newest else None
     decision = decision or Decision(outcome="late", article=after)

@@ -83,3 +83,10 @@ def test_the_date_of_an_excluded_page_counts_for_no_article_of_another_source() 
     excluded = publish("feed-7", source="feed", timestamp=MORNING + HOUR, noindex=True)
 
     assert files_after([undated, excluded]) == files_after([excluded, undated])
+
+
+def test_the_late_date_of_an_excluded_draft_gives_way_to_that_of_the_publication() -> None:
+    draft = publish(published_at=MORNING - 72 * HOUR, noindex=True)
+    published, edited = event_of("publish", 1), event_of("edit", 2)
+
+    assert files_after([edited, draft, published]) == files_after([draft, published, edited])

@@ -9,7 +9,8 @@
   after more deliveries than an article can be asked to remember.
 - `_looks_like_a_repeat`: an act without a delivery id that has the type, the timestamp and the content of an earlier one, with
   another act between them; without timestamps a story that is published again as it was, before it is recorded that it was unpublished.
-- `spoke_later`: two sources speak of one page, and one of their clocks is behind by more than what lies between the words.
+- `spoke_later`: two sources speak of one page, and one of their clocks is behind by more than what lies between the words;
+  the earlier word is repeated after the later one, and nothing marks it as a repeat.
 - `received_in_order`: only whether a feed may show a page again that the CMS left in acts which came in another order.
 """
 
@@ -211,6 +212,8 @@ class Arrivals:
     def spoke_later(self, later: Act, earlier: Act) -> bool:
         """Whether what was sent shows whose word of a page was the later one."""
         received, received_after = self.received(earlier), self.received(later)
+        if earlier.version is None and not self._is_recognised(earlier, [earlier]):
+            received = replace(received, latest=received.last)  # its repeat counts as said again
         if later.source == earlier.source:
             if later.stamp and earlier.stamp:
                 return later.stamp != earlier.stamp and self._shows(

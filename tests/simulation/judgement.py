@@ -114,13 +114,11 @@ class Judge:
         return set.intersection(*lists)
 
     def _is_free(self, lister: Act, act: Act) -> bool:
-        """Whether the page of an act has no other page of the lister's language."""
-        code, own = lister.language, self._words(act)
-        others = (word for word in self.story.acts if word.language == code and word.url != lister.url)
+        """Whether the page of an act has no other page of the code of the lister's page."""
+        code, own = _code(lister), self._words(act)
+        others = (word for word in self.story.acts if _code(word) == code and word.url != lister.url)
         is_listed = any(url == act.url for word in others for _, url in word.alternates)
-        return (
-            act.language not in ("", code) and not is_listed and not any(code in dict(word.alternates) for word in own)
-        )
+        return _code(act) not in ("", code) and not is_listed and not any(code in dict(word.alternates) for word in own)
 
     def _compare_answers(self, host: str, objects: dict[str, bytes]) -> None:
         """What `stoppress explain` answers about each page is what the files list, for the reason that the newsroom gave."""
@@ -228,6 +226,11 @@ class Judge:
                 raise Broken(f"{act.article} was acknowledged, and nothing is known of it")
             if article["state"] != "listed" and not article.get("reason"):
                 raise Broken(f"{act.article} is {article['state']}, and nobody can say why")
+
+
+def _code(act: Act) -> str:
+    """The code of an act's page: the one under which it lists itself comes before its language."""
+    return min((code for code, url in act.alternates if url == act.url), default=act.language)
 
 
 def _ranges(ranges: Sequence[tuple[datetime, datetime] | None]) -> str:

@@ -13,6 +13,8 @@ from stoppress.model.file_names import INDEX_FILE, index_name
 
 # An index that lists more shards is split. A line has about 110 bytes.
 INDEX_FILES_MAX = 1_000
+# How many shards move to each new index. An edit of an old page reads sitemap.xml and writes the index of its file, so both are short.
+INDEX_FILES_MOVED = 400
 # With more shards it is split at once, before it could exceed the protocol's limit. A site with its own robots.txt has one index until then.
 INDEX_FILES_URGENT = 25_000
 CUT_WAITS = timedelta(days=1)
@@ -82,7 +84,7 @@ class Indexes:
         cuts = [replace(cut, since=min(cut.since, since)) if cut in waiting else cut for cut in self.cuts]
         start = max([start, *(cut.below for cut in waiting)])
         left = [file for file in shards if file >= start]
-        size = INDEX_FILES_MAX - INDEX_FILES_MAX // 10
+        size = min(INDEX_FILES_MOVED, INDEX_FILES_MAX)
         while len(left) > INDEX_FILES_MAX:
             cuts.append(Cut(start, left[size], index_name(len(cuts) + 2), since))
             start, left = left[size], left[size:]

@@ -26,6 +26,7 @@ STEPS = st.lists(st.tuples(st.sets(SHARDS, max_size=60), st.booleans(), st.rando
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index_ranges, "INDEX_FILES_MAX", MAX)
+    monkeypatch.setattr(index_ranges, "INDEX_FILES_MOVED", MAX - 1)
     monkeypatch.setattr(index_ranges, "INDEX_FILES_URGENT", URGENT)
 
 

@@ -12,7 +12,7 @@ from usp.web_client.abstract_client import AbstractWebClient, AbstractWebClientS
 from stoppress.aws.queues import RewriteRequest
 from stoppress.model import index_ranges
 from stoppress.model.entries import Mark
-from stoppress.model.index_ranges import CUT_WAITS, INDEX_FILES_MAX
+from stoppress.model.index_ranges import CUT_WAITS, INDEX_FILES_MAX, INDEX_FILES_MOVED
 from stoppress.rewrite import file_lines, publish
 from stoppress.rewrite.sitemaps import rewrite_all
 from stoppress.sitemaps import fold
@@ -113,7 +113,7 @@ def test_a_foreign_reader_finds_every_page_while_a_site_gets_a_second_index(worl
 
     later = NOON + MINUTE + CUT_WAITS
     rewrite_all([RewriteRequest(HOST, "sitemap-index-2.xml", release=later)], later)
-    assert Counter((read(world) - Counter(["sitemap-news.xml"])).values())[2] == 900  # for seconds
+    assert Counter((read(world) - Counter(["sitemap-news.xml"])).values())[2] == INDEX_FILES_MOVED  # for seconds
     settle(world, later)
     assert set((read(world) - Counter(["sitemap-news.xml"])).values()) == {1}
 
@@ -132,4 +132,4 @@ def test_a_foreign_reader_finds_every_page_of_a_site_with_more_files_than_an_ind
 
     counts = read(world)
     assert set((counts - Counter(["sitemap-news.xml"])).values()) == {1}
-    assert len([name for name in counts if "-index-" in name]) == 5
+    assert len([name for name in counts if "-index-" in name]) == 11

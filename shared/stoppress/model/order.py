@@ -4,7 +4,7 @@ Senders' clocks may be wrong. What we know of an event: the sender's version and
 first), and whether it is a removal. The rule:
 
 1. If both events have a `version` (both numbers or both instants), versions decide, then `sequence`. After `article.deleted`
-   versions may start again, so there timestamps decide if both events have one.
+   versions may start again, so there timestamps decide about an event with a lower version, if both events have one.
 2. Else timestamps decide, as given, if both events have one. A timestamp that was ahead of our clock when received counts as the
    moment we received it, if the other was not ahead. So nothing is lost when a sender corrects its clock.
 3. If timestamps are equal and both events were received within a few seconds, the one received later is newer. Else a

@@ -103,7 +103,7 @@ class Run:
         self.world.routed, self.world.overheard = self._routed, self.judge.overhear
 
     def _told(self, what: str) -> Broken:
-        replay = f".venv/bin/pytest tests/simulation --first-seed {self.seed} --seeds 1"
+        replay = f".venv/bin/pytest tests/simulation/test_seeds.py --first-seed {self.seed} --seeds 1"
         return Broken(f"{what}\nreplay: {replay}")
 
     # ── the storm ──

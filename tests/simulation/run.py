@@ -18,6 +18,7 @@ from stoppress.aws.queues import RewriteRequest
 from stoppress.http import client
 from stoppress.model import file_names, index_ranges
 from stoppress.model.http_request import Request
+from stoppress.primitives.instants import exact
 from stoppress.rewrite import file_lines as rendering
 from stoppress.sitemaps import fold, render
 from stoppress_cli.commands.sites import write_sites
@@ -255,10 +256,17 @@ class Run:
                 step()
             world.rest()
             instants = [at for at in (world.next_instant(), self._next_at()) if at]
-            if not instants and tick >= ticks:
+            if not instants and tick >= ticks and not self._is_due_soon():
                 return
-            world.advance(max(world.now + MINUTE, min([*instants, world.now + MINUTE] if tick < ticks else instants)))
+            tick_at = world.now + MINUTE
+            world.advance(max(tick_at, min(instants, default=tick_at)) if tick >= ticks else tick_at)
         raise Broken("something is tried again for ever, though nothing fails any more")
+
+    def _is_due_soon(self) -> bool:
+        """Whether the next minute has work: a page that is released in the last one has its versions recorded again."""
+        soon = exact(self.world.now + MINUTE)
+        items = self.world.backend.items()
+        return any(item["pk"]["S"].startswith("due#") and item["sk"]["S"] <= soon for item in items)
 
     def _operate(self) -> list[str]:
         """Redrive the dead letters and act on the failures, as docs/how-to/operate.md says; return what was there."""

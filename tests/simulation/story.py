@@ -110,7 +110,8 @@ def tell(chance: random.Random) -> Story:
         for number in range(chance.choice((0, 0, 1, 1, 2))):
             _feed(chance, story, host, f"https://{host}/{('rss', 'blog')[number]}.xml", begin, length)
     for configured in (delivery for delivery in story.deliveries if delivery.kind == "site"):
-        configured.body["feeds"] = [url for url, feed in story.feeds.items() if feed.host == configured.body["host"]]
+        own = [url for url, feed in story.feeds.items() if feed.host == configured.body["host"]]
+        configured.body["feeds"] = [{"url": url, "take": ["keywords"]} for url in own]  # rules may go by them
     if versions.random() < 0.4:
         list_versions(versions, story)
     for act in story.acts:

@@ -4,12 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from botocore.exceptions import ClientError
 
 from stoppress.aws import bucket, metrics, table
 from stoppress.aws.items import quarantine_item
+from stoppress.primitives.instants import iso
 from stoppress.show import read_site
 from stoppress.show.stack_status import ALARM_COMMANDS, ALARM_LOGS, Access, StackStatus, stack_status
 from stoppress.show.story import story_of
@@ -187,14 +189,15 @@ def test_what_may_not_be_read_is_unknown_and_no_problem(tmp_path: Path, monkeypa
 def test_an_alarm_that_fires_has_the_name_of_the_template(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with breakages.newsroom(BREAKAGES[0], tmp_path) as newsroom, doors(newsroom.stack):
         now = newsroom.stack.clock.now()
-        alarm = {"AlarmName": "news-FilesLateAlarm-1A2B3C", "StateUpdatedTimestamp": now, "AlarmDescription": "Late."}
+        local = now.astimezone(ZoneInfo("America/New_York"))  # botocore reads a number in the machine's zone
+        alarm = {"AlarmName": "news-FilesLateAlarm-1A2B3C", "StateUpdatedTimestamp": local, "AlarmDescription": "Late."}
         of_another = alarm | {"AlarmName": "news-test-FilesLateAlarm-1A2B3C"}  # its stack's name begins alike
         monkeypatch.setattr(metrics, "firing_alarms", lambda prefix: [alarm, of_another] if prefix == "news-" else [])
         status = stack_status(read_site.read_stack(None, now, "news"), now, Access("news"))
 
     [problem] = status.problems
     assert len(status.alarms) == 1
-    assert (problem.what, problem.since) == ("FilesLateAlarm fires: Late.", now)
+    assert (problem.what, iso(problem.since or local)) == ("FilesLateAlarm fires: Late.", iso(now))
     assert problem.mend == "sam logs --stack-name news --name RewriteSitemaps"
 
 

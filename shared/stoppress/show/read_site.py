@@ -27,7 +27,7 @@ from stoppress.notify import page_state
 from stoppress.notify.page_state import PageState
 from stoppress.notify.sitemap_reports import CONSOLE, DAY, SubmittedSitemap, median_wait_s, submitted_in
 from stoppress.poll.feed_items import feed_key, subscription_key
-from stoppress.primitives.instants import parse
+from stoppress.primitives.instants import parse, utc
 from stoppress.show.feed import FeedStatus
 from stoppress.show.read_story import kept_items
 from stoppress.show.timeline import median_delays
@@ -278,7 +278,7 @@ def _alarms(stack: str, unknown: list[Unknown]) -> Iterable[Alarm]:
         # CloudFormation calls an alarm <stack>-<name in the template>-<random text>. Only the stack's name may have hyphens,
         # so an alarm of the stack <stack>-test has another form.
         if match := _ALARM.fullmatch(alarm["AlarmName"].removeprefix(prefix)):
-            yield Alarm(match[1], alarm["StateUpdatedTimestamp"], alarm.get("AlarmDescription", ""))
+            yield Alarm(match[1], utc(alarm["StateUpdatedTimestamp"]), alarm.get("AlarmDescription", ""))
 
 
 def _attempt(what: str, unknown: list[Unknown], read: Callable[[str], _Answer], argument: str) -> _Answer | None:

@@ -77,9 +77,8 @@ def rewrite_all(requests: Iterable[RewriteRequest], now: datetime, deadline: Dea
     for _ in range(ATTEMPTS_MAX):
         done = _check_configuration(_attempt_all(pending, now, deadline))
         results += [result for result in done if result.outcome != "replaced"]
-        pending = [
-            replace(result.request, entries=None, checks_all=True) for result in done if result.outcome == "replaced"
-        ]
+        # With their entries, which lead from sitemap.xml to other indexes.
+        pending = [replace(result.request, checks_all=True) for result in done if result.outcome == "replaced"]
     replaced = Overtaken(f"the configuration was replaced in all {ATTEMPTS_MAX} attempts")
     results += [Result(request, "failed", error=replaced) for request in pending]
     for result in results:

@@ -18,7 +18,7 @@ from stoppress.show.read_site import read_site
 from stoppress.show.stack_status import report_site
 from stoppress_cli.inputs.served import known
 from tests.support.article_events import HOST
-from tests.support.moto_aws import MotoAws, counted, failing, once_before, queue_batch
+from tests.support.moto_aws import PUBLISHING, MotoAws, counted, failing, once_before, put_site, queue_batch
 from tests.support.partitions import DAY, HOUR, INDEX, MINUTE, NOON, put_page, stream, take_page
 
 pytestmark = pytest.mark.moto
@@ -165,6 +165,17 @@ def test_a_record_of_a_removed_site_deletes_each_index_that_it_may_have_led_to(b
     site_versions.remove(HOST, site.version, "a test", NOON + DAY, deletes_files=True)
     rewrite_all([RewriteRequest(HOST, INDEX, checks_all=True)], NOON + DAY)
     assert (listed(), listed(SECOND)) == (["no file"], ["no file"])
+
+
+def test_a_record_that_meets_a_cached_removal_leads_to_the_other_index(behind: MotoAws, site: Site) -> None:
+    settle(behind, NOON + DAY)
+    fill([2000])
+    rewrite_all([RewriteRequest(HOST, shard(2000))], NOON + DAY)
+    site_versions.remove(HOST, site.version, "a test", NOON + DAY, deletes_files=False)
+    rewrite_all([RewriteRequest(HOST, INDEX, checks_all=True)], NOON + DAY)
+    put_site(PUBLISHING | {"host": HOST, "robots": ""})
+    rewrite_all([RewriteRequest(HOST, INDEX, entries=frozenset([(shard(2000), shard(2000))]))], NOON + DAY)
+    assert listed(SECOND) == ["2000", "2001", "2002", "2003"]
 
 
 def test_an_old_index_that_grows_is_split_like_the_first(behind: MotoAws, site: Site) -> None:

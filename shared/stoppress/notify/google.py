@@ -52,7 +52,7 @@ def due_questions(site: Site, files: Iterable[str], stored: Sequence[Item], now:
     asked = due[: max(0, min(left, ASKED_BY_SWEEP_MAX))]
     messages = [page_state.message(site.host, inspect=page.url) for page in asked]
     wanted = _sitemaps(files, stored)
-    if due_files := [sitemap.file for sitemap in wanted if sitemap.is_to_submit or sitemap.is_to_read(now)]:
+    if due_files := [sitemap.file for sitemap in wanted if sitemap.is_due(now)]:
         messages.append(page_state.message(site.host, sitemaps=due_files))
     return messages
 
@@ -71,17 +71,21 @@ def ask(host: str, questions: Iterable[Mapping[str, Any]], now: datetime, deadli
     left = _due_pages(stored.values(), now)
     sitemaps = _sitemaps(files, stored.values())
     # One message at a time asks for a report again: the others come before it is due.
-    unread = {each.file for each in sitemaps if each.is_unread(now) and (each.is_to_submit or each.is_to_read(now))}
+    unread = {each.file for each in sitemaps if each.is_unread(now) and each.is_due(now)}
     reason, seconds = None, page_state.paused_seconds(engine, now)
     if (sitemaps or left) and not seconds:
         answer = _Console(site, settings, now, deadline, deadline.seconds_left, unread).ask(sitemaps, left)
-        seconds = answer.after_seconds if answer and answer.result != "accepted" else page_state.SLOW_CHECK_SECONDS
+        seconds = _seconds_after(answer)
         reason = page_state.note_answer(host, page_state.SEARCH_CONSOLE, engine, answer, now) if answer else None
     # Later only the sweep asks.
     in_time = [page for page in left if now < (page.notified_at or page.changed) + page_state.CHECKED_FOR]
     queues.send_engines((page_state.message(host, inspect=page.url), seconds) for page in in_time)
     _ask_again(host, unread)
     return reason
+
+
+def _seconds_after(answer: Meaning | None) -> int:
+    return answer.after_seconds if answer and answer.result != "accepted" else page_state.SLOW_CHECK_SECONDS
 
 
 def watch_reads(site: Site, file: str, pages: Iterable[tuple[PageState, PageState | None]], now: datetime) -> None:

@@ -51,6 +51,10 @@ class SubmittedSitemap:
         every = READ_UNREAD_EVERY if self.is_unread(now) else READ_EVERY
         return self.submitted_at is not None and (self.read_at is None or self.read_at + every <= now)
 
+    def is_due(self, now: datetime) -> bool:
+        """Return True if Search Console has to be asked about the sitemap."""
+        return self.is_to_submit or self.is_to_read(now)
+
     def is_unread(self, now: datetime) -> bool:
         """Return True if Google has not read a story of the news window."""
         return bool(self.unread) and is_current(self.unread[-1], now)

@@ -10,13 +10,13 @@ from datetime import datetime
 
 from stoppress.model.article import FORGOTTEN, Article, Claim, Decision, Known
 from stoppress.model.event import ArticleEvent, digest_of, names_of, order_of, title_hash_of
-from stoppress.model.exclusion_reasons import is_embargo
+from stoppress.model.exclusion_reasons import excluded_because, is_embargo
 from stoppress.model.order import Order, dated_names, is_repeat, newest, own_time, remembered
 from stoppress.model.site import Site
 from stoppress.primitives.instants import exact
 from stoppress.primitives.urls import identity
 from stoppress.record.claims import leave, removed, url_removed, with_weaker_page_removed, without_entries
-from stoppress.record.publication import Publication, dated_by_another, was_listed
+from stoppress.record.publication import Publication, dated_by_another
 from stoppress.record.publication_date import dated, first_received, is_of_deleted, released, with_date_order
 from stoppress.record.versions import link_versions
 
@@ -187,9 +187,23 @@ def late(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Decisi
     if article.reason == FORGOTTEN:
         return Decision(outcome="late", reason=FORGOTTEN)
     decision = _date_late(event, article, known, site, now)
-    if article.is_unlisted and was_listed(event, article, known, site, now):
+    if article.is_unlisted and _was_listed(event, article, known, site, now):
         return replace(decision, article=replace(decision.article or article, is_unlisted=False))
     return decision
+
+
+def _was_listed(event: ArticleEvent, article: Article, known: Known, site: Site, now: datetime) -> bool:
+    """Return True if a late event would have put its article into a file, had it come in order.
+
+    An embargo that was not over when the article's newest event was sent has listed nothing, because that event may have ended it.
+    """
+    date = event.published_at or article.release_at
+    if event.action == "remove" or (date and own_time(article.order) < exact(date)):
+        return False
+    if excluded_because(event, site) or is_of_deleted(article, event):
+        return False
+    listed = Publication(event, article, known, site, now).list_page(article).article
+    return listed is not None and not listed.is_unlisted
 
 
 def _date_late(event: ArticleEvent, article: Article, known: Known, site: Site, now: datetime) -> Decision:

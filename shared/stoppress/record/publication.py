@@ -23,7 +23,7 @@ from stoppress.model.exclusion_reasons import (
 )
 from stoppress.model.file_names import PAGES_SERIES, Want, news_series, shard_series
 from stoppress.model.news_window import is_current
-from stoppress.model.order import is_claimed_before, own_time, page_order
+from stoppress.model.order import is_claimed_before, page_order
 from stoppress.model.site import Site
 from stoppress.primitives.instants import exact
 from stoppress.primitives.urls import host_of, identity
@@ -36,7 +36,7 @@ from stoppress.record.claims import (
     with_weaker_page_removed,
     without_entries,
 )
-from stoppress.record.publication_date import changed_at, dated, dated_late, is_of_deleted, with_date_order
+from stoppress.record.publication_date import changed_at, dated, dated_late, with_date_order
 from stoppress.record.versions import with_possible_links
 from stoppress.sitemaps.tags import general_line, line_bytes, news_line
 
@@ -337,17 +337,3 @@ def dated_by_another(event: ArticleEvent, article: Article, known: Known, site: 
     decision = Publication(newest, article, known, site, now).list_page(after) if newest else None
     decision = decision or Decision(outcome="late", article=after)
     return replace(decision, outcome="late", reason="a newer event was received before; its date counts")
-
-
-def was_listed(event: ArticleEvent, article: Article, known: Known, site: Site, now: datetime) -> bool:
-    """Return True if a late event would have put its article into a file, had it come in order.
-
-    An embargo that was not over when the article's newest event was sent has listed nothing, because that event may have ended it.
-    """
-    date = event.published_at or article.release_at
-    if event.action == "remove" or (date and own_time(article.order) < exact(date)):
-        return False
-    if excluded_because(event, site) or is_of_deleted(article, event):
-        return False
-    listed = Publication(event, article, known, site, now).list_page(article).article
-    return listed is not None and not listed.is_unlisted

@@ -118,6 +118,10 @@ FAILURES = {
         {"detail-type": "feeds due", "source": "stoppress", "detail": {"share": 1, "of": 2}},
         ("a feeds due that reached no function", "nowhere"),
     ),
+    "the announcement of a file that nobody received": (
+        {"detail-type": "sitemap rewritten", "source": "stoppress", "detail": {"site": HOST}},
+        ("a sitemap rewritten that reached no function", "nowhere"),
+    ),
     "something else": ({"a": 1}, ("a message of an unknown kind", "")),
 }  # fmt: skip
 

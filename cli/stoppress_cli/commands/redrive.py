@@ -162,7 +162,10 @@ def _failure(message: Mapping[str, Any]) -> _Description:
         detail = body.get("detail") or {}
         what = f"{kind} of {detail.get('site')}, {detail.get('id')}"
         return what, f"the bus could not deliver it: {error or 'no reason is known'}", "articles"
-    if kind in {"Scheduled Event", "part to reconcile", shares.ANNOUNCED} or "SCHEDULE_ARN" in attributes:
+    if (
+        kind in {"Scheduled Event", "part to reconcile", "sitemap rewritten", shares.ANNOUNCED}
+        or "SCHEDULE_ARN" in attributes
+    ):
         what = f"a {kind or 'schedule'} that reached no function"
         return what, f"{error}; the next run does the same work", "nowhere"
     return "a message of an unknown kind", "read it in the console; nothing is done with it here", ""

@@ -106,7 +106,7 @@ class _Loader(Loader):
     def load_data_with_path(self, name: str) -> tuple[Any, str]:
         """Return a file's data and its path.
 
-        `endpoints` has the partitions alone, because each service has endpoint rules of its own. Reading the whole file of 1.2 MB
+        `endpoints` has the partitions alone, because each service's model has its own endpoint rules. Reading the whole file of 1.2 MB
         would take a twentieth of a cold start.
         """
         if name != "endpoints":

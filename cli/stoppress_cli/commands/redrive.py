@@ -18,6 +18,7 @@ from stoppress.aws import queues
 from stoppress.aws.clients import client
 from stoppress.poll import shares
 from stoppress.record.message import Message, Unusable, read
+from stoppress.rewrite.publish import REWRITTEN
 from stoppress_cli.options import WRITES, Commands, DryRun, Yes
 from stoppress_cli.output import end, show
 
@@ -162,10 +163,7 @@ def _failure(message: Mapping[str, Any]) -> _Description:
         detail = body.get("detail") or {}
         what = f"{kind} of {detail.get('site')}, {detail.get('id')}"
         return what, f"the bus could not deliver it: {error or 'no reason is known'}", "articles"
-    if (
-        kind in {"Scheduled Event", "part to reconcile", "sitemap rewritten", shares.ANNOUNCED}
-        or "SCHEDULE_ARN" in attributes
-    ):
+    if kind in {"Scheduled Event", "part to reconcile", REWRITTEN, shares.ANNOUNCED} or "SCHEDULE_ARN" in attributes:
         what = f"a {kind or 'schedule'} that reached no function"
         return what, f"{error}; the next run does the same work", "nowhere"
     return "a message of an unknown kind", "read it in the console; nothing is done with it here", ""

@@ -115,11 +115,8 @@ class Tally:
                 found.setdefault((url, name), (first, file, since))
             found_in[name, file] = listed
         for (url, name), (first, file, since) in sorted(found.items(), key=lambda row: row[1][2], reverse=True):
-            instants = {
-                "listed": iso(since),
-                "first_fetch": iso(first),
-                "after_s": int((first - since).total_seconds()),
-            }
+            after_s = int((first - since).total_seconds())
+            instants = {"listed": iso(since), "first_fetch": iso(first), "after_s": after_s}
             yield ROW | {"crawler": name, "files": file, "story": url} | instants
 
 

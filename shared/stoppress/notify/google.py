@@ -73,19 +73,16 @@ def ask(host: str, questions: Iterable[Mapping[str, Any]], now: datetime, deadli
     # One message at a time asks for a report again: the others come before it is due.
     unread = {each.file for each in sitemaps if each.is_unread(now) and each.is_due(now)}
     reason, seconds = None, page_state.paused_seconds(engine, now)
-    if (sitemaps or left) and not seconds:
-        answer = _Console(site, settings, now, deadline, deadline.seconds_left, unread).ask(sitemaps, left)
-        seconds = _seconds_after(answer)
-        reason = page_state.note_answer(host, page_state.SEARCH_CONSOLE, engine, answer, now) if answer else None
+    console = _Console(site, settings, now, deadline, deadline.seconds_left, unread)
+    if (sitemaps or left) and not seconds and (answer := console.ask(sitemaps, left)):
+        seconds = answer.after_seconds
+        reason = page_state.note_answer(host, page_state.SEARCH_CONSOLE, engine, answer, now)
     # Later only the sweep asks.
     in_time = [page for page in left if now < (page.notified_at or page.changed) + page_state.CHECKED_FOR]
-    queues.send_engines((page_state.message(host, inspect=page.url), seconds) for page in in_time)
+    wait = seconds or page_state.SLOW_CHECK_SECONDS
+    queues.send_engines((page_state.message(host, inspect=page.url), wait) for page in in_time)
     _ask_again(host, unread)
     return reason
-
-
-def _seconds_after(answer: Meaning | None) -> int:
-    return answer.after_seconds if answer and answer.result != "accepted" else page_state.SLOW_CHECK_SECONDS
 
 
 def watch_reads(site: Site, file: str, pages: Iterable[tuple[PageState, PageState | None]], now: datetime) -> None:
@@ -139,7 +136,7 @@ class _Console:
             self._inspect(left)
         except Unanswered as error:
             return error.meaning
-        return Meaning("accepted") if self.has_answered else None
+        return Meaning("accepted", after_seconds=page_state.SLOW_CHECK_SECONDS) if self.has_answered else None
 
     def _has_time(self) -> bool:
         spent = self.started - self.deadline.seconds_left

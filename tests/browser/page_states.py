@@ -73,7 +73,7 @@ def document(
     held = tuple(
         ArticleEvent(
             site=HOST, source="cms", id=str(hours), action="publish", url=f"https://{HOST}/news/report-{hours}",
-            title="The report that everybody waits for", published_at=NOW + timedelta(hours=hours),
+            title="The long-awaited report", published_at=NOW + timedelta(hours=hours),
         )
         for hours in range(1, coming + 1)
     )  # fmt: skip
@@ -156,7 +156,7 @@ STATES = {
     "hostile": document(HOSTILE, "Donaudampfschifffahrtsgesellschaftskapitänsmützenverordnung" * 3, question=HOSTILE),
     "problems": document(
         *TITLES,
-        unknown=(Unknown("files in the bucket", "cannot be read now; the log of show_site has the reason"),),
+        unknown=(Unknown("files in the bucket", "cannot be read; the log of show_site has the reason"),),
         quarantine=Quarantine(2, newest_at=NOW, newest_reason="url: is missing"),
     ),
 }

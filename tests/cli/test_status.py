@@ -122,9 +122,9 @@ def signed_wrongly(minutes_ago: int) -> dict[str, Any]:
 
 # By what a source sends: how often, how it is posted, what status and explain report, and the command that helps.
 SENT: dict[str, tuple[int, dict[str, Any], str, str]] = {
-    "wrong signatures": (1, signed_wrongly(0), "at least 1 delivery of cms had a wrong signature today, the last at", f"secrets rotate {HOST} cms"),
+    "wrong signatures": (1, signed_wrongly(0), "at least 1 delivery from cms had a wrong signature today, the last at", f"secrets rotate {HOST} cms"),
     "stale timestamps": (1, signed_wrongly(60), "today, the last at 2026-11-20 08:08:00 +00:00 (webhook-timestamp is 3600 s away from now", f"secrets rotate {HOST} cms"),
-    "refused articles": (3, {"body": {"type": "article.published", "data": {"title": "Flood"}}}, "at least 3 deliveries of cms got the answer 400 today", "sam logs "),
+    "refused articles": (3, {"body": {"type": "article.published", "data": {"title": "Flood"}}}, "at least 3 deliveries from cms failed with 400 today", "sam logs "),
     "a refused article": (1, {"body": {"type": "article.published", "data": {"title": "Flood"}}}, "", ""),
 }  # fmt: skip
 

@@ -136,7 +136,7 @@ def _find_one(text: str, asked: str, site: Site, refused: Sequence[Refusal]) -> 
     """Return the only story that has the words, or whose path ends with the text. Raises Unclear for none, and Several."""
     words = _normal(text).strip("/").split()
     if not words:
-        raise Unclear("give words of the headline, a URL or a part of it, or an article as source#id")
+        raise Unclear("give words from the headline, a URL or a part of it, or an article as source#id")
     searched = list(islice(_all_stories(site, refused), STORIES_SEARCHED_MAX + 1))
     newest = f"the newest {STORIES_SEARCHED_MAX:,} of " if len(searched) > STORIES_SEARCHED_MAX else ""
     scope = f"of {newest}{site.host}"

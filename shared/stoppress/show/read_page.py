@@ -40,9 +40,9 @@ QUARANTINED_MAX = 20
 STORIES_QUERIED_MAX = 25
 DELIVERIES_OF_A_STORY_MAX = 5
 QUESTION_CHARACTERS_MAX = 2_000
-NO_ANSWER = "The answer cannot be read now: try again in a minute."
+NO_ANSWER = "The answer cannot be read: try again in a minute."
 
-_NOT_READ = "cannot be read now; the log of show_site has the reason"
+_NOT_READ = "cannot be read; the log of show_site has the reason"
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{43}")
 _Each = TypeVar("_Each")
 _log = logging.getLogger(__name__)

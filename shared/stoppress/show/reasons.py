@@ -138,7 +138,7 @@ def _absence_reasons(facts: Facts) -> Iterator[Reason]:
 def _unrecognized(facts: Facts) -> Iterator[Reason]:
     """Yield the sources with deliveries of today that nobody could verify, or that contain no article: the story may be one of them."""
     for count in facts.unverified:
-        text = f"{describe_unverified(count, facts.site)}: this story may be one of them. Compare the secret in the CMS, or rotate it"
+        text = f"{describe_unverified(count, facts.site)}: this story may be one of them. Check the secret in the CMS, or rotate it"
         yield Reason("wrong signature", text, count.unverified_at)
     for source in facts.site.sources:
         if refused := [refusal for refusal in facts.unidentified if refusal.source == source]:
@@ -150,13 +150,13 @@ def describe_unverified(count: Count, site: Site) -> str:
     """Return how many deliveries of a source had a wrong signature today, and what was wrong with the last one."""
     last = f", the last at {local_time(count.unverified_at, site.zone)}" if count.unverified_at else ""
     because = f" ({count.unverified_because})" if count.unverified_because else ""
-    return f"at least {_deliveries(count.unverified)} of {count.source} had a wrong signature today{last}{because}"
+    return f"at least {_deliveries(count.unverified)} from {count.source} had a wrong signature today{last}{because}"
 
 
 def describe_refused(refused: Sequence[Refusal], site: Site) -> str:
     """Return how many deliveries of a source were refused today, and why the last one was. `refused`: newest first, at least one."""
     last = refused[0]
-    what = f"at least {_deliveries(len(refused))} of {last.source} got the answer 400 today"
+    what = f"at least {_deliveries(len(refused))} from {last.source} failed with 400 today"
     return f"{what}, the last at {local_time(last.at, site.zone)}: {last.reason}"
 
 

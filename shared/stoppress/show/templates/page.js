@@ -47,7 +47,7 @@
       show();
     } catch {
       const last = at ? `It was read last at ${new Date(at).toLocaleTimeString()}.` : "";
-      failed.textContent = `The stack cannot be read now. ${last} `;
+      failed.textContent = `The stack cannot be read. ${last} `;
       const retry = document.createElement("button");
       retry.textContent = "Try again";
       retry.onclick = load;

@@ -76,7 +76,9 @@ def test_wrong_signatures_of_the_day_appear_again_when_there_are_more(tmp_path: 
             refusals.keep([Report(site=HOST, source="cms", at=stack.clock.now(), unverified=number)])
             [wrong] = watch.read_new(stack.clock.now())
             assert (wrong.source, wrong.signature) == ("cms", "wrong")
-            assert wrong.received.reason.startswith(f"at least {in_all} deliveries from cms had a wrong signature today")
+            assert wrong.received.reason.startswith(
+                f"at least {in_all} deliveries from cms had a wrong signature today"
+            )
         assert watch.read_new(stack.clock.now()) == []
 
 

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from stoppress.model.file_names import INDEX_FILE, index_name
 
 # An index that lists more shards is split. A line has about 110 bytes.
-INDEX_FILES_MAX = 1_000
+INDEX_FILES_MAX = 900
 # How many shards move to each new index. An edit of an old page reads sitemap.xml and writes the index of its file, so both are short.
 INDEX_FILES_MOVED = 400
 # With more shards it is split at once, before it could exceed the protocol's limit. A site with its own robots.txt has one index until then.

@@ -15,7 +15,7 @@ from stoppress_cli.output import printing_json
 LOCAL = "http://127.0.0.1:8000"
 
 HostArgument = Annotated[str | None, typer.Argument(help="Host of a site; default: all sites.")]
-Template = Annotated[Path | None, typer.Option(help="Another template.yaml than that of this version.")]
+Template = Annotated[Path | None, typer.Option(help="A template.yaml other than this version's.")]
 SiteOption = Annotated[str | None, typer.Option("--site", help="Host of the site; default: all sites.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and change nothing.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
@@ -26,7 +26,7 @@ Host = Annotated[str, typer.Option(help="Address to serve on.")]
 Settings = Annotated[str | None, typer.Option(help="The source's settings, as JSON.")]
 SiteConfig = Annotated[Path | None, typer.Option(help="Site configuration, for host, zone and URL.")]
 Now = Annotated[str | None, typer.Option(help="Instant to judge by, ISO 8601; default: the recorded one, or now.")]
-At = Annotated[str | None, typer.Option(help="An earlier moment, ISO 8601; without a zone in the site's.")]
+At = Annotated[str | None, typer.Option(help="An earlier moment, ISO 8601, by default in the site's zone.")]
 
 # The type and default of each option that a command gets by its registration.
 _Shared = dict[str, tuple[Any, object]]

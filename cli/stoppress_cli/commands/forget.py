@@ -67,7 +67,7 @@ def forget(
 ) -> None:
     """Remove a page and erase its data: table, quarantine, dead letters, older versions of its files.
 
-    Exit code 1: more is left, run the command again.
+    Exit code 1: more is left; run the command again.
     """
     traces = gather(target, site)
     planned = left = list(traces.lines())

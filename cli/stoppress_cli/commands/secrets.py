@@ -47,7 +47,7 @@ app = Commands(help="Create or rotate the secret with which a source signs its w
 
 @app.command("put", effect=WRITES, example="stoppress secrets put www.example.com cms --stack stoppress")
 def put(site: _Site, source: _Source, stdin: _Stdin = False) -> None:
-    """Create a source's secret, and show what to set in the CMS. A generated value is shown only now."""
+    """Create a source's secret, and show what to set in the CMS. A generated value is shown only once."""
     secret = secret_of(site, source)
     value = _value(secret, stdin=stdin)
     manager = client("secretsmanager")

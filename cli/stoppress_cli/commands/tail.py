@@ -39,7 +39,9 @@ LATE_MAX = timedelta(minutes=5)
 def tail(
     access: Access,
     host: HostArgument = None,
-    seconds: Annotated[float | None, typer.Option(help="End after so many seconds; default: at Ctrl-C.", min=0)] = None,
+    seconds: Annotated[
+        float | None, typer.Option(help="End after this many seconds; default: at Ctrl-C.", min=0)
+    ] = None,
 ) -> None:
     """Print each delivery as it is recorded or refused: time, source, signature, outcome, headline and reason.
 

@@ -68,7 +68,7 @@ def test_the_page_lists_the_modules_that_one_article_passes(tmp_path: Path) -> N
         file.removeprefix(f"{ROOT}/shared/stoppress/") for file in files if file.startswith(f"{ROOT}/shared/stoppress/")
     )
 
-    section = PAGE.partition("\n## The modules that one article passes\n")[2].partition("\n## ")[0]
+    section = PAGE.partition("\n## The modules that one article passes through\n")[2].partition("\n## ")[0]
     rooms = re.findall(r"^- `(.+?)/`: (.*)$", section, re.MULTILINE)
     assert sorted(f"{room}/{name}.py" for room, names in rooms for name in re.findall(r"`(\w+)`", names)) == passed
     assert f"{len(passed) + len(handlers)} modules" in section

@@ -39,7 +39,7 @@ FAULTS: dict[str, Swap] = {
     "an error while writing is swallowed": Swap(
         "record.transaction:write_decision",
         lambda write: lambda *of: unless(write, (ClientError, BotoCoreError, TimeoutError), *of),
-        43,
+        34,
     ),
     "a conflict is taken for success": Swap(
         "aws.table:transact", lambda transact: lambda operations: unless(transact, table.Conflict, operations), 49

@@ -145,18 +145,13 @@ def is_repeat(names: Iterable[str], deliveries: Iterable[str]) -> bool:
     return not (ids or set(names)).isdisjoint(deliveries)
 
 
-def dated_names(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the hashes of a delivery, except that of a publication without a timestamp."""
-    return tuple(name for name in names if not name.startswith(UNDATED))
-
-
 def remembered(deliveries: Iterable[str], names: tuple[str, ...], *, removal: Removal) -> tuple[str, ...]:
-    """Return the hashes of deliveries to remember after one more delivery, newest first.
+    """Return the hashes of deliveries to remember after one more delivery, newest first. `removal` is of the article's newest event.
 
     An unpublished article may be published again unchanged. So it forgets the hashes of publications without a timestamp.
     """
-    kept = [name for name in deliveries if name not in names and not (removal == "unpublished" and name[0] == UNDATED)]
-    return (*names, *kept)[: 2 * DELIVERIES_KEPT]
+    kept = dict.fromkeys((*names, *deliveries))
+    return tuple(name for name in kept if removal != "unpublished" or name[0] != UNDATED)[: 2 * DELIVERIES_KEPT]
 
 
 def hash_parts(*parts: str) -> str:

@@ -11,7 +11,7 @@ from datetime import datetime
 from stoppress.model.article import FORGOTTEN, Article, Claim, Decision, Known
 from stoppress.model.event import ArticleEvent, digest_of, names_of, order_of, title_hash_of
 from stoppress.model.exclusion_reasons import excluded_because, is_embargo
-from stoppress.model.order import Order, dated_names, is_repeat, newest, own_time, remembered
+from stoppress.model.order import Order, is_repeat, newest, own_time, remembered
 from stoppress.model.site import Site
 from stoppress.primitives.instants import exact
 from stoppress.primitives.urls import identity
@@ -208,9 +208,10 @@ def _was_listed(event: ArticleEvent, article: Article, known: Known, site: Site,
 
 def _date_late(event: ArticleEvent, article: Article, known: Known, site: Site, now: datetime) -> Decision:
     """Return how the date of a late event changes its article, and remember the event's delivery."""
-    names = dated_names(names_of(event, digest_of(event)))
-    if names:  # repeats of the event may look newer if the sender's clock is ahead
-        article = first_received(replace(article, deliveries=remembered(article.deliveries, names, removal="")), event)
+    names = names_of(event, digest_of(event))
+    if names:  # repeats of the event may look newer, by the moment of receipt or if the sender's clock is ahead
+        deliveries = remembered(article.deliveries, names, removal=article.order.removal)
+        article = first_received(replace(article, deliveries=deliveries), event)
     if embargo := _late_embargo(event, article, known, site, now):
         return embargo
     article = with_date_order(article, event)

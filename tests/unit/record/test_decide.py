@@ -76,6 +76,19 @@ STORIES: dict[str, tuple[list[ArticleEvent], dict[str, str]]] = {
     "an old sitemap revives nothing that the feed removed": (
         [feed(), remove("guid-7", source="feed"), publish(**SITEMAP, timestamp=at(5), updated_at=at(4))], {},
     ),
+    "a publication without a timestamp, recorded late, that is repeated": (
+        [
+            publish(timestamp=None, received_at=at(1), verb="updated", title="Edited"),
+            publish(timestamp=None), publish(timestamp=None, received_at=at(60)),
+        ], {"flood": "Edited"},
+    ),
+    "a late version without a timestamp that is repeated after the deletion": (
+        [
+            publish(version=4, timestamp=None), publish(version=3, timestamp=None, received_at=at(1)),
+            remove(timestamp=None, received_at=at(2), verb="deleted"),
+            publish(version=3, timestamp=None, received_at=at(60)),
+        ], {},
+    ),
     "the URL beside the id of a removal": (
         [feed("section", guid="g1", timestamp=None), publish(), remove(url=page("section"))], {"section": FLOOD},
     ),

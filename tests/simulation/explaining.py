@@ -10,6 +10,7 @@ from unittest import mock
 from urllib.parse import unquote
 
 from stoppress.aws import bucket, inventory, sites, table
+from stoppress.aws.items import STORY_KEPT
 from stoppress.primitives.urls import canonical, identity
 from stoppress.show.page import render_content
 from stoppress.show.question import Question
@@ -128,9 +129,12 @@ class Oracle:
     def _may_be_lost(self, name: str, story: Story) -> bool:
         """Whether nothing may be left that says that an article had this URL before.
 
-        Only the page's story has the earlier URL of a held article and the URL of a late event. A killed function writes no story.
+        Only the page's story has the earlier URL of a held article and the URL of a late event. A killed function writes no story,
+        and a story is kept for 90 days.
         """
-        return not story.received and not self.known.received_in_order(histories(self.acts, self.host)[name])
+        history = histories(self.acts, self.host)[name]
+        is_forgotten = self.known.received(history[-1]).latest + STORY_KEPT < self.instants[-1]
+        return not story.received and (is_forgotten or not self.known.received_in_order(history))
 
     @staticmethod
     def _of_article(article: Meant, url: str) -> set[str]:

@@ -8,7 +8,8 @@
 - `_repeats_are_harmless`: a repeat that nothing marks as one (no timestamp, no version, no delivery id), or that comes
   after more deliveries than an article can be asked to remember.
 - `_looks_like_a_repeat`: an act without a delivery id that has the type, the timestamp and the content of an earlier one, with
-  another act between them; without timestamps a story that is published again as it was, before it is recorded that it was unpublished.
+  another act between them; without timestamps a story that is published again as it was, before it is recorded that it was unpublished;
+  an entry of a feed that is as it was again, before it is recorded that it was changed.
 - `spoke_later`: two sources speak of one page, and one of their clocks is behind by more than what lies between the words;
   the earlier word is repeated after the later one, and nothing marks it as a repeat.
 - `received_in_order`: only whether a feed may show a page again that the CMS left in acts which came in another order.
@@ -44,6 +45,7 @@ class Arrivals:
         self._skew = skew
         self._attempts: dict[int, list[_Attempt]] = defaultdict(list)
         self._received: dict[int, Received] = {}
+        self._acts: dict[int, Act] = {}
 
     def note(
         self, act: Act, begin: datetime, end: datetime, delivery: str = "", *, taken: bool = True, anew: bool = False
@@ -52,7 +54,7 @@ class Arrivals:
 
         `delivery` is the id of the delivery, empty if its protocol has none.
         """
-        before = self._attempts[act.number]
+        before, self._acts[act.number] = self._attempts[act.number], act
         if anew:
             before[:] = [replace(attempt, taken=False) for attempt in before]
         before.append(_Attempt(begin, end, taken, delivery))
@@ -102,7 +104,7 @@ class Arrivals:
 
     def _is_known(self, acts: Sequence[Act], last: Act) -> bool:
         if last.source == FEED:  # a feed is a state, which is polled again and again
-            return all(self.is_received(act) for act in acts)
+            return all(self.is_received(act) for act in acts) and not self._looks_like_a_repeat(acts, last)
         return not self._looks_like_a_repeat(acts, last) and all(
             self.in_order(act, last, acts) and self._repeats_are_harmless(act, last, acts) for act in acts[:-1]
         )
@@ -199,15 +201,23 @@ class Arrivals:
 
         for number, act in enumerate(acts[:-2]):
             if body(act) == body(last):
-                removals = [other for other in acts[number:-1] if other.verb == "unpublish"]
+                changes = [other for other in acts[number + 1 : -1] if last.source == FEED or other.verb == "unpublish"]
                 recorded = any(
-                    self.received(other).latest + RECORDED < self.received(last).earliest for other in removals
+                    self.received(other).latest + RECORDED < self.received(last).earliest for other in changes
                 )
                 if act.stamp or (last.verb == "publish" and not recorded):
                     return True
         return False
 
     # ── two articles ──
+
+    def may_be_overtaken(self, act: Act) -> bool:
+        """Whether another story of the CMS, whose word of the page counts as newer, may be recorded before an act."""
+        return any(
+            self.received(other).earliest <= self.received(act).latest + RECORDED and not self.spoke_later(act, other)
+            for other in self._acts.values()
+            if other.url == act.url and other.article != act.article and other.source != FEED and not other.removal
+        )
 
     def spoke_later(self, later: Act, earlier: Act) -> bool:
         """Whether what was sent shows whose word of a page was the later one."""

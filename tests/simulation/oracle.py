@@ -79,6 +79,7 @@ class Knowledge(Protocol):
     def history_is_known(self, acts: Sequence[Act]) -> bool: ...
     def spoke_later(self, later: Act, earlier: Act) -> bool: ...
     def received_in_order(self, acts: Sequence[Act]) -> bool: ...
+    def may_be_overtaken(self, act: Act) -> bool: ...
 
 
 @dataclass
@@ -216,7 +217,7 @@ def meant(acts: Sequence[Act], now: datetime, known: Knowledge) -> Meant:
     _let_pass(this, now, acts[-1].url)
     this.dates += perhaps
     dates_are_known = known.history_is_known(acts)
-    this.known = known.last_word_is_known(acts) and (dates_are_known or acts[-1].removal or _says_all(acts))
+    this.known = known.last_word_is_known(acts) and (dates_are_known or acts[-1].removal or _says_all(acts, known))
     if not dates_are_known:
         said = [
             (min(act.published_at, known.received(act).earliest), act.published_at) for act in acts if act.published_at
@@ -226,9 +227,17 @@ def meant(acts: Sequence[Act], now: datetime, known: Knowledge) -> Meant:
     return this
 
 
-def _says_all(acts: Sequence[Act]) -> bool:
-    """Whether the last word says by itself whether the page is held: it has a date, or no word had one that lay ahead."""
-    return acts[-1].published_at is not None or not any(act.published_at and act.published_at > act.at for act in acts)
+def _says_all(acts: Sequence[Act], known: Knowledge) -> bool:
+    """Whether the last word says by itself whether the page is held, and keeps a date: it has one, or no word had one that lay ahead.
+
+    A story that began anew keeps a date if it is known to come after the deletion.
+    """
+    if acts[-1].published_at:
+        return True
+    born = max((number for number, act in enumerate(acts, 1) if act.verb == "delete"), default=0)
+    dated = [number for number, act in enumerate(acts, 1) if act.published_at and number > born]
+    keeps_one = not born or any(known.last_word_is_known(acts[:number]) for number in dated)
+    return keeps_one and not any(act.published_at and act.published_at > act.at for act in acts)
 
 
 def _let_pass(this: Meant, now: datetime, url: str) -> None:
@@ -279,9 +288,9 @@ def _date(this: Meant, act: Act, life: Sequence[Act], known: Knowledge) -> None:
 
 
 def _may_be_unlisted(acts: Sequence[Act], known: Knowledge) -> bool:
-    """Whether possibly no file has listed the article before its last act: robots may not see it, or a rule may have hidden it."""
+    """Whether possibly no file has listed the article before its last act: robots may not see it, a rule or another story hid it."""
     published = [act for act in acts[:-1] if not act.removal]
-    kept_out = [act for act in published if act.noindex or "/sponsored/" in act.url]
+    kept_out = [act for act in published if act.noindex or "/sponsored/" in act.url or known.may_be_overtaken(act)]
     is_mixed = bool(kept_out) or len(published) < len(acts) - 1
     return kept_out == published or (is_mixed and not known.received_in_order(acts))
 

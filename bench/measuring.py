@@ -136,7 +136,7 @@ def measuring(stack: Stack) -> Iterator[Measured]:
     answer = doubles.around(BotocoreStubber.__call__)
 
     def answered(stubber: BotocoreStubber, event_name: str, request: Any, **kwargs: Any) -> Any:
-        if stack.wire.running is not None and measured.runs:
+        if stack.wire.thread.running is not None and measured.runs:
             measured.runs[-1].calls.append(event_name.partition(".")[2])
         return answer(stubber, event_name, request, **kwargs)
 

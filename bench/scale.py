@@ -50,7 +50,7 @@ class MeteredStack(StackOnDoubles):
         self.units_written: defaultdict[str, float] = defaultdict(float)
 
     def call(self, service: str, operation: str, params: dict[str, Any]) -> Any:
-        if (function := self.wire.running) is None:
+        if (function := self.wire.thread.running) is None:
             return super().call(service, operation, params)
         name = operation.title().replace("_", "")
         full_name = f"{_NAMES.get(service, service)}.{name}"

@@ -47,7 +47,7 @@ class ChanceFault(Fault):
 
     def matches(self, service: str, operation: str, request: Any) -> bool:
         assert self.wire is not None
-        is_meant = (service, operation) == (self.service, self.operation) and self.wire.running == self.function
+        is_meant = (service, operation) == (self.service, self.operation) and self.wire.thread.running == self.function
         happens = is_meant and self.times > 0 and self.dice.random() < self.chance
         self.met += happens
         return happens

@@ -167,7 +167,7 @@ def _clock_of(endpoint: str) -> Iterator[None]:
         yield
         return
     clock = Clock()
-    clock.jump(ahead)
+    clock.move(clock.now() + ahead, runs=True)
     try:
         yield
     finally:

@@ -8,9 +8,9 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
-from wsgiref.types import WSGIEnvironment
+from wsgiref.types import WSGIApplication, WSGIEnvironment
 
-from werkzeug.serving import WSGIRequestHandler
+from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 
 from stoppress.model.http_request import Request
 
@@ -31,8 +31,10 @@ class QuietHandler(WSGIRequestHandler):
             super().log(type, message, *args)
 
 
-def listener_on(host: str, port: int) -> tuple[socket.socket, str]:
-    """Return a socket that listens, and the URL at which it does. Port 0 takes any free port. Raises PortInUse."""
+def server_on(
+    host: str, port: int, application: WSGIApplication, *, threaded: bool = False
+) -> tuple[BaseWSGIServer, str]:
+    """Return a server whose port is bound, and its URL. Port 0 takes any free port. Raises PortInUse."""
     listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -43,7 +45,11 @@ def listener_on(host: str, port: int) -> tuple[socket.socket, str]:
         reason = "is in use" if error.errno == errno.EADDRINUSE else f"cannot be used: {error.strerror}"
         raise PortInUse(f"port {port} of {host} {reason}; free it, or give another: {another}") from None
     listener.listen(128)
-    return listener, f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}/"
+    with listener:  # the server has a copy
+        port = listener.getsockname()[1]
+        handler, fd = QuietHandler, listener.fileno()
+        server = make_server(host, port, application, threaded=threaded, request_handler=handler, fd=fd)
+    return server, f"http://{f'[{host}]' if ':' in host else host}:{port}/"
 
 
 def request_of(environ: WSGIEnvironment) -> Request:
@@ -67,7 +73,7 @@ def until_interrupted() -> Iterator[None]:
     """Run the block until it returns. Ctrl-C and SIGTERM end it without an error."""
     # SIGINT too, because a shell starts background commands with SIGINT ignored.
     numbers = (signal.SIGTERM, signal.SIGINT) if threading.current_thread() is threading.main_thread() else ()
-    before = {number: signal.signal(number, _interrupt) for number in numbers}
+    before = {number: signal.signal(number, signal.default_int_handler) for number in numbers}
     try:
         yield
     except KeyboardInterrupt:
@@ -75,7 +81,3 @@ def until_interrupted() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _interrupt(number: int, frame: Any) -> None:
-    raise KeyboardInterrupt

@@ -18,7 +18,7 @@ from stoppress.show.story import story_of
 from stoppress_cli.local.guard import Guard
 from stoppress_cli.local.permissions import Ask, Permissions, Role
 from stoppress_cli.local.stack import Stack
-from stoppress_cli.local.wire import Fault, absent
+from stoppress_cli.local.wire import Fault
 from tests.deployment.test_grants import OF_AUDITS, OF_IMPORTS, Grant
 from tests.support import operated
 from tests.support.apis import KEY as KEY_OF_API, Blog
@@ -175,7 +175,7 @@ KEY = {"sources": {"cms": SITE["sources"]["cms"] | {"list": SITE["sources"]["cms
 def guarded(stack: Stack, grant: Grant, monkeypatch: pytest.MonkeyPatch) -> Guard:
     """What the stack's roles allow without a grant."""
     resolved = edited_resources(grant.taken_from)
-    guard = Guard(Permissions(resolved), resolved, absent)
+    guard = Guard(Permissions(resolved), resolved)
     monkeypatch.setattr(stack.wire, "guard", guard)
     stack.forget_clients()
     return guard

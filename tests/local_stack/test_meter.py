@@ -122,7 +122,7 @@ def test_the_units_of_a_call(toy: Toy, before: list[Any], call: Call, read: floa
         client, table = stack.client("dynamodb"), stack.resources["Table"].ref
         for item in before:
             client.put_item(TableName=table, Item=item)
-        stack.wire.running = "Function"
+        stack.wire.thread.running = "Function"
 
         call(client, table)
 
@@ -153,5 +153,5 @@ def test_s3_counts_bytes_both_ways(toy: Toy) -> None:
 
 def _running(stack: Stack) -> tuple[Any, str]:
     client = stack.client("s3")
-    stack.wire.running = "Function"
+    stack.wire.thread.running = "Function"
     return client, stack.resources["Bucket"].ref

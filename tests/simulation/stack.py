@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any, Self
 from unittest import mock
 
-from stoppress_cli.local import bus, event_sources, mappings, resources, stack as local_stack
+from stoppress_cli.local import bus, event_sources, guard, mappings, resources, stack as local_stack
 from stoppress_cli.local.lambda_functions import OUTPUT
 from stoppress_cli.local.process import environment, no_aws_settings
 from stoppress_cli.local.stack import Stack
@@ -28,7 +28,8 @@ class StackOnDoubles(Stack):
             if self._start is not None:
                 self.clock.move(self._start)
             self.backend = self.backend_kind(self)
-            self.wire.guard._absent = lambda bucket, key: key not in self.backend.objects()
+            lacks = lambda bucket, key: key not in self.backend.objects()  # noqa: E731
+            opening.enter_context(mock.patch.object(guard, "lacks", lacks))
             self.metrics = opening.enter_context(OUTPUT.aimed(self._log))
             for function in self.functions.values():  # so that all modules are there to be patched
                 with environment(function.variables_set()), redirect_stdout(OUTPUT):
@@ -57,10 +58,10 @@ class StackOnDoubles(Stack):
     def call(self, service: str, operation: str, params: dict[str, Any]) -> Any:
         """One call of a client. Those of functions need a permission, and fail where a scenario orders it."""
         act = getattr(self.backend.clients[service], operation)
-        if self.wire.running is None:
+        if self.wire.thread.running is None:
             return act(**params)
         name = operation.title().replace("_", "")
-        self.wire.guard.check(self.wire.running, service, name, params)
+        self.wire.guard.check(self.wire.thread.running, service, name, params)
         if not self.wire.faults:
             return act(**params)
         named = {key: value for key, value in params.items() if key != "Body"}  # a file may name other files

@@ -97,12 +97,12 @@ class Newsroom(newsroom.Newsroom):
 
     def _call_in_rough_times(self, service: str, operation: str, params: dict[str, Any]) -> Any:
         """A call of a client. Before a call of notify_engines, another run with the same messages may begin and end."""
-        if not self.is_rough or self.stack.wire.running != "NotifyEngines":
+        if not self.is_rough or self.stack.wire.thread.running != "NotifyEngines":
             return self._call(service, operation, params)
         if self.chance.random() < RUNS_MEET:
             self.is_rough = False  # the other run meets no third one, and nothing fails in it
             self._invoke(self.stack.functions["NotifyEngines"], self._batch)
-            self.stack.wire.running = "NotifyEngines"
+            self.stack.wire.thread.running = "NotifyEngines"
             self.is_rough = True
         fault = WEATHER.fault(self.chance, operation)
         if fault is None:

@@ -40,10 +40,9 @@ def listen(
 
     Every request is answered with 200, and its secrets are replaced before it is printed or saved.
     """
-    from werkzeug.serving import make_server  # `stoppress --help` does without a server
-    from werkzeug.wrappers import Response
+    from werkzeug.wrappers import Response  # `stoppress --help` does without a server
 
-    from stoppress_cli.serving import QuietHandler, listener_on, request_of, until_interrupted
+    from stoppress_cli.serving import request_of, server_on, until_interrupted
 
     def application(environ: WSGIEnvironment, start_response: "StartResponse") -> Iterable[bytes]:
         _show(without_secrets(request_of(environ), secrets), datetime.now(UTC), out)
@@ -55,20 +54,17 @@ def listen(
         secrets = split(os.environ[secret_env]) if secret_env else []
         if out is not None:
             out.mkdir(parents=True, exist_ok=True)
-        listener, url = listener_on("127.0.0.1", port)
+        # One delivery at a time, so that what is printed of two does not mix.
+        server, url = server_on("127.0.0.1", port, application)
     except (OSError, ValueError) as error:
         fail(error)
 
-    # One delivery at a time, so that what is printed of two does not mix.
-    port = listener.getsockname()[1]
-    server = make_server("127.0.0.1", port, application, request_handler=QuietHandler, fd=listener.fileno())
     console.print(f"listening on {url} (any path); Ctrl-C ends it")
     try:
         with until_interrupted():
             server.serve_forever()
     finally:
         server.server_close()
-        listener.close()
 
 
 def _show(request: Request, now: datetime, out: Path | None) -> None:

@@ -4,7 +4,7 @@ Source: AWS's service authorization reference. Grants for AWS itself are looked 
 absence would lose events or logs silently.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -12,6 +12,7 @@ from moto.dynamodb.parsing.key_condition_expression import parse_expression
 
 from stoppress_cli.local import gateway
 from stoppress_cli.local.meter import keys_written
+from stoppress_cli.local.moto_fixes import lacks
 from stoppress_cli.local.permissions import Ask, Permissions
 from stoppress_cli.local.resources import Resource, failure_destination, of_type
 from stoppress_cli.local.template import Json, arn_of
@@ -25,14 +26,12 @@ _FOLLOWS_STREAM = ("dynamodb:DescribeStream", "dynamodb:GetRecords", "dynamodb:G
 _WRITES_LOG = ("logs:CreateLogStream", "logs:PutLogEvents")
 _INVOKES, _SENDS = ("lambda:InvokeFunction",), ("sqs:SendMessage",)
 
-Absent = Callable[[str, str], bool]  # (bucket, key): whether there is no such object
-
 
 class Guard:
     """Checks the calls of functions against their roles, as AWS would; `refused` lists the refused calls."""
 
-    def __init__(self, permissions: Permissions, resources: Iterable[Resource], absent: Absent) -> None:
-        self._permissions, self._absent = permissions, absent
+    def __init__(self, permissions: Permissions, resources: Iterable[Resource]) -> None:
+        self._permissions = permissions
         self._schemas = {
             table.ref: table.properties["KeySchema"] for table in of_type(resources, "AWS::DynamoDB::Table")
         }
@@ -71,17 +70,13 @@ class Guard:
     def _of_bucket(self, operation: str, params: Json) -> list[Ask]:
         bucket = f"arn:aws:s3:::{params.get('Bucket', '')}"
         match operation:
-            case "GetObject" | "HeadObject":
+            case "GetObject":
                 action = "s3:GetObjectVersion" if "VersionId" in params else "s3:GetObject"
                 asks = [Ask(action, f"{bucket}/{params['Key']}")]
                 # Without s3:ListBucket, S3 answers 403 instead of 404 for an absent object.
-                return asks + ([Ask("s3:ListBucket", bucket)] if self._absent(params["Bucket"], params["Key"]) else [])
+                return asks + ([Ask("s3:ListBucket", bucket)] if lacks(params["Bucket"], params["Key"]) else [])
             case "PutObject" | "DeleteObject":
                 return [Ask(f"s3:{operation}", f"{bucket}/{params['Key']}")]
-            case "DeleteObjects":
-                actions = {True: "s3:DeleteObjectVersion", False: "s3:DeleteObject"}
-                objects = params["Delete"]["Objects"]
-                return [Ask(actions["VersionId" in each], f"{bucket}/{each['Key']}") for each in objects]
             case "ListObjectsV2":
                 return [Ask("s3:ListBucket", bucket)]
             case "ListObjectVersions":

@@ -22,6 +22,7 @@ from moto.dynamodb.models import DynamoDBBackend, dynamodb_backends
 from moto.dynamodb.models.dynamo_type import DynamoType, Item
 from moto.dynamodb.models.table import StreamShard, Table
 from moto.dynamodb.models.utilities import dynamo_json_dump
+from moto.s3.models import s3_backends
 
 from stoppress_cli.local.meter import item_bytes
 from stoppress_cli.local.template import ACCOUNT, REGION
@@ -43,6 +44,11 @@ def read_item(table_name: str, key: Json) -> Json | None:
     keys = _keys(table, key)
     item: Item | None = table.items.get(keys[0], {}).get(keys[1]) if table is not None and keys else None
     return item.to_json()["Attributes"] if item is not None else None
+
+
+def lacks(bucket: str, key: str) -> bool:
+    """Return True if moto's bucket lacks the object."""
+    return key not in s3_backends[ACCOUNT]["aws"].buckets[bucket].keys
 
 
 def last_query(table_name: str) -> int:

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 from stoppress_cli.local.template import REGION
@@ -41,7 +41,7 @@ def no_aws_settings() -> dict[str, str | None]:
 
 
 class Clock:
-    """The clock of the whole process, moto included: this machine's, until `move` or `jump` sets another time.
+    """The clock of the whole process, moto included: this machine's, until `move` sets another time.
 
     Monotonic clocks are not changed.
     """
@@ -53,23 +53,16 @@ class Clock:
         """Return the instant that the whole process sees, in UTC."""
         return datetime.now(UTC)
 
-    def move(self, instant: datetime) -> None:
-        """Set the clock to `instant`, where it stands still until the next call."""
-        self._set(instant, runs=False)
+    def move(self, instant: datetime, *, runs: bool = False) -> None:
+        """Set the clock to `instant`, where it stands still until the next call, or runs from there."""
+        import time_machine  # here, because commands on AWS do not need it
 
-    def jump(self, distance: timedelta) -> None:
-        """Move the clock on by `distance`, and let it run from there."""
-        self._set(self.now() + distance, runs=True)
+        self.release()
+        self._travel = time_machine.travel(instant, tick=runs)
+        self._travel.start()
 
     def release(self) -> None:
         """Return to the machine's clock."""
         if self._travel is not None:
             self._travel.stop()
         self._travel = None
-
-    def _set(self, instant: datetime, *, runs: bool) -> None:
-        import time_machine  # here, because commands on AWS do not need it
-
-        self.release()
-        self._travel = time_machine.travel(instant, tick=runs)
-        self._travel.start()

@@ -12,7 +12,6 @@ from wsgiref.types import StartResponse, WSGIEnvironment
 
 from botocore.exceptions import ClientError
 from jinja2 import Template
-from werkzeug.serving import make_server
 from werkzeug.wrappers import Response
 
 from stoppress.aws import sites
@@ -21,7 +20,7 @@ from stoppress.show.read_page import PAGE_SECRET, page_token
 from stoppress_cli.local.gateway import Answer, plain
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.wire import LOCK
-from stoppress_cli.serving import QuietHandler, listener_on, request_of, until_interrupted
+from stoppress_cli.serving import request_of, server_on, until_interrupted
 
 TICK_S = 1.0
 # How far a button of the first page moves the clock, in hours.
@@ -42,15 +41,7 @@ class Server:
         self._wake = threading.Event()
         self._ending = threading.Event()
         self._aws: Callable[..., Iterable[bytes]] | None = None
-        self._listener, self.url = listener_on(host, port)
-        self._server = make_server(
-            host,
-            self._listener.getsockname()[1],
-            self._application,
-            threaded=True,
-            request_handler=QuietHandler,
-            fd=self._listener.fileno(),
-        )
+        self._server, self.url = server_on(host, port, self._application, threaded=True)
 
     def serve(self) -> None:
         """Serve. The clock is the machine's from now on."""
@@ -83,7 +74,6 @@ class Server:
     def close(self) -> None:
         """Release the port."""
         self._server.server_close()
-        self._listener.close()
 
     def _tick(self) -> None:
         """Deliver each second, and immediately after a request."""
@@ -123,7 +113,8 @@ class Server:
         if hours not in CLOCK_HOURS:
             return plain(400, f"hours: give one of {', '.join(CLOCK_HOURS)}.")
         with self._drive:
-            self._stack.clock.jump(timedelta(hours=int(hours)))
+            clock = self._stack.clock
+            clock.move(clock.now() + timedelta(hours=int(hours)), runs=True)
             self._stack.come_due()
         return Answer(303, {"location": "/", "cache-control": "no-store"}, b"")
 

@@ -23,7 +23,7 @@ from stoppress_cli.local.permissions import Permissions
 from stoppress_cli.local.process import Clock, environment, no_aws_settings
 from stoppress_cli.local.resources import Resource
 from stoppress_cli.local.template import STACK_NAME, WITH_ALL, TemplateError, load
-from stoppress_cli.local.wire import LOCK, Wire, absent
+from stoppress_cli.local.wire import LOCK, Wire
 
 
 class Stack:
@@ -54,7 +54,7 @@ class Stack:
         permissions = Permissions(self.resources.values())
         if faults := missing_grants(self.resources.values(), permissions):
             raise TemplateError("\n".join(faults))
-        self.wire = Wire(Guard(permissions, self.resources.values(), absent))
+        self.wire = Wire(Guard(permissions, self.resources.values()))
         functions = resources.of_type(self.resources.values(), "AWS::Lambda::Function")
         self.functions = {each.logical: Function(each, loaded.code[each.logical]) for each in functions}
         self.sources = Sources(self.functions.values())
@@ -190,7 +190,7 @@ class Stack:
         self.sources.running = self._running
 
     def _running(self, function: str | None) -> None:
-        self.wire.running = function
+        self.wire.thread.running = function
         # On Lambda each function has its own cache, so one may still use a configuration that another has replaced.
         if function is not None:
             sites._cache = self._sites.setdefault(function, sites.Cache())

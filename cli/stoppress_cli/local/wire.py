@@ -19,14 +19,12 @@ import botocore.loaders
 from botocore.client import BaseClient
 from botocore.exceptions import ClientError
 from moto.core.botocore_stubber import BotocoreStubber
-from moto.s3.models import s3_backends
 from pydantic import ConfigDict, Field
 
 from stoppress.aws import clients
 from stoppress_cli.local import meter
 from stoppress_cli.local.guard import Guard
 from stoppress_cli.local.moto_fixes import last_query, read_item
-from stoppress_cli.local.template import ACCOUNT
 
 LOCK = threading.RLock()
 # One loader for the process: reading the services' models takes longer than a small scenario.
@@ -65,6 +63,10 @@ class Fault:
         return ClientError({"Error": {"Code": self.error, "Message": "a fault of the scenario"}}, operation)
 
 
+class _Thread(threading.local):
+    running: str | None = None  # the logical name of the function that runs in this thread
+
+
 class Wire:
     """The hooks of a running stack on every AWS call."""
 
@@ -72,16 +74,7 @@ class Wire:
         self.guard = guard
         self.meter = meter.Meter()
         self.faults: list[Fault] = []
-        self._local = threading.local()
-
-    @property
-    def running(self) -> str | None:
-        """Return the logical name of the function that runs in this thread; None outside functions."""
-        return getattr(self._local, "running", None)
-
-    @running.setter
-    def running(self, function: str | None) -> None:
-        self._local.running = function
+        self.thread = _Thread()
 
     @contextmanager
     def attached(self) -> Iterator[None]:
@@ -89,12 +82,12 @@ class Wire:
 
         def answer(stubber: BotocoreStubber, event_name: str, request: Any, **kwargs: Any) -> Any:
             with LOCK:
-                if self.running is None or not stubber.enabled:
+                if self.thread.running is None or not stubber.enabled:
                     return _answer(stubber, event_name, request, **kwargs)
                 return self._counted(event_name, request, lambda: _answer(stubber, event_name, request, **kwargs))
 
         def checked(client: BaseClient, operation: str, params: dict[str, Any]) -> Any:
-            if (function := self.running) is not None:
+            if (function := self.thread.running) is not None:
                 self.guard.check(function, client.meta.service_model.service_name, operation, params)
             return _call(client, operation, params)
 
@@ -109,7 +102,7 @@ class Wire:
 
     def _counted(self, event_name: str, request: Any, send: Callable[[], Any]) -> Any:
         _, service, operation = event_name.split(".")
-        self.meter.calls[str(self.running), f"{service}.{operation}"] += 1
+        self.meter.calls[str(self.thread.running), f"{service}.{operation}"] += 1
         fault = next((fault for fault in self.faults if fault.matches(service, operation, request)), None)
         if fault is not None:
             fault.times -= 1
@@ -133,8 +126,3 @@ class Wire:
 def _length(headers: Any) -> int:
     # S3 uploads may be aws-chunked; the decoded length is the length of the object.
     return int(headers.get("X-Amz-Decoded-Content-Length") or headers.get("Content-Length") or 0)
-
-
-def absent(bucket: str, key: str) -> bool:
-    """Return True if moto's bucket lacks the object."""
-    return key not in s3_backends[ACCOUNT]["aws"].buckets[bucket].keys

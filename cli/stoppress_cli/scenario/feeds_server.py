@@ -16,13 +16,12 @@ from urllib.parse import parse_qsl, urlsplit
 from wsgiref.types import StartResponse, WSGIEnvironment
 
 import urllib3
-from werkzeug.serving import make_server
 from werkzeug.wrappers import Response
 
 from stoppress.http import address, client
 from stoppress_cli.scenario.file import FeedAnswer
 from stoppress_cli.scenario.hubs import Hubs, without_scheme
-from stoppress_cli.serving import QuietHandler, request_of
+from stoppress_cli.serving import request_of, server_on
 
 # The answer of a feed without a step. Not 304, which would be an error for a request without validators.
 EMPTY = b'<?xml version="1.0" encoding="utf-8"?><rss version="2.0"><channel><title>Nothing yet</title></channel></rss>'
@@ -43,7 +42,7 @@ class FeedServer:
     def __init__(self) -> None:
         self._answers: dict[str, FeedAnswer] = {}
         self._addresses: dict[str, tuple[str, ...]] = {}
-        self._server = make_server("127.0.0.1", 0, self._answer, threaded=True, request_handler=QuietHandler)
+        self._server, _ = server_on("127.0.0.1", 0, self._answer, threaded=True)
         self.port = self._server.port
         self._open = ExitStack()
         self._is_hurried = False

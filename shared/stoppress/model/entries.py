@@ -105,31 +105,17 @@ class Mark:
 _RULE = "rule "
 
 
-def excluding_rule(rules: Iterable[Rule], target: Literal["general", "news"], url: str, traits: Traits) -> str:
+def excluding_rule(rules: Iterable[Rule], target: Literal["general", "news"], url: str, traits: Traits | None) -> str:
     """Return the rule that excludes a page from a sitemap, as a reason with the rule's number; empty if no rule does.
 
-    Among the rules for the sitemap, the first whose conditions all hold decides.
+    Among the rules for the sitemap, the first whose conditions all hold decides. Without traits: the rule that excludes the
+    page whatever its traits are.
     """
     for number, rule in enumerate(rules, 1):
         if rule.target in ("all", target) and _holds(rule, url, traits):
-            return f"{_RULE}{number} of the site ({_describe(rule)})" if rule.exclude else ""
+            conditions = ", ".join(f"{name} {value}" for name, value in rule.conditions.items())
+            return f"{_RULE}{number} of the site ({conditions})" if rule.exclude else ""
     return ""
-
-
-def is_excluded_by_path(rules: Iterable[Rule], url: str) -> bool:
-    """Return True if the rules exclude a page from the general sitemap, whatever its traits are."""
-    for rule in rules:
-        if rule.target != "news" and (rule.path is None or _fits_path(rule, url)):
-            if rule.conditions.keys() == {"path"}:
-                return bool(rule.exclude)
-            if rule.include:
-                return False
-    return False
-
-
-def _describe(rule: Rule) -> str:
-    """Return the conditions of a rule in words: `section sport, flag paid`."""
-    return ", ".join(f"{name} {value}" for name, value in rule.conditions.items())
 
 
 def names_rule(reason: str) -> bool:
@@ -137,7 +123,9 @@ def names_rule(reason: str) -> bool:
     return reason.startswith(_RULE)
 
 
-def _holds(rule: Rule, url: str, traits: Traits) -> bool:
+def _holds(rule: Rule, url: str, traits: Traits | None) -> bool:
+    if traits is None:
+        return (rule.path is None or _fits_path(rule, url)) and bool(rule.include or rule.conditions.keys() == {"path"})
     met = {
         "path": _fits_path(rule, url),
         "section": rule.section == traits.section,

@@ -14,6 +14,7 @@ from typing import Any
 
 from stoppress.aws import secrets, table
 from stoppress.aws.codec import from_item
+from stoppress.aws.items import Item
 from stoppress.feeds import subscription
 from stoppress.feeds.feed_schedule import FeedState
 from stoppress.feeds.subscription import LEASE_WANTED, Subscription
@@ -26,8 +27,6 @@ from stoppress.primitives.urls import key_of
 
 # Concurrent requests to hubs. With hundreds of feeds a run may end before all hubs are asked; later runs ask the others.
 HUBS_AT_ONCE = 4
-# Two writers seldom write one item at the same time, three hardly ever.
-_ATTEMPTS_MAX = 5
 
 
 def may_be_pushed(feed: Feed, state: FeedState) -> bool:
@@ -37,30 +36,22 @@ def may_be_pushed(feed: Feed, state: FeedState) -> bool:
 
 def load(site: str, feed: str) -> Subscription | None:
     """Return a feed's subscription; None if there is none."""
-    return _read(site, feed)[0]
-
-
-def _read(site: str, feed: str) -> tuple[Subscription | None, int | None]:
-    """Return a feed's subscription and the revision of its item."""
-    item = table.get_many([key := subscription_key(site, feed)]).get(key)
-    return (from_item(Subscription, item), int(item["rev"])) if item else (None, None)
+    item = table.get(*subscription_key(site, feed))
+    return from_item(Subscription, item) if item else None
 
 
 def change(site: str, feed: str, decide: Callable[[Subscription | None], Subscription | None]) -> Subscription | None:
     """Write what `decide` makes of the present state, and return it. None or an equal state is not written. Raises Conflict."""
-    for attempt in range(_ATTEMPTS_MAX):
-        before, rev = _read(site, feed)
+    after: Subscription | None = None
+
+    def decide_item(item: Item | None) -> Item | None:
+        nonlocal after
+        before = from_item(Subscription, item) if item else None
         after = decide(before)
-        if after is None or after == before:
-            return after
-        try:
-            table.put(subscription_item(site, feed, after), rev)
-        except table.Conflict:
-            if attempt == _ATTEMPTS_MAX - 1:
-                raise
-        else:
-            return after
-    raise AssertionError
+        return None if after is None or after == before else subscription_item(site, feed, after)
+
+    table.update(subscription_key(site, feed), decide_item)
+    return after
 
 
 def prepare_request(feed: DueFeed, hub: str, topic: str) -> tuple[Subscription, dict[str, str]] | None:

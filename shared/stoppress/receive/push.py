@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeAlias
 
 from stoppress.aws import queues, secrets, sites, table
 from stoppress.aws.codec import from_item
+from stoppress.aws.items import Item
 from stoppress.feeds import parse, subscription
 from stoppress.feeds.events import to_events
 from stoppress.feeds.feed_documents import FeedError, read_document
@@ -193,15 +194,16 @@ def _make_due(known: _Known, now: datetime) -> None:
 
     Does nothing while polls of the feed fail, because its server may have asked for fewer requests.
     """
-    key = feed_items.feed_key(known.site.host, known.feed.url)
-    for _ in range(3):
-        item = table.get_many([key]).get(key)
+
+    def make_due(item: Item | None) -> Item | None:
         if item is None or item.get("failures"):
-            return
-        state = replace(from_item(FeedState, item), next_poll_at=now)
-        with suppress(table.Conflict):
-            table.put(feed_items.feed_item(known.site.host, known.feed.url, state), int(item["rev"]))
-            return
+            return None
+        return feed_items.feed_item(
+            known.site.host, known.feed.url, replace(from_item(FeedState, item), next_poll_at=now)
+        )
+
+    with suppress(table.Conflict):
+        table.update(feed_items.feed_key(known.site.host, known.feed.url), make_due)
 
 
 def _challenge(query: Mapping[str, str]) -> str:

@@ -11,7 +11,7 @@ from itertools import groupby
 
 from stoppress.model.alternates import ALTERNATES_MAX, DEFAULT, accept_links
 from stoppress.model.article import FORGOTTEN, Claim, Decision, Known
-from stoppress.model.entries import Alternate, GeneralEntry, excluding_rule, is_excluded_by_path
+from stoppress.model.entries import Alternate, GeneralEntry, excluding_rule
 from stoppress.model.event import ArticleEvent
 from stoppress.model.exclusion_reasons import is_home
 from stoppress.model.order import hash_parts
@@ -133,7 +133,7 @@ def _with_lists(claim: Claim, stored: Claim | None, general: GeneralEntry | None
     links = {url: kept for url, kept in claim.links.items() if host_of(url) in (site.host, *site.alternate_hosts)}
     # A rule for paths is applied when a file is rendered, because it shows which other pages it excludes.
     is_hidden = excluding_rule(site.rules, "general", general.loc, general.traits)
-    if is_hidden and not is_excluded_by_path(site.rules, general.loc):
+    if is_hidden and not excluding_rule(site.rules, "general", general.loc, None):
         code = ""
     return replace(claim, code=code, lists=lists, links=links)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import Any
 
-from stoppress.model.entries import Alternate, GeneralEntry, Mark, NewsEntry, Video, excluding_rule, is_excluded_by_path
+from stoppress.model.entries import Alternate, GeneralEntry, Mark, NewsEntry, Video, excluding_rule
 from stoppress.model.site import Site
 from stoppress.primitives.instants import iso
 from stoppress.primitives.text import LANGUAGES, escaped
@@ -115,7 +115,7 @@ def alternates_of(entry: GeneralEntry | NewsEntry, site: Site) -> list[Alternate
 
 
 def _is_hidden(href: str, site: Site) -> bool:
-    return host_of(href) == site.host and is_excluded_by_path(site.rules, href)
+    return host_of(href) == site.host and bool(excluding_rule(site.rules, "general", href, None))
 
 
 def image_tags(images: Iterable[str]) -> str:

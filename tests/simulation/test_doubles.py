@@ -109,7 +109,7 @@ def dynamo_calls(chance: random.Random) -> Iterator[Call]:  # noqa: C901 - a cas
                 more = chance.choice(
                     (
                         ("", {}),
-                        (" AND sk < :below", {":below": {"S": "a~"}}),
+                        (" AND sk BETWEEN :start AND :below", {":start": {"S": " "}, ":below": {"S": "a~"}}),
                         (" AND begins_with(sk, :prefix)", {":prefix": {"S": "2026"}}),
                     )
                 )

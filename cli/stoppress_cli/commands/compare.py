@@ -1,10 +1,8 @@
 """`stoppress compare`: which pages only an old sitemap lists, or only a site's files, and why."""
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from html import unescape
 from typing import Annotated, Literal
 
 import typer
@@ -17,6 +15,7 @@ from stoppress.model.site import Site
 from stoppress.primitives.urls import identity, on_site
 from stoppress.show.question import Unclear, read_refused
 from stoppress.show.story import Story, story_of
+from stoppress.sitemaps.other_forms import text_sitemap
 from stoppress_cli.inputs.sitemap_pages import Sitemaps
 from stoppress_cli.options import READS, Commands
 from stoppress_cli.output import counted, end, progress, track
@@ -26,7 +25,6 @@ app = Commands()
 # How many differences get a reason, which costs some reads of the table and the bucket.
 REASONS_MAX = 1_000
 PROBLEMS_KEPT = 100
-_LOC = re.compile(rb"<url><loc>([^<]*)</loc>")
 
 
 @app.command(effect=READS, example="stoppress compare old-sitemap.xml --site www.example.com --stack stoppress")
@@ -98,7 +96,7 @@ def _here(site: Site) -> Iterator[str]:
         if not (is_shard(file) or is_news(file)) or not file.endswith(".xml"):
             continue
         stored = bucket.read(site.host, file)
-        urls = (on_site(unescape(loc.decode()), site.host) for loc in _LOC.findall(stored.body if stored else b""))
+        urls = (on_site(url, site.host) for url in text_sitemap(stored.body if stored else b"").decode().splitlines())
         yield from (identity(url) for url in urls if not (is_news(file) and url == on_site(site.home, site.host)))
 
 

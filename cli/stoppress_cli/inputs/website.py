@@ -19,10 +19,8 @@ from stoppress_cli.inputs.folder import Unreadable, base_place, under
 
 USER_AGENT = "Stoppress/1 (sitemap validator)"
 FILES_MAX = 500
-REDIRECTS_MAX = 5
 FILE_SECONDS_MAX = 120.0
 RUN_SECONDS_MAX = 1_800.0
-_REDIRECTS = {301, 302, 303, 307, 308}
 
 
 def get_as_sent(url: str) -> client.Response:
@@ -120,10 +118,10 @@ class Fetcher:
 
     def _follow_redirects(self, url: str) -> tuple[client.Response, int]:
         """Return the last answer and the number of redirects."""
-        for redirects in range(REDIRECTS_MAX + 1):
+        for redirects in range(client.REDIRECTS_MAX + 1):
             answer = self._get(url)
             location = answer.headers.get("location")
-            if answer.status not in _REDIRECTS or not location:
+            if answer.status not in client.REDIRECTS or not location:
                 return answer, redirects
             here, url = place_of(url), urljoin(url, location)
             place = place_of(url)
@@ -131,4 +129,4 @@ class Fetcher:
                 raise ValueError(
                     f"it redirects to {url[:200]}, on another host: give that URL to check the files there"
                 )
-        raise ValueError(f"more than {REDIRECTS_MAX} redirects")
+        raise ValueError(f"more than {client.REDIRECTS_MAX} redirects")

@@ -63,8 +63,6 @@ class Guard:
             case "events" if operation == "PutEvents":
                 buses = {str(entry.get("EventBusName", "default")).rsplit("/", 1)[-1] for entry in params["Entries"]}
                 return [Ask("events:PutEvents", arn_of("events", f"event-bus/{bus}")) for bus in sorted(buses)]
-            case "sts" if operation == "GetCallerIdentity":
-                return []  # it needs no permission (STS API reference)
         return [Ask(f"{service}:{operation}", "*")]  # unknown here: the role must allow the call on every resource
 
     def _of_bucket(self, operation: str, params: Json) -> list[Ask]:

@@ -32,12 +32,8 @@ def value_bytes(value: Attributes) -> int:
             return len(content.encode("utf-8", "surrogatepass"))
         case "N":
             return _number_bytes(content)
-        case "B":
-            return len(content) * 3 // 4 if isinstance(content, str) else len(content)
         case "BOOL" | "NULL":
             return 1
-        case "SS" | "NS" | "BS":
-            return sum(value_bytes({kind[0]: part}) for part in content)
         case "L":
             return DOCUMENT_OVERHEAD_BYTES + sum(ELEMENT_OVERHEAD_BYTES + value_bytes(part) for part in content)
         case "M":

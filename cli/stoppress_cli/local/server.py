@@ -89,7 +89,8 @@ class Server:
                     traceback.print_exc()
 
     def _application(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        if _signed_for_aws(environ):
+        authorization, query = (str(environ.get(name, "")) for name in ("HTTP_AUTHORIZATION", "QUERY_STRING"))
+        if authorization.startswith("AWS4-") or "X-Amz-Signature=" in query:
             return self._aws_endpoint(environ, start_response)
         request = request_of(environ)
         if request.method == "POST" and request.path == "/clock":
@@ -170,8 +171,3 @@ def _is_own(headers: Mapping[str, str]) -> bool:
     except ValueError:
         return False
     return headers.get("origin") == f"http://{host}"
-
-
-def _signed_for_aws(environ: WSGIEnvironment) -> bool:
-    authorization = str(environ.get("HTTP_AUTHORIZATION", ""))
-    return authorization.startswith("AWS4-") or "X-Amz-Signature=" in str(environ.get("QUERY_STRING", ""))

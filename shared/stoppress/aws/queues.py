@@ -6,10 +6,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pydantic import AwareDatetime, TypeAdapter
+from pydantic import AwareDatetime, ConfigDict, TypeAdapter
 
 from stoppress.aws.clients import client
 
@@ -46,6 +45,8 @@ class RewriteRequest:
     those from `below` on are requested already.
     """
 
+    __pydantic_config__ = ConfigDict(defer_build=True)
+
     site: str
     file: str = ""
     release: AwareDatetime | None = None
@@ -64,17 +65,15 @@ class RewriteRequest:
         return self.site, self.file
 
     def message(self) -> str:
-        return _requests().dump_json(self, exclude_defaults=True, exclude={"entries"}).decode()
+        return _REQUESTS.dump_json(self, exclude_defaults=True, exclude={"entries"}).decode()
+
+
+_REQUESTS = TypeAdapter(RewriteRequest)
 
 
 def read_request(message: str) -> RewriteRequest:
     """Read a message of the rewrites queue. Raises ValueError."""
-    return _requests().validate_json(message)
-
-
-@cache
-def _requests() -> TypeAdapter[RewriteRequest]:
-    return TypeAdapter(RewriteRequest)
+    return _REQUESTS.validate_json(message)
 
 
 def send_articles(events: "Sequence[ArticleEvent | Incomplete | Report]") -> None:

@@ -10,11 +10,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
-from functools import cache
 from itertools import groupby
 from typing import Any, Literal, TypeAlias
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from stoppress.aws import table
 from stoppress.aws.codec import from_item, to_item
@@ -80,6 +79,8 @@ class Report:
     `unverified` is the number of requests with a wrong signature before that instant, `because` what was wrong with the last one.
     """
 
+    __pydantic_config__ = ConfigDict(defer_build=True)
+
     site: str
     source: str
     at: datetime
@@ -91,20 +92,18 @@ class Report:
         """Return the message for the articles queue: JSON in ASCII, with long texts cut."""
         because = _cut_text(self.because, BYTES_MAX["reason"])
         cut = replace(self, refusals=tuple(map(_cut, self.refusals)), because=because)
-        return _reports().dump_json(cut, ensure_ascii=True).decode()
+        return _REPORTS.dump_json(cut, ensure_ascii=True).decode()
+
+
+_REPORTS = TypeAdapter(Report)
 
 
 def read_report(document: Mapping[str, Any]) -> Report:
     """Read the JSON of a message that `Report.message` wrote. Raises ValueError."""
     try:
-        return _reports().validate_python(document)
+        return _REPORTS.validate_python(document)
     except ValidationError as error:
         raise ValueError(f"the message is no report of refusals: {explain(error)}") from None
-
-
-@cache
-def _reports() -> TypeAdapter[Report]:
-    return TypeAdapter(Report)
 
 
 def keep(reports: Iterable[Report]) -> None:

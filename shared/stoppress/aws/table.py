@@ -107,26 +107,22 @@ def _process_all(left: list[Any], batch_max: int, process: Callable[[list[Any]],
 def query(
     pk: str,
     *,
-    start: str | None = None,
+    start: str = " ",
     below: str | None = None,
     prefix: str | None = None,
     consistent: bool = True,
     newest_first: bool = False,
     page_size: int | None = None,
 ) -> "Iterator[Item]":
-    """Yield all items of a partition, by sort key; only those below `below`, and only those that begin with `prefix`.
-
-    With `start` also `below` is given: those between them, both included.
+    """Yield all items of a partition, by sort key; only those from `start` to `below`, both included, and only those that begin with `prefix`.
 
     `consistent`: as in `get_many`. `newest_first`: from the last sort key down. `page_size`: how many items a call reads, for a caller
     that needs few.
     """
     condition, values = "pk = :pk", {":pk": to_attribute(pk)}
-    if start is not None:
+    if below is not None:
         condition = f"{condition} AND sk BETWEEN :start AND :below"
         values |= {":start": to_attribute(start), ":below": to_attribute(below)}
-    elif below is not None:
-        condition, values = f"{condition} AND sk < :below", values | {":below": to_attribute(below)}
     if prefix is not None:
         condition, values = f"{condition} AND begins_with(sk, :prefix)", values | {":prefix": to_attribute(prefix)}
     # Without botocore's paginator: making the first one lists the folders of all services, which would slow cold starts.

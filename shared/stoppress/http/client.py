@@ -42,7 +42,7 @@ FETCH_SECONDS_MAX = 20.0
 POST_SECONDS_MAX = 10.0
 
 _PERMANENT = {301, 308}
-_REDIRECTS = {301, 302, 303, 307, 308}
+REDIRECTS = {301, 302, 303, 307, 308}
 _REDIRECTS_OF_POST = {307, 308}
 # Headers that an answer may have several times. Their values are joined by commas.
 _LISTS = {"link", "x-robots-tag"}
@@ -90,7 +90,7 @@ def fetch(
     is returned as it was sent, compressed or not; of a body larger than `bytes_max` only the beginning.
     """
     seconds = FETCH_SECONDS_MAX if seconds_max is None else seconds_max
-    statuses = _REDIRECTS if redirects else set()
+    statuses = REDIRECTS if redirects else set()
     return _follow("GET", url, headers or {}, seconds, statuses, bytes_max=bytes_max, server=server, unpack=unpack)
 
 
@@ -205,7 +205,7 @@ def _send(
                 # RFC 9110, 5.3: of other headers the last one counts, because a second ETag or Location is a mistake.
                 answer_headers |= {name: answer.headers[name] for name in _LISTS & answer_headers.keys()}
                 encoding = answer_headers.get("content-encoding", "").strip().lower()
-                chunks = () if answer.status in _REDIRECTS else _chunks(answer, deadline)
+                chunks = () if answer.status in REDIRECTS else _chunks(answer, deadline)
                 read = read_body if unpack else _read_as_sent
                 content = read(chunks, encoding if chunks else "", bytes_max)
                 _seconds_left(deadline)  # a connection cut at the deadline may look like the end of the answer

@@ -4,10 +4,9 @@ import hashlib
 import json
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timedelta
-from functools import cache
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from stoppress.model.entries import Alternate, Traits, Video
 from stoppress.model.order import BY_ID, UNDATED, Order, Removal, hash_parts
@@ -42,6 +41,8 @@ class ArticleEvent:
     `timestamp` is the sender's, as given; `received_at` is when this stack received the event. `delivery` is the sender's id of the
     delivery, the same in each attempt. `verb` is None for a feed. A removal by URL alone has an empty `id`.
     """
+
+    __pydantic_config__ = ConfigDict(defer_build=True)
 
     site: str
     source: str
@@ -191,14 +192,9 @@ def to_message(event: ArticleEvent, *, in_ascii: bool = True) -> str:
 def from_message(text: str) -> ArticleEvent:
     """Read a message of the articles queue. Raises ValueError for what `to_message` did not write."""
     try:
-        return _messages().validate_json(text, strict=True)
+        return _MESSAGES.validate_json(text, strict=True)
     except ValidationError as error:
         raise ValueError(f"the message is no article event: {explain(error)}") from None
-
-
-@cache
-def _messages() -> TypeAdapter[ArticleEvent]:
-    return TypeAdapter(ArticleEvent)
 
 
 def _plain(event: ArticleEvent) -> dict[str, Any]:
@@ -209,6 +205,7 @@ def _plain(event: ArticleEvent) -> dict[str, Any]:
     return {name: exact(value) if isinstance(value, datetime) else value for name, value in values.items()}
 
 
+_MESSAGES = TypeAdapter(ArticleEvent)
 _DEFAULTS = tuple((field.name, field.default) for field in fields(ArticleEvent))
 
 

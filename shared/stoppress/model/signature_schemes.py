@@ -7,7 +7,6 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias, get_args
 
@@ -53,7 +52,7 @@ class Hmac:
     it: base64 has several spellings of one digest. `how` is the advice in errors.
     """
 
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", defer_build=True)
 
     header: Annotated[str, Field(min_length=1), AfterValidator(str.lower)]
     signed: Annotated[str, AfterValidator(_template)] = "{body}"
@@ -72,7 +71,7 @@ class Hmac:
     def of(cls, table: Mapping[str, Any]) -> "Hmac":
         """Return the scheme that a mapping file or a source's settings describe. Raises BadScheme."""
         try:
-            scheme = _tables().validate_python(dict(table))
+            scheme = _TABLES.validate_python(dict(table))
         except ValidationError as error:
             raise BadScheme(explain(error)) from None
         if "{t}" in scheme.signed and not (scheme.time or scheme.time_header):
@@ -86,11 +85,7 @@ class Hmac:
         return list(dict.fromkeys(name for name in (*places, self.time_header, self.header) if name))
 
 
-@cache
-def _tables() -> TypeAdapter[Hmac]:
-    return TypeAdapter(Hmac)
-
-
+_TABLES = TypeAdapter(Hmac)
 # By name. GitHub's scheme is used by others too, such as Drupal's webhooks module. Ghost signs the time since July 2024; before, the
 # time was in the header and not signed. `wp-webhooks` is the WordPress plugin WP Webhooks. Storyblok and Standard Webhooks use the
 # same header: a header does not show which scheme a sender uses. `stripe-like` is Stripe's way to sign, under a neutral header name,

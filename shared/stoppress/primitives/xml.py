@@ -43,9 +43,6 @@ class Node:
         """Return prefix and name, as written."""
         return f"{self.prefix}:{self.name}" if self.prefix else self.name
 
-    def first(self, namespace: str, name: str) -> "Node | None":
-        return next((child for child in self.children if child.name == name and child.namespace == namespace), None)
-
 
 class Broken(Exception):
     """Parsing cannot continue. `rule` is the name of a rule of `stoppress check` that the file breaks."""

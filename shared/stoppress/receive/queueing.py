@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from stoppress.cms.contract import BadArticle
+from stoppress.cms.contract import DROPPED_SHOWN, BadArticle
 from stoppress.cms.engine import read_delivery
 from stoppress.cms.mapping import load
 from stoppress.cms.verdicts import Verdict
@@ -22,8 +22,6 @@ from stoppress.receive.refused import Taken, named_in, take_event
 
 # Other sites that one delivery may name. Each may cost a read of the table, and a sender waits two seconds.
 OTHER_SITES_MAX = 5
-# How many dropped values an answer lists.
-DROPPED_SHOWN = 20
 
 
 def take_delivery(

@@ -46,13 +46,6 @@ def _create_queue(resource: Resource, client: Client) -> None:
     client("sqs").create_queue(QueueName=resource.ref.rsplit("/", 1)[1], Attributes=texts)
 
 
-def _create_secret(resource: Resource, client: Client) -> None:
-    length = int(resource.properties.get("GenerateSecretString", {}).get("PasswordLength", 32))
-    client("secretsmanager").create_secret(
-        Name=resource.properties["Name"], SecretString=secrets.token_hex(length)[:length]
-    )
-
-
 def create(resource: Resource, client: Client) -> None:
     """Create a resource in moto, if its type needs that."""
     match resource.type:
@@ -63,7 +56,9 @@ def create(resource: Resource, client: Client) -> None:
         case "AWS::S3::Bucket":
             client("s3").create_bucket(Bucket=resource.ref, CreateBucketConfiguration={"LocationConstraint": REGION})
         case "AWS::SecretsManager::Secret":
-            _create_secret(resource, client)
+            length = int(resource.properties.get("GenerateSecretString", {}).get("PasswordLength", 32))
+            secret = secrets.token_hex(length)[:length]
+            client("secretsmanager").create_secret(Name=resource.properties["Name"], SecretString=secret)
         case "AWS::SQS::Queue":
             _create_queue(resource, client)
 

@@ -175,15 +175,11 @@ class MappingFile(Part):
         return (f"({self.data}).{field}",) if self.data and field in OF_ARTICLES else ()
 
 
+@cache
 def load(name: str) -> MappingFile:
     """Return the mapping of a CMS, kept for the life of the process. Raises ValueError, BadMapping."""
-    return _load(adapters.MAPPINGS, name)
-
-
-@cache
-def _load(folder: Path, name: str) -> MappingFile:
     adapters.check_name(name)
-    return read_file(folder / f"{name}.toml")
+    return read_file(adapters.MAPPINGS / f"{name}.toml")
 
 
 def read_file(path: Path) -> MappingFile:

@@ -58,7 +58,14 @@ def demo(
         print_report(player, seconds)
         print_failures(player.failures)
         if server is not None:
-            _print_invitation(server.url, server.pages())
+            console.print(f"""
+Serving until Ctrl-C. The page for editors:
+  {" ".join(server.pages())}
+All files, and buttons that move the clock:
+  {server.url}
+
+Send a signed webhook yourself (in another terminal), and look again:
+  .venv/bin/stoppress send {HOST} cms --keep --local {server.url}""")
             server.serve()
     raise typer.Exit(ATTENTION if player.failures else OK)
 
@@ -88,14 +95,3 @@ def _print_table(stack: "Stack") -> None:
     for slug, happened in _STORIES.items():
         table.add_row(slug, happened, "yes" if slug in news else "no", shards.get(slug, "none"))
     console.print(table)
-
-
-def _print_invitation(url: str, pages: list[str]) -> None:
-    console.print(f"""
-Serving until Ctrl-C. The page for editors:
-  {" ".join(pages)}
-All files, and buttons that move the clock:
-  {url}
-
-Send a signed webhook yourself (in another terminal), and look again:
-  .venv/bin/stoppress send {HOST} cms --keep --local {url}""")

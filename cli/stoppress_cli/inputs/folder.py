@@ -29,7 +29,8 @@ _LOC = re.compile(
 )
 _LOCS_MAX = 50
 _HEADERS = TypeAdapter(dict[str, dict[str, str | None]])
-_SHOWN_AS = {"ContentType": "content-type", "ContentEncoding": "content-encoding", "CacheControl": "cache-control"}
+# The headers that `stoppress play` saves of each file, and their names there.
+SAVED_HEADERS = {"ContentType": "content-type", "ContentEncoding": "content-encoding", "CacheControl": "cache-control"}
 
 
 class Unreadable(Exception):
@@ -150,7 +151,7 @@ def _read_headers(folder: Path, notes: list[str]) -> dict[str, dict[str, str]]:
                 notes.append(f"{path} is not what `stoppress play` saves: headers are not checked")
                 continue
             return {
-                name.removeprefix(prefix): {_SHOWN_AS.get(key, key): value or "" for key, value in headers.items()}
+                name.removeprefix(prefix): {SAVED_HEADERS.get(key, key): value or "" for key, value in headers.items()}
                 for name, headers in saved.items()
             }
     return {}

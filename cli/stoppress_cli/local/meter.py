@@ -30,8 +30,11 @@ def value_bytes(value: Attributes) -> int:
     match kind:
         case "S":
             return len(content.encode("utf-8", "surrogatepass"))
-        case "N":
-            return _number_bytes(content)
+        case (
+            "N"
+        ):  # an approximation of DynamoDB's: a byte for two significant digits, one more, and one for a minus sign
+            digits = content.lstrip("+-").lower().partition("e")[0].replace(".", "").strip("0")
+            return math.ceil(len(digits) / 2) + 1 + str(content).startswith("-")
         case "BOOL" | "NULL":
             return 1
         case "L":
@@ -42,12 +45,6 @@ def value_bytes(value: Attributes) -> int:
                 + sum(ELEMENT_OVERHEAD_BYTES + len(name.encode()) + value_bytes(part) for name, part in content.items())
             )  # fmt: skip
     raise ValueError(f"unknown attribute type {kind}")
-
-
-def _number_bytes(text: str) -> int:
-    """Return DynamoDB's approximation: a byte for two significant digits, one more, and one for a minus sign."""
-    digits = text.lstrip("+-").lower().partition("e")[0].replace(".", "").strip("0")
-    return math.ceil(len(digits) / 2) + 1 + text.startswith("-")
 
 
 def write_units(size_bytes: int) -> int:

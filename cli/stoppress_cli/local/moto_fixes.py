@@ -92,13 +92,9 @@ def _query_partition(*given: Any, **named: Any) -> tuple[list[Item], int, Json |
     with mock.patch.object(table, "all_items", return_value=partition):
         page, number, last = _query(**call | {"projection_expressions": None, "filter_expression": None})
     # For the meter: DynamoDB charges for what a Query reads, before the filter and the projection.
-    table.evaluated_bytes = sum(map(_size, page))
+    table.evaluated_bytes = sum(item_bytes(item.to_json()["Attributes"]) for item in page)
     results = [item for item in page if condition is None or condition.expr(item)]
     return [item.project(projection) for item in results] if projection else results, number, last
-
-
-def _size(item: Item) -> int:
-    return item_bytes(item.to_json()["Attributes"])
 
 
 def _add_to_stream(self: StreamShard, old: Item | None, new: Item | None) -> None:

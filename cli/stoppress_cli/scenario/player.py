@@ -19,6 +19,7 @@ from stoppress.aws import secrets, table
 from stoppress.model.http_request import Request
 from stoppress.model.site_parts import secret_path
 from stoppress.receive.webhook import scheme_of
+from stoppress_cli.inputs.folder import SAVED_HEADERS
 from stoppress_cli.local.gateway import Answer
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.template import ACCOUNT, REGION
@@ -29,11 +30,6 @@ from stoppress_cli.scenario.feeds_server import FeedServer
 from stoppress_cli.scenario.file import Line, ScenarioError, body_bytes
 
 MINUTE = timedelta(minutes=1)
-_SAVED_HEADERS = {
-    "ContentType": "content-type",
-    "ContentEncoding": "content-encoding",
-    "CacheControl": "cache-control",
-}
 
 
 class Player:
@@ -219,7 +215,7 @@ class Player:
             target = self._out / name / stored.key
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(stored.body)
-            meta[stored.key] = {heading: stored.headers.get(header) for heading, header in _SAVED_HEADERS.items()}
+            meta[stored.key] = {heading: stored.headers.get(header) for heading, header in SAVED_HEADERS.items()}
         (self._out / name).mkdir(parents=True, exist_ok=True)
         (self._out / f"{name}.meta.json").write_text(json.dumps(meta, indent=2, sort_keys=True) + "\n")
         return f"{counted(len(meta), 'file')} in {self._out / name}"

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from stoppress.aws.codec import to_item
 from stoppress.aws.items import Item
-from stoppress.feeds.feed_schedule import FeedState, Pace, Seen, pace_of
+from stoppress.feeds.feed_schedule import FeedState, Pace, pace_of
 from stoppress.feeds.subscription import Subscription
 from stoppress.model.site import Site
 from stoppress.model.site_parts import Feed
@@ -96,10 +96,6 @@ def feed_item(site: str, url: str, state: FeedState) -> Item:
 def feed_entries_key(site: str, url: str) -> tuple[str, str]:
     """Return the key of the digests of a feed's entries: a separate item, because most polls neither read nor write it."""
     return feed_key(site, url)[0], "entries"
-
-
-def feed_entries_item(site: str, url: str, seen: Seen) -> Item:
-    return to_item(seen, feed_entries_key(site, url))
 
 
 def subscription_key(site: str, url: str) -> tuple[str, str]:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from stoppress.aws import table
+from stoppress.aws import queues, table
 from stoppress.aws.codec import from_item
 from stoppress.aws.items import Item
 from stoppress.feeds.feed_schedule import FeedState
@@ -25,7 +25,7 @@ from stoppress.poll import fetch_feeds, ingest, shares
 from stoppress.poll.feed_items import DueFeed, PollOutcome, feed_key
 from stoppress.poll.shares import Share
 from stoppress.poll.subscribe import HUBS_AT_ONCE, Hubs
-from stoppress.primitives.instants import NEVER, Deadline, parse
+from stoppress.primitives.instants import NEVER, Deadline, exact, parse
 
 # A slow server costs a waiting thread, not work. Sixteen of the largest bodies took 508 MB of memory. The function has
 # 768 MB (template.yaml).
@@ -86,7 +86,8 @@ def _poll_share(
         yield from (feed.outcome("failed", reason=reason, our_fault=True) for feed in due)
         return
     if is_first:
-        shares.announce_others(share)
+        for number in range(1, share.of):  # the bus invokes poll_feeds for each
+            queues.announce(shares.ANNOUNCED, {"share": number, "of": share.of, "until": exact(share.until)})
     unreached: list[str] = []
     for outcome in _poll(deque(_in_turn(due, before)), began, deadline):
         if outcome.result == "not reached":

@@ -15,7 +15,7 @@ from datetime import datetime
 from http import HTTPStatus
 
 from stoppress.aws import queues, table
-from stoppress.aws.codec import from_item
+from stoppress.aws.codec import from_item, to_item
 from stoppress.feeds import feed_hints, subscription
 from stoppress.feeds.events import shared_guids, to_events
 from stoppress.feeds.feed_documents import ENTRIES_MAX, FeedError
@@ -34,7 +34,7 @@ from stoppress.feeds.websub import hub_and_topic
 from stoppress.http import client, errors
 from stoppress.model.event import ArticleEvent, digest_of
 from stoppress.poll import fetch_feeds, subscribe
-from stoppress.poll.feed_items import DueFeed, PollOutcome, feed_entries_item, feed_entries_key, feed_item
+from stoppress.poll.feed_items import DueFeed, PollOutcome, feed_entries_key, feed_item
 from stoppress.poll.subscribe import Hubs
 
 VALIDATOR_CHARACTERS_MAX = 1_000
@@ -225,7 +225,7 @@ class _Ingestion:
     def _remember(self, seen: Seen, before: Seen) -> None:
         """Store the digests of a poll's entries: these are not sent again."""
         if seen != before:
-            table.put_if(feed_entries_item(self.feed.site.host, self.feed.feed.url, seen))
+            table.put_if(to_item(seen, feed_entries_key(self.feed.site.host, self.feed.feed.url)))
 
     def _find_news(self, entries: Sequence[tuple[ArticleEvent, str]], received: Container[str]) -> list[ArticleEvent]:
         """Return the events that neither the last poll nor a push brought; `received` are the digests of the last poll."""

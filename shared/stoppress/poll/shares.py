@@ -16,7 +16,6 @@ from typing import Any
 from urllib.parse import urlsplit
 from zlib import crc32
 
-from stoppress.aws import queues
 from stoppress.aws.items import Item
 from stoppress.primitives.instants import exact, parse
 
@@ -58,12 +57,6 @@ class Share:
 def first_of(feeds: int, now: datetime) -> Share:
     """Return share 0, which the minute's run polls itself, of as many shares as this number of feeds needs."""
     return Share(0, max(1, ceil(feeds / FEEDS_A_RUN)), now + LEASE)
-
-
-def announce_others(first: Share) -> None:
-    """Announce the other shares on the bus, which invokes poll_feeds for each. Raises SendError."""
-    for number in range(1, first.of):
-        queues.announce(ANNOUNCED, {"share": number, "of": first.of, "until": exact(first.until)})
 
 
 def announced(event: Mapping[str, Any]) -> Share | None:

@@ -22,7 +22,7 @@ from stoppress.model.file_names import Place, Series, Used
 from stoppress.model.order import Order
 from stoppress.notify.page_state import PageState, page_item, read_page
 from stoppress.notify.sitemap_reports import SubmittedSitemap, submitted_in, submitted_item
-from stoppress.poll.feed_items import feed_entries_item, feed_item, subscription_item
+from stoppress.poll.feed_items import feed_entries_key, feed_item, subscription_item
 from stoppress.primitives.instants import exact
 
 HOST, URL = "www.example.com", "https://www.example.com/flood"
@@ -63,7 +63,7 @@ CLASSES: list[tuple[Any, Callable[[Any], Any], Callable[[Any], Any]]] = [
         partial(feed_item, HOST, URL),
         partial(from_item, FeedState),
     ),
-    (Seen(("a", "b"), ("c",)), partial(feed_entries_item, HOST, URL), partial(from_item, Seen)),
+    (Seen(("a", "b"), ("c",)), partial(to_item, key=feed_entries_key(HOST, URL)), partial(from_item, Seen)),
     (
         Subscription(
             hub=URL, topic=URL, asked_at=T, asks=2, next_ask_at=T, refused="r", verified_at=T, lease_until=T, last_push=T,

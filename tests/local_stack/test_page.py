@@ -9,14 +9,17 @@ from urllib.parse import quote
 import pytest
 from botocore.exceptions import ClientError
 
-from stoppress.aws import bucket
+from stoppress.aws import bucket, table
 from stoppress.aws.clients import OutOfTime
+from stoppress.aws.items import due_item
+from stoppress.model.event import ArticleEvent, to_message
 from stoppress.model.http_request import Request
 from stoppress.show import read_page
 from stoppress.show.read_page import page_token
 from stoppress_cli.local import template
 from stoppress_cli.local.gateway import Answer
 from stoppress_cli.local.permissions import Ask, Permissions, Role
+from stoppress_cli.local.process import environment
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.wire import Fault
 from stoppress_cli.scenario import player
@@ -123,6 +126,17 @@ def test_a_question_is_answered_for_this_site(stack: Stack, question: str, answe
 )  # fmt: skip
 def test_a_question_about_an_earlier_moment_is_answered_from_the_versions(stack: Stack, at: str, answer: str) -> None:
     assert answer in page(stack, STORY, at=at)
+
+
+def test_a_page_that_is_recorded_again_is_no_upcoming_story(stack: Stack) -> None:
+    again = ArticleEvent(site=HOST, source="", id="0f4b", action="again", previous_urls=(STORY,))
+    item = due_item(HOST, stack.clock.now(), again.name, to_message(again), queue="articles")
+    with environment({"TABLE_NAME": stack.variable("TABLE_NAME")}):
+        table.put_if(item)
+        try:
+            assert "0f4b" not in page(stack)
+        finally:
+            table.delete(item["pk"], item["sk"])
 
 
 def calls(stack: Stack) -> int:

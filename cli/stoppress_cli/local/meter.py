@@ -30,9 +30,8 @@ def value_bytes(value: Attributes) -> int:
     match kind:
         case "S":
             return len(content.encode("utf-8", "surrogatepass"))
-        case (
-            "N"
-        ):  # an approximation of DynamoDB's: a byte for two significant digits, one more, and one for a minus sign
+        case "N":
+            # An approximation of DynamoDB's: a byte for two significant digits, one more, and one for a minus sign.
             digits = content.lstrip("+-").lower().partition("e")[0].replace(".", "").strip("0")
             return math.ceil(len(digits) / 2) + 1 + str(content).startswith("-")
         case "BOOL" | "NULL":

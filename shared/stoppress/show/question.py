@@ -176,7 +176,8 @@ def _all_stories(site: Site, refused: Sequence[Refusal]) -> Iterator[Match]:
 def held_events(host: str) -> Iterator[ArticleEvent]:
     """Yield the events of a site that are held, those that are released first come first."""
     due = table.query(items.due_pk(host), consistent=False)
-    yield from (from_message(item["message"]) for item in due if item["queue"] == "articles")
+    events = (from_message(item["message"]) for item in due if item["queue"] == "articles")
+    yield from (event for event in events if event.action == "publish")  # others have pages recorded again
 
 
 def _normal(text: str) -> str:

@@ -146,7 +146,6 @@ def measuring(stack: Stack) -> Iterator[Measured]:
         mock.patch.object(Guard, "check", doubles.around(Guard.check)),
         mock.patch.object(Output, "write", logged),
     ):
-        gc.collect()
         gc.freeze()  # moto's tables are no heap of a function's: they must not be gone through on its time
         try:
             yield measured

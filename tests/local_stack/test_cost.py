@@ -76,7 +76,6 @@ def test_an_event_costs_these_calls_and_units_and_no_more(
 # minute after it, in which its versions are recorded again.
 VERSIONS = {
     0: [(14, 11), (11, 10), (14, 11.5), (1, 2)],
-    1: [(16, 12), (11, 11), (20, 12.5), (15, 16.5)],
     3: [(20, 14), (11, 13), (24, 14.5), (33, 33.5)],
     10: [(60, 21), (17, 20), (64, 21.5), (156, 160)],
 }

@@ -7,9 +7,11 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from unittest import mock
 
 import pytest
 
+from stoppress.http import client, errors
 from stoppress.model import file_names
 from stoppress.model.site import Site, read_site
 from stoppress.rewrite.predict import predict
@@ -98,7 +100,7 @@ def predicted_and_applied(cases: list[Case], *, settled: bool) -> Iterator[tuple
             put(stack, made.after)
         stack.rest()
         settle(stack)
-        # Nobody serves the pages here, so what engines are to be told waits.
+        # No page can be fetched, so what engines are to be told waits.
         assert stack.waiting_messages().keys() <= {"EnginesQueue"}
         yield from ((made, before[made.host], predicted[made.host], files_of(stack, made.host)) for made in cases)
 
@@ -106,6 +108,7 @@ def predicted_and_applied(cases: list[Case], *, settled: bool) -> Iterator[tuple
 def test_what_is_predicted_of_a_configuration_are_the_bytes_after_it(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(client, "fetch", mock.Mock(side_effect=errors.Unreachable("nobody serves the pages here")))
     for module in (render, fold, file_names):
         monkeypatch.setattr(module, "NEWS_ENTRIES_MAX", 3)  # so that there are several news sitemaps
     first, pairs = request.config.getoption("--first-seed"), request.config.getoption("--pairs")

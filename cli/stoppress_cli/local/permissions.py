@@ -110,6 +110,7 @@ class Permissions:
         arns = {resource.ref: resource.arn for resource in resources if resource.arn}
         # The statements of resources' policies, each with the ARN that its policy is attached to.
         self._of_resources = [pair for resource in resources for pair in _attached_statements(resource, arns)]
+        self._answers: dict[tuple[str, str], bool] = {}  # functions make the same calls each minute
 
     def role(self, arn: Any) -> Role | None:
         """Return the role of an ARN; None where the template has none."""
@@ -121,7 +122,10 @@ class Permissions:
 
     def may(self, role: Role, ask: Ask) -> bool:
         """Return True if the role may make the call: a statement allows it and none denies it."""
-        return allowed(ask, [*role.statements, *self._attached(ask, {"*", role.arn})])
+        call = (role.arn, str(ask))
+        if call not in self._answers:
+            self._answers[call] = allowed(ask, [*role.statements, *self._attached(ask, {"*", role.arn})])
+        return self._answers[call]
 
     def service_may(self, service: str, source_arn: str, ask: Ask) -> bool:
         """Return True if the resource's policy lets an AWS service make the call on behalf of `source_arn`."""

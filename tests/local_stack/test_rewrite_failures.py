@@ -53,8 +53,8 @@ def missing(newsroom: Newsroom, stories: list[str]) -> list[str]:
     [
         pytest.param(lambda room: room.crash("RewriteSitemaps"), 12, id="crashes"),
         pytest.param(lambda room: room.crash("RewriteSitemaps"), A_DAY, id="crashes for a day", marks=SLOW),
-        pytest.param(lambda room: room.crash("RewriteSitemaps", throttled=True), 90, id="throttled", marks=SLOW),
-        pytest.param(lambda room: room.fail("s3", "PutObject", "AccessDenied"), 90, id="the bucket denies", marks=SLOW),
+        pytest.param(lambda room: room.crash("RewriteSitemaps", throttled=True), 60, id="throttled", marks=SLOW),
+        pytest.param(lambda room: room.fail("s3", "PutObject", "AccessDenied"), 60, id="the bucket denies", marks=SLOW),
     ],
 )
 def test_every_file_is_right_ten_minutes_after_a_repair(fault: Any, minutes: int, tmp_path: Path) -> None:

@@ -19,8 +19,7 @@ from tests.simulation.newsroom import Newsroom, fresh_stack
 
 HOST = "www.example.com"
 SITE = {"sources": {"cms": {"secret": "shared/newsroom"}}, "shards": {"by": "day", "size": 3}}
-# Five hundred moments in all.
-SEEDS, MOMENTS = range(10), 50
+SEEDS, MOMENTS = range(5), 50
 STORIES = 6
 _URL = re.compile(r"<url>.*?</url>")
 # What the files listed: by file, URL, headline and lastmod.

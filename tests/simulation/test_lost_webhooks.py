@@ -38,7 +38,7 @@ SITE = {
 LOST, AUDIT_FAILS, LIST_IS_OLD, CALL_FAILS = 0.05, 0.01, 0.1, 0.2
 ACTS, POSTS = 40, 12
 # A seed is half a second long.
-SEEDS = range(1, 9)
+SEEDS = (1, 3, 4, 8)
 CALLS = [
     ("dynamodb", "TransactWriteItems"),
     ("dynamodb", "BatchGetItem"),

@@ -38,7 +38,7 @@ EVENT_LOST, EVENT_REPEATED, RUNS_MEET = 0.1, 0.1, 0.03
 WEATHER = CallFaults(KINDS, of_calls=0.06)
 ACTS, STORIES = 25, 8
 # A seed is half a second long. From 91 on, these once found a fault.
-SEEDS = (1, 2, 3, 5, 91, 645, 686, 756, 30245481)
+SEEDS = (1, 5, 91, 645, 686, 756, 30245481)
 # Seconds from the publication of a story until its page is ready, and from its removal until the page is missing.
 READY_AFTER = (0, 0, 0, 15, 200, 3_000, 8_000)
 MISSING_AFTER = (0, 0, 60, 4_000)
@@ -267,8 +267,8 @@ def test_engines_are_notified_of_a_ready_page_and_not_twice_in_ten_minutes(seed:
         assert play(room) == ""
 
 
-def test_with_engines_no_nothing_is_called(seed: int) -> None:
-    with opened(seed, Engines="no") as room:
+def test_with_engines_no_nothing_is_called() -> None:
+    with opened(1, Engines="no") as room:
         for _ in range(ACTS):
             room.act()
             room.pass_time(room.now + timedelta(seconds=room.chance.choice((1, 20, 200, 900, 2_500))))
@@ -288,16 +288,16 @@ def _ignoring_errors(mark_all: Callable[..., bool]) -> Callable[..., bool]:
 FAULTS = {
     "pages are not checked": Swap("notify.page_state:is_ready", lambda _: lambda _state, _verdict: True, 1),
     "removals are notified while the page is there": Swap(
-        "notify.page_state:is_ready", lambda is_ready: lambda page, verdict: page.gone or is_ready(page, verdict), 2
+        "notify.page_state:is_ready", lambda is_ready: lambda page, verdict: page.gone or is_ready(page, verdict), 1
     ),
     "there is no pause": Swap("notify.page_state:PAUSE", lambda _: timedelta(), 1),
     "claims have no condition": Swap(
-        "notify.page_state:write_page", lambda write: lambda host, old, new: write(host, old, new) or new, 3
+        "notify.page_state:write_page", lambda write: lambda host, old, new: write(host, old, new) or new, 5
     ),
     "copies are put though nothing was marked": Swap("notify.changed_files:_mark_all", _ignoring_errors, 5),
-    "there is no sweep": Swap("notify.engines:_sweep", lambda _: lambda _site, _now: None, 2),
-    "unread stories are not noted": Swap("notify.google:watch_reads", lambda _: lambda *_of: None, 2),
-    "the quota is not counted": Swap("notify.page_state:count_inspection", lambda _: lambda *_of: True, 7),
+    "there is no sweep": Swap("notify.engines:_sweep", lambda _: lambda _site, _now: None, 1),
+    "unread stories are not noted": Swap("notify.google:watch_reads", lambda _: lambda *_of: None, 91),
+    "the quota is not counted": Swap("notify.page_state:count_inspection", lambda _: lambda *_of: True, 756),
     "the sweep leaves stories out": Swap("notify.google:due_questions", lambda _: lambda *_of: [], 5),
 }
 

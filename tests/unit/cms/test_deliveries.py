@@ -55,7 +55,7 @@ CURIOUS: list[Any] = [
 ]  # fmt: skip
 TURNS = 4
 # Of a document with more places every second, third … is replaced.
-PATHS_MAX = 30
+PATHS_MAX = 15
 
 
 def paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:

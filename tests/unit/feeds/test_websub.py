@@ -40,7 +40,7 @@ def test_a_header_links_a_hub(link: str, hub: str | None) -> None:
         (f"<rss><channel><link>{HUB}</link>", None),
         ('<feed><link rel="hub"/>', None),
         ("<link " * 20_000, None),
-        pytest.param(f"<link {'a' * 3_990}>" * 4_000, None, id="made to be slow"),
+        pytest.param(f"<link {'a' * 3_990}>" * 1_000, None, id="made to be slow"),
     ],
 )
 def test_a_feed_links_a_hub(head: str, hub: str | None) -> None:

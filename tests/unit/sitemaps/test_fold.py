@@ -81,7 +81,7 @@ def agree(folded: Rendered | None, whole: Rendered) -> None:
 
 
 @pytest.mark.matrix
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(SITES, some(GENERAL))
 def test_a_shard_that_is_folded_into_is_the_shard_of_all_its_entries(site: Site, batches: list[Changes]) -> None:
     entries: dict[str, GeneralEntry] = {}
@@ -99,7 +99,7 @@ def test_a_shard_that_is_folded_into_is_the_shard_of_all_its_entries(site: Site,
 
 
 @pytest.mark.matrix
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(SITES, some(NEWS), st.lists(st.integers(0, 30), min_size=12, max_size=12))
 def test_a_news_sitemap_that_is_folded_into_is_the_one_of_all_its_entries(
     site: Site, batches: list[Changes], hours: list[int]
@@ -140,7 +140,7 @@ MARKS = st.builds(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(SITES, some(MARKS))
 def test_an_index_that_is_folded_into_is_the_index_of_all_marks(site: Site, batches: list[Changes]) -> None:
     marks: dict[str, Mark] = {}

@@ -15,8 +15,9 @@ from stoppress.primitives.text import COUNTRIES
 from stoppress.primitives.urls import linked
 from stoppress.sitemaps.tags import alternate_tags, fit, image_tags, video_tags
 from tests.docs.test_tags import rendered
-from tests.support.adjacent_paths import SHARED, needs_shared
+from tests.support.adjacent_paths import needs_shared
 from tests.support.article_events import page
+from tests.support.saved_files import schema
 
 PAGE = page("2026/flood")
 CDN = "https://cdn.example.net"
@@ -455,13 +456,12 @@ VIDEOS = st.fixed_dictionaries(
 @settings(max_examples=100)
 @given(VIDEOS)
 def test_whatever_is_said_of_a_video_its_tags_are_valid_by_the_official_schema(raw: Any) -> None:
-    schema = etree.XMLSchema(etree.parse(SHARED / "schemas/all.xsd"))
-    assert schema.validate(root(video_tags(read_videos([raw], PAGE)[0]))), schema.error_log
+    official = schema("all.xsd")
+    assert official.validate(root(video_tags(read_videos([raw], PAGE)[0]))), official.error_log
 
 
 @needs_shared
 @pytest.mark.parametrize("name", ["shards", "pages", "news", "index"])
 def test_the_official_schemas_take_every_tag(name: str) -> None:
-    path = SHARED / "schemas" / ("siteindex.xsd" if name == "index" else "all.xsd")
-    schema = etree.XMLSchema(etree.parse(path, etree.XMLParser(no_network=True)))
-    assert schema.validate(etree.fromstring(rendered()[name].encode())), schema.error_log
+    official = schema("siteindex.xsd" if name == "index" else "all.xsd")
+    assert official.validate(etree.fromstring(rendered()[name].encode())), official.error_log

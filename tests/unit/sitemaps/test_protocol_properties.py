@@ -98,7 +98,7 @@ def entries_of(event: ArticleEvent) -> tuple[GeneralEntry, NewsEntry]:
     return stored, read_news(news_item(HOST, Place("news", 1, 400), news))
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(ARTICLES)
 def test_whatever_a_cms_sends_the_files_break_no_rule_and_say_what_was_read(data: dict[str, Any]) -> None:
     event = read_event(data)

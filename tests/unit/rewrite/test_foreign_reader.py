@@ -10,9 +10,12 @@ from usp.tree import sitemap_tree_for_homepage
 from usp.web_client.abstract_client import AbstractWebClient, AbstractWebClientSuccessResponse, WebClientErrorResponse
 
 from stoppress.aws.queues import RewriteRequest
+from stoppress.model import index_ranges
 from stoppress.model.entries import Mark
 from stoppress.model.index_ranges import CUT_WAITS, INDEX_FILES_MAX, INDEX_FILES_MOVED
+from stoppress.rewrite import file_lines, publish
 from stoppress.rewrite.sitemaps import rewrite_all
+from stoppress.sitemaps import fold
 from tests.support.article_events import HOST, SITE
 from tests.support.partitions import INDEX, MINUTE, NOON
 from tests.unit.rewrite.test_indexes_at_once import IndexWorld, open_doors
@@ -113,3 +116,20 @@ def test_a_foreign_reader_finds_every_page_while_a_site_gets_a_second_index(worl
     assert Counter((read(world) - Counter(["sitemap-news.xml"])).values())[2] == INDEX_FILES_MOVED  # for seconds
     settle(world, later)
     assert set((read(world) - Counter(["sitemap-news.xml"])).values()) == {1}
+
+
+def test_a_foreign_reader_finds_every_page_of_a_site_with_more_files_than_an_index_takes(
+    world: IndexWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A twentieth of the real limits: with 50,000 files the test would take a tenth of all the time of the tests."""
+    for module, name, limit in ((index_ranges, "INDEX_FILES_URGENT", 1_250), (fold, "INDEX_FILES_URGENT", 1_250),
+                                (file_lines, "INDEX_ENTRIES_MAX", 2_500), (publish, "INDEX_ENTRIES_MAX", 2_500)):  # fmt: skip
+        monkeypatch.setattr(module, name, limit)
+    add(world, 900)
+    settle(world, NOON)
+    add(world, 2_510)
+    settle(world, NOON + MINUTE)
+
+    counts = read(world)
+    assert set((counts - Counter(["sitemap-news.xml"])).values()) == {1}
+    assert len([name for name in counts if "-index-" in name]) == 4

@@ -132,4 +132,4 @@ def test_a_foreign_reader_finds_every_page_of_a_site_with_more_files_than_an_ind
 
     counts = read(world)
     assert set((counts - Counter(["sitemap-news.xml"])).values()) == {1}
-    assert len([name for name in counts if "-index-" in name]) == 4
+    assert len([name for name in counts if "-index-" in name]) == 5

@@ -267,8 +267,8 @@ def test_engines_are_notified_of_a_ready_page_and_not_twice_in_ten_minutes(seed:
         assert play(room) == ""
 
 
-def test_with_engines_no_nothing_is_called() -> None:
-    with opened(1, Engines="no") as room:
+def test_with_engines_no_nothing_is_called(seed: int) -> None:
+    with opened(seed, Engines="no") as room:
         for _ in range(ACTS):
             room.act()
             room.pass_time(room.now + timedelta(seconds=room.chance.choice((1, 20, 200, 900, 2_500))))

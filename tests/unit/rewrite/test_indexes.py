@@ -14,6 +14,9 @@ from stoppress.model.site import Site
 from stoppress.rewrite import file_lines, publish
 from stoppress.rewrite.sitemaps import hand_over, rewrite_all, rewrite_batch
 from stoppress.roll.window import roll
+from stoppress.show.read_site import read_site
+from stoppress.show.stack_status import report_site
+from stoppress_cli.inputs.served import known
 from tests.support.article_events import HOST
 from tests.support.moto_aws import PUBLISHING, MotoAws, counted, failing, once_before, put_site, queue_batch
 from tests.support.partitions import DAY, HOUR, INDEX, MINUTE, NOON, put_page, stream, take_page
@@ -143,6 +146,19 @@ def test_an_index_that_a_changed_file_leads_to_is_requested_when_the_run_fails(b
     assert listed(SECOND) == ["2001", "2003"]
 
 
+def test_an_index_whose_files_are_all_gone_lists_the_home_page_and_stays(behind: MotoAws, site: Site) -> None:
+    settle(behind, NOON + DAY)
+    empty([2001, 2002, 2003])
+    settle(behind, NOON + DAY + MINUTE)
+    settle(behind, NOON + 3 * DAY)
+    assert (listed(), listed(SECOND)) == (["2004", "2005"], ["home"])
+    assert SECOND in named()
+
+    fill([2001])
+    settle(behind, NOON + 3 * DAY + MINUTE)
+    assert listed(SECOND) == ["2001"]
+
+
 def test_a_record_of_a_removed_site_deletes_each_index_that_it_may_have_led_to(behind: MotoAws, site: Site) -> None:
     """A rewriter that sitemap.xml led to the second index may have been killed after its PUT."""
     settle(behind, NOON + DAY)
@@ -223,6 +239,30 @@ def test_more_files_than_an_index_may_list_are_in_other_indexes_first(
     assert all(cut.is_in_force for cut in indexes.cuts)
     assert [year for file in indexes.files for year in listed(file)] == [str(year) for year in range(2001, 2021)]
     assert max(len(listed(file)) for file in indexes.files) <= 4
+
+
+def test_a_site_with_its_own_robots_has_one_index_until_that_is_urgent(
+    behind: MotoAws, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_ranges, "INDEX_FILES_URGENT", 6)
+    site = behind.site()
+    fill(range(2001, 2007))
+    request_index()
+    settle(behind, NOON)
+    assert read_indexes(HOST).cuts == ()
+
+    fill([2007])
+    request_index()
+    settle(behind, NOON + MINUTE)
+    assert (listed(SECOND), listed(THIRD)) == (["2001", "2002", "2003"], ["2004", "2005", "2006"])
+    assert listed() == ["2007"]
+    lines = [f"Sitemap: https://{HOST}/{file}" for file in (INDEX, "sitemap-news.xml", THIRD, SECOND)]
+    assert report_site(read_site(site, NOON, []), NOON)["robots_lines"] == lines
+    assert [f"Sitemap: https://{HOST}/{file}" for file in known(HOST).named] == lines  # the doctor looks for these
+    behind.site(robots="")
+    request_index("robots.txt")
+    settle(behind, NOON + HOUR)
+    assert named() == [INDEX, "sitemap-news.xml", THIRD, SECOND]
 
 
 def test_a_gzip_form_stays_while_an_older_index_lists_it(behind: MotoAws, site: Site) -> None:

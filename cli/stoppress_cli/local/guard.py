@@ -63,18 +63,24 @@ class Guard:
             case "events" if operation == "PutEvents":
                 buses = {str(entry.get("EventBusName", "default")).rsplit("/", 1)[-1] for entry in params["Entries"]}
                 return [Ask("events:PutEvents", arn_of("events", f"event-bus/{bus}")) for bus in sorted(buses)]
+            case "sts" if operation == "GetCallerIdentity":
+                return []  # it needs no permission (STS API reference)
         return [Ask(f"{service}:{operation}", "*")]  # unknown here: the role must allow the call on every resource
 
     def _of_bucket(self, operation: str, params: Json) -> list[Ask]:
         bucket = f"arn:aws:s3:::{params.get('Bucket', '')}"
         match operation:
-            case "GetObject":
+            case "GetObject" | "HeadObject":
                 action = "s3:GetObjectVersion" if "VersionId" in params else "s3:GetObject"
                 asks = [Ask(action, f"{bucket}/{params['Key']}")]
                 # Without s3:ListBucket, S3 answers 403 instead of 404 for an absent object.
                 return asks + ([Ask("s3:ListBucket", bucket)] if lacks(params["Bucket"], params["Key"]) else [])
             case "PutObject" | "DeleteObject":
                 return [Ask(f"s3:{operation}", f"{bucket}/{params['Key']}")]
+            case "DeleteObjects":
+                actions = {True: "s3:DeleteObjectVersion", False: "s3:DeleteObject"}
+                objects = params["Delete"]["Objects"]
+                return [Ask(actions["VersionId" in each], f"{bucket}/{each['Key']}") for each in objects]
             case "ListObjectsV2":
                 return [Ask("s3:ListBucket", bucket)]
             case "ListObjectVersions":

@@ -8,7 +8,8 @@ ONCE ?=
 KEEP ?=
 PORT := 8000
 OUT ?= out
-WORKERS ?= 2
+# For two cores: some tests wait for a server, so a third worker uses the time.
+WORKERS ?= 3
 SEEDS ?= 1000
 FIRST ?= 1
 WEBHOOKS ?= 8000

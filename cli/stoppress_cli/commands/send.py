@@ -102,7 +102,7 @@ def send(
     if sample.missed:
         advice = [f"\nsee why: {access.command(f'explain {sample.url}')}; {access.command('status')}"]
     elif keep:
-        advice = ["\nthe article stays: remove it with `stoppress forget`, or let it leave the news in 48 hours"]
+        advice = ["\nthe article stays until `stoppress forget` removes it, and leaves the news sitemap after 48 hours"]
     end({"url": sample.url, "stages": sample.stages, "missed": sample.missed}, advice, is_ok=not sample.missed)
 
 

@@ -298,7 +298,7 @@ def _stack_problems(facts: StackFacts, now: datetime, access: Access) -> Iterato
             what = f"{queue.messages:,} {letters} in the queue {queue.name}"
             yield Problem(None, what, access.command(f"redrive {queue.name} --dry-run"))
     if facts.rolled_at and now - facts.rolled_at > ROLLED_AGE_MAX:
-        what = "roll_window does not run: no story leaves the news, and no held article appears"
+        what = "roll_window does not run: no story leaves the news sitemap, and no held article appears"
         yield Problem(None, what, access.log("RollWindow"), facts.rolled_at)
     for alarm in facts.alarms:
         words = ALARM_COMMANDS.get(alarm.name)

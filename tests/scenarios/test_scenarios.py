@@ -4,7 +4,6 @@ import json
 import random
 import re
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -26,8 +25,6 @@ from tests.support.playing import END, Played, Step
 
 PATHS = sorted(playing.SCENARIOS.glob("*.jsonl"))
 HOST = "www.example.com"
-CMS = f"/webhooks/{HOST}/cms"
-SECRET = {"name": "newsroom", "value": "whsec_c3RvcHByZXNz"}
 SITE = {"host": HOST, "publication": "Example News", "sources": {"cms": {"secret": "newsroom"}}}
 
 # What scenarios leave in queues on purpose; the others leave nothing.
@@ -193,38 +190,6 @@ def test_1001_news_articles_take_two_news_sitemaps_until_they_expire(tmp_path: P
 
 
 # ── what a scenario's own steps cannot say ──
-
-
-def test_a_closed_shard_keeps_its_bytes_while_the_open_one_grows(tmp_path: Path) -> None:
-    one = played(playing.SCENARIOS / "shard-overflowing.jsonl", tmp_path)
-    saves = [one.files(save) for save in ("first-is-full", "second-is-open", "third-is-open")]
-
-    first, second = (f"{HOST}/sitemap-2026-11{number}.xml" for number in ("", "-2"))
-
-    assert saves[0][first] == saves[1][first] == saves[2][first]
-    assert saves[1][second] != saves[2][second]
-    assert [len(save) for save in saves] == [3, 4, 5]
-
-
-@pytest.mark.moto
-def test_after_a_changed_configuration_only_files_with_other_bytes_are_put(tmp_path: Path) -> None:
-    def watch(stack: Stack) -> None:
-        listed = stack.client("s3").list_object_versions(Bucket=stack.only("AWS::S3::Bucket").ref)
-        changed.update(
-            (row["Key"].partition("/")[2], row["LastModified"].astimezone(UTC)) for row in listed["Versions"]
-        )
-
-    changed: dict[str, datetime] = {}
-    one = playing.play(
-        playing.read(playing.SCENARIOS / "changed-publication-name.jsonl"), tmp_path, kind=Stack, watch=watch
-    )
-    before, after = one.files("before"), one.files("after")
-
-    assert one.saves["after"] - one.saves["before"] > timedelta(minutes=1)
-    assert b"<news:name>Example News</news:name><news:language>en<" in before[f"{HOST}/sitemap-news.xml"]
-    assert b"<news:name>The Example</news:name><news:language>fr<" in after[f"{HOST}/sitemap-news.xml"]
-    assert before[f"{HOST}/sitemap-2026-11.xml"] == after[f"{HOST}/sitemap-2026-11.xml"]
-    assert {name for name, at in changed.items() if at > one.saves["before"]} == {"sitemap-news.xml", "sitemap.xml"}
 
 
 def test_what_is_not_taken_is_answered_with_what_to_change(tmp_path: Path) -> None:

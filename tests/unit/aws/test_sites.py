@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stoppress.aws import due, site_versions, sites, table
+from stoppress.aws import site_versions, sites, table
 from stoppress.aws.clients import client
 from stoppress.model.site import BadConfiguration
 from tests.support.article_events import HOST
@@ -57,16 +57,6 @@ def test_a_host_without_a_version_is_unknown(host: str) -> None:
         sites.load(host)
 
 
-def test_of_two_writers_of_one_version_the_second_one_is_refused() -> None:
-    put()
-    put(expected=1, publication="Ann's")
-    with pytest.raises(site_versions.Replaced):
-        put(expected=1, publication="Bob's")
-
-    assert sites.load(HOST).publication == "Ann's"
-    assert [version.number for version in site_versions.history(HOST)] == [2, 1]
-
-
 def test_a_removed_site_is_unknown_and_its_numbers_go_on() -> None:
     put(feeds=[FEED])
     assert site_versions.remove(HOST, 1, "ann", NOON, deletes_files=True) == 2
@@ -79,16 +69,6 @@ def test_a_removed_site_is_unknown_and_its_numbers_go_on() -> None:
     assert (sites.hosts(), sites.load_all(), sites.load_all(sites.POLLS)) == ([], ([], []), ([], []))
     assert put(expected=2) == 3
     assert [version.document is None for version in site_versions.history(HOST)] == [False, True, False]
-
-
-def test_a_change_leaves_a_record_that_is_due_after_a_minute() -> None:
-    put(silent_after_hours=6)
-    records = {(record.name, record.at) for record in due.every(due.SITES)}
-
-    assert records == {
-        (f"configuration#{HOST}", NOON + timedelta(minutes=1)),
-        (f"silence#{HOST}", NOON + timedelta(hours=6)),
-    }
 
 
 def test_the_version_before_is_in_force_while_the_newest_cannot_be_read() -> None:

@@ -132,10 +132,6 @@ def test_an_import_takes_as_long_as_its_slowest_part() -> None:
         assert report.import_rate(run) == min(command, recorded, rewritten)
 
 
-def test_an_hour_in_which_nothing_happens_reports_no_metric() -> None:
-    assert MONTHS["idle"]["metrics"] == {}
-
-
 def test_usage_is_added_multiplied_and_priced() -> None:
     busy = prices.Usage({"puts": 4, "read_units": 4}, {("EventsListed",): 1.0})
     night = prices.Usage({"read_units": 2}, {("EventsListed",): 1 / 24, ("DriftFound",): 1 / 24})

@@ -111,16 +111,6 @@ def findings_of(folder: Path) -> list[dict[str, str]]:
     return report["findings"]
 
 
-@pytest.mark.parametrize("columns", [80, 120])
-def test_lines_break_only_between_words(broken: Path, columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = run(broken, "--base-url", BASE).stdout
-    monkeypatch.setenv("COLUMNS", str(columns))
-    lines = run(broken, "--base-url", BASE).stdout
-
-    assert lines.split() == whole.split()
-    assert all(len(line) <= columns or len(line.split()) == 1 for line in lines.splitlines())
-
-
 def test_warnings_can_be_left_out(tmp_path: Path) -> None:
     site = good()
     loc(f"{HARBOUR}#top")(site)

@@ -14,7 +14,6 @@ from stoppress_cli.local.event_sources import Sources
 from stoppress_cli.local.lambda_functions import Result
 from stoppress_cli.local.server import Server
 from stoppress_cli.local.stack import Stack
-from stoppress_cli.serving import PortInUse
 from tests.local_stack.toy import NOON
 
 pytestmark = pytest.mark.moto
@@ -122,10 +121,3 @@ def test_functions_of_requests_and_of_deliveries_take_turns() -> None:
         thread.join()
 
     assert slow.at_once == 1
-
-
-def test_a_port_in_use_is_reported_with_what_to_do(server: Server) -> None:
-    port = int(server.url.rstrip("/").rsplit(":", 1)[1])
-
-    with pytest.raises(PortInUse, match=f"port {port} of 127.0.0.1 is in use; .*--port"):
-        Server(server._stack, "127.0.0.1", port)

@@ -56,13 +56,6 @@ def test_what_a_condition_leaves_without_a_value_is_omitted_everywhere(tmp_path:
     assert resolved(tmp_path, document) == {"Bus": {"Name": "articles", "Tags": ["a", "c"]}}
 
 
-def test_a_resource_whose_condition_does_not_hold_is_not_there(tmp_path: Path) -> None:
-    document = named("articles", Conditions={"Never": {"Fn::Equals": ["a", "b"]}})
-    document["Resources"]["Bus"]["Condition"] = "Never"
-
-    assert resolved(tmp_path, document) == {}
-
-
 @pytest.mark.parametrize(
     ("document", "words"),
     [

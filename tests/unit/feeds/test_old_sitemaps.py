@@ -1,13 +1,10 @@
 """A site's old sitemap, polled as a feed: what it lists, whose word counts, and an index with the sitemaps it names."""
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 
-import boto3
 import pytest
-from moto import mock_aws
 
-from stoppress.aws import bucket, clients
 from stoppress.feeds import events, feed_documents
 from stoppress.feeds.feed_documents import FeedError, read_document
 from stoppress.feeds.parse import read
@@ -17,10 +14,7 @@ from stoppress.model.site import Site
 from stoppress.poll import fetch_feeds as fetching
 from tests.support.article_events import HOST, MORNING, DecidedTable, page
 
-pytestmark = pytest.mark.moto
-
 SITE = Site(host=HOST, publication="Example News")
-MINUTE = timedelta(minutes=1)
 INDEX = f"https://{HOST}/old/index.xml"
 
 
@@ -214,19 +208,6 @@ def test_a_file_of_our_own_is_not_polled(internet: Web) -> None:
     got = fetched()
     assert [child.body for child in got.children] == [urlset("b")]
     assert got.failures == (f"{page('sitemap-news.xml')}: Stoppress writes this file itself",)
-
-
-def test_readers_get_the_header_by_which_a_file_of_our_own_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BUCKET_NAME", "files")
-    with mock_aws():
-        clients.forget()
-        storage = boto3.client("s3", region_name="us-east-1")
-        storage.create_bucket(Bucket="files")
-        bucket.write(HOST, "sitemap.xml", b"", "application/xml", "", replaces=None, changed=MORNING, config="")
-        answer = storage.get_object(Bucket="files", Key=f"{HOST}/sitemap.xml")
-    clients.forget()
-
-    assert fetching._OWN_HEADER in answer["ResponseMetadata"]["HTTPHeaders"]
 
 
 def test_what_was_fetched_of_an_index_is_the_same_only_if_its_sitemaps_are(internet: Web) -> None:

@@ -17,8 +17,6 @@ from stoppress_cli.app import app
 from stoppress_cli.connect import local
 from tests.cli.test_commands_as_typed import HOST, serving
 
-NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
-
 
 @pytest.mark.parametrize(
     ("headers", "hours_ahead"),

@@ -18,11 +18,6 @@ from tests.docs.pages import DOCS, PAGES
 PART = re.compile(r"(?<=<!-- generated: )([\w ]+)( -->\n\n).*?(?=\n\n<!-- /generated -->)", re.DOTALL)
 
 
-def _table(*rows: tuple[str, ...]) -> str:
-    head, *body = (f"| {' | '.join(cells)} |" for cells in rows)
-    return "\n".join([head, f"|{'---|' * len(rows[0])}", *body])
-
-
 # The chapters of the rules by the beginning of their ids, and the source of the rules that show no other.
 CHAPTERS = {
     "R1": ("Every sitemap", "sitemaps.org/protocol.html"),

@@ -172,15 +172,6 @@ def test_a_cms_without_webhooks_is_named_while_its_feed_has_the_stories(tmp_path
 KEY = {"sources": {"cms": SITE["sources"]["cms"] | {"list": SITE["sources"]["cms"]["list"] | {"secret": "key"}}}}
 
 
-def guarded(stack: Stack, grant: Grant, monkeypatch: pytest.MonkeyPatch) -> Guard:
-    """What the stack's roles allow without a grant."""
-    resolved = edited_resources(grant.taken_from)
-    guard = Guard(Permissions(resolved), resolved)
-    monkeypatch.setattr(stack.wire, "guard", guard)
-    stack.forget_clients()
-    return guard
-
-
 @pytest.fixture(scope="module")
 def asks(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Role, Ask]]:
     """What the roles are asked for in two hours, each with an audit."""
@@ -214,7 +205,10 @@ def test_a_grant_of_the_audits_that_is_taken_away_is_missed(grant: Grant, asks: 
 def test_an_imported_article_that_fails_comes_again_from_its_own_queue(
     stack: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    guard = guarded(stack, OF_IMPORTS, monkeypatch)
+    resolved = edited_resources(OF_IMPORTS.taken_from)
+    guard = Guard(Permissions(resolved), resolved)
+    monkeypatch.setattr(stack.wire, "guard", guard)
+    stack.forget_clients()
     event = ArticleEvent(site=HOST, source="cms", id="7", action="publish", url=f"https://{HOST}/old", title="Old")
     url = stack.resources["ImportsQueue"].ref
     stack.client("sqs").send_message(QueueUrl=url, MessageBody=to_message(event))

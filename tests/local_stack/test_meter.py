@@ -7,7 +7,6 @@ import pytest
 from botocore.exceptions import ClientError
 
 from stoppress_cli.local import meter
-from stoppress_cli.local.stack import Stack
 from tests.local_stack.toy import TABLE, Toy
 
 pytestmark = pytest.mark.moto
@@ -140,16 +139,11 @@ def test_only_calls_of_functions_count(toy: Toy) -> None:
 def test_s3_counts_bytes_both_ways(toy: Toy) -> None:
     toy.write({}, {"Bucket": {"Type": "AWS::S3::Bucket"}})
     with toy.running() as stack:
-        client, bucket = _running(stack)
+        client, bucket = stack.client("s3"), stack.resources["Bucket"].ref
+        stack.wire.thread.running = "Function"
         client.put_object(Bucket=bucket, Key="a", Body=b"12345")
         client.get_object(Bucket=bucket, Key="a")["Body"].read()
 
         counts = stack.wire.meter
     assert (counts.s3_bytes_put, counts.s3_bytes_got) == (5, 5)
     assert counts.operations() == {"s3.PutObject": 1, "s3.GetObject": 1}
-
-
-def _running(stack: Stack) -> tuple[Any, str]:
-    client = stack.client("s3")
-    stack.wire.thread.running = "Function"
-    return client, stack.resources["Bucket"].ref

@@ -23,7 +23,6 @@ NOW = datetime(2026, 11, 20, 8, 0, 30, tzinfo=UTC)
 FEED = "https://www.example.com/rss.xml"
 KEY = key_of(FEED)[:8]
 SITE = Site(host="www.example.com", publication="Example News")
-RSS = (Path(__file__).parents[3] / "tests/fixtures/feeds" / "rss.xml").read_text(encoding="utf-8")
 
 
 def parse_feed(body: bytes, headers: dict[str, str], url: str, site: Site) -> tuple[Entry, ...]:

@@ -89,11 +89,6 @@ def internet(behind: MotoAws, monkeypatch: pytest.MonkeyPatch) -> Web:
     return fake
 
 
-def ends_in(seconds: float) -> Deadline:
-    ends = time.monotonic() + seconds
-    return Deadline(lambda: 1_000 * (ends - time.monotonic()))
-
-
 def poll(now: datetime = NOW, one: Site | None = None) -> list[PollOutcome]:
     return list(poll_site_feeds([one or site()], now))
 
@@ -330,7 +325,9 @@ def test_feeds_that_are_not_reached_in_time_stay_due(internet: Web, monkeypatch:
         return internet.fetch(url, headers)
 
     monkeypatch.setattr(client, "fetch", hang)
-    outcomes = list(poll_site_feeds([site(FEED, OTHER)], NOW, deadline=ends_in(0.3)))
+    ends = time.monotonic() + 0.3
+    deadline = Deadline(lambda: 1_000 * (ends - time.monotonic()))
+    outcomes = list(poll_site_feeds([site(FEED, OTHER)], NOW, deadline=deadline))
     go_on.set()
 
     assert {outcome.url: outcome.result for outcome in outcomes} == {FEED: "not reached", OTHER: "changed"}

@@ -115,9 +115,6 @@ def test_forms_of_an_emptied_file_do_not_outlive_it_when_a_rewriter_with_a_fast_
     assert agree(behind)
 
 
-# ── other rewriters ──
-
-
 # ── turned off, and gone ──
 
 

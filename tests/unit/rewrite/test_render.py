@@ -63,37 +63,29 @@ def test_what_changed_is_read_by_its_keys_and_nothing_else(
     assert fold(SHARD, key("new"), now=NOON + 2 * MINUTE) == "unchanged"
 
 
-def _without_metadata(stored: StoredFile) -> None:
-    client("s3").put_object(Bucket=moto_aws.BUCKET, Key=f"{HOST}/{SHARD}", Body=stored.body)
-
-
-def _put_again(stored: StoredFile, config: str, whole: datetime) -> None:
+def put_again(stored: StoredFile, config: str, whole: datetime) -> None:
     bucket.write(HOST, SHARD, stored.body, *headers(SHARD), replaces=stored, changed=NOON, config=config, whole=whole)
 
 
-def _of_another_renderer(stored: StoredFile) -> None:
-    _put_again(stored, f"{RENDERER + 1}.{stored.config.partition('.')[2]}", NOON)
+OF_HTTP = SITE.model_copy(update={"scheme": "http"}).digest
+LONG_AGO = NOON + MINUTE - file_lines.WHOLE_EVERY
+# By what happened: how the stored file is changed.
+HAPPENED: dict[str, Callable[[StoredFile], object]] = {
+    "without metadata": lambda stored: client("s3").put_object(
+        Bucket=moto_aws.BUCKET, Key=f"{HOST}/{SHARD}", Body=stored.body
+    ),
+    "of another renderer": lambda stored: put_again(stored, f"{RENDERER + 1}.{stored.config.partition('.')[2]}", NOON),
+    "of another configuration": lambda stored: put_again(stored, f"{RENDERER}.{OF_HTTP}", NOON),
+    "made as a whole long ago": lambda stored: put_again(stored, stored.config, LONG_AGO),
+    "gone": lambda stored: bucket.delete(HOST, SHARD, stored),
+}
 
 
-def _of_another_configuration(stored: StoredFile) -> None:
-    _put_again(stored, f"{RENDERER}.{SITE.model_copy(update={'scheme': 'http'}).digest}", NOON)
-
-
-def _made_as_a_whole_long_ago(stored: StoredFile) -> None:
-    _put_again(stored, stored.config, NOON + MINUTE - file_lines.WHOLE_EVERY)
-
-
-def _gone(stored: StoredFile) -> None:
-    bucket.delete(HOST, SHARD, stored)
-
-
-@pytest.mark.parametrize("happened", [
-    _without_metadata, _of_another_renderer, _of_another_configuration, _made_as_a_whole_long_ago, _gone,
-])  # fmt: skip
+@pytest.mark.parametrize("happened", HAPPENED)
 def test_a_file_that_is_not_as_we_write_it_is_made_from_all_entries(
-    behind: MotoAws, large_shard: list[str], monkeypatch: pytest.MonkeyPatch, happened: Callable[[StoredFile], None]
+    behind: MotoAws, large_shard: list[str], monkeypatch: pytest.MonkeyPatch, happened: str
 ) -> None:
-    happened(behind.file(SHARD))
+    HAPPENED[happened](behind.file(SHARD))
     put_page("lost")  # nobody tells of it: who reads the partition finds it
     put_page("new")
     monkeypatch.setattr(table, "get_many", unread)

@@ -27,13 +27,13 @@ pytestmark = pytest.mark.matrix
 
 SM, NEWS = "{http://www.sitemaps.org/schemas/sitemap/0.9}", "{http://www.google.com/schemas/sitemap-news/0.9}"
 IMAGE, VIDEO = (f"{{http://www.google.com/schemas/sitemap-{kind}/1.1}}" for kind in ("image", "video"))
-XHTML, ATOM = "{http://www.w3.org/1999/xhtml}", "{http://www.w3.org/2005/Atom}"
+XHTML = "{http://www.w3.org/1999/xhtml}"
 SHARD = "sitemap-2026-11.xml"
 OF_TEXTS = frozenset(
     "alternate-not-mutual escaped-twice hreflang news-home news-language news-name title-markup"
     " video-description video-url video-value".split()
 )
-MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
+HOUR = timedelta(hours=1)
 ILLEGAL = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 SITE = Site(
     host=HOST,

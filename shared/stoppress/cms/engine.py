@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 from stoppress.cms import values
 from stoppress.cms.contract import BadArticle, unknown_type
-from stoppress.cms.expressions import holds, names_in, root_names, search
+from stoppress.cms.expressions import holds, names_in, search
 from stoppress.cms.mapping import OF_DELIVERIES, OF_TYPES, REMOVALS, Action, MappingFile
 from stoppress.cms.values import Fields
 from stoppress.cms.verdicts import HELD, NOWHERE, Verdict
@@ -66,7 +66,7 @@ def _items(mapping: MappingFile, root: Mapping[str, Any]) -> tuple[list[Any], st
     if mapping.items is None:
         return (body if mapping.envelope == "cloudevents" and isinstance(body, list) else [None]), ""
     known, faults = _variables(mapping, root, {})
-    items, fault = _search(mapping.items, {**root, **known}, faults)
+    items, fault = search(mapping.items, {**root, **known}, faults)
     return (items if isinstance(items, list) else [items] if items else []), fault
 
 
@@ -109,16 +109,10 @@ def _variables(
         if name in common:
             known[name] = common[name]
             continue
-        known[name], fault = _search(expression, {**root, **known}, faults)
+        known[name], fault = search(expression, {**root, **known}, faults)
         if fault:
             faults[name] = fault
     return known, faults
-
-
-def _search(expression: str, root: Mapping[str, Any], faults: Mapping[str, str]) -> tuple[Any, str]:
-    """Return the value of an expression, and its fault or that of a failed variable that it reads."""
-    value, fault = search(expression, root)
-    return value, fault or next((faults[name] for name in root_names(expression) & faults.keys()), "")
 
 
 def _common(mapping: MappingFile, root: Mapping[str, Any]) -> dict[str, Any]:
@@ -141,7 +135,7 @@ def _verdict(mapping: MappingFile, root: Mapping[str, Any], common: Mapping[str,
     base = search(mapping.base, root)[0]
     zone = _zone(root["settings"].get("timezone"))
     where = values.Where(base if isinstance(base, str) else None, zone, mapping.html)
-    return _judge(mapping, action, Fields(mapping, root, where, now, action), item, now)
+    return _judge(mapping, action, Fields(mapping, root, faults, where, now, action), item, now)
 
 
 def _apply_filter(
@@ -150,7 +144,7 @@ def _apply_filter(
     """Return the verdict of a filter that applies or fails, else None."""
     failed = ""
     for when in mapping.when:
-        result, fault = _search(when.condition, root, faults)
+        result, fault = search(when.condition, root, faults)
         if fault:
             failed = failed or f'when: the filter "{when.ignore}" cannot be judged: {fault}'
         elif holds(result):
@@ -163,7 +157,7 @@ def _apply_filter(
 
 def _action(mapping: MappingFile, root: Mapping[str, Any], faults: Mapping[str, str], item: Any) -> Action | Verdict:
     """Return the action that an item demands, or the verdict on an item that demands none."""
-    kind, fault = _search(mapping.action.source, root, faults)
+    kind, fault = search(mapping.action.source, root, faults)
     if fault:
         return Verdict(disposition="incomplete", missing=("action",), reason=f"action: {fault}", item=item)
     if mapping.strict and not isinstance(kind, str):

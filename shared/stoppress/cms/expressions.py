@@ -10,11 +10,14 @@ from jmespath.exceptions import JMESPathError
 from stoppress.cms.functions import OPTIONS, Functions
 from stoppress.primitives.text import clean, did_you_mean
 
+_NONE: Mapping[str, str] = {}
 
-def search(expression: str, root: Mapping[str, Any]) -> tuple[Any, str]:
-    """Return the value of an expression, or the reason why it has none."""
+
+def search(expression: str, root: Mapping[str, Any], faults: Mapping[str, str] = _NONE) -> tuple[Any, str]:
+    """Return the value of an expression, or the reason why it has none. `faults` are those of failed variables, which it may read."""
+    failed = root_names(expression) & faults.keys() if faults else ()
     try:
-        return _compile(expression).search(root, options=OPTIONS), ""
+        return _compile(expression).search(root, options=OPTIONS), next((faults[name] for name in failed), "")
     except Exception as error:  # noqa: BLE001 - one field that fails on a payload must not stop the others
         return None, clean(f"{expression[:80]} returns nothing: {' '.join(str(error).split())}", 300)
 

@@ -238,7 +238,13 @@ class Fields:
     """The fields of one item: the values in `data`, the faults in `faults`, each attempt in `readings`."""
 
     def __init__(
-        self, mapping: MappingFile, root: Mapping[str, Any], where: Where, now: datetime, action: Action
+        self,
+        mapping: MappingFile,
+        root: Mapping[str, Any],
+        faults: Mapping[str, str],
+        where: Where,
+        now: datetime,
+        action: Action,
     ) -> None:
         self.readings: list[Reading] = []
         self.data: dict[str, Any] = {}
@@ -247,7 +253,7 @@ class Fields:
         # object is not reported: the mapping has another expression for it.
         self.misread: set[str] = set()
         self.where = where
-        self._mapping, self._root, self._now = mapping, root, now
+        self._mapping, self._root, self._variable_faults, self._now = mapping, root, faults, now
         wanted = OF_REMOVALS if action in REMOVALS else OF_ARTICLES + OF_DELIVERIES
         for name in wanted:
             for expression in mapping.expressions(name):
@@ -256,7 +262,8 @@ class Fields:
 
     def _read(self, name: str, expression: str) -> bool:
         """Read one expression of a field. True if the field's other expressions are not needed."""
-        given, fault = search(expression, self._root)
+        # A failed variable counts as absent, except in an embargo, which must not be lost.
+        given, fault = search(expression, self._root, self._variable_faults if name == HELD else {})
         if not fault and is_absent(name, given):
             self.readings.append(Reading(name, expression))
             return False

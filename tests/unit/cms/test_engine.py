@@ -174,6 +174,14 @@ def test_an_embargo_that_cannot_be_read_publishes_nothing(embargo: object) -> No
     assert (killed.disposition, killed.action) == ("apply", "unpublish")
 
 
+def test_an_embargo_that_reads_a_failed_variable_publishes_nothing(tmp_path: Path) -> None:
+    text = GAZETTE.replace("[vars]", "[vars]\nembargo = \"join('T', [item.story.day, item.story.hour])\"")
+    text = text.replace("[fields]", '[fields]\nhold_until = "embargo"')
+    late = story(day="2026-11-22", hour=None, link="https://www.example.com/7")
+    [verdict] = read(mapping(tmp_path, text), {"stories": [late]})
+    assert (verdict.disposition, verdict.missing) == ("incomplete", ("hold_until",))
+
+
 @pytest.mark.parametrize("embargo", ["0001-01-01T00:00:00Z", "0000-00-00 00:00:00", "", None])
 def test_a_date_that_programs_write_for_none_is_no_embargo(embargo: object) -> None:
     assert superdesk(embargoed=embargo).disposition == "apply"
@@ -300,9 +308,9 @@ def test_what_is_the_same_for_all_items_is_looked_for_once(tmp_path: Path, monke
     text = text.replace('section = "story.section"', """section = "to_string([mine, all.item.story.number, first])" """)
     evaluated: list[str] = []
 
-    def search(expression: str, root: Any) -> Any:
+    def search(expression: str, *known: Any) -> Any:
         evaluated.append(expression)
-        return expressions.search(expression, root)
+        return expressions.search(expression, *known)
 
     monkeypatch.setattr(engine, "search", search)
     body = {"stories": [story(number=number) for number in (7, 8, 9)]}

@@ -110,7 +110,7 @@ def open_doors(world: IndexWorld, patch: pytest.MonkeyPatch) -> None:
 
 def play(changes: Sequence[Mark], chance: random.Random, patch: pytest.MonkeyPatch) -> IndexWorld:
     """Play a cut that is due and changed marks to their end; a run may be killed once, and is then delivered again."""
-    world = IndexWorld(SITE, (OLD, NEW, "sitemap-news.xml"), Cut("sitemap", NEW, SECOND, NOON - CUT_WAITS))
+    world = IndexWorld(SITE, (OLD, NEW, "sitemap-news.xml"), Cut("sitemap", NEW, 2, NOON - CUT_WAITS))
     open_doors(world, patch)
     rewrite_all([RewriteRequest(HOST, INDEX)], NOON - 2 * MINUTE)
     runs: dict[Rewriter, RewriteRequest] = {}

@@ -108,12 +108,13 @@ COMMON = {
     for (name, meaning), count in Counter(_parameters(ROOT)).items()
     if count > 1 and not meaning.endswith("[required]")
 }
-# The options of each command on a stack, and --json: the page's first paragraphs state which commands have them.
+# The options of each command on a stack, and --json: the page's first paragraphs state which commands have them. The arguments
+# HOST and SITE need no explanation.
 UNLISTED = {
     _parameter(parameter)
     for parameter in ROOT.commands["status"].params
     if parameter.name in {"stack", "local", "profile", "region", "as_json"}
-}
+} | {(name, "Host of the site.") for name in ("HOST", "SITE")}
 
 
 # The JSON Schema of a site's configuration, beside the page that describes the configuration.

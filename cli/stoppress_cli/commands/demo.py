@@ -43,7 +43,7 @@ def demo(
 ) -> None:
     """Publish, edit, unpublish and expire a few articles, show the result of each, then serve the stack.
 
-    Exit code 1: with --once, the files are not as expected.
+    Exit code 1: the files are not as expected.
     """
     with open_player(SCENARIO, log, template, read_lines=_read_moved) as (player, lines):
         from stoppress_cli.local.server import Server

@@ -30,14 +30,15 @@ _RELEASE = re.compile(r"(?<=^to be published at )[0-9T:.-]+Z$")
 
 @app.command(effect=READS, example="stoppress explain https://www.example.com/news/flood --stack stoppress")
 def explain(
-    what: Annotated[str, typer.Argument(help="URL of the page, an article as source#id, or a part of the URL's path.")],
+    what: Annotated[
+        str, typer.Argument(help="URL of the page, an article as source#id, or a part of the URL or headline.")
+    ],
     site: Annotated[str | None, typer.Option(help="Host of the site; default: the URL's, or the only site.")] = None,
     news: Annotated[bool, typer.Option("--news", help="Set the exit code by the news sitemap alone.")] = False,
     at: At = None,
 ) -> None:
     """Show whether a page is in the news sitemap and in the general sitemap, until when, or why not.
 
-    With --at, show instead which files listed it at that moment, and how, and which version of each Google read next.
     Exit code 1: no sitemap lists the page; with --news, no news sitemap does.
     """
     if at is not None:

@@ -37,7 +37,7 @@ app = Commands(help="Show the state of a stack's feeds, or try a feed.")
 
 @app.command("show", effect=READS, example="stoppress feeds show www.example.com --stack stoppress", is_over_sites=True)
 def show(host: HostArgument = None) -> None:
-    """Show the state of each feed: last success, last new story, interval, failures, hub, next poll.
+    """Show the state of each feed.
 
     Exit code 1: a feed fails or is gone.
     """
@@ -59,9 +59,9 @@ def try_feed(
         list[str] | None, typer.Option(help="What else to read: images, videos, … (`take` in `feeds`).")
     ] = None,
 ) -> None:
-    """Show which article each entry of a feed would become, or why the entry is left out. Nothing is recorded.
+    """Show which article each entry of a feed would become, or why the entry is left out.
 
-    Exit code 1: a poll of the feed would fail.
+    Exit code 1: the feed cannot be fetched, or no part of it can be read.
     """
     now = datetime.now(UTC)
     of_site, feed = _configuration(target, url, site, timezone, take or [])

@@ -38,7 +38,7 @@ from stoppress.show.read_story import article_of, is_about
 from stoppress_cli.commands import redrive
 from stoppress_cli.commands.restore import scan
 from stoppress_cli.connect import BadRequest
-from stoppress_cli.options import WRITES, Commands, DryRun, SiteOption, Yes
+from stoppress_cli.options import WRITES, Commands, DryRun, Yes
 from stoppress_cli.output import agrees, counted, end, show, track
 
 app = Commands()
@@ -62,7 +62,9 @@ _KEPT = (
 @app.command(effect=WRITES, example="stoppress forget https://www.example.com/news/flood --stack stoppress")
 def forget(
     target: Annotated[str, typer.Argument(metavar="URL|ID", help="URL of the page, or an article as source#id.")],
-    site: SiteOption = None,
+    site: Annotated[
+        str | None, typer.Option("--site", help="Host of the site of source#id; default: the only one.")
+    ] = None,
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:

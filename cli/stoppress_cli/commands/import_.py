@@ -53,9 +53,9 @@ def import_(
     ] = False,
     dry_run: DryRun = False,
 ) -> None:
-    """Import the archive of a site. After an interruption, run the same command again to continue from its checkpoint.
+    """Import the archive of a site. After an interruption, run the same command again in the same folder to continue.
 
-    Exit code 1: some were refused; 2: also after Ctrl-C.
+    Exit code 1: some articles were refused.
     """
     target = sites.load(site.lower())
     listing = listing_of(source, target, belongs_to)

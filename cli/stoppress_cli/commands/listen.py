@@ -36,9 +36,9 @@ def listen(
         str | None, typer.Option(help="Variable with the secret, to replace it wherever it is.")
     ] = None,
 ) -> None:
-    """Print webhook deliveries as they arrive on this machine, and save them for `stoppress adapters try`, until Ctrl-C.
+    """Print webhook deliveries as they arrive on this machine, and with --out save them for `stoppress adapters try`.
 
-    Every request is answered with 200, and its secrets are replaced before it is printed or saved.
+    Without --secret-env, only values with names such as `token` or `secret` are replaced before they are printed or saved.
     """
     from werkzeug.wrappers import Response  # `stoppress --help` does without a server
 

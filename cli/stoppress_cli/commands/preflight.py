@@ -27,7 +27,7 @@ def preflight(
     stack: Annotated[str, typer.Option("--stack", help="Name of the future stack.")] = "stoppress",
     template: Template = None,
 ) -> None:
-    """Check an AWS account before the first deployment: credentials, quotas, and whether the stack's names are free.
+    """Check an AWS account before the first deployment: credentials, Lambda's quota, and whether the stack's names are free.
 
     Exit code 1: a check failed; its line contains the fix.
     """

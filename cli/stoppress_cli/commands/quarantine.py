@@ -29,7 +29,7 @@ app = Commands(help="Show, retry or drop the events that could not be applied.")
 
 @app.command("list", effect=READS, example="stoppress quarantine list --stack stoppress", is_over_sites=True)
 def list_items(site: SiteOption = None, reason: _Reason = "") -> None:
-    """List the events in quarantine, oldest first, and count the reasons.
+    """List the events in quarantine, and count the reasons.
 
     Exit code 1: there are events.
     """
@@ -52,7 +52,7 @@ def item_table(items: Sequence["Quarantined"]) -> Table:
 
 @app.command("show", effect=READS, example="stoppress quarantine show 01J9 --stack stoppress", is_over_sites=True)
 def show_items(ids: _Ids = None, site: SiteOption = None) -> None:
-    """Show events with their whole content, and whether each can be applied now."""
+    """Show events as they are stored, and whether each can be applied now."""
     items = [(item, find_hindrance(item)) for item in _choose(ids, site)]
     lines: list[Part] = []
     for item, why in items:

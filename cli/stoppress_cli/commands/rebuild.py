@@ -18,11 +18,11 @@ app = Commands()
 
 @app.command(effect=WRITES, example="stoppress rebuild sitemap-news.xml --stack stoppress", is_over_sites=True)
 def rebuild(
-    file: Annotated[str | None, typer.Argument(help="Name of a file; default: all files of a site.")] = None,
+    file: Annotated[str | None, typer.Argument(help="Name of a file; default: all files.")] = None,
     site: SiteOption = None,
     dry_run: DryRun = False,
 ) -> None:
-    """Render files again from the table, through the rewrites queue. A file whose bytes are equal is not written."""
+    """Render files again from the table, through the rewrites queue."""
     files = requests(site, file)
     if not dry_run:
         for start in track(range(0, len(files), BATCH_MESSAGES_MAX), "batches of ten files"):

@@ -41,7 +41,8 @@ def redrive(
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
-    """Show the dead letters with their reasons, and send back those that would not fail again.
+    """Show the dead letters with their reasons, send back the events that would not fail again, and delete
+    the letters of failed runs.
 
     Exit code 1: some stay; with --dry-run: there are some.
     """

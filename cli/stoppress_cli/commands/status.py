@@ -32,7 +32,7 @@ def status(
     access: Access,
     host: HostArgument = None,
 ) -> None:
-    """Report the stack's health: sites, feeds, files, queues and alarms, with a command for each problem.
+    """Report the stack's health, with a command for each problem.
 
     Exit code 1: there are problems.
     """

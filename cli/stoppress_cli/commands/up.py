@@ -17,17 +17,16 @@ app = Commands()
 
 @app.command(effect=HERE, has_json=False, example="stoppress up tests/scenarios/publish.jsonl")
 def up(
-    scenario: Annotated[Path | None, typer.Argument(help="Scenario to play first.")] = None,
+    scenario: Annotated[
+        Path | None,
+        typer.Argument(help="Scenario to play first; default: an empty stack with the template's first site."),
+    ] = None,
     port: Port = 8000,
     host: Host = "127.0.0.1",
     log: Log = None,
     template: Template = None,
 ) -> None:
-    """Serve the stack until Ctrl-C: files, webhook and AWS endpoint on one port.
-
-    A scenario is played first, on its own clock. Without one, the stack has the template's first site, with a
-    new secret.
-    """
+    """Serve the stack until Ctrl-C: files, webhook and AWS endpoint on one port."""
     with open_player(scenario, log, template) as (player, lines):
         from stoppress_cli.local.server import Server
 

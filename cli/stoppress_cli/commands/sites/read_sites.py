@@ -58,7 +58,7 @@ def list_sites() -> None:
 
 @app.command("show", effect=READS, example="stoppress sites show www.example.com --stack stoppress")
 def show(host: Host) -> None:
-    """Print the newest configuration of a site, as `put` reads it; with --json also its version and state."""
+    """Print the newest configuration of a site, as `put` reads it."""
     version = newest(host)
     try:
         read_site(str(version.document), version.number)
@@ -74,7 +74,7 @@ def show(host: Host) -> None:
 
 @app.command("history", effect=READS, example="stoppress sites history www.example.com --stack stoppress")
 def history(host: Host) -> None:
-    """List all versions of a site, the newest first, with time and author."""
+    """List all versions of a site, with time and author."""
     zone = next((site.zone for site in sites.load_all()[0] if site.host == host), ZoneInfo("UTC"))
     rows: list[dict[str, object]] = []
     cells: list[Row] = []
@@ -109,7 +109,7 @@ def check(access: Access | None, file: File) -> None:
 
 @app.command("schema", effect=HERE, example="stoppress sites schema > site.schema.json", has_json=False)
 def schema() -> None:
-    """Print the JSON Schema of a site's document, for editors of JSON."""
+    """Print the JSON Schema of a site's document."""
     console.print(json_of(site_schema()))
 
 
@@ -127,7 +127,7 @@ def files(
     at: At = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the files; default: the host.")] = None,
 ) -> None:
-    """Write the sitemaps of a site into a folder, as they are now or as they were at an earlier moment.
+    """Write the files of a site into a folder, by default as they are now.
 
     Exit code 1: the bucket no longer has some versions of that moment.
     """
@@ -153,10 +153,7 @@ def files(
 
 @app.command("page", effect=READS, example="stoppress sites page www.example.com --stack stoppress")
 def page(host: Host) -> None:
-    """Print the address of a site's page for editors, which everyone who has the address can read.
-
-    The stack needs the parameter StatusPage=yes.
-    """
+    """Print the address of a site's page for editors, which everyone who has the address can read."""
     start = os.environ.get("PAGES_URL")
     if start is None:
         raise BadRequest("the stack has no pages: deploy it with the parameter StatusPage=yes")

@@ -43,11 +43,13 @@ def put(file: File, dry_run: DryRun = False, yes: Yes = False) -> None:
 @app.command("rollback", effect=WRITES, example="stoppress sites rollback www.example.com --stack stoppress")
 def rollback(
     host: Host,
-    version: Annotated[int | None, typer.Argument(help="Version to put again; default: the one before.")] = None,
+    version: Annotated[
+        int | None, typer.Argument(help="Version to put again; default: the newest that differs.")
+    ] = None,
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
-    """Put an earlier version of a site as its next version. The command shows what would change in the files, then asks."""
+    """Put an earlier version of a site again, as its next version, after showing the changes and asking."""
     _put(find_earlier(host, version), dry_run=dry_run, yes=yes)
 
 

@@ -127,7 +127,7 @@ def files(
     at: At = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the files; default: the host.")] = None,
 ) -> None:
-    """Write the files of a site into a folder, by default as they are now.
+    """Write the sitemaps of a site into a folder, by default as they are now.
 
     Exit code 1: the bucket no longer has some versions of that moment.
     """

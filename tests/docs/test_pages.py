@@ -8,7 +8,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-import time
 import tomllib
 from contextlib import suppress
 from pathlib import Path
@@ -19,7 +18,6 @@ import typer.main
 from typer.exceptions import TyperException
 
 from stoppress_cli.app import app
-from tests.cli.test_commands_as_typed import WRITTEN_S_MAX, Serving, _get
 from tests.docs.generated import PARTS, with_parts
 from tests.docs.pages import DOCS, PAGES, ROOT, anchors, blocks, commands, links, text_of
 from tests.support import playing
@@ -105,27 +103,6 @@ def test_make_targets_and_their_variables_exist() -> None:
     for page, word in words:
         name, is_variable, _ = word.partition("=")
         assert f"$({name})" in makefile if is_variable else name in targets, f"{page}: make {word}"
-
-
-@pytest.mark.moto
-def test_the_requests_to_copy_publish_an_article(demo: Serving) -> None:
-    scripts = [
-        (page, script)
-        for page in PAGES
-        for block in blocks(page.read_text(encoding="utf-8"), "sh")
-        for script in re.findall(r"^python3 - <<'END'\n(.*)^END$", block, re.MULTILINE | re.DOTALL)
-    ]
-    assert scripts
-    for page, script in scripts:
-        command = [sys.executable, "-c", script.replace("http://127.0.0.1:8000/", demo.url)]
-        answer = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout  # noqa: S603 - the page's
-
-        assert answer.strip() in page.read_text(encoding="utf-8")
-        [url] = re.findall(r'"url": "(.*?)"', script)
-        deadline = time.monotonic() + WRITTEN_S_MAX
-        while url not in _get(f"{demo.url}sitemap-news.xml"):
-            assert time.monotonic() < deadline, f"{page.name}: {url} is in no file"
-            time.sleep(0.2)
 
 
 def test_the_scenario_of_its_page_plays_as_it_expects(tmp_path: Path) -> None:

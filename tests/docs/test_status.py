@@ -1,8 +1,10 @@
-"""Pages whose commands are typed at a demo: health, the editors' page, a test article; and the keys of the JSON of `status`."""
+"""Pages whose commands are typed at a demo: health, the editors' page, a test article, the webhook; and the keys of the JSON of `status`."""
 
 import json
 import re
 import shlex
+import subprocess
+import sys
 import urllib.request
 from collections.abc import Iterator
 from typing import Any
@@ -66,6 +68,20 @@ def test_a_test_article_goes_the_way_that_the_page_shows(demo: Serving) -> None:
 
     assert (answer.exit_code, answer.stderr) == (0, "")
     assert stages(answer.stdout) == stages(shown)
+
+
+@pytest.mark.moto
+def test_the_webhook_takes_the_program_and_the_secret_of_its_page(demo: Serving) -> None:
+    [(line, secret)] = re.findall(
+        r"^stoppress (send .*) > send\.py\nSTOPPRESS_SECRET=(\S+) python3 send\.py$",
+        text_of("docs/reference/webhook.md"),
+        re.MULTILINE,
+    )
+    program = typed(f"{line} --local {demo.url}").stdout
+    command, environment = [sys.executable, "-c", program], {"STOPPRESS_SECRET": secret}
+    answer = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=60)  # noqa: S603 - ours
+
+    assert '"status": "queued"' in answer.stdout
 
 
 def _without_numbers(text: str) -> str:

@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from stoppress.cms.contract import read_delivery
 from stoppress.cms.mapping import MappingFile, load
 from stoppress.model.adapters import names
 from stoppress.model.http_request import Request
 from stoppress.model.signature_schemes import PRESETS, Hmac, names as schemes
 from stoppress.model.site import read_site
+from stoppress.receive.refused import take_event
 from stoppress.signatures import verify
 from stoppress_cli.app import app
 from tests.docs.pages import DOCS, blocks, links, table_rows, text_of
@@ -104,6 +106,17 @@ def test_the_table_of_signatures_has_every_scheme_with_its_header() -> None:
         assert ("time" in signed[name]) == bool(preset.time or preset.time_header)
 
 
+def test_the_event_to_copy_gets_the_answer_below_it() -> None:
+    event, answer = map(json.loads, blocks(WEBHOOK, "json"))
+    site = read_site(
+        '{"host": "www.example.com", "publication": "Example News", "sources": {"cms": {"secret": "cms"}}}', 1
+    )
+    now = datetime(2026, 11, 20, 8, 0, 11, tzinfo=UTC)
+    read, unknown = read_delivery(event, site, "cms", now)
+
+    assert take_event(read, read.action, site, now, {}, unknown_fields=unknown).answer == answer
+
+
 def test_the_signature_of_your_own_is_one() -> None:
     own = re.search(r'"signature": (\{.*\})`', WEBHOOK)
     assert own
@@ -112,7 +125,7 @@ def test_the_signature_of_your_own_is_one() -> None:
 
 @pytest.mark.skipif(not shutil.which("node"), reason="node is not there, which runs the handler for Arc")
 def test_the_handler_for_arc_passes_events_on_signed() -> None:
-    (handler,) = blocks(PAGES["arc-xp.md"], "js")
+    handler = text_of("docs/arc-xp/stoppress.js")
     event = {"key": "story:update", "uuid": "f1b2", "body": {"_id": "ABC", "headlines": {"basic": "Überschwemmung"}}}
     script = f"""
     const module = {{}};

@@ -70,7 +70,7 @@ def has_added_the_site(run: Operator) -> None:
 
 
 def has_added_the_feed(run: Operator) -> None:
-    assert run.document(SITE)["feeds"] == [FEED_URL]
+    assert FEED_URL in run.document(SITE)["feeds"]
     assert f"https://{SITE}/a".encode() in b"".join(objects(run.stack).values())
 
 
@@ -94,7 +94,7 @@ def has_imported_the_archive(run: Operator) -> None:
 # The sections in the order in which they are typed, and what is true after each.
 TYPED: dict[str, Callable[[Operator], None]] = {
     "sites.md#add-a-site": has_added_the_site,
-    "sites.md#add-a-feed": has_added_the_feed,
+    "feeds.md#add-a-feed": has_added_the_feed,
     "sites.md#change-a-setting": has_the_site,
     "sites.md#go-back-to-an-earlier-version": has_the_site,
     "sites.md#rotate-a-secret": has_one_secret,

@@ -18,43 +18,35 @@ from tests.docs.pages import DOCS, PAGES
 PART = re.compile(r"(?<=<!-- generated: )([\w ]+)( -->\n\n).*?(?=\n\n<!-- /generated -->)", re.DOTALL)
 
 
-# The chapters of the rules by the beginning of their ids, and the source of the rules that show no other.
+# The chapters of the rules by the beginning of their ids.
 CHAPTERS = {
-    "R1": ("Every sitemap", "sitemaps.org/protocol.html"),
-    "R2": ("News", "Google, News sitemaps"),
-    "R3": ("Images", "Google, Image sitemaps"),
-    "R4": ("Videos", "Google, Video sitemaps"),
-    "R5": ("Language versions", "Google, Localized versions"),
-    "R6": ("Indexes and sets of files", "engineering"),
-    "R8": ("robots.txt, and what Yandex reports", "sitemaps.org/protocol.html, RFC 9309"),
-    "R9": ("How files are served", "engineering"),
-    "R11": ("Hostile files", "XML readers' advisories"),
+    "R1": "Every sitemap",
+    "R2": "News",
+    "R3": "Images",
+    "R4": "Videos",
+    "R5": "Language versions",
+    "R6": "Indexes and sets of files",
+    "R8": "robots.txt, and what Yandex reports",
+    "R9": "How files are served",
+    "R11": "Hostile files",
 }
 
 
 def check_rules() -> str:
     """Return the rules of `stoppress check`, a block for each chapter."""
     parts = []
-    for chapter, (title, usual) in CHAPTERS.items():
+    for chapter, title in CHAPTERS.items():
         rules = [rule for rule in RULES.values() if rule.id.partition(".")[0] == chapter]
-        lines = [
-            line
-            for rule_id, group in groupby(rules, lambda rule: rule.id)
-            for line in _lines(rule_id, list(group), usual)
-        ]
-        parts += [f"## {title}", _block([("", f"({usual})"), *lines])]
+        parts += [f"## {title}", _block(list(_lines(rules)))]
     return "\n\n".join(parts)
 
 
-def _lines(rule_id: str, rules: list[Rule], usual: str) -> Iterator[tuple[str, str]]:
-    """Yield id and rules. Most rules' source follows the id if it is not the usual one, any other source its rule."""
-    [(common, _)] = Counter(rule.source for rule in rules).most_common(1)
-    yield rule_id, f"({common})" * (common != usual)
-    for rule in rules:
-        yield (
-            f"  {rule.name}{'*' * (rule.severity == 'warning')}",
-            rule.text + f" ({rule.source})" * (rule.source != common),
-        )
+def _lines(rules: list[Rule]) -> Iterator[tuple[str, str]]:
+    """Yield each id, and after it its rules. A finding shows the source of its rule, so the page has none."""
+    for rule_id, group in groupby(rules, lambda rule: rule.id):
+        yield rule_id, ""
+        for rule in group:
+            yield f"  {rule.name}{'*' * (rule.severity == 'warning')}", rule.text
 
 
 def command_line() -> str:

@@ -42,7 +42,7 @@ def test_the_modules_where_a_change_goes_exist() -> None:
     assert [module for module in modules if not (ROOT / "shared/stoppress" / module).is_file()] == []
 
 
-def test_the_page_lists_the_modules_that_one_article_passes(tmp_path: Path) -> None:
+def test_the_page_counts_the_modules_that_one_article_passes(tmp_path: Path) -> None:
     handlers = {
         str(ROOT / f"functions/{name}/app.py") for name in ("receive_webhook", "record_article", "rewrite_sitemaps")
     }
@@ -68,7 +68,4 @@ def test_the_page_lists_the_modules_that_one_article_passes(tmp_path: Path) -> N
         file.removeprefix(f"{ROOT}/shared/stoppress/") for file in files if file.startswith(f"{ROOT}/shared/stoppress/")
     )
 
-    section = PAGE.partition("\n## The modules that one article passes through\n")[2].partition("\n## ")[0]
-    rooms = re.findall(r"^- `(.+?)/`: (.*)$", section, re.MULTILINE)
-    assert sorted(f"{room}/{name}.py" for room, names in rooms for name in re.findall(r"`(\w+)`", names)) == passed
-    assert f"{len(passed) + len(handlers)} modules" in section
+    assert f"passes through {len(passed) + len(handlers)} modules" in PAGE, passed

@@ -40,7 +40,7 @@ PAGES = {0: "0", 1_000: "1,000", 10_000: "10,000", 100_000: "100,000", 1_000_000
 
 def draw(results: dict[str, Any]) -> str:
     """Return the chart as SVG."""
-    own = [{"urls": int(pages), **row} for pages, row in results["cost"]["new"].items()]
+    own = [{"urls": int(pages), **row} for pages, row in results["cost"]["new"].items() if int(pages) <= max(PAGES)]
     return "\n".join([HEAD, *(line for panel in PANELS for line in _panel(panel, own)), "</svg>", ""])
 
 

@@ -82,7 +82,7 @@ bench-quick: $(INSTALLED_DEV) ## make the faster measurements of bench in less t
 month: $(INSTALLED_DEV) ## compute the price of a month for three newsrooms and of feeds; takes minutes (WRITE=1: write it to the docs)
 	@.venv/bin/python -m bench.month $(if $(WRITE),--write)
 
-cold: $(INSTALLED_DEV) ## measure the cold start of each built function; takes minutes
+cold: $(INSTALLED_DEV) ## measure the cold start of seven built functions; takes minutes
 	@.venv/bin/python -m bench.cold_starts
 
 scale: $(INSTALLED_DEV) ## play an hour of ten thousand sites on doubles of AWS; takes minutes (WRITE=1: write it to the docs)

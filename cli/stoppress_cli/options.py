@@ -25,7 +25,9 @@ Port = Annotated[int, typer.Option(help="Port to serve on.", min=0, max=65_535)]
 Host = Annotated[str, typer.Option(help="Address to serve on.")]
 Settings = Annotated[str | None, typer.Option(help="The source's settings, as JSON.")]
 SiteConfig = Annotated[Path | None, typer.Option(help="Site configuration, for host, zone and URL.")]
-Now = Annotated[str | None, typer.Option(help="Instant to judge by, ISO 8601; default: the recorded one, or now.")]
+Now = Annotated[
+    str | None, typer.Option(help="Evaluate as of this instant, ISO 8601; default: the recorded one, or now.")
+]
 At = Annotated[str | None, typer.Option(help="An earlier moment, ISO 8601, by default in the site's zone.")]
 
 # The type and default of each option that a command gets by its registration.

@@ -20,7 +20,7 @@ def check(
     base_url: Annotated[str | None, typer.Option(help="URL at which the folder is published.", metavar="URL")] = None,
     now: Now = None,
     each_max: Annotated[
-        int, typer.Option("--max", help="Findings of each kind and file in JSON, CSV and HTML.", min=1)
+        int, typer.Option("--max", help="Most findings to list per kind and file in JSON, CSV and HTML.", min=1)
     ] = 20,
     errors_only: Annotated[bool, typer.Option("--errors-only", help="Leave warnings out.")] = False,
     form: Annotated[Format, typer.Option("--format", help="Form of the report.")] = "text",

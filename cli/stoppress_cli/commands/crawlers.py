@@ -47,10 +47,12 @@ def crawlers(
     files: Annotated[list[str], typer.Argument(help="Logs: a file, a folder, s3://BUCKET/PREFIX, or - for stdin.")],
     site: Annotated[str, typer.Option("--site", help="Host of the site.")],
     fields: Annotated[str, typer.Option(help="Names in JSON lines, such as time=ts,address=client.ip.")] = "",
-    trust_proxy: Annotated[bool, typer.Option("--trust-proxy", help="Believe the last X-Forwarded-For.")] = False,
+    trust_proxy: Annotated[
+        bool, typer.Option("--trust-proxy", help="Use the last address in X-Forwarded-For.")
+    ] = False,
     form: Annotated[Format, typer.Option("--format", help="Form of the report.")] = "text",
 ) -> None:
-    """Report from access logs how crawlers fetch robots.txt and sitemaps; with a stack also when each first fetched a story."""
+    """Report from access logs how crawlers fetch robots.txt and sitemaps; with a stack, also how soon they fetched each news story's file."""
     skipped, host = Counter[str](), site.lower()
     names = dict(pair.partition("=")[::2] for pair in fields.split(",") if pair)
     if names.keys() - FIELDS.keys():

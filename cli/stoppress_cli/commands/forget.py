@@ -68,7 +68,7 @@ def forget(
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
-    """Remove a page and erase its data: table, quarantine, dead letters, older versions of its files.
+    """Remove a page and erase its data from the table, quarantine, dead letters, and older versions of its files.
 
     Exit code 1: more is left; run the command again.
     """

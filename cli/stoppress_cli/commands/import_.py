@@ -40,12 +40,14 @@ OTHER_REASONS = "other reasons"
 @app.command("import", effect=WRITES, example="stoppress import archive.csv --site www.example.com --stack stoppress")
 def import_(
     source: Annotated[
-        str, typer.Argument(help="Source with `list`, URL or file of a sitemap, or file of CSV or JSON Lines.")
+        str, typer.Argument(help="Source that has `list`; URL or file of a sitemap; or CSV or JSON Lines file.")
     ],
     site: Annotated[str, typer.Option("--site", help="Host of the site.")],
     belongs_to: Annotated[
         str | None,
-        typer.Option("--as", metavar="NAME", help="Source whose ids the rows of a file have; default: none."),
+        typer.Option(
+            "--as", metavar="NAME", help="Source that the ids in a CSV or JSON Lines file belong to; default: none."
+        ),
     ] = None,
     rate: Annotated[float, typer.Option("--rate", help="Upper limit of articles sent a second.", min=0.1)] = 50,
     allow_changes: Annotated[

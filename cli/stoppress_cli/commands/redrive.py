@@ -42,7 +42,7 @@ def redrive(
     yes: Yes = False,
 ) -> None:
     """Show the dead letters with their reasons, send back the events that would not fail again, and delete
-    the letters of failed runs.
+    letters whose work the next run repeats.
 
     Exit code 1: some stay; with --dry-run: there are some.
     """

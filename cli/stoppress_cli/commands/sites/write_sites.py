@@ -43,13 +43,11 @@ def put(file: File, dry_run: DryRun = False, yes: Yes = False) -> None:
 @app.command("rollback", effect=WRITES, example="stoppress sites rollback www.example.com --stack stoppress")
 def rollback(
     host: Host,
-    version: Annotated[
-        int | None, typer.Argument(help="Version to put again; default: the newest that differs.")
-    ] = None,
+    version: Annotated[int | None, typer.Argument(help="Version to restore; default: the newest that differs.")] = None,
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
-    """Put an earlier version of a site again, as its next version, after showing the changes and asking."""
+    """Restore an earlier version of a site as its next version, after showing the changes and asking."""
     _put(find_earlier(host, version), dry_run=dry_run, yes=yes)
 
 
@@ -87,7 +85,7 @@ def _put(text: str, *, dry_run: bool, yes: bool, can_ask: bool = True) -> NoRetu
 def remove(
     host: Host,
     delete_files: Annotated[
-        bool, typer.Option("--delete-files", help="Delete the site's folder of the bucket.")
+        bool, typer.Option("--delete-files", help="Delete the site's folder in the bucket.")
     ] = False,
     dry_run: DryRun = False,
     yes: Yes = False,

@@ -66,6 +66,17 @@ class Arrivals:
         if not self.is_received(act):
             attempts[:] = [replace(attempt, taken=True) for attempt in attempts]
 
+    def saved(self) -> dict[int, list[_Attempt]]:
+        """The attempts so far."""
+        return {number: list(attempts) for number, attempts in self._attempts.items()}
+
+    def go_back(self, saved: dict[int, list[_Attempt]]) -> list[Act]:
+        """Return the acts that were received since, in their order, and forget those attempts."""
+        lost = [self._acts[number] for number in sorted(self._attempts) if self._attempts[number] != saved.get(number)]
+        self._attempts = defaultdict(list, saved)
+        self._received.clear()
+        return lost
+
     def may_be_received(self, act: Act) -> bool:
         """Whether there was any attempt."""
         return bool(self._attempts.get(act.number))

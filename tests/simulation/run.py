@@ -12,21 +12,24 @@ from types import ModuleType
 from typing import Any
 from xml.sax.saxutils import escape
 
-from stoppress.aws import queues, site_versions
+from stoppress.aws import queues, site_versions, sites
 from stoppress.aws.inventory import all_files
 from stoppress.aws.queues import RewriteRequest
 from stoppress.http import client
 from stoppress.model import file_names, index_ranges
 from stoppress.model.http_request import Request
+from stoppress.model.site import BadConfiguration
 from stoppress.primitives.instants import exact
 from stoppress.rewrite import file_lines as rendering
 from stoppress.sitemaps import fold, render
+from stoppress_cli.commands import restore
 from stoppress_cli.commands.sites import write_sites
 from stoppress_cli.connect import BadRequest
 from stoppress_cli.scenario import signing
 from tests.simulation import reading, story as stories
 from tests.simulation.judgement import LATE_MAX, Broken, Judge
 from tests.simulation.oracle import Act
+from tests.simulation.recovery import Backup
 from tests.simulation.senders import keywords, text
 from tests.simulation.story import WITHOUT_IDS, Delivery
 from tests.simulation.wiring import wiring
@@ -45,6 +48,8 @@ FOLDING = [(rendering, "READ_UNIT_BYTES", 64)]
 # On some seeds an index is split when it lists two shards. Files move after some minutes, or at once.
 SPLITTING = [(index_ranges, "INDEX_FILES_MAX", 1), (index_ranges, "CUT_WAITS", timedelta(minutes=7))]
 URGENT = [(index_ranges, "INDEX_FILES_URGENT", 1)]
+# How often a backup is tried again while something is on its way to the table.
+BACKUPS_MAX = 30
 # A server that failed is asked again after an hour at the latest, and a message that failed after a quarter of one.
 LONGEST_WAIT = timedelta(minutes=61)
 
@@ -61,6 +66,7 @@ class Run:
         self._on_the_bus: dict[str, Act] = {}
         self._served: dict[str, int] = {}  # the newest state of a feed that anybody has had
         self._wiring = wiring()
+        self._backup: Backup | None = None
         self.world: World
         self.objects: dict[str, bytes] = {}  # at the end
         # Until then a host may be unknown: roll_window registers it, and each webhook function reads the registry every five seconds.
@@ -78,6 +84,8 @@ class Run:
                 self.world.run_with_faults(self._next_at, self._due)
                 self._come_to_rest()
                 self.judge.judge(is_at_rest=True)
+                if self._backup:
+                    self._restore(self._backup)
                 for host, deletes_files in self.story.leaves.items():
                     self._leave_and_come_back(host, deletes_files=deletes_files)
                 self._wait_for_what_expires()
@@ -93,7 +101,10 @@ class Run:
     def _constants(self) -> list[tuple[ModuleType, str, Any]]:
         group = self.seed % 6
         return (
-            SMALL + AUTHOR + FOLDING * (self.seed % 2) + SPLITTING * (group in (0, 1, 2)) + URGENT * (group in (1, 2))
+            [*SMALL, *AUTHOR, (restore, "client", self.world.doors.__getitem__)]
+            + FOLDING * (self.seed % 2)
+            + SPLITTING * (group in (0, 1, 2))
+            + URGENT * (group in (1, 2))
         )
 
     def _make_world(self) -> None:
@@ -120,9 +131,20 @@ class Run:
 
         def begin() -> None:
             self._left.remove(one)
-            self.world.start(one.kind, lambda: self._arrive(one))
+            if one.kind == "backup":
+                self._back_up(one)
+            else:
+                self.world.start(one.kind, lambda: self._arrive(one))
 
         return begin
+
+    def _back_up(self, one: Delivery) -> None:
+        """Keep the table as it is, if all that was received is recorded; else try again, but not for ever."""
+        tries = one.body or 0
+        if Backup.is_possible(self.world, self.story):
+            self._backup = Backup(self.world, self.story, self.arrivals)
+        elif tries < BACKUPS_MAX:
+            self._left.append(replace(one, at=self.world.now + timedelta(seconds=20), body=tries + 1))
 
     def _arrive(self, one: Delivery) -> None:
         variable = self._wiring.variable
@@ -134,9 +156,14 @@ class Run:
             case "site":
                 self._put_site(one.body)
                 stories.configured(self.story, one.body)
+            case "unreadable":
+                if one.body in self.story.publication:
+                    document = json.loads(self._document(one.body))
+                    self._put_site(document | {"publication": "Unreadable", "unknown": True})
             case "rollback":
-                with suppress(BadRequest):  # there is no earlier version
+                with suppress(BadRequest, BadConfiguration):  # there is no earlier version, or it cannot be read
                     document = json.loads(write_sites.find_earlier(one.body, None))
+                    site_versions.check_document(json.dumps(document))
                     if "outputs" in document:  # the version of the template's parameters has no source of the story
                         self._put_site(document)
                         stories.configured(self.story, document)
@@ -159,7 +186,12 @@ class Run:
         self._put_site(json.loads(self._document(host)))
 
     def _document(self, host: str) -> str:
-        return str(next(site_versions.history(host)).document)
+        """The newest document of a site that can be read."""
+        for version in site_versions.history(host):
+            with suppress(BadConfiguration):
+                site_versions.check_document(str(version.document))
+                return str(version.document)
+        raise AssertionError(f"no version of {host} can be read")
 
     def _send(self, url: str, body: str) -> None:
         self.world.backend.clients["sqs"].send_message_batch(
@@ -234,6 +266,21 @@ class Run:
 
     # ── the quiet ──
 
+    def _look_at_versions(self) -> None:
+        """A site whose newest version cannot be read is reported, and no other."""
+        found, expected = set[str](), set[str]()
+
+        def look() -> None:
+            found.update(site.host for site in sites.load_all()[1])
+            for host in self.story.hosts:
+                if self._document(host) != str(next(site_versions.history(host)).document):
+                    expected.add(host)
+
+        self.world.start("operator", look)
+        self.world.rest()
+        if found != expected:
+            raise Broken(f"{found} are reported, and the newest versions of {expected} cannot be read")
+
     def _come_to_rest(self) -> None:
         """All faults are over: what waits is tried again, and an operator does what docs/reference/metrics-and-alarms.md says of an alarm."""
         world = self.world
@@ -246,6 +293,7 @@ class Run:
             self._until_nothing_waits(ticks=4)
             given_up = self._operate()
             if not given_up:
+                self._look_at_versions()
                 return
         raise Broken(f"what was given up on is given up on again and again: {given_up}")
 
@@ -333,7 +381,7 @@ class Run:
 
         def remove() -> None:
             newest = next(site_versions.history(host))
-            documents.append(str(newest.document))
+            documents.append(self._document(host))
             write_sites._remove(host, newest.number, delete_files=deletes_files)
 
         world.look = lambda _operation, _key: None  # files of a removed site go in any order
@@ -348,6 +396,14 @@ class Run:
             raise Broken(f"{host} was removed, and {sorted(left)} are left of {sorted(stays)}")
         world.look = self.judge.look
         world.start("operator", lambda: self._put_site(json.loads(documents[0])))
+        self._come_to_rest()
+        self.judge.judge(is_at_rest=True)
+
+    def _restore(self, backup: Backup) -> None:
+        """The table is restored to an earlier instant. Until all files are written, an index may list one that had been deleted."""
+        self.world.look = lambda _operation, _key: None
+        self._left += backup.restore()
+        self.world.look = self.judge.look
         self._come_to_rest()
         self.judge.judge(is_at_rest=True)
 

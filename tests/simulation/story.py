@@ -27,6 +27,8 @@ ROBOTS = ("", "User-agent: *\nDisallow: /search")
 TITLES = ("Flood closes the harbour", "Vote & count", "Über 30 °C", "“Quiet” day — 東京", "A")
 
 
+# What a configuration says of a site in a `Story`.
+CONFIGURED = ("publication", "outputs", "editions", "robots", "scheme", "kept_out")
 # A scheme of signatures whose requests have no id of the delivery.
 WITHOUT_IDS = "github"
 
@@ -36,7 +38,7 @@ class Delivery:
     """Something that reaches the stack at an instant. `id` is that of the delivery, the same in all attempts; empty if it has none."""
 
     at: datetime
-    kind: str  # webhook, bus, site, rollback, rebuild, name a file, poison, nothing more
+    kind: str  # webhook, bus, site, unreadable, rollback, rebuild, backup, name a file, poison, nothing more
     act: Act | None = None
     body: Any = None
     id: str = ""
@@ -96,7 +98,7 @@ def _public_at(act: Act) -> datetime:
 def tell(chance: random.Random) -> Story:
     """The story of a seed."""
     versions = random.Random(repr(chance.getstate()))  # so that a story without them stays as it is
-    operator = random.Random(f"operator {chance.getstate()}")
+    operator, mishaps = (random.Random(f"{name} {chance.getstate()}") for name in ("operator", "mishaps"))
     story = Story(HOSTS[: chance.choice((1, 1, 1, 2))])
     begin = START + chance.choice((timedelta(), SETTLED, SETTLED))
     length = timedelta(minutes=chance.choice((1, 1, 20, 120, 600, 2_400)))
@@ -124,6 +126,7 @@ def tell(chance: random.Random) -> Story:
     for host in story.hosts:
         _say_more(chance, story, host)
     _operate(operator, story, begin, length)
+    _suffer(mishaps, story, begin, length)
     _spell(chance, story)
     changes = [at for feed in story.feeds.values() for at, _ in feed.states]
     story.ends = max([begin + length, *changes, *(delivery.at for delivery in story.deliveries)])
@@ -611,6 +614,16 @@ def _operate(chance: random.Random, story: Story, begin: datetime, length: timed
         if chance.random() < 0.1:
             story.leaves[host] = chance.random() < 0.5
     story.is_damaged = chance.random() < 0.2
+
+
+def _suffer(chance: random.Random, story: Story, begin: datetime, length: timedelta) -> None:
+    """Somebody writes a version that cannot be read, and the table is restored to an earlier instant: feeds forget what they had."""
+    hosts = [host for host in story.hosts if chance.random() < 0.2]
+    backups = (
+        [Delivery(begin + chance.random() * length, "backup")] if not story.feeds and chance.random() < 0.5 else []
+    )
+    story.deliveries += backups
+    story.deliveries += [Delivery(begin + chance.random() * length, "unreadable", body=host) for host in hosts]
 
 
 def configured(story: Story, document: dict[str, Any]) -> None:

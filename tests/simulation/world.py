@@ -190,6 +190,11 @@ class World:
         waiting += [self.now + MINUTE for one in self.streams if one._pending]
         return min(waiting, default=None)
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether anything runs, or an event is on its way through a bus."""
+        return bool(self._tasks or self._arrived)
+
     def request(self, request: Request) -> Answer:
         """One HTTP request through the API, within a task."""
         return self.sources.request(request)

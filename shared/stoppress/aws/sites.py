@@ -178,7 +178,7 @@ def _parse(host: str, current: Current, item: Mapping[str, Any] | None) -> Site 
     except (BadConfiguration, KeyError) as error:
         fault = f"version {current.version} cannot be read: {error if item else 'it is missing'}"
     numbers = range(current.version - 1, max(0, current.version - 1 - LOOK_BACK_MAX), -1)
-    earlier = table.get_many([(site_pk(host), version_sk(number)) for number in numbers], consistent=False)
+    earlier = table.get_many([(site_pk(host), version_sk(number)) for number in numbers])
     for _, before in sorted(earlier.items(), reverse=True):
         if "document" not in before:  # the site was removed at that time
             break

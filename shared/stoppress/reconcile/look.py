@@ -122,7 +122,8 @@ class Look:
             # Stoppress never writes other names, so objects with them stay.
             if listed.file not in named
             and file_names.WRITTEN.fullmatch(listed.file)
-            and listed.put_at + EMPTIED_KEPT <= self.now
+            # An index that a restored table does not have still lists files: it does not stay for a day.
+            and (listed.put_at + EMPTIED_KEPT <= self.now or file_names.is_index(listed.file.removesuffix(".gz")))
         ]
         # An index that cannot be written may still list files without a mark.
         read = [bucket.read(self.site.host, index) for index in indexes.files] if orphans else []

@@ -1,4 +1,4 @@
-"""DynamoDB in dictionaries: one table and its stream."""
+"""DynamoDB in dictionaries: one table, its stream, and copies of it as point-in-time recovery makes them."""
 
 import re
 from bisect import bisect_left, insort
@@ -35,12 +35,18 @@ class Dynamo:
     def __init__(self, table: str, stream_arn: str) -> None:
         self._table, self._stream_arn = table, stream_arn
         self.partitions: dict[str, Partition] = defaultdict(Partition)
+        self.copies: dict[str, dict[str, Partition]] = {}
         self.changes: list[Item] = []
 
     def all_items(self) -> Iterator[Item]:
         """Every item of the table."""
         for partition in self.partitions.values():
             yield from partition.items.values()
+
+    def copy(self, name: str) -> None:
+        """Keep the items as they are now, as a table of this name."""
+        kept = {pk: Partition(dict(one.items), list(one.keys)) for pk, one in self.partitions.items()}
+        self.copies[name] = kept
 
     # ── the client's methods ──
 
@@ -51,13 +57,13 @@ class Dynamo:
 
     def batch_get_item(self, *, RequestItems: dict[str, Any]) -> Item:  # noqa: N803
         [(name, asked)] = RequestItems.items()
-        self._known("BatchGetItem", name)
+        partitions = self._readable("BatchGetItem", name)
         keys = [_names(key) for key in asked["Keys"]]
         if len(keys) > BATCH_READ_MAX:
             raise error("BatchGetItem", "ValidationException", "Too many items requested for the BatchGetItem call")
         if len(set(keys)) < len(keys):
             raise error("BatchGetItem", "ValidationException", "Provided list of item keys contains duplicates")
-        found = (self._find(key) for key in asked["Keys"])
+        found = (self._find(key, partitions) for key in asked["Keys"])
         return {"Responses": {name: [dict(item) for item in found if item is not None]}, "UnprocessedKeys": {}}
 
     def query(
@@ -95,6 +101,10 @@ class Dynamo:
                 return {"Items": found, "LastEvaluatedKey": {"pk": last["pk"], "sk": last["sk"]}}
             found.append(dict(item))
         return {"Items": found}
+
+    def scan(self, *, TableName: str, ConsistentRead: bool, ProjectionExpression: str = "") -> Item:  # noqa: N803
+        partitions = self._readable("Scan", TableName)
+        return {"Items": [dict(item) for partition in partitions.values() for item in partition.items.values()]}
 
     def put_item(
         self,
@@ -176,9 +186,14 @@ class Dynamo:
         if table != self._table:
             raise error(operation, "ResourceNotFoundException", f"Requested resource not found: {table}")
 
-    def _find(self, key: Item) -> Item | None:
+    def _readable(self, operation: str, table: str) -> dict[str, Partition]:
+        if table not in self.copies:
+            self._known(operation, table)
+        return self.copies.get(table, self.partitions)
+
+    def _find(self, key: Item, partitions: dict[str, Partition] | None = None) -> Item | None:
         pk, sk = _names(key)
-        partition = self.partitions.get(pk)
+        partition = (self.partitions if partitions is None else partitions).get(pk)
         return partition.items.get(sk) if partition else None
 
     def _write(self, key: Item, new: Item | None) -> None:

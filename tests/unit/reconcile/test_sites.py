@@ -221,6 +221,16 @@ def test_an_object_that_the_index_lists_is_no_orphan_whatever_the_marks_are(stac
     put(stack, packed, None)
 
 
+def test_an_index_that_a_restored_table_does_not_have_is_deleted_without_waiting_for_a_day(stack: Stack) -> None:
+    lost = {"sitemap-index-7.xml", "sitemap-index-7.xml.gz"}
+    for name in lost:
+        put(stack, name, b"written since")
+    look()
+    later(stack, 3)
+    assert {(one.kind, one.name) for one in look().repaired} == {("orphan", name) for name in lost}
+    assert [bucket.read(HOST, name) for name in lost] == [None, None]
+
+
 def test_other_forms_that_have_just_been_turned_on_are_on_their_way(stack: Stack) -> None:
     for site, more in ((SITE | {"outputs": {"gzip": True}}, f"{SHARD}.gz"), (SITE, None)):
         stack.put_site(HOST, json.dumps(site))

@@ -57,7 +57,7 @@ _NAMES = ("name", "title", "label", "text", "value")
 
 
 class NoZone(ValueError):
-    """A date and time that lacks only its zone, which the setting `timezone` would give."""
+    """A date and time that lacks only its zone. The text of the error is the date."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +94,9 @@ def date_of(value: object, where: Where) -> datetime:
         return _of_other_form(text, where)
     if naive.tzinfo is None:
         if where.zone is None:
-            raise NoZone(_without_zone(text))
+            raise NoZone(shown(text))
         return utc(naive.replace(tzinfo=where.zone))
     return parse(text)
-
-
-def _without_zone(text: str) -> str:
-    return f"{shown(text)} has no zone: give the source the setting timezone"
 
 
 def _of_other_form(text: str, where: Where) -> datetime:
@@ -122,7 +118,7 @@ def _of_other_form(text: str, where: Where) -> datetime:
         if not _ZONELESS.fullmatch(text):
             raise
         if where.zone is None:
-            raise NoZone(_without_zone(text)) from None
+            raise NoZone(shown(text)) from None
         return instant
 
 
@@ -273,8 +269,10 @@ class Fields:
             try:
                 value = self._good(name, given)
             except NoZone as error:
-                # A date of another expression would hide that the setting `timezone` is missing.
-                fault, final = str(error), name in self._mapping.required
+                # A date of another expression would hide that the zone is missing.
+                has_setting = "timezone" in self._mapping.settings
+                advice = "give the source the setting timezone" if has_setting else "add Z, or an offset such as +01:00"
+                fault, final = f"{error} has no zone: {advice}", name in self._mapping.required
             except ValueError as error:
                 fault = str(error)
             except (TypeError, OverflowError, RecursionError) as error:  # a value that no reader foresees

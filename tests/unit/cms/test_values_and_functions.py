@@ -1,5 +1,6 @@
 """The values that CMSs write, and the functions that mapping files have for them."""
 
+import json
 from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -160,9 +161,17 @@ def test_a_name_that_is_of_two_zones_is_of_neither() -> None:
             values.date_of(unclear, values.Where(None, ZoneInfo("Europe/Paris")))
 
 
-def test_a_date_without_a_zone_asks_for_the_setting_however_it_is_written() -> None:
-    with pytest.raises(values.NoZone, match="give the source the setting timezone"):
-        values.date_of("2026-11-5 9:05:00", values.Where())
+@pytest.mark.parametrize(
+    ("adapter", "advice"),
+    [("jsonld", "give the source the setting timezone"), ("cloudevents", "add Z, or an offset such as +01:00")],
+)
+def test_a_date_without_a_zone_asks_for_the_setting_if_the_adapter_has_it(adapter: str, advice: str) -> None:
+    article = {"@type": "NewsArticle", "id": "1", "headline": "T", "url": "https://www.example.com/a"}
+    article["datePublished"] = "2026-11-5 9:05:00"
+    event = {"specversion": "1.0", "type": "article.published", "data": article}
+    body = json.dumps(article if adapter == "jsonld" else event).encode()
+    [verdict] = read_delivery(load(adapter), Request({}, body), {}, None, NOW)
+    assert f"published_at: '2026-11-5 9:05:00' has no zone: {advice}" in json.dumps(verdict.shown(NOW))
 
 
 @pytest.mark.parametrize(

@@ -213,8 +213,9 @@ def test_a_fragment_of_several_paths_lists_them_and_one_that_ends_a_path_is_its_
 def test_a_search_that_was_cut_reports_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(question, "STORIES_SEARCHED_MAX", 1)
 
-    steps = [event(1, "1", "flood"), event(2, "2", "vote", title="Vote")]
+    steps = [event(1, "1", "flood"), event(2, "2", "vote", title="Vote"), event(3, "3", "refused", title="")]
     assert "newest 1 of www.example.com" in failure(steps, "flood", tmp_path)
+    assert answer(steps, "refused", tmp_path).url == url("refused")
 
 
 # By kind of item: the number that is bounded, what was sent, and what the answer says about an item too many.

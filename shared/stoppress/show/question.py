@@ -137,11 +137,11 @@ def _find_one(text: str, asked: str, site: Site, refused: Sequence[Refusal]) -> 
     words = _normal(text).strip("/").split()
     if not words:
         raise Unclear("give words from the headline, a URL or a part of it, or an article as source#id")
-    searched = list(islice(_all_stories(site, refused), STORIES_SEARCHED_MAX + 1))
+    searched = list(islice(_all_stories(site), STORIES_SEARCHED_MAX + 1))
     newest = f"the newest {STORIES_SEARCHED_MAX:,} of " if len(searched) > STORIES_SEARCHED_MAX else ""
     scope = f"of {newest}{site.host}"
     stories: dict[str, Match] = {}
-    for match in searched[:STORIES_SEARCHED_MAX]:
+    for match in (*searched[:STORIES_SEARCHED_MAX], *_refused_stories(site, refused)):
         if all(word in match.text for word in words):
             stories.setdefault(identity(match.target) if "://" in match.target else match.target, match)
     if not stories:
@@ -157,8 +157,8 @@ def _find_one(text: str, asked: str, site: Site, refused: Sequence[Refusal]) -> 
     return Question(asked, site, article=target, others=others, refused=refused)
 
 
-def _all_stories(site: Site, refused: Sequence[Refusal]) -> Iterator[Match]:
-    """Yield a site's stories: those in the news, held ones, the newest shards, and those that the newest refusals contain."""
+def _all_stories(site: Site) -> Iterator[Match]:
+    """Yield a site's stories: those in the news, held ones, and the newest shards."""
     for entry in news_entries(site.host):
         yield Match(entry.loc, entry.title, "in the news", entry.published)
     for event in held_events(site.host):
@@ -167,6 +167,10 @@ def _all_stories(site: Site, refused: Sequence[Refusal]) -> Iterator[Match]:
     for file in sorted(filter(is_shard, all_files(site)), reverse=True):
         stored = table.query(items.file_pk(site.host, file), consistent=False)
         yield from (Match(item["loc"]) for item in stored if "loc" in item)
+
+
+def _refused_stories(site: Site, refused: Sequence[Refusal]) -> Iterator[Match]:
+    """Yield the stories that refusals contain."""
     for refusal in refused:
         target = spell_url(refusal.url, site) if refusal.url else article_name(refusal.source, refusal.id)
         if target:

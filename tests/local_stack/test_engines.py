@@ -137,6 +137,16 @@ def test_google_is_asked_twice_about_a_story_and_about_the_submitted_sitemaps(st
     assert len([line for line in lines if line.startswith("sitemap") and line.split()[-2:] == ["0", "2"]]) == 2
 
 
+def test_without_indexnow_no_page_counts_as_notified_and_google_is_asked(tmp_path: Path, web: Console) -> None:
+    web.pages = {"/flood": 200}
+    with configured({**SITE, "engines": {"search_console": SEARCH_CONSOLE}}, tmp_path) as stack:
+        post(stack, "flood")
+        wait(stack, 20, 5)
+        assert (web.notified, web.inspected) == ([], [FLOOD])
+        assert stack.metrics["PagesNotified"] == 0
+        assert "engines notified" not in [stop.what for stop in story(stack).way]
+
+
 def test_an_engine_is_notified_of_a_ready_page_and_status_shows_since_when_it_is_not(
     stack: Stack, web: Console
 ) -> None:

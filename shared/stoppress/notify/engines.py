@@ -162,9 +162,10 @@ def _notify(
     """Notify the engines of claimed pages. Yields them with the seconds until they come again, if the engines did not take them."""
     answer = _ask_indexnow(site, [state.url for state in claimed], now)
     if answer.result == "accepted":
+        at = now if site.engines and site.engines.indexnow else None  # Search Console is only asked
         for state in claimed:
-            done.notified.append((site.host, state.url))
-            notified = {"notified": state.version, "notified_at": now}
+            done.notified += [(site.host, state.url)] if at else []
+            notified = {"notified": state.version, "notified_at": at}
             page_state.update_page(site.host, state.url, partial(replace, **notified))
         queues.send_engines(google.first_questions(site, claimed))
     else:

@@ -61,7 +61,7 @@ class PageState:
     """A page that engines are notified of.
 
     `version`: the newest version that a file listed, or GONE; `changed`: when a run noticed it. `notified`: the version that engines were
-    last notified of, at `notified_at`; empty while an answer is missing. `tried_at`: when a run last claimed the page, to notify engines of it.
+    last notified of, at `notified_at` (None without IndexNow); empty while an answer is missing. `tried_at`: when a run last claimed the page, to notify engines of it.
     `checked_at`: the last check of the page. `checks` counts the failed checks since the change. `failing_since` is the first of
     these, and `reason` continues "the page …".
 
@@ -263,5 +263,6 @@ def is_inspection_due(state: PageState, now: datetime) -> bool:
         return False
     again = state.published + INSPECTED_AGAIN_AFTER
     if state.inspected_at is None:
-        return now >= (state.notified_at + INSPECTED_AFTER if state.notified_at else again)
+        notified_at = state.notified_at or (state.checked_at if state.is_notified else None)
+        return now >= (notified_at + INSPECTED_AFTER if notified_at else again)
     return state.inspected_at < again <= now

@@ -50,7 +50,7 @@ def item_table(items: Sequence["Quarantined"]) -> Table:
     return Table(("id", "received"), rows)
 
 
-@app.command("show", effect=READS, example="stoppress quarantine show 01J9 --stack stoppress", is_over_sites=True)
+@app.command("show", effect=READS, example="stoppress quarantine show 5f3a --stack stoppress", is_over_sites=True)
 def show_items(ids: _Ids = None, site: SiteOption = None) -> None:
     """Show events as they are stored, and whether each can be applied now."""
     items = [(item, find_hindrance(item)) for item in _choose(ids, site)]
@@ -78,7 +78,7 @@ def retry(
     end({"events": events, "done": not dry_run}, lines, is_ok=not stay)
 
 
-@app.command("drop", effect=WRITES, example="stoppress quarantine drop 01J9 --stack stoppress", is_over_sites=True)
+@app.command("drop", effect=WRITES, example="stoppress quarantine drop 5f3a --stack stoppress", is_over_sites=True)
 def drop(
     ids: _Ids = None, every: _All = False, site: SiteOption = None, reason: _Reason = "", dry_run: DryRun = False,
     yes: Yes = False,

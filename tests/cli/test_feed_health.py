@@ -99,5 +99,6 @@ def test_the_health_of_feeds_is_shown_for_people_and_for_programs(tmp_path: Path
         "not subscribed at http://hub",
         "1 time in a row, since 2026-11-20 08:0",
         "every 60 min",
+        "410; put the site with a change to poll it again",
     ):
         assert words in printed

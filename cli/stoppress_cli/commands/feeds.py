@@ -104,7 +104,7 @@ def _fields(health: FeedStatus, now: datetime) -> dict[str, str | None]:
     return {
         "last success": ago(feed["last_success"], now, zone),
         "last new story": ago(health.last_new, now, zone),
-        "polled": "no more, because it answered 410; put the site again to have it polled" if is_gone else every,
+        "polled": "no more, because it answered 410; put the site with a change to poll it again" if is_gone else every,
         "next poll": None if is_gone else next_poll,
         "failed": f"{in_a_row}: {feed['last_error']}" if feed["failures"] else None,
         "moved": f"to {feed['moved_to']}: put that URL into the site's configuration" if feed["moved_to"] else None,

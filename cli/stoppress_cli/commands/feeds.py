@@ -61,7 +61,7 @@ def try_feed(
 ) -> None:
     """Show which article each entry of a feed would become, or why the entry is left out.
 
-    Exit code 1: the feed cannot be fetched, or no part of it can be read.
+    Exit code 1: a poll would fail, because the feed cannot be fetched or read in full.
     """
     now = datetime.now(UTC)
     of_site, feed = _configuration(target, url, site, timezone, take or [])
@@ -75,7 +75,7 @@ def try_feed(
         for item in judged(reading, of_site, now, feed=feed.url)
     ]
     report = {"outcome": "parse" if entries else "empty", "reason": reading.incomplete, "entries": entries}
-    end(report, trial_lines(reading, of_site, now, feed.url), is_ok=True)
+    end(report, trial_lines(reading, of_site, now, feed.url), is_ok=not (entries and reading.incomplete))
 
 
 def as_lines(feeds: Sequence[FeedStatus], now: datetime) -> Iterator[Part]:

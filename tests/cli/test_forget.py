@@ -81,10 +81,14 @@ def test_what_is_forgotten_stands_nowhere_and_the_rest_stays(tmp_path: Path) -> 
 def test_the_command_reports_what_it_erased(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pretend_deployed(monkeypatch)
     with operated(STEPS, tmp_path, versioned=True) as stack:
+        words = ["forget", "cms#1042", "--yes", "--json", "--stack", stack.name]
         erase = partial(erasure.erase, pause=lambda _: later(stack, 1))
+        monkeypatch.setattr(erasure, "erase", lambda traces, _now: traces)  # nothing is erased yet
+        failed = CliRunner().invoke(app, words)
+        assert (failed.exit_code, json.loads(failed.stdout)["done"]) == (1, False), failed.output
         monkeypatch.setattr(erasure, "erase", erase)
-        done = CliRunner().invoke(app, ["forget", "cms#1042", "--yes", "--json", "--stack", stack.name])
-        assert done.exit_code == 0, done.output
+        done = CliRunner().invoke(app, words)
+        assert (done.exit_code, json.loads(done.stdout)["done"]) == (0, True), done.output
         erased = json.loads(done.stdout)["erased"]
     assert erased[:3] == [
         "article cms#1042: removed; a tombstone stays",

@@ -86,7 +86,7 @@ def forget(
         answer.append(OUT_OF_REACH)
     for line in answer:
         show(line)
-    end({"urls": list(traces.urls), "left": left, "erased": erased, "done": is_agreed}, is_ok=not left)
+    end({"urls": list(traces.urls), "left": left, "erased": erased, "done": is_agreed and not left}, is_ok=not left)
 
 
 @dataclass

@@ -92,8 +92,11 @@ def test_a_version_that_cannot_be_read_is_shown_as_it_is(run: Operator) -> None:
     shown = run("sites", "show", HOST)
     assert (shown.exit_code, shown.stdout) == (2, f"{text}\n")
     assert "publicatoin: is not known here" in shown.stderr
+    run.stack.put_site(HOST, text.replace("A", "B"))
     assert run("sites", "rollback", HOST, "--yes").exit_code == 0
     assert run.document() == SITE
+    refused = run("sites", "rollback", HOST, "2", "--yes")
+    assert (refused.exit_code, "publicatoin: is not known here" in refused.stderr) == (2, True)
 
 
 def test_the_history_has_who_wrote_which_version(run: Operator) -> None:

@@ -5,6 +5,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext, suppress
 from datetime import UTC, datetime
 from typing import Annotated, NoReturn
 
@@ -43,7 +44,9 @@ def put(file: File, dry_run: DryRun = False, yes: Yes = False) -> None:
 @app.command("rollback", effect=WRITES, example="stoppress sites rollback www.example.com --stack stoppress")
 def rollback(
     host: Host,
-    version: Annotated[int | None, typer.Argument(help="Version to restore; default: the newest that differs.")] = None,
+    version: Annotated[
+        int | None, typer.Argument(help="Version to restore; default: the newest that differs and can be read.")
+    ] = None,
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
@@ -128,12 +131,14 @@ def _remove(host: str, version: int, *, delete_files: bool) -> None:
 
 
 def find_earlier(host: str, number: int | None) -> str:
-    """Return an earlier document of a site; without a number, the newest one that differs. Raises BadRequest."""
+    """Return an earlier document of a site; without a number, the newest readable one that differs. Raises BadRequest, BadConfiguration."""
     newest = newest_or_none(host)
     for version in site_versions.history(host) if newest else ():
         is_wanted = number or not same_document(str(version.document), str(newest and newest.document))
         if version.document and is_wanted and number in (None, version.number):
-            return version.document
+            with nullcontext() if number else suppress(BadConfiguration):
+                site_versions.check_document(version.document)
+                return version.document
     raise BadRequest(f"{host} has no such earlier version: `stoppress sites history {host}` lists them")
 
 

@@ -26,7 +26,7 @@ Host = Annotated[str, typer.Option(help="Address to serve on.")]
 Settings = Annotated[str | None, typer.Option(help="The source's settings, as JSON.")]
 SiteConfig = Annotated[Path | None, typer.Option(help="Site configuration, for host, zone and URL.")]
 Now = Annotated[
-    str | None, typer.Option(help="Evaluate as of this instant, ISO 8601; default: the recorded one, or now.")
+    str | None, typer.Option(help="Evaluate as of this instant, ISO 8601; default: now, or a recorded delivery's time.")
 ]
 At = Annotated[str | None, typer.Option(help="An earlier moment, ISO 8601, by default in the site's zone.")]
 

@@ -1,6 +1,5 @@
 """The reason that `stoppress explain` gives is the one that decides: a test changes just that fact and sees the page appear."""
 
-import re
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -15,10 +14,9 @@ from stoppress.show.question import Unclear
 from stoppress.show.reasons import Kind
 from stoppress_cli.commands.explain import as_lines
 from tests.cli.test_explain import NOON, SITE, answer, event, on_the_bus
-from tests.docs.pages import table_rows, text_of
 from tests.support.operated import HOST, url
 from tests.support.playing import Step
-from tests.support.printed import as_json, as_text
+from tests.support.printed import as_text
 
 pytestmark = pytest.mark.moto
 
@@ -290,23 +288,3 @@ def test_of_several_sites_one_must_be_chosen_for_an_id_or_a_fragment(tmp_path: P
     tick: Step = {"at": "2026-11-20T12:02:00Z", "save": "listed"}
 
     assert "give the host of one. The stack's sites: news.example.org, " in failure([other, tick], "cms#1", tmp_path)
-
-
-def test_the_json_has_the_keys_that_the_documentation_lists(tmp_path: Path) -> None:
-    listed = answer([event(1, "1", "flood")], url("flood"), tmp_path)
-    rows = table_rows(text_of("docs/how-to/why-is-a-story-missing.md"), "| key | value |")
-    documented = {key for row in rows for key in re.findall(r"`(.*?)`", row[0])}
-
-    def keys(value: Any, path: str = "") -> set[str]:
-        if isinstance(value, list):
-            return set().union(*(keys(item, f"{path}[]") for item in value))
-        if not isinstance(value, dict):
-            return {path.lstrip(".")}
-        return set().union(*(keys(item, f"{path}.{name}") for name, item in value.items()))
-
-    missing = answer(
-        [event(1, "1", "flood", images=["javascript:1"]), event(2, "2", "x", title="")], url("x"), tmp_path
-    )
-    names = {name.removesuffix("[]") for name in keys(as_json(listed)) | keys(as_json(missing))}
-    named = {name.replace("general.", "news.") for name in names}
-    assert named <= documented, named - documented

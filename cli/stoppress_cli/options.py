@@ -24,7 +24,9 @@ Log = Annotated[Path | None, typer.Option(help="File for the output of the funct
 Port = Annotated[int, typer.Option(help="Port to serve on.", min=0, max=65_535)]
 Host = Annotated[str, typer.Option(help="Address to serve on.")]
 Settings = Annotated[str | None, typer.Option(help="The source's settings, as JSON.")]
-SiteConfig = Annotated[Path | None, typer.Option(help="Site configuration, for host, zone and URL.")]
+SiteConfig = Annotated[
+    Path | None, typer.Option(help="File with the site's configuration, which gives host, time zone and URL.")
+]
 Now = Annotated[
     str | None, typer.Option(help="Evaluate as of this instant, ISO 8601; default: now, or a recorded delivery's time.")
 ]

@@ -63,7 +63,7 @@ def _commands(command: Any, name: str) -> Iterator[str]:
         yield from (paragraph.replace("\n", " ") for paragraph in text.strip().split("\n\n"))
     if example := getattr(command, "example", ""):
         rows = [_parameter(parameter) for parameter in command.params]
-        common = " ".join(sorted(row[0] for row in rows if row in COMMON - UNLISTED and row[0].startswith("--")))
+        common = " ".join(sorted(row[0] for row in rows if row in COMMON - UNLISTED))
         facts = [(command.effect, example.removesuffix(" --stack stoppress"))]
         facts += [("exit 1", failure.rstrip(".").replace("\n", " "))] if failure else []
         facts += [("also", common)] if common else []

@@ -20,10 +20,13 @@ def check(
     base_url: Annotated[str | None, typer.Option(help="URL at which the folder is published.", metavar="URL")] = None,
     now: Now = None,
     each_max: Annotated[
-        int, typer.Option("--max", help="Most findings to list per kind and file in JSON, CSV and HTML.", min=1)
+        int,
+        typer.Option(
+            "--max", help="Maximum number of findings to list per kind and file in JSON, CSV and HTML.", min=1
+        ),
     ] = 20,
     errors_only: Annotated[bool, typer.Option("--errors-only", help="Leave warnings out.")] = False,
-    form: Annotated[Format, typer.Option("--format", help="Form of the report.")] = "text",
+    form: Annotated[Format, typer.Option("--format", help="Form of the report: text, json, csv or html.")] = "text",
 ) -> None:
     """Check any site's published sitemaps against the protocol and the documentation of search engines.
 

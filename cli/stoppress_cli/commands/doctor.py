@@ -36,7 +36,9 @@ def doctor(
     webhook: Annotated[
         str | None, typer.Option(help="URL of a webhook of the site; default: one of the stack's.")
     ] = None,
-    form: Annotated[Format, typer.Option("--format", help="Form of the report; csv lists the pages.")] = "text",
+    form: Annotated[
+        Format, typer.Option("--format", help="Form of the report: text, json, html, or csv, which lists the pages.")
+    ] = "text",
 ) -> None:
     """Check from outside what a host serves to search engines: robots.txt, sitemaps, listed pages, certificate, webhook.
 

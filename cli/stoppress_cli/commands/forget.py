@@ -70,7 +70,7 @@ def forget(
 ) -> None:
     """Remove a page and erase its data from the table, quarantine, dead letters, and older versions of its files.
 
-    Exit code 1: more is left; run the command again.
+    Exit code 1: something is left to erase; run the command again.
     """
     traces = gather(target, site)
     planned = left = list(traces.lines())

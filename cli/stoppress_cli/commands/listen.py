@@ -33,7 +33,8 @@ def listen(
     port: Port = 8001,
     out: Annotated[Path | None, typer.Option(help="Folder to save each delivery in, as a file.")] = None,
     secret_env: Annotated[
-        str | None, typer.Option(help="Variable with the secret, to replace it wherever it is.")
+        str | None,
+        typer.Option(help="Environment variable that contains the secret, which is replaced wherever it occurs."),
     ] = None,
 ) -> None:
     """Print webhook deliveries as they arrive on this machine, and with --out save them for `stoppress adapters try`.

@@ -26,7 +26,7 @@ def play(
     log: Log = None,
     template: Template = None,
 ) -> None:
-    """Play a scenario on a new local stack with the scenario's clock, and report.
+    """Play a scenario on a new local stack with the scenario's clock, and print a report.
 
     Exit code 1: an expectation does not hold.
     """

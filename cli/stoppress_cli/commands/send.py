@@ -64,7 +64,7 @@ def send(
     access: Access,
     site: Annotated[str | None, typer.Argument(help="Host of the site; default: the only one.")] = None,
     source: Annotated[
-        str | None, typer.Argument(help="Source with the adapter standard and a secret; default: the only one.")
+        str | None, typer.Argument(help="Source with a secret and the adapter `standard`; default: the only one.")
     ] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Leave the article in the files.")] = False,
     timeout_s: Annotated[
@@ -72,12 +72,13 @@ def send(
     ] = 120,
     api: Annotated[str | None, typer.Option(help="Address before /webhooks/; default: the stack's API.")] = None,
     program: Annotated[
-        Program | None, typer.Option("--print", help="Print a program that sends one, and send nothing.")
+        Program | None,
+        typer.Option("--print", help="Print a program in this language that sends one, and send nothing."),
     ] = None,
 ) -> None:
     """Send a signed test article through the webhook, wait until the files list it, and remove it again.
 
-    Exit code 1: the webhook refused the article, or it did not reach a stage.
+    Exit code 1: the webhook refused the article, or it was not recorded, listed or removed as expected.
     """
     sample = sample_of(site, source, api, timeout_s)
     if program is not None:

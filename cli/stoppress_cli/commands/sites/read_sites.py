@@ -153,7 +153,7 @@ def files(
 
 @app.command("page", effect=READS, example="stoppress sites page www.example.com --stack stoppress")
 def page(host: Host) -> None:
-    """Print the address of a site's page for editors, which everyone who has the address can read."""
+    """Print the address of a site's page for editors, which anyone with the address can read."""
     start = os.environ.get("PAGES_URL")
     if start is None:
         raise BadRequest("the stack has no pages: deploy it with the parameter StatusPage=yes")

@@ -405,6 +405,9 @@ class Run:
         self._left += backup.restore()
         self.world.look = self.judge.look
         self._come_to_rest()
+        for host in self.story.hosts:
+            self.judge.compare(host, self.world.backend.objects())
+        self._pass_two_nights()  # objects that the table does not have stay for a day
         self.judge.judge(is_at_rest=True)
 
     def _mend_at_night(self) -> None:
@@ -420,12 +423,15 @@ class Run:
             s3.delete_object(Bucket=name, Key=key)
         else:
             s3.put_object(Bucket=name, Key=key, Body=b"by hand")
+        self._pass_two_nights()
+        self.world.look = self.judge.look
+        self.judge.judge(is_at_rest=True)
+
+    def _pass_two_nights(self) -> None:
         night = (self.world.now + timedelta(days=1)).replace(hour=3, minute=17, second=0, microsecond=0)
         for minutes in (0, 30, 24 * 60, 24 * 60 + 30):
             self._go_to(night + timedelta(minutes=minutes))
             self._until_nothing_waits()
-        self.world.look = self.judge.look
-        self.judge.judge(is_at_rest=True)
 
     def _go_to(self, instant: datetime) -> None:
         self.world.advance(instant)

@@ -151,6 +151,16 @@ def test_a_late_publish_does_not_bring_back_what_was_forgotten(tmp_path: Path) -
         assert anywhere(stack, "named-person") == []
 
 
+def test_a_repeat_of_a_delivery_is_known_after_its_article_was_forgotten(tmp_path: Path) -> None:
+    with operated(STEPS, tmp_path) as stack:
+        later(stack, 10)
+        [before] = gather("cms#1042", None).articles
+        forget(stack, "cms#1042")
+        [after] = gather("cms#1042", None).articles
+        assert before.deliveries
+        assert set(before.deliveries) <= set(after.deliveries)
+
+
 def test_an_article_is_forgotten_by_its_id_whatever_its_version_is_of(tmp_path: Path) -> None:
     with operated([event(1, "5", "numbered", version=10**6)], tmp_path) as stack:
         assert len(gather("cms#5", None).listed) == 1

@@ -55,7 +55,8 @@ _VERSIONS = ("lists", "links")
 _LOOKS_EVERY_S, _LOOKS_MAX = 2, 60
 # What a tombstone keeps of an article.
 _KEPT = (
-    "site", "name", "state", "order", "received_at", "known_since", "reborn", "shard", "is_undated", "is_unlisted", "rev",
+    "site", "name", "state", "order", "deliveries", "received_at", "known_since", "reborn", "shard",
+    "is_undated", "is_unlisted", "rev",
 )  # fmt: skip
 
 

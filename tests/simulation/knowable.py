@@ -10,6 +10,7 @@
 - `_looks_like_a_repeat`: an act without a delivery id that has the type, the timestamp and the content of an earlier one, with
   another act between them, or perhaps received between them; without timestamps a story that is published again as it was,
   before it is recorded that it was unpublished; an entry of a feed that is as it was again, before it is recorded that it was changed.
+- `_loses_an_embargo`: an edit without a date is received before the removal and the embargo that precede it.
 - `spoke_later`: two sources speak of one page, and one of their clocks is behind by more than what lies between the words;
   the earlier word is repeated after the later one, and nothing marks it as a repeat.
 - `received_in_order`: only whether a feed may show a page again that the CMS left in acts which came in another order.
@@ -19,7 +20,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 from tests.simulation.oracle import FEED, RECORDED, Act, Received
 
@@ -101,7 +102,18 @@ class Arrivals:
 
     def last_word_is_known(self, acts: Sequence[Act]) -> bool:
         """Whether what was sent shows which act was the last."""
-        return self._is_known(acts, acts[-1])
+        return self._is_known(acts, acts[-1]) and not self._loses_an_embargo(acts)
+
+    def _loses_an_embargo(self, acts: Sequence[Act]) -> bool:
+        """Whether a removal, and then an embargo, were received after a later edit without a date, which keeps the one before."""
+        return any(
+            removal.removal
+            and embargo.published_at
+            and embargo.at < embargo.published_at
+            and not (edit.removal or edit.published_at)
+            and self.received(edit).earliest <= min(self.received(removal).latest, self.received(embargo).latest)
+            for removal, embargo, edit in combinations(acts, 3)
+        )
 
     def history_is_known(self, acts: Sequence[Act]) -> bool:
         """Whether it shows the order of all acts."""

@@ -58,6 +58,7 @@ class Sandbox:
 @dataclass
 class _Invocation:
     sandbox: Sandbox
+    begun: datetime
     deadline: datetime
     killed: bool = False
 
@@ -290,7 +291,7 @@ class World:
         task = self._running
         assert task
         sandbox = self._sandbox(function)
-        one = _Invocation(sandbox, self.now + timedelta(seconds=function.timeout_s))
+        one = _Invocation(sandbox, self.now, self.now + timedelta(seconds=function.timeout_s))
         self._invocations[task] = one
         context = Context(function.name, function.memory_mib, function.timeout_s, "simulated")
         try:
@@ -383,7 +384,8 @@ class World:
         return answer
 
     def _fetched(self, url: str, headers: dict[str, str]) -> client.Response:
-        asked_at = self.now
+        assert self._running
+        asked_at = self._invocations[self._running].begun  # a run may decide by the instant when it began
         self.pause("fetch")
         if self.is_failing and self.chance.random() < self.call_faults.of_calls:
             raise errors.TooSlow(f"{url} did not answer in time")

@@ -26,7 +26,7 @@ def check(
         ),
     ] = 20,
     errors_only: Annotated[bool, typer.Option("--errors-only", help="Leave warnings out.")] = False,
-    form: Annotated[Format, typer.Option("--format", help="Form of the report: text, json, csv or html.")] = "text",
+    form: Annotated[Format, typer.Option("--format", help="Format of the report: text, json, csv or html.")] = "text",
 ) -> None:
     """Check any site's published sitemaps against the protocol and the documentation of search engines.
 

@@ -50,7 +50,7 @@ def crawlers(
     trust_proxy: Annotated[
         bool, typer.Option("--trust-proxy", help="Use the last address in X-Forwarded-For.")
     ] = False,
-    form: Annotated[Format, typer.Option("--format", help="Form of the report: text, json, csv or html.")] = "text",
+    form: Annotated[Format, typer.Option("--format", help="Format of the report: text, json, csv or html.")] = "text",
 ) -> None:
     """Report from access logs how crawlers fetch robots.txt and sitemaps; with a stack, also how soon they fetched each news story's file."""
     skipped, host = Counter[str](), site.lower()

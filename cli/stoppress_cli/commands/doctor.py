@@ -37,7 +37,7 @@ def doctor(
         str | None, typer.Option(help="URL of a webhook of the site; default: one of the stack's.")
     ] = None,
     form: Annotated[
-        Format, typer.Option("--format", help="Form of the report: text, json, html, or csv, which lists the pages.")
+        Format, typer.Option("--format", help="Format of the report: text, json, html, or csv, which lists the pages.")
     ] = "text",
 ) -> None:
     """Check from outside what a host serves to search engines: robots.txt, sitemaps, listed pages, certificate, webhook.

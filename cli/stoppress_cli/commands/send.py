@@ -73,7 +73,7 @@ def send(
     api: Annotated[str | None, typer.Option(help="Address before /webhooks/; default: the stack's API.")] = None,
     program: Annotated[
         Program | None,
-        typer.Option("--print", help="Print a program in this language that sends one, and send nothing."),
+        typer.Option("--print", help="Print a curl, node, php or python program that sends one, and send nothing."),
     ] = None,
 ) -> None:
     """Send a signed test article through the webhook, wait until the files list it, and remove it again.

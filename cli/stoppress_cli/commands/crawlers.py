@@ -46,7 +46,9 @@ def crawlers(
     access: Access | None,
     files: Annotated[list[str], typer.Argument(help="Logs: a file, a folder, s3://BUCKET/PREFIX, or - for stdin.")],
     site: Annotated[str, typer.Option("--site", help="Host of the site.")],
-    fields: Annotated[str, typer.Option(help="Names in JSON lines, such as time=ts,address=client.ip.")] = "",
+    fields: Annotated[
+        str, typer.Option(help="Your names for fields of JSON lines, such as time=ts,address=client.ip.")
+    ] = "",
     trust_proxy: Annotated[
         bool, typer.Option("--trust-proxy", help="Use the last address in X-Forwarded-For.")
     ] = False,

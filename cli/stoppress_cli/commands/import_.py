@@ -40,7 +40,10 @@ OTHER_REASONS = "other reasons"
 @app.command("import", effect=WRITES, example="stoppress import archive.csv --site www.example.com --stack stoppress")
 def import_(
     source: Annotated[
-        str, typer.Argument(help="Source that has `list`; URL or file of a sitemap; or CSV or JSON Lines file.")
+        str,
+        typer.Argument(
+            help="Source whose configuration has `list`; URL or file of a sitemap; or CSV or JSON Lines file."
+        ),
     ],
     site: Annotated[str, typer.Option("--site", help="Host of the site.")],
     belongs_to: Annotated[

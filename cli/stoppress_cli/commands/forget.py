@@ -45,8 +45,8 @@ app = Commands()
 
 OUT_OF_REACH = (
     "Out of reach: point-in-time recovery keeps the old table for 35 days, the logs keep URLs for LogRetentionDays"
-    " (30 days), the table keeps what engines were notified of for 14 days, CDNs and browsers keep the old files for"
-    " five minutes. Make sure that the CMS and its feed do not send the article again, nor its URL as an alternate of"
+    " (30 days), the table keeps what engines were notified of for 14 days, each CDN and browser keeps the old files"
+    " for five minutes. Make sure that the CMS and its feed do not send the article again, nor its URL as an alternate of"
     " other pages. Give earlier URLs of the article to this command too."
 )
 # The attributes of a claim with the pages that list its page, and that its page lists.

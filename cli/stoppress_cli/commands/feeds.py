@@ -56,7 +56,8 @@ def try_feed(
     ] = None,
     timezone: Annotated[str, typer.Option(help="Zone of dates that have none.")] = "UTC",
     take: Annotated[
-        list[str] | None, typer.Option(help="What else to read: images, videos, … (`take` in `feeds`).")
+        list[str] | None,
+        typer.Option(help="What else to read, separated by commas: images, videos, language, keywords, alternates."),
     ] = None,
 ) -> None:
     """Show which article each entry of a feed would become, or why the entry is left out.

@@ -41,8 +41,9 @@ def redrive(
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
-    """Show the dead letters with their reasons, send back the events that would not fail again, and delete
-    letters whose work the next run repeats.
+    """Show the dead letters with their reasons, and send back the events that would not fail again.
+
+    Messages about failed runs are deleted, because a later run does the same work.
 
     Exit code 1: some stay; with --dry-run: there are some.
     """

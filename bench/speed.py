@@ -28,7 +28,7 @@ def measure_webhooks(_quick: bool) -> dict[str, Any]:
     with (
         mock.patch.object(sites, "load", lambda *_arguments, **_more: site),  # noqa: PT008 - a mock takes longer
         mock.patch.object(secrets, "load", lambda *_name: [SECRET]),  # noqa: PT008 - the same
-        mock.patch.object(queues, "_send", lambda _url, messages, **_more: sent.extend(messages)),
+        mock.patch.object(queues, "send", lambda _url, messages, **_more: sent.extend(messages)),
         mock.patch.dict("os.environ", {"ARTICLES_QUEUE_URL": "", "SECRETS_PATH": ""}),
     ):
         times = []

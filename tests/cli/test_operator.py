@@ -135,7 +135,7 @@ class TestOneStack:
 
         body = json.dumps({"source": "bus", "detail-type": "article.deleted", "detail": {"site": HOST, "id": "9"}})
         table.put_if(quarantine_item(HOST, "m1", "of another day", body, NOON))
-        monkeypatch.setattr(aws_queues, "_send", refused)
+        monkeypatch.setattr(aws_queues, "send", refused)
         with pytest.raises(SendError):
             quarantine.send_again(quarantine.find_events(), dry_run=False)
         assert [one.id for one in quarantine.find_events()] == ["m1"]

@@ -285,9 +285,9 @@ FAULTS: dict[str, Swap] = {
     ),
     # ── what comes in ──
     "messages that a queue did not take are forgotten": Swap(
-        "aws.queues:_send",
+        "aws.queues:send",
         lambda send: (
-            lambda url, messages, delay_seconds: [
+            lambda url, messages, delay_seconds=0: [
                 unless(send, (queues.SendError, ClientError), url, batch, delay_seconds)
                 for batch in queues._batches(messages)
             ]

@@ -174,7 +174,7 @@ def send_again(chosen: Iterable[Quarantined], *, dry_run: bool) -> list[tuple[Qu
     for item in chosen:
         why = find_hindrance(item)
         if not why and not dry_run:
-            queues.send_again(os.environ["ARTICLES_QUEUE_URL"], [item.event])
+            queues.send(os.environ["ARTICLES_QUEUE_URL"], [item.event])
             delete([item])
         done.append((item, why))
     return done

@@ -122,7 +122,7 @@ def send_back(queue: Name, *, dry_run: bool) -> Iterator[Dead]:
         what, why, goes = _article(message, sent_at) if queue == "articles" else _failure(message)
         yield Dead(queue, message["MessageId"], sent_at, message["Body"], what, why, goes)
         if goes == "articles" and not dry_run:
-            queues.send_again(os.environ["ARTICLES_QUEUE_URL"], [message["Body"]])
+            queues.send(os.environ["ARTICLES_QUEUE_URL"], [message["Body"]])
         if goes and not dry_run:
             delete(queue, message["ReceiptHandle"])
 

@@ -81,19 +81,19 @@ def send_articles(events: "Sequence[ArticleEvent | Incomplete | Report]") -> Non
     from stoppress.model.event import ArticleEvent, to_message  # imported here: rewrite_sitemaps does not need it
 
     messages = [to_message(event) if isinstance(event, ArticleEvent) else event.message() for event in events]
-    _send(os.environ["ARTICLES_QUEUE_URL"], messages, delay_seconds=0)
+    send(os.environ["ARTICLES_QUEUE_URL"], messages)
 
 
 def send_imports(events: "Sequence[ArticleEvent]") -> None:
     """Send events of an archive to the imports queue. Raises SendError."""
     from stoppress.model.event import to_message
 
-    _send(os.environ["IMPORTS_QUEUE_URL"], [to_message(event) for event in events], delay_seconds=0)
+    send(os.environ["IMPORTS_QUEUE_URL"], [to_message(event) for event in events])
 
 
 def send_rewrites(rewrites: Sequence[RewriteRequest], delay_seconds: int = 0) -> None:
     """Send requests to the rewrites queue. Raises SendError."""
-    _send(os.environ["REWRITES_QUEUE_URL"], [rewrite.message() for rewrite in rewrites], delay_seconds)
+    send(os.environ["REWRITES_QUEUE_URL"], [rewrite.message() for rewrite in rewrites], delay_seconds)
 
 
 def send_engines(messages: Iterable[tuple[str, int]]) -> None:
@@ -102,12 +102,7 @@ def send_engines(messages: Iterable[tuple[str, int]]) -> None:
     for message, delay_seconds in messages:
         by_delay.setdefault(min(delay_seconds, DELAY_MAX_SECONDS), []).append(message)
     for delay_seconds, same in by_delay.items():
-        _send(os.environ["ENGINES_QUEUE_URL"], same, delay_seconds)
-
-
-def send_again(queue_url: str, messages: Sequence[str]) -> None:
-    """Send dead letters unchanged to the queue that they came from. Raises SendError."""
-    _send(queue_url, messages, delay_seconds=0)
+        send(os.environ["ENGINES_QUEUE_URL"], same, delay_seconds)
 
 
 def messages_in(queue_url: str) -> int:
@@ -159,7 +154,8 @@ def announce(detail_type: str, *details: Mapping[str, Any]) -> None:
         raise SendError(f"the bus did not take {detail_type!r}: {answer['Entries']}")
 
 
-def _send(queue_url: str, messages: Sequence[str], delay_seconds: int) -> None:
+def send(queue_url: str, messages: Sequence[str], delay_seconds: int = 0) -> None:
+    """Send messages to a queue. Raises SendError."""
     for batch in _batches(messages):
         entries = [
             {"Id": str(number), "MessageBody": body, "DelaySeconds": delay_seconds} | _group(body)

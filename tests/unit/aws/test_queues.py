@@ -39,6 +39,6 @@ def test_a_message_is_in_the_group_of_its_site(monkeypatch: pytest.MonkeyPatch, 
     sqs = Sqs()
     monkeypatch.setattr(queues, "client", lambda _service: sqs)
 
-    queues.send_again("https://sqs.example.com/queue", [body])
+    queues.send("https://sqs.example.com/queue", [body])
 
     assert [entry.get("MessageGroupId") for entry in sqs.entries] == [group]

@@ -231,10 +231,6 @@ class World:
             first.urgency = -self.chance.random()
         return first
 
-    def _count_step(self) -> None:
-        self.steps += 1
-        assert self.steps < STEPS_MAX, "the stack does not come to rest: some function makes its own work"
-
     def _startable(self) -> list[Callable[[], None]]:
         """Every delivery that could begin now."""
         found: list[Callable[[], None]] = []
@@ -335,7 +331,8 @@ class World:
         """Hand the turn back; with it come this function's own memory and clock."""
         task = self._running
         assert task, f"{what} outside of any task"
-        self._count_step()
+        self.steps += 1
+        assert self.steps < STEPS_MAX, "the stack does not come to rest: some function makes its own work"
         starved = self._starving and self.is_failing and what in WRITES and self.chance.random() < _STARVED_AT_WRITES
         if starved:
             task.urgency = -self.chance.random()

@@ -54,12 +54,12 @@ def is_robots(head: str) -> bool:
     return bool(lines) and _FIELD.match(lines[0]) is not None
 
 
-def check_robots(text: Text, at: Pass) -> None:
+def check_robots(file: Text, at: Pass) -> None:
     """Check every line, which engines are shut out, which rules a group drops, and whether each named sitemap is open."""
     from protego import Protego  # most files that are checked are no robots.txt
 
-    content = "".join(text.pieces())[:CHARACTERS_MAX]
-    lines = list(enumerate(content.splitlines(), text.line))
+    content = "".join(file.pieces())[:CHARACTERS_MAX]
+    lines = list(enumerate(content.splitlines(), file.line))
     groups = _groups(lines)
     rules = Protego.parse(content)
 
@@ -71,7 +71,10 @@ def check_robots(text: Text, at: Pass) -> None:
     for number, line in lines:
         field = _FIELD.match(line)
         if field is None:
-            _check_other(line, number, at)
+            text = line.partition("#")[0].strip()
+            name, colon, _ = text.partition(":")
+            if text and not (colon and name.strip().lower() in _OTHER_FIELDS):
+                at.report("robots-unknown", number, f"{shown(name.strip())} is no field of robots.txt")
         elif field[1].lower() == "sitemap":
             _check_sitemap((field[2].split() or [""])[0], number, groups.keys() & _READERS, may_fetch, at)
 
@@ -84,13 +87,6 @@ def _check_sitemap(url: str, number: int, readers: Collection[str], may_fetch: M
     is_checked = len(at.facts.children) <= SITEMAPS_MAX and (at.base is None or place.host == at.base.host)
     if is_checked and not all(may_fetch(place.path, agent) for agent in readers):
         at.report("robots-disallowed", number, f"a Disallow of this file forbids {shown(place.path)}")
-
-
-def _check_other(line: str, number: int, at: Pass) -> None:
-    text = line.partition("#")[0].strip()
-    name, colon, _ = text.partition(":")
-    if text and not (colon and name.strip().lower() in _OTHER_FIELDS):
-        at.report("robots-unknown", number, f"{shown(name.strip())} is no field of robots.txt")
 
 
 def _check_shut_out(groups: Mapping[str, _Group], at: Pass) -> None:

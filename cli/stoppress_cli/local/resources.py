@@ -40,12 +40,6 @@ def _create_table(resource: Resource, client: Client) -> None:
         dynamodb.update_time_to_live(TableName=resource.ref, TimeToLiveSpecification=ttl)
 
 
-def _create_queue(resource: Resource, client: Client) -> None:
-    attributes = {key: value for key, value in resource.properties.items() if key != "QueueName"}
-    texts = {key: value if isinstance(value, str) else json.dumps(value) for key, value in attributes.items()}
-    client("sqs").create_queue(QueueName=resource.ref.rsplit("/", 1)[1], Attributes=texts)
-
-
 def create(resource: Resource, client: Client) -> None:
     """Create a resource in moto, if its type needs that."""
     match resource.type:
@@ -60,7 +54,9 @@ def create(resource: Resource, client: Client) -> None:
             secret = secrets.token_hex(length)[:length]
             client("secretsmanager").create_secret(Name=resource.properties["Name"], SecretString=secret)
         case "AWS::SQS::Queue":
-            _create_queue(resource, client)
+            attributes = {key: value for key, value in resource.properties.items() if key != "QueueName"}
+            texts = {key: value if isinstance(value, str) else json.dumps(value) for key, value in attributes.items()}
+            client("sqs").create_queue(QueueName=resource.ref.rsplit("/", 1)[1], Attributes=texts)
 
 
 @dataclass(frozen=True)

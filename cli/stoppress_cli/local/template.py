@@ -151,7 +151,6 @@ class Resolver:
             "AWS::Region": REGION,
             "AWS::Partition": "aws",
             "AWS::StackName": stack_name,
-            "AWS::StackId": f"arn:aws:cloudformation:{REGION}:{ACCOUNT}:stack/{stack_name}/local",
             "AWS::URLSuffix": "amazonaws.com",
         }
 

@@ -119,10 +119,6 @@ def field_origins(verdict: Verdict) -> Iterator[tuple[str, str, str]]:
         if reading.fault:
             yield reading.field, f"not used: {reading.fault}", reading.expression
         elif chosen.get(reading.field) is reading:
-            yield reading.field, shortly_value(_plain(reading.value)), reading.expression
-
-
-def shortly_value(value: object) -> str:
-    """Return a value on one line, for a terminal."""
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    return clean(text, 120)
+            value = _plain(reading.value)
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+            yield reading.field, clean(text, 120), reading.expression

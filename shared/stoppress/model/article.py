@@ -204,11 +204,6 @@ class Decision:
     released: tuple[tuple[datetime, str], ...] = ()
     held: datetime | None = None
 
-    @property
-    def wants(self) -> list[Want]:
-        """Return the places that the decision asks for."""
-        return [want for want in (self.want_shard, self.want_news) if want]
-
     def placed(self, shard: Place | None, news: Place | None) -> "Decision":
         """Return the decision with the reserved places in its article."""
         assert self.article

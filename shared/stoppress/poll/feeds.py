@@ -141,7 +141,7 @@ def _poll(due: deque[DueFeed], began: float, deadline: Deadline) -> Iterator[Pol
     waiting: dict[Future[fetch_feeds.Fetched], DueFeed] = {}
     hubs = Hubs(executor)
     try:
-        while (due or waiting or hubs.busy) and not deadline.is_over():
+        while (due or waiting or hubs.wanted or hubs.waiting) and not deadline.is_over():
             _start_fetches(due, waiting, executor, began, deadline)
             yield from hubs.ask()
             under_way: list[Future[Any]] = [*waiting, *hubs.waiting]

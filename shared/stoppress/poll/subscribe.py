@@ -112,25 +112,20 @@ class Hubs:
 
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
-        self._wanted: deque[tuple[DueFeed, str, str]] = deque()
+        self.wanted: deque[tuple[DueFeed, str, str]] = deque()
         self.waiting: dict[Future[str], tuple[DueFeed, Subscription]] = {}
-
-    @property
-    def busy(self) -> bool:
-        """Return True if a hub is waiting to be asked, or has not answered yet."""
-        return bool(self._wanted or self.waiting)
 
     def want(self, feed: DueFeed, state: FeedState, subscribed: Subscription | None) -> None:
         """Queue a request to the feed's hub, if one is due."""
         if not (may_be_pushed(feed.feed, state) and state.hub and state.topic and can_be_trusted(state.hub)):
             return
         if subscribed is None or subscribed.is_to_ask(state.hub, state.topic, feed.now):
-            self._wanted.append((feed, state.hub, state.topic))
+            self.wanted.append((feed, state.hub, state.topic))
 
     def ask(self) -> Iterator[PollOutcome]:
         """Send requests, up to HUBS_AT_ONCE. Yields the outcome of those that cannot be sent."""
-        while self._wanted and len(self.waiting) < HUBS_AT_ONCE:
-            feed, hub, topic = self._wanted.popleft()
+        while self.wanted and len(self.waiting) < HUBS_AT_ONCE:
+            feed, hub, topic = self.wanted.popleft()
             try:
                 request = prepare_request(feed, hub, topic)
             except Exception as error:  # noqa: BLE001 - the next poll tries again; the others go on

@@ -229,7 +229,7 @@ def _reserve_places(works: Sequence[_Work]) -> None:
     """Reserve the places that decisions want, with one conditional update for each series. An event without a place fails."""
     wanting: dict[tuple[str, str], list[tuple[_Work, Want]]] = defaultdict(list)
     for work in works:
-        for want in work.decision.wants:
+        for want in filter(None, (work.decision.want_shard, work.decision.want_news)):
             if not work.spare_place(want):
                 wanting[work.site.host, want.series].append((work, want))
     for (host, series), wants in wanting.items():

@@ -166,12 +166,6 @@ def news_places() -> int:
 # ── the table of limits ──
 
 
-def services_of(function: str) -> set[str]:
-    """The services that a function's role lets it call."""
-    document = json.dumps(STACK.resources[f"{logical(function)}Role"]["Properties"]["Policies"])
-    return {service for service in LIMITS if re.search(rf'"{service}:\w', document)}
-
-
 def hanging_call_s(limits: Limits) -> float:
     """Seconds that a call can take if the service accepts no connection, or accepts one and never answers.
 
@@ -182,7 +176,8 @@ def hanging_call_s(limits: Limits) -> float:
 
 @pytest.mark.parametrize("function", [path.name for path in STACK.code.values()])
 def test_a_service_that_hangs_leaves_time_to_call_every_other_service(function: str) -> None:
-    services = services_of(function)
+    policies = json.dumps(STACK.resources[f"{logical(function)}Role"]["Properties"]["Policies"])
+    services = {service for service in LIMITS if re.search(rf'"{service}:\w', policies)}
     assert services
     if function == "receive_webhook":  # see the test of the cached configuration
         services -= {"dynamodb"}

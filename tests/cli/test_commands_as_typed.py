@@ -313,18 +313,13 @@ def test_the_example_in_the_help_can_be_typed(words: str) -> None:
 # ── a port that is taken ──
 
 
-@pytest.fixture
-def taken() -> Iterator[int]:
-    """A port that somebody listens on."""
+@pytest.mark.parametrize("command", ["up", "demo", "listen"])
+def test_a_port_that_is_taken_is_named_with_the_option_for_another(command: str) -> None:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
-        yield listener.getsockname()[1]
-
-
-@pytest.mark.parametrize("command", ["up", "demo", "listen"])
-def test_a_port_that_is_taken_is_named_with_the_option_for_another(command: str, taken: int) -> None:
-    answer = CliRunner().invoke(app, [command, "--port", str(taken)])
+        taken = listener.getsockname()[1]
+        answer = CliRunner().invoke(app, [command, "--port", str(taken)])
 
     assert answer.exit_code == 2
     assert f"port {taken} of 127.0.0.1 is in use" in answer.stderr

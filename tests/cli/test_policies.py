@@ -152,12 +152,6 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Person]:
         yield person
 
 
-@pytest.fixture
-def operator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Person]:
-    with acting(tmp_path, monkeypatch, "ReadersPolicy", "OperatorsPolicy") as person:
-        yield person
-
-
 def test_every_command_on_a_stack_is_tried_by_its_effect() -> None:
     root: Any = typer.main.get_command(app)
     by_words = {words: command_of(root, words) for words in commands(root)}
@@ -189,11 +183,12 @@ def test_a_reader_may_run_no_command_that_writes(reader: Person) -> None:
     assert (items(reader.stack), objects(reader.stack)) == before
 
 
-def test_an_operator_may_run_every_command(operator: Person) -> None:
-    copy_table(operator.stack, "stoppress-Restored")
-    for words, (arguments, code) in WRITING.items():
-        done = operator(words, arguments)
-        assert (words, done.exit_code, operator.refused) == (words, code, []), done.output
+def test_an_operator_may_run_every_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with acting(tmp_path, monkeypatch, "ReadersPolicy", "OperatorsPolicy") as operator:
+        copy_table(operator.stack, "stoppress-Restored")
+        for words, (arguments, code) in WRITING.items():
+            done = operator(words, arguments)
+            assert (words, done.exit_code, operator.refused) == (words, code, []), done.output
 
 
 @pytest.mark.parametrize("output", ["ReadersPolicy", "OperatorsPolicy"])

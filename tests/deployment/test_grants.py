@@ -71,10 +71,6 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _allowing(document: dict[str, Any]) -> list[dict[str, Any]]:
-    return [statement for statement in document["Statement"] if statement["Effect"] == "Allow"]
-
-
 def grants() -> Iterator[Grant]:
     """Every grant of every role that the template writes."""
     document = parse_yaml((ROOT / "template.yaml").read_text(encoding="utf-8"))
@@ -82,7 +78,8 @@ def grants() -> Iterator[Grant]:
         if resource["Type"] != "AWS::IAM::Role":
             continue
         for policy in resource["Properties"]["Policies"]:
-            for statement in _allowing(policy["PolicyDocument"]):
+            allowing = [each for each in policy["PolicyDocument"]["Statement"] if each["Effect"] == "Allow"]
+            for statement in allowing:
                 parts = [*_list(statement["Action"]), *_leading_keys(statement), *_several_resources(statement)]
                 yield from (Grant(role, statement["Sid"], _text(part)) for part in parts)
 

@@ -167,18 +167,6 @@ def test_an_imported_row_with_a_date_in_the_future_is_held_until_then(
     assert listed(stack, news=True) == [f"{ROOT}/1" if name else f"{ROOT}/"]
 
 
-def test_a_page_that_the_cms_removed_does_not_come_back_by_an_old_sitemap(stack: Stack, tmp_path: Path) -> None:
-    publish(stack, "1", "gone")
-    operated.later(stack, 1)
-    publish(stack, "1", "gone", "article.deleted")
-    operated.later(stack, 1)
-    path = tmp_path / "old.xml"
-    path.write_text(f"<urlset><url><loc>{ROOT}/gone</loc></url><url><loc>{ROOT}/there</loc></url></urlset>")
-    import_all(path, None, tmp_path)
-    operated.later(stack, 1)
-    assert listed(stack) == [f"{ROOT}/there"]
-
-
 def test_an_import_equals_its_source_and_each_later_difference_has_its_reason(stack: Stack, tmp_path: Path) -> None:
     path = tmp_path / "old.xml"
     paths = ["2019/03/07/a", "2019/03/b?page=1", "caf%c3%a9", "c"]

@@ -143,17 +143,11 @@ def calls(stack: Stack) -> int:
     return sum(number for (name, _), number in stack.wire.meter.calls.items() if name == "ShowSite")
 
 
-def test_what_is_no_token_costs_no_call(stack: Stack) -> None:
-    stack.forget_clients()
-    before = calls(stack)
-
-    assert ask(stack, f"/sites/{HOST}/short").status == HTTPStatus.NOT_FOUND
-    assert calls(stack) == before
-
-
 def test_a_wrong_token_costs_the_cached_secret_and_looks_like_an_unknown_host(stack: Stack) -> None:
     stack.forget_clients()
     before = calls(stack)
+    assert ask(stack, f"/sites/{HOST}/short").status == HTTPStatus.NOT_FOUND
+    assert calls(stack) == before  # it is no token
     answers = [
         ask(stack, f"/sites/{host}/{wrong}")
         for host in (HOST, "unknown.example.com", "two.example.org", "a b")
@@ -172,16 +166,6 @@ def test_another_secret_makes_other_tokens(stack: Stack) -> None:
 
     assert ask(stack, f"/sites/{HOST}/{old}").status == HTTPStatus.NOT_FOUND
     assert ask(stack, f"/sites/{HOST}/{token(stack)}").status == HTTPStatus.OK
-
-
-def test_a_site_whose_newest_version_cannot_be_read_is_shown_with_the_one_before(stack: Stack) -> None:
-    stack.put_site(HOST, '{"host": 1}')
-    stack.forget_clients()
-    html = page(stack)
-    stack.put_site(HOST, SITE_OF_THE_PAGE)
-
-    assert "cannot be read" in html
-    assert "Flood" in html
 
 
 def test_a_page_that_cannot_be_read_is_503(stack: Stack) -> None:
@@ -225,10 +209,13 @@ def test_a_part_that_cannot_be_read_leaves_the_rest_of_the_page(
     assert "123456789012" not in html
 
 
-def test_the_page_of_an_unusable_site_with_a_question_needs_no_other_grant(stack: Stack) -> None:
+def test_an_unusable_sites_page_shows_the_version_before_and_needs_no_other_grant(stack: Stack) -> None:
     stack.put_site(HOST, '{"host": 1}')
     stack.forget_clients()
     stack.wire.guard.refused.clear()
+    html = page(stack)
+    assert "cannot be read" in html
+    assert "Flood" in html
     for question in (STORY, REFUSED, url("news/missing"), "flood", "cms#1", "bus#7"):
         assert "The answer cannot be read" not in page(stack, question)
     stack.put_site(HOST, SITE_OF_THE_PAGE)

@@ -108,11 +108,6 @@ class Newsroom(newsroom.Newsroom):
             self.stack.wire.faults.append(Fault(service, operation))
 
 
-def id_of(page: str) -> int:
-    """The post that a page belongs to."""
-    return int(page.rpartition("/story-")[2].partition("-")[0])
-
-
 def listed(stack: StackOnDoubles) -> set[str]:
     """The pages in the news sitemap."""
     body = stack.backend.objects().get(f"{HOST}/sitemap-news.xml", b"").decode()
@@ -139,7 +134,8 @@ def play(room: Newsroom) -> str:
 
     published = {post["link"] for post in room.blog.posts.values()}
     found = listed(stack)
-    left = {page for page in found - published if id_of(page) not in room.removed_unreceived}
+    ids = {page: int(page.rpartition("/story-")[2].partition("-")[0]) for page in found - published}
+    left = {page for page, id_ in ids.items() if id_ not in room.removed_unreceived}
     if published - found:
         return f"missing: {sorted(published - found)}"
     return f"came back or stayed: {sorted(left)}" if left else ""

@@ -236,12 +236,6 @@ def test_a_broken_position_is_refused_with_what_to_do(text: str) -> None:
 LINKS = {"items": "body", "next": "link", "size": 100, "url": "…", "delivery": "item"}
 
 
-def by_links() -> Query:
-    """WordPress, read by its `Link` headers."""
-    listing = query(WordPress())
-    return replace(listing, mapping=listing.mapping.model_copy(update={"listing": Listing.model_validate(LINKS)}))
-
-
 @pytest.mark.parametrize(
     ("header", "path"),
     [
@@ -258,7 +252,9 @@ def by_links() -> Query:
     ],
 )
 def test_the_next_page_is_the_one_of_the_link_header(header: str, path: str | None) -> None:
-    listing = by_links()
+    wordpress = query(WordPress())
+    mapping = wordpress.mapping.model_copy(update={"listing": Listing.model_validate(LINKS)})
+    listing = replace(wordpress, mapping=mapping)
     following = next_position(listing, Position(), listing.answer(b"[{}]", {"link": header}))
 
     assert (following and following.url) == (path and f"https://www.example.com{path}")

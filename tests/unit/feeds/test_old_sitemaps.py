@@ -1,7 +1,6 @@
 """A site's old sitemap, polled as a feed: what it lists, whose word counts, and an index with the sitemaps it names."""
 
 from collections.abc import Mapping
-from datetime import datetime
 
 import pytest
 
@@ -9,7 +8,6 @@ from stoppress.feeds import events, feed_documents
 from stoppress.feeds.feed_documents import FeedError, read_document
 from stoppress.feeds.parse import read
 from stoppress.http import client, errors
-from stoppress.model.event import ArticleEvent
 from stoppress.model.site import Site
 from stoppress.poll import fetch_feeds as fetching
 from tests.support.article_events import HOST, MORNING, DecidedTable, page
@@ -29,10 +27,6 @@ def index(*locs: str) -> bytes:
         f"<sitemap><loc>{loc}</loc><lastmod>2026-11-{day:02}</lastmod></sitemap>" for day, loc in enumerate(locs, 1)
     )
     return f'<sitemapindex xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{named}</sitemapindex>'.encode()
-
-
-def events_of(body: bytes, now: datetime = MORNING) -> list[ArticleEvent]:
-    return events.to_events(read(read_document(body, {}), INDEX, SITE), SITE, now, feed=INDEX)[0]
 
 
 # ── what it lists ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -60,7 +54,7 @@ def test_data_of_a_news_sitemap_count_before_those_of_a_general_one() -> None:
     both = urlset("flood", lastmod="2026-11-20T07:59:00Z").replace(b"</urlset>", f"{news}</urlset>".encode())
     ledger = DecidedTable()
 
-    for event in events_of(both):
+    for event in events.to_events(read(read_document(both, {}), INDEX, SITE), SITE, MORNING, feed=INDEX)[0]:
         ledger.hear(event)
 
     assert ledger.claims[page("flood")].owner == f"feed#{page('flood')}"

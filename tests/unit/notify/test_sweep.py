@@ -34,7 +34,7 @@ from stoppress.notify.page_state import (
 )
 from stoppress.primitives.instants import NEVER, Deadline, exact
 from tests.support.article_events import HOST
-from tests.support.moto_aws import MotoAws, opened
+from tests.support.moto_aws import opened
 
 T = datetime(2026, 11, 20, 8, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -43,14 +43,9 @@ SHARD = "sitemap-2026-11.xml"
 
 
 @pytest.fixture
-def doors() -> Iterator[MotoAws]:
+def site() -> Iterator[Site]:
     with opened(T) as behind:
-        yield behind
-
-
-@pytest.fixture
-def site(doors: MotoAws) -> Site:
-    return doors.site(engines={"indexnow": {"key": "0f4b1c2d3e4f5a6b"}})
+        yield behind.site(engines={"indexnow": {"key": "0f4b1c2d3e4f5a6b"}})
 
 
 @pytest.fixture
@@ -63,10 +58,6 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
 
 def page(version: str = "v1", checked_at: datetime | None = None, checks: int = 0) -> None:
     table.put(page_item(HOST, PageState(URL, version, T, T, checked_at=checked_at, checks=checks)), None)
-
-
-def paused_until(at: datetime) -> None:
-    table.put_if({"pk": notified_pk(HOST), "sk": INDEXNOW, "reason": "429", "since": exact(T), "until": exact(at)})
 
 
 def pages_of(sent: list[tuple[str, int]]) -> list[str]:
@@ -93,7 +84,8 @@ def test_after_two_hours_a_page_waits_for_the_sweep_and_has_no_message_of_its_ow
     site: Site, sent: list[tuple[str, int]]
 ) -> None:
     page()
-    paused_until(T + 24 * HOUR)
+    paused = {"reason": "429", "since": exact(T), "until": exact(T + 24 * HOUR)}
+    table.put_if({"pk": notified_pk(HOST), "sk": INDEXNOW} | paused)
     notify_engines({"1": message(HOST, page=URL)}, T + HOUR, NEVER)
     assert pages_of(sent) == [URL]
     sent.clear()

@@ -145,12 +145,6 @@ def test_one_bad_file_stops_no_other(behind: MotoAws) -> None:
 # ── the function ──
 
 
-def written_by_stream(behind: MotoAws) -> None:
-    """Deliver the stream until it is quiet."""
-    while (batch := stream(behind))["Records"]:
-        assert failed_ones(behind.call("rewrite_sitemaps", batch)) == []
-
-
 def test_a_burst_in_a_partition_is_one_rewrite(behind: MotoAws) -> None:
     for number in range(50):
         put_page(str(number))
@@ -175,7 +169,8 @@ def test_the_index_of_a_new_site_waits_for_the_first_file_and_no_failure_is_told
     assert behind.taken("rewrites") == []
 
     assert failed_ones(behind.call("rewrite_sitemaps", queue_batch([news], sent_at=NOON, queue="rewrites"))) == []
-    written_by_stream(behind)
+    while (batch := stream(behind))["Records"]:
+        assert failed_ones(behind.call("rewrite_sitemaps", batch)) == []
     assert f"/{NEWS}</loc>".encode() in behind.file(INDEX).body
     assert behind.metrics["FilesFailed"] == 0
 

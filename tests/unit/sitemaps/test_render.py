@@ -1,6 +1,5 @@
 """The exact bytes of the files, and what holds for any text in them."""
 
-import random
 import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -72,23 +71,6 @@ def test_the_bytes_are_those_of_the_golden_file(name: str, rendered: Rendered) -
     assert rendered.body == (GOLDEN / f"{name}.xml").read_bytes()
 
 
-def test_the_order_in_which_entries_come_makes_no_difference() -> None:
-    general, news, marks = GENERAL.copy(), FRESH.copy(), MARKS.copy()
-    for entries in (general, news, marks):
-        random.Random(1).shuffle(entries)
-
-    assert render_general(general, SITE) == render_general(GENERAL, SITE)
-    assert render_news(news, SITE, AT) == render_news(FRESH, SITE, AT)
-    assert render_index(marks, SITE) == render_index(MARKS, SITE)
-
-
-def test_an_entry_leaves_the_window_at_the_second() -> None:
-    entry = NewsEntry(page("a"), "A", MORNING)
-
-    assert render_news([entry], SITE, MORNING + 48 * HOUR - timedelta(microseconds=1)).urls == 1
-    assert render_news([entry], SITE, MORNING + 48 * HOUR).urls == 0
-
-
 def test_the_index_lists_an_empty_window_but_no_emptied_shard() -> None:
     empty = [Mark(NEWS_FILE, MORNING, 0, 150, "n"), Mark("sitemap-2026-11.xml", MORNING, 0, 150, "b")]
     body = render_index([*empty, Mark("sitemap-news-2.xml", MORNING, 0, 150, "n2")], SITE).body.decode()
@@ -104,12 +86,6 @@ def test_the_index_lists_a_gzip_form_that_its_site_still_wants(*, wants: bool, l
     mark = Mark("news.xml", MORNING, 1, 1, "d", also=("news.xml.gz",))
 
     assert listed.encode() in render_index([mark], site).body
-
-
-def test_the_index_says_a_second_that_is_not_before_what_stands_in_the_file() -> None:
-    """Microseconds order changes inside; a file shows whole seconds, in the index as in its children (R6.4)."""
-    root = _root(render_index([Mark("sitemap-2026-11.xml", MORNING + timedelta(microseconds=7), 1, 1, "")], SITE))
-    assert root.findtext(f".//{SITEMAP}lastmod") == "2026-11-20T08:00:00Z"
 
 
 def test_no_two_files_of_any_series_share_a_name() -> None:

@@ -23,10 +23,7 @@ class PortInUse(OSError):
 
 
 class QuietHandler(WSGIRequestHandler):
-    """Log errors only."""
-
     def log(self, type: str, message: str, *args: Any) -> None:
-        """Log an error."""
         if type == "error":
             super().log(type, message, *args)
 
@@ -53,7 +50,6 @@ def server_on(
 
 
 def request_of(environ: WSGIEnvironment) -> Request:
-    """Return the request of a WSGI environment."""
     headers = {
         name[5:].replace("_", "-").lower(): str(value) for name, value in environ.items() if name.startswith("HTTP_")
     }

@@ -28,8 +28,6 @@ def test_nothing_of_a_flood_with_faults_on_is_lost() -> None:
 
 
 class Files:
-    """Files that a test has made."""
-
     def __init__(self, **files: str) -> None:
         self.files = {name.replace("_", "-") + ".xml": body for name, body in files.items()}
 

@@ -35,7 +35,6 @@ def serving_good_site() -> Iterator[tuple[str, list[str], Answers]]:
 
 
 def site(origin: str) -> Answers:
-    """The good site, as if it stood at this origin."""
     answers: Answers = {}
     for name, body in good().files.items():
         kind = "text/plain" if name.endswith(".txt") else "application/gzip" if name == OLD else "application/xml"

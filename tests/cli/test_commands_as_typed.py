@@ -222,14 +222,12 @@ def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
 
 
 def command_of(command: Any, words: str) -> Any:
-    """The command with these words."""
     for word in words.split():
         command = command.commands[word]
     return command
 
 
 def invoke(command: str, up: Serving, folder: Path, monkeypatch: pytest.MonkeyPatch, *options: str) -> Any:
-    """Run a command of CASES in this process."""
     known = {"UP": up.url, "ID": up.quarantined}
     monkeypatch.chdir(folder)
     clients.forget()

@@ -37,7 +37,6 @@ def old_sitemap(at: str, title: str) -> Step:
 
 
 def later(path: str = "flood", article: str = "1", kind: str = "article.published", **data: Any) -> Step:
-    """An event of 12:06."""
     return event(6, article, path, kind, **data)
 
 

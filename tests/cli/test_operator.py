@@ -253,7 +253,6 @@ Run = Callable[..., Result]
 
 @contextmanager
 def typing(stack: Stack) -> Iterator[Run]:
-    """Run commands against the stack as it is served."""
     with served(stack) as endpoint:
 
         def run(*words: str) -> Result:

@@ -118,7 +118,6 @@ class Person:
 
 
 def quarantined(stack: Stack) -> str:
-    """The id of an event in quarantine."""
     return next((item.id for item in quarantine.find_events()), "none")
 
 

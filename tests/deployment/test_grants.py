@@ -31,8 +31,6 @@ LEADING_KEYS = "dynamodb:LeadingKeys"
 
 @dataclass(frozen=True)
 class Grant:
-    """One thing that a role allows."""
-
     role: str
     sid: str
     what: str

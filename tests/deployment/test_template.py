@@ -240,7 +240,6 @@ def test_a_share_of_the_feeds_is_leased_for_longer_than_a_run_can_take() -> None
 
 
 def watched() -> dict[str, list[dict[str, Any]]]:
-    """The metrics that each alarm watches."""
     found = {}
     for name, alarm in of_type("AWS::CloudWatch::Alarm").items():
         parts = [part["MetricStat"]["Metric"] for part in alarm.get("Metrics", []) if "MetricStat" in part]

@@ -33,7 +33,6 @@ CHAPTERS = {
 
 
 def check_rules() -> str:
-    """Return the rules of `stoppress check`, a block for each chapter."""
     parts = []
     for chapter, title in CHAPTERS.items():
         rules = [rule for rule in RULES.values() if rule.id.partition(".")[0] == chapter]
@@ -114,7 +113,6 @@ SCHEMA = DOCS / "reference/site.schema.json"
 
 
 def schema_text() -> str:
-    """What SCHEMA holds."""
     return f"{json.dumps(schema(), indent=2, ensure_ascii=False)}\n"
 
 

@@ -20,7 +20,6 @@ def fenced(text: str) -> list[tuple[str, str]]:
 
 
 def blocks(text: str, *languages: str) -> list[str]:
-    """The fenced blocks of code in these languages."""
     return [code for language, code in fenced(text) if language in languages]
 
 
@@ -33,7 +32,6 @@ def table_rows(text: str, heading: str) -> list[list[str]]:
 
 
 def prose(text: str) -> str:
-    """The text without its fenced blocks."""
     return re.sub(r"^ *```.*?^ *```$", "", text, flags=re.MULTILINE | re.DOTALL)
 
 
@@ -63,7 +61,6 @@ def section(page: str, name: str) -> str:
 
 
 def links(text: str) -> list[str]:
-    """The targets of the links in the text and of its images."""
     return re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`\n]*`", "``", prose(text)))
 
 

@@ -126,7 +126,6 @@ def watched() -> Iterator[tuple[str, str, dict[str, str]]]:
 
 
 def shown() -> Iterator[tuple[str, str, dict[str, str]]]:
-    """The same of each metric in the dashboard."""
     body = STACK.resources["Overview"]["Properties"]["DashboardBody"]["Fn::Sub"]
     for widget in json.loads(body)["widgets"]:
         for metric in widget["properties"]["metrics"]:

@@ -60,7 +60,6 @@ class Front:
         return ask(self.port, host, path, method, **headers)
 
     def stored(self, host: str, name: str) -> bytes:
-        """The object's bytes in the bucket."""
         bucket = self.stack.only("AWS::S3::Bucket").ref
         body: bytes = self.stack.client("s3").get_object(Bucket=bucket, Key=f"{host}/{name}")["Body"].read()
         return body

@@ -37,7 +37,6 @@ def play(*steps: tuple[str, Any], status: int = 200, **constants: Any) -> dict[s
 
 
 def bodies_of(*steps: tuple[str, Any], **constants: Any) -> list[dict[str, Any]]:
-    """The bodies that were posted, each signed."""
     bodies = []
     for request in play(*steps, **constants)["requests"]:
         assert request["url"] == URL

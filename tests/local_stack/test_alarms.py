@@ -91,7 +91,6 @@ def alarm(**properties: Any) -> cloudwatch.Alarm:
 
 
 def metrics(values: Mapping[int, float]) -> cloudwatch.Metrics:
-    """A metric with values by minute."""
     made = cloudwatch.Metrics()
     for minute, value in values.items():
         made.values["N", "M", frozenset()][minute].append(value)

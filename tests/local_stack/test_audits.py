@@ -58,7 +58,6 @@ def stack(tmp_path: Path, blog: Blog) -> Iterator[Stack]:
 
 
 def post(stack: Stack, blog: Blog, id_: int, hook: str = "post_update") -> None:
-    """Have the webhook of a post come."""
     operated.post(stack, blog.delivery(id_), f"{hook}_{id_}", **{"x-wp-webhook-name": hook})
 
 

@@ -49,7 +49,6 @@ def import_all(source: Path | str, name: str | None, folder: Path, *, allow_chan
 
 
 def listed(stack: Stack, news: bool = False) -> list[str]:
-    """The URLs in the shards, or in the news sitemap."""
     files = {name: body for name, body in objects(stack).items() if ("news" in name) is news and "sitemap-" in name}
     return [url for body in files.values() for url in re.findall(r"<loc>([^<]*)</loc>", body.decode())]
 

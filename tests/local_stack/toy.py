@@ -67,7 +67,6 @@ class Toy:
 
     @property
     def events(self) -> list[Any]:
-        """Every event so far."""
         return [json.loads(line) for line in (self.folder / "record").read_text().splitlines()]
 
     def write(self, events: dict[str, Any], more: dict[str, Any] | None = None, **properties: Any) -> None:
@@ -101,5 +100,4 @@ class Toy:
 
 
 def arn(stack: Stack, logical: str) -> str:
-    """The ARN of a resource."""
     return stack.resources[logical].arn

@@ -145,7 +145,6 @@ def indexed(one: Played) -> dict[str, bytes]:
 
 
 def published(number: int, at: str, published_at: str) -> Step:
-    """An article on the bus."""
     detail = {
         "site": HOST,
         "id": str(number),

@@ -19,8 +19,6 @@ class Calls(Protocol):
 
 
 class Door:
-    """A client of a double."""
-
     def __init__(self, behind: Calls, service: str) -> None:
         self._behind, self._service = behind, service
 

@@ -14,7 +14,6 @@ class Task:
 
     @property
     def done(self) -> bool:
-        """Whether it has ended."""
         return bool(self._greenlet.dead)
 
     def step(self) -> None:

@@ -68,7 +68,6 @@ class Arrivals:
             attempts[:] = [replace(attempt, taken=True) for attempt in attempts]
 
     def saved(self) -> dict[int, list[_Attempt]]:
-        """The attempts so far."""
         return {number: list(attempts) for number, attempts in self._attempts.items()}
 
     def go_back(self, saved: dict[int, list[_Attempt]]) -> list[Act]:

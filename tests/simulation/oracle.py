@@ -53,7 +53,6 @@ class Act:
 
     @property
     def written(self) -> str:
-        """The URL as it is written."""
         return self.spelling or self.url
 
     @property

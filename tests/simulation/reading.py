@@ -87,7 +87,6 @@ def urls(name: str, body: bytes) -> set[str]:
 
 
 def in_index(objects: Mapping[str, bytes], host: str) -> list[str]:
-    """The files that the indexes of a site name."""
     roots = [ET.fromstring(objects[f"{host}/{name}"]) for name in indexes(objects, host)]
     locs = [loc for root in roots for loc in root.findall(f"{SITEMAP}sitemap/{SITEMAP}loc")]
     return [page(str(loc.text)).removeprefix(f"https://{host}/") for loc in locs]

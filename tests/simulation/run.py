@@ -55,8 +55,6 @@ LONGEST_WAIT = timedelta(minutes=61)
 
 
 class Run:
-    """One seed."""
-
     news_max = NEWS_MAX
 
     def __init__(self, seed: int) -> None:

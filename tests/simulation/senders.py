@@ -43,7 +43,6 @@ class Sender:
 
     @staticmethod
     def of(chance: random.Random, site: str, source: str, begin: datetime, length: timedelta) -> "Sender":
-        """The sender that a seed has for a source."""
         clock, wrong_by, right_from = chance.choice(CLOCKS), timedelta(), None
         if clock == "local time marked Z":
             wrong_by = chance.choice(Z_OFFSETS)

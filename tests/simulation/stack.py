@@ -52,7 +52,6 @@ class StackOnDoubles(Stack):
         return Door(self, service)
 
     def arrived(self, bus_name: str, event: Any) -> None:
-        """An event was put on a bus."""
         self.sources.event_arrived(bus_name, event)
 
     def call(self, service: str, operation: str, params: dict[str, Any]) -> Any:

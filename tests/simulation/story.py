@@ -96,7 +96,6 @@ def _public_at(act: Act) -> datetime:
 
 
 def tell(chance: random.Random) -> Story:
-    """The story of a seed."""
     versions = random.Random(repr(chance.getstate()))  # so that a story without them stays as it is
     operator, mishaps = (random.Random(f"{name} {chance.getstate()}") for name in ("operator", "mishaps"))
     story = Story(HOSTS[: chance.choice((1, 1, 1, 2))])

@@ -109,14 +109,12 @@ class Newsroom(newsroom.Newsroom):
 
 
 def listed(stack: StackOnDoubles) -> set[str]:
-    """The pages in the news sitemap."""
     body = stack.backend.objects().get(f"{HOST}/sitemap-news.xml", b"").decode()
     return {part.partition("</loc>")[0] for part in body.split("<loc>")[1:]}
 
 
 @contextmanager
 def opened(seed: int) -> Iterator[Newsroom]:
-    """A newsroom on a stack of its own."""
     blog = Blog()
     with mock.patch.object(client, "fetch", blog.fetch), fresh_stack() as stack:
         yield Newsroom(seed, stack, blog)

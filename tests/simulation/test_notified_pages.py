@@ -221,7 +221,6 @@ def text(at: datetime) -> str:
 
 @contextmanager
 def opened(seed: int, **parameters: str) -> Iterator[Newsroom]:
-    """A newsroom on a stack of its own."""
     with ExitStack() as opening:
         stack = opening.enter_context(fresh_stack(**parameters))
         room = Newsroom(seed, stack)

@@ -51,11 +51,9 @@ class Wiring:
         return sources, streams
 
     def of(self, kind: str) -> list[Resource]:
-        """The resources of a type."""
         return [one for one in self.resources if one.type == kind]
 
     def only(self, kind: str) -> Resource:
-        """The one resource of a type."""
         [found] = self.of(kind)
         return found
 
@@ -65,7 +63,6 @@ class Wiring:
         return int(found.properties.get("ScalingConfig", {}).get("MaximumConcurrency", 10))
 
     def queues(self) -> dict[str, Queue]:
-        """Doubles of its queues, by URL."""
         found = {
             one.ref: Queue(one.arn, int(one.properties.get("VisibilityTimeout", 30)))
             for one in self.of("AWS::SQS::Queue")
@@ -90,13 +87,11 @@ class Wiring:
         return {name: min(values) for name, values in found.items()} | {"AWS_REGION": REGION} | _QUIET
 
     def variable(self, name: str) -> str:
-        """One of them."""
         return self.variables()[name]
 
 
 @cache
 def wiring(path: Path = TEMPLATE) -> Wiring:
-    """The wiring of a template."""
     loaded = template.load(path)
     resolved = tuple(resources.resolve(loaded))
     functions = {

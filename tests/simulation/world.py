@@ -265,7 +265,6 @@ class World:
         return begin
 
     def arrived(self, bus_name: str, event: Json) -> None:
-        """An event was put on a bus."""
         try:
             self.overheard(event)
         except AssertionError as seen:
@@ -349,7 +348,6 @@ class World:
             raise Killed
 
     def call(self, service: str, operation: str, params: dict[str, Any]) -> Any:
-        """One call of a client."""
         self.pause(operation)
         task = self._running
         assert task

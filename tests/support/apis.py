@@ -114,7 +114,6 @@ class Api:
         ]
 
     def shown(self, items: list[dict[str, Any]], total: int, query: dict[str, str]) -> Response:
-        """The answer with the items of a page."""
         raise NotImplementedError
 
     def item(self, story: Story) -> dict[str, Any]:
@@ -321,7 +320,6 @@ APIS: tuple[type[Api], ...] = (WordPress, Ghost, Contentful, Strapi, Strapi4, St
 
 
 def reply(document: Any, status: int = 200, **headers: str) -> Response:
-    """An answer in JSON."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return Response(status, {"content-type": "application/json", **named}, json.dumps(document).encode(), "")
 

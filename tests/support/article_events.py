@@ -23,7 +23,6 @@ SITE = Site(host=HOST, publication="Example News", sources={"cms": Source(secret
 
 
 def page(path: str) -> str:
-    """A URL of the site."""
     return f"https://{HOST}/{path}"
 
 
@@ -136,11 +135,9 @@ class DecidedTable:
 
     @property
     def pages(self) -> dict[str, str]:
-        """The shard of each listed URL."""
         return {url: file for file, url in self.general}
 
     def news_at(self, now: datetime) -> dict[str, NewsEntry]:
-        """The news entries at an instant, by URL."""
         return {url: entry for (_, url, _), entry in self.news.items() if is_current(entry.published, now)}
 
     def _known(self, event: ArticleEvent) -> Known:

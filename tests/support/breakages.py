@@ -50,14 +50,12 @@ class Newsroom:
         self._plays, self._stories = plays, 0
 
     def do(self, *steps: Mapping[str, Any]) -> None:
-        """Play steps of a scenario now."""
         for step in steps:
             line = json.dumps({"at": self.stack.clock.now().isoformat(), **step})
             [parsed] = file.parse([line], GENERATED)
             self._plays.step(parsed)
 
     def publish(self, story: str = "", published_at: str = "", **how: Any) -> None:
-        """The CMS posts a story."""
         self._stories += 1
         name, now = story or f"story-{self._stories}", self.stack.clock.now().isoformat()
         data = {"id": name, "url": f"https://{HOST}/{name}", "title": name, "published_at": published_at or now}
@@ -65,7 +63,6 @@ class Newsroom:
         self.do({"post": f"/webhooks/{HOST}/cms", "body": body, "sign": True} | how)
 
     def minute(self) -> None:
-        """Let a minute pass."""
         start = self.stack.clock.now().replace(second=0, microsecond=0)
         for instant in (start + number * self._step for number in range(MINUTE // self._step)):
             self.stack.advance(max(instant, self.stack.clock.now()))
@@ -223,7 +220,6 @@ class Breakage:
     every_minutes: int = 1  # or so often
 
     def act(self, newsroom: Newsroom) -> None:
-        """Break what breaks."""
         begun = newsroom.stack.clock.now()
 
         def each_time() -> None:

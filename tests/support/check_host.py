@@ -123,7 +123,6 @@ def pages() -> Answers:
 
 
 def good() -> Host:
-    """A host without a fault."""
     urls = [f"<url><loc>{url(name)}</loc><lastmod>{published(name)}</lastmod>{{{name}}}</url>" for name in STORIES]
     tags = {
         name: "<news:news><news:publication><news:name>Example News</news:name><news:language>en</news:language>"

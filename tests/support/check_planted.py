@@ -64,7 +64,6 @@ def remove(*names: str) -> Fault:
 
 
 def minified(name: str) -> Fault:
-    """The whole file on one line."""
     return lambda site: site.files.update({name: site.files[name].replace(b"\n", b"")})
 
 

@@ -48,7 +48,6 @@ class Metrics(io.TextIOBase):
         self.sqs_late = (0, 0)
 
     def add(self, namespace: str, name: str, dimensions: Mapping[str, str], *values: float) -> None:
-        """Publish values now."""
         self.values[namespace, name, frozenset(dimensions.items())][minute_of(datetime.now(UTC))].extend(values)
 
     def write(self, text: str) -> int:
@@ -125,7 +124,6 @@ def resolver(template: Template, stack: StackOnDoubles) -> Resolver:
 
 
 def alarms(template: Template, stack: StackOnDoubles) -> list[Alarm]:
-    """The alarms of the template."""
     resolve = resolver(template, stack).resolve
     resources = template.resources.items()
     return [
@@ -170,7 +168,6 @@ class Watch:
         stack.request = request_and_count  # type: ignore[assignment,method-assign]
 
     def answered(self, status: int, times: int = 1, api: str = "WebhookApi") -> None:
-        """An API has answered with a status."""
         dimensions = {"ApiId": self._stack.resources[api].ref}
         if status >= 400:
             self._metrics.add("AWS/ApiGateway", f"{status // 100}xx", dimensions, *[1.0] * times)

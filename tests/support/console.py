@@ -89,7 +89,6 @@ class Console:
 
     @property
     def inspected(self) -> list[str]:
-        """The URLs of all inspections."""
         return [json.loads(body)["inspectionUrl"] for _, _, body in self.of("inspection")]
 
 

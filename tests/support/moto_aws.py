@@ -69,7 +69,6 @@ class MotoAws:
         return sites.load(host)
 
     def secret(self, name: str, value: str) -> None:
-        """Put a secret, or the next value of one."""
         manager = client("secretsmanager")
         try:
             manager.create_secret(Name=f"stoppress/test/{name}", SecretString=value)

@@ -34,7 +34,6 @@ MADE: list[Step] = [
 
 
 def url(path: str) -> str:
-    """A page of the site."""
     return f"https://{HOST}/{path}"
 
 
@@ -96,7 +95,6 @@ def publish(stack: Stack, article: str, path: str, kind: str = "article.publishe
 
 
 def news(stack: Stack) -> str:
-    """Return the text of the news sitemap."""
     return objects(stack)[f"{HOST}/sitemap-news.xml"].decode()
 
 
@@ -143,7 +141,6 @@ def later(stack: Stack, minutes: float) -> None:
 
 
 def arn(stack: Stack, logical: str) -> str:
-    """The ARN of a queue."""
     return f"arn:aws:sqs:{REGION}:{ACCOUNT}:{stack.name}-{logical}"
 
 

@@ -19,12 +19,10 @@ SHARD, NEWS, INDEX = "sitemap-2026-11.xml", "sitemap-news.xml", "sitemap.xml"
 
 
 def put_page(path: str = "a", lastmod: datetime | None = None, file: str = SHARD) -> None:
-    """Put a page into a shard's partition."""
     table.put_if(general_item(HOST, file, GeneralEntry(page(path), lastmod)))
 
 
 def take_page(path: str = "a", file: str = SHARD) -> None:
-    """Take a page out of it."""
     item = general_item(HOST, file, GeneralEntry(page(path)))
     table.delete(item["pk"], item["sk"])
 
@@ -45,7 +43,6 @@ def shard(now: datetime = NOON, **said: Any) -> str:
 
 
 def mark(file: str = SHARD) -> Mark | None:
-    """A file's commit mark."""
     item = table.get(file_pk(HOST, INDEX), file)
     return read_mark(item) if item else None
 

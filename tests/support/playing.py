@@ -55,7 +55,6 @@ class Played:
 
 
 def read(path: Path) -> list[Line]:
-    """The lines of a scenario file."""
     return file.read(path)
 
 

@@ -23,7 +23,6 @@ Entries = dict[str, tuple[str, str]]  # by loc: lastmod and publication_date, as
 
 @cache
 def schema(name: str) -> Any:
-    """Return an official schema."""
     return etree.XMLSchema(etree.parse(SHARED / "schemas" / name, etree.XMLParser(no_network=True)))
 
 

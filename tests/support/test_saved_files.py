@@ -14,7 +14,6 @@ OTHER = "sitemap-2026-12.xml"
 
 
 def redate(file: str) -> Fault:
-    """The file's new lastmod in the index."""
     return swap(INDEX, f"{file}</loc><lastmod>{EARLIER}1Z", f"{file}</loc><lastmod>{LATER}")
 
 

@@ -37,7 +37,6 @@ class Page:
     early: str = "404"
 
     def is_missing(self, now: datetime) -> bool:
-        """Whether the page answers 404."""
         return (self.missing_at is not None and self.missing_at <= now) or (self.ready_at > now and self.early == "404")
 
 

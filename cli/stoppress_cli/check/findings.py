@@ -26,7 +26,6 @@ class Finding:
 
     @property
     def message(self) -> str:
-        """Return the fault and its fix."""
         return f"{self.fault}: {self.rule.fix}"
 
 

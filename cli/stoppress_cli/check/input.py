@@ -58,7 +58,6 @@ class Source:
         return self.name.lower().endswith((".gz", ".gzip"))
 
     def open(self) -> BufferedReader:
-        """Open the file. Raises OSError."""
         return BufferedReader(BytesIO(self.content)) if isinstance(self.content, bytes) else self.content.open("rb")
 
 

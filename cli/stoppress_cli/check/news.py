@@ -20,7 +20,6 @@ _OF_PUBLICATION = ("name", "language")
 
 
 def check(articles: list[Node], loc: str, place: Place | None, at: Pass) -> None:
-    """Check the news metadata of a `<url>`."""
     for further in articles[1:]:
         at.report("news-twice", further.line, "a URL has one news:news")
     if place is not None and place.is_home:

@@ -36,7 +36,6 @@ def _is_list(head: str) -> bool:
 
 
 def check_file(source: Source, at: Pass) -> None:
-    """Check a file in one pass."""
     with source.open() as stream:
         text = read_text(stream, at.report)
         if _PAGE.match(text.head):

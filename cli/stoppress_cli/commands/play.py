@@ -82,13 +82,11 @@ def _print_step(line: "Line", text: str) -> None:
 
 
 def print_report(player: "Player", seconds: float) -> None:
-    """Print the counts at the end of a run."""
     console.print()
     for name, text in player.rows(seconds).items():
         console.print(f"{name:<10} {text}")
 
 
 def print_failures(failures: list[str]) -> None:
-    """Print the expectations that do not hold."""
     for failure in failures:
         errors.print(failure, style="red")

@@ -100,7 +100,6 @@ def messages(queue: Name) -> Iterator[dict[str, Any]]:
 
 
 def delete(queue: Name, receipt: str) -> None:
-    """Delete a dead letter."""
     client("sqs").delete_message(QueueUrl=os.environ[_URLS[queue]], ReceiptHandle=receipt)
 
 

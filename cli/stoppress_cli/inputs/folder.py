@@ -121,7 +121,6 @@ def base_place(base_url: str, name: str = "") -> Place:
 
 
 def under(base: Place, name: str) -> str:
-    """Return the URL of a file in a folder."""
     return f"{base.scheme}://{base.host}{base.directory}{quote(name, safe='/!$&()*+,;=:@~-._%')}"
 
 

@@ -223,7 +223,6 @@ def page_of(entry: Entry, place: str, site: Site, asked_at: datetime) -> Listed 
 
 
 def is_url(target: str) -> bool:
-    """Return True if a text is a URL and not a path."""
     return target.lower().startswith(("http://", "https://"))
 
 

@@ -152,7 +152,6 @@ class Invocations:
         self._configured[resource.properties["FunctionName"]] = resource.properties
 
     def add(self, function: Function, event: Json, now: datetime) -> None:
-        """Queue an invocation for now."""
         self._waiting.append(_Invocation(function, event, now, now))
 
     def deliver(self, invoke: Callable[[Function, Json], Result], now: datetime) -> bool:

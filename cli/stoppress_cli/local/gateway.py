@@ -22,8 +22,6 @@ _INTEGRATION = re.compile(r"functions/(arn:[^/]+)/invocations$")
 
 @dataclass(frozen=True)
 class Answer:
-    """One HTTP answer."""
-
     status: int
     headers: Mapping[str, str]
     body: bytes

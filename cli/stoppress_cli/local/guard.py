@@ -48,7 +48,6 @@ class Guard:
             raise denied(service, operation, f"User: {role.arn} is not authorized to perform: {ask}")
 
     def asks(self, service: str, operation: str, params: Json) -> list[Ask]:
-        """Return the permissions that a call needs."""
         match service:
             case "dynamodb":
                 return self._of_table(operation, params)

@@ -13,12 +13,10 @@ from stoppress_cli.local.wire import LOCK
 
 
 def queue(arn: str) -> Queue:
-    """Return the queue of an ARN."""
     return sqs_backends[ACCOUNT][REGION].get_queue(arn.rsplit(":", 1)[1])
 
 
 def send(arn: str, body: str) -> None:
-    """Put a message on the queue of an ARN."""
     with LOCK:
         sqs_backends[ACCOUNT][REGION].send_message(arn.rsplit(":", 1)[1], body)
 
@@ -52,7 +50,6 @@ def receive(source: Queue, count: int) -> list[Message]:
 
 
 def delete(source: Queue, messages: list[Message]) -> None:
-    """Delete messages that were handled."""
     gone = {id(message) for message in messages}
     with LOCK:
         source._messages = [message for message in source._messages if id(message) not in gone]

@@ -39,8 +39,6 @@ class _Mapping:
 
 
 class QueueMapping(_Mapping):
-    """An event source mapping from a queue to a function."""
-
     def __init__(self, resource: Resource, function: Function) -> None:
         super().__init__(resource, function, batch_size=10)
         if "FilterCriteria" in resource.properties:

@@ -93,7 +93,6 @@ class Role:
     statements: tuple[Statement, ...]
 
     def is_trusted_to(self, service: str) -> bool:
-        """Return True if a service may assume the role."""
         return allowed(Ask("sts:AssumeRole", "*"), [each for each in self.trust if service in each.principals])
 
 
@@ -113,7 +112,6 @@ class Permissions:
         self._answers: dict[tuple[str, str], bool] = {}  # functions make the same calls each minute
 
     def role(self, arn: Any) -> Role | None:
-        """Return the role of an ARN; None where the template has none."""
         return self._roles.get(str(arn))
 
     def role_of(self, function: str) -> Role | None:

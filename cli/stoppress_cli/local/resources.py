@@ -118,7 +118,6 @@ def _values(logical: str, resource: Json, nameless: Resolver, stack_name: str) -
 
 
 def of_type(resources: Iterable[Resource], kind: str) -> list[Resource]:
-    """Return the resources of a type."""
     return [resource for resource in resources if resource.type == kind]
 
 

@@ -72,7 +72,6 @@ class Server:
         self._server.shutdown()
 
     def close(self) -> None:
-        """Release the port."""
         self._server.server_close()
 
     def _tick(self) -> None:

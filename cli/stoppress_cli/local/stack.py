@@ -159,7 +159,6 @@ class Stack:
             return self._clients[service]
 
     def only(self, kind: str) -> Resource:
-        """Return the one resource of a type."""
         matching = resources.of_type(self.resources.values(), kind)
         if len(matching) != 1:
             raise TemplateError(f"the template has {len(matching)} resources of {kind}, the local stack needs one")

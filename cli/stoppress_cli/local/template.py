@@ -25,7 +25,6 @@ _NO_VALUE = object()  # the value of AWS::NoValue: the property is left out
 
 
 def arn_of(service: str, rest: str) -> str:
-    """Return the ARN of a resource of the local stack."""
     return f"arn:aws:{service}:{REGION}:{ACCOUNT}:{rest}"
 
 

@@ -52,7 +52,6 @@ class FeedServer:
         self.ending = threading.Event()
 
     def requests_for(self, url: str) -> int:
-        """Return the number of requests for a URL."""
         return self._requests[without_scheme(url)]
 
     def set(self, url: str, answer: FeedAnswer) -> None:

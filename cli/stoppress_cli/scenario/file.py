@@ -68,7 +68,6 @@ class FeedAnswer(Strict):
     addresses: tuple[IPvAnyAddress, ...] = ()
 
     def sent(self) -> bytes:
-        """Return the body as it is sent."""
         if self.status in (204, 304):
             return b""
         if self.bomb_bytes:

@@ -16,8 +16,6 @@ _NEWS = "{http://www.google.com/schemas/sitemap-news/0.9}"
 
 @dataclass(frozen=True)
 class File:
-    """An object of the bucket."""
-
     key: str
     body: bytes
     headers: Mapping[str, str]
@@ -32,7 +30,6 @@ class File:
 
     @property
     def text(self) -> bytes:
-        """Return the body, uncompressed."""
         return gzip.decompress(self.body) if self.headers.get("content-encoding") == "gzip" else self.body
 
 

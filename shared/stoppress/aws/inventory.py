@@ -51,7 +51,6 @@ def all_files(site: Site, *, robots: bool = False) -> list[str]:
 
 
 def read_indexes(host: str) -> Indexes:
-    """Return the indexes of a site."""
     return items.read_indexes(table.get(file_pk(host, INDEX_FILE), INDEXES_SK))
 
 

@@ -50,7 +50,6 @@ def article_key(site: str, name: str) -> tuple[str, str]:
 
 
 def claim_key(site: str, url: str) -> tuple[str, str]:
-    """Return the key of the claim on a URL."""
     return f"url#{site}#{key_of(url)}", "-"
 
 
@@ -150,7 +149,6 @@ def waiting_item(event: "ArticleEvent") -> Item:
 
 
 def general_item(site: str, file: str, entry: GeneralEntry) -> Item:
-    """Return the item of a page in a shard."""
     return to_item(entry, _entry_key(site, file, key_of(entry.loc)))
 
 
@@ -159,7 +157,6 @@ def read_general(item: Mapping[str, Any]) -> GeneralEntry:
 
 
 def news_item(site: str, place: Place, entry: NewsEntry) -> Item:
-    """Return the item of an article in a news sitemap."""
     key = _entry_key(site, place.file, key_of(entry.loc), entry.published)
     ttl = epoch_seconds(window_end(entry.published) + EXPIRED_KEPT)
     return to_item(entry, key, place=[place.series, place.number, place.size_bytes], ttl=ttl)

@@ -61,7 +61,6 @@ class RewriteRequest:
 
     @property
     def path(self) -> tuple[str, str]:
-        """Return the site and the file."""
         return self.site, self.file
 
     def message(self) -> str:

@@ -174,7 +174,6 @@ def refused_of_day(site: str, count: Count) -> list[Refusal]:
 
 
 def refused_pk(site: str) -> str:
-    """Return the partition of a site's refusals."""
     return f"refused#{site}"
 
 

@@ -105,7 +105,6 @@ def history(host: str) -> Iterator[Version]:
 
 
 def version(host: str, number: int) -> Version | None:
-    """Return one version, or None."""
     item = table.get(site_pk(host), version_sk(number))
     return _read(item) if item else None
 

@@ -129,12 +129,10 @@ def forget() -> None:
 
 
 def site_pk(host: str) -> str:
-    """Return the partition of a site's versions."""
     return f"site#{host}"
 
 
 def version_sk(number: int) -> str:
-    """Return the sort key of a version."""
     return f"v{number:06d}"
 
 

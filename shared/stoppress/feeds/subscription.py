@@ -54,7 +54,6 @@ class EntryDigest:
         return cls(entry, digest_of(event), exact(changed_at) if changed_at else "")
 
     def is_older(self, other: "EntryDigest") -> bool:
-        """Return True if the other has a later version."""
         return bool(self.version and other.version) and self.version < other.version
 
     def is_of_the_same_version(self, other: "EntryDigest") -> bool:

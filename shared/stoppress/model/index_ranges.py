@@ -60,7 +60,6 @@ class Indexes:
         return [*(cut.index for cut in self.cuts), INDEX_FILE]
 
     def index_of(self, file: str) -> str:
-        """Return the index that lists a file."""
         having = (cut.index for cut in self.cuts if cut.is_in_force and cut.start <= file < cut.below)
         return next(having, INDEX_FILE)
 

@@ -139,7 +139,6 @@ def _keys_at(model: type[BaseModel], place: tuple[int | str, ...]) -> list[str]:
 
 
 def _keys(model: type[BaseModel]) -> dict[str, Any]:
-    """Return the type of each key of a model."""
     return {field.alias or name: field.annotation for name, field in model.model_fields.items()}
 
 

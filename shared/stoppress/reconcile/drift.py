@@ -90,5 +90,4 @@ def keep_suspects(host: str, unit: str, findings: Sequence[Finding], now: dateti
 
 
 def suspected_hosts() -> list[str]:
-    """Return the hosts of the sites that have suspects."""
     return sorted({item["sk"].partition("/")[0] for item in table.query(SUSPECTS)})

@@ -47,7 +47,6 @@ class Look:
         return {ORPHANS, _PLACES, *self.files, *self.suspects}
 
     def at(self, unit: str, now: datetime) -> list[Finding]:
-        """Return the findings in one part of the site."""
         self.now = now
         return list({ORPHANS: self._orphans, _PLACES: self._places}.get(unit, partial(self._file, unit))())
 

@@ -52,7 +52,6 @@ class Publication:
         self.claim = known.claims.get(identity(self.url))
 
     def decision(self) -> Decision:
-        """Return what the event changes."""
         excluded = excluded_because(self.event, self.site)
         if excluded.startswith(FOREIGN_HOST):
             return self._without_page("excluded", excluded)

@@ -116,7 +116,6 @@ def _rewritten(attempt: Attempt, marks: dict[str, Mark], site_indexes: Indexes) 
 
 
 def _body(site: Site, name: str, stored: Collection[str]) -> bytes | None:
-    """Return the bytes of a stored file; None if there is none."""
     file = bucket.read(site.host, name) if name in stored else None
     return file.body if file else None
 

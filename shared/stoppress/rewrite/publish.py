@@ -275,7 +275,6 @@ def requests_of_cuts(host: str, change: Mapping[str, Any]) -> list[RewriteReques
 
 
 def schedule_rewrite(site: Site, file: str, release: datetime) -> None:
-    """Have a file rewritten at this instant."""
     message = RewriteRequest(site.host, file, release=release).message()
     # In this order a crash leaves a record without a message, which roll_window deletes, and no message without a record.
     due.write(due.messages(site.host, release))

@@ -155,7 +155,6 @@ def read_recorded(site: Site, news: Sequence[NewsEntry]) -> Iterator[Received]:
 
 
 def list_refused(refused: Iterable[Refusal]) -> Iterator[Received]:
-    """Yield refusals as deliveries."""
     for refusal in islice(refused, DELIVERIES_MAX):
         about = refusal.url or (article_name(refusal.source, refusal.id) if refusal.id else "")
         yield Received(refusal.at, "", refusal.source, refusal.outcome, refusal.reason, url=about, title=refusal.title)

@@ -72,7 +72,6 @@ class Story:
 
     @property
     def is_listed(self) -> bool:
-        """Return True if any sitemap lists the page."""
         return self.news.listed or self.general.listed
 
 

@@ -90,7 +90,6 @@ def render_pages(entries: Iterable[GeneralEntry], site: Site) -> Rendered:
 
 
 def _general(entries: Iterable[GeneralEntry], site: Site) -> Rendered:
-    """Return a shard of these pages."""
     entries = list(entries)
     # Taken from the entries: the root element precedes the lines, and the lines are never in memory all at once.
     used = {
@@ -153,7 +152,6 @@ def index_file(lines: Sequence[str]) -> bytes:
 
 
 def newest_of(instants: Iterable[datetime | None]) -> datetime | None:
-    """Return the latest of the given instants, ignoring None."""
     return max(filter(None, instants), default=None)
 
 

@@ -94,17 +94,14 @@ class Stack:
         return self._typed(self._sam, "deploy", "--template-file", str(template), *options, "--stack-name", NAME)
 
     def delete(self) -> Ended:
-        """`sam delete`."""
         return self._typed(self._sam, "delete", "--no-prompts", "--stack-name", NAME)
 
     def file_of(self, name: str, text: str) -> Path:
-        """A file for a command."""
         path = self._folder / name
         path.write_text(text, encoding="utf-8")
         return path
 
     def command(self, *words: str) -> Ended:
-        """`stoppress … --stack`."""
         return self._typed(sys.executable, "-m", "stoppress_cli", *words, "--stack", NAME)
 
     def _typed(self, *words: str) -> Ended:
@@ -116,22 +113,18 @@ class Stack:
         return ended
 
     def aws(self, service: str) -> Any:
-        """The boto3 client of a service."""
         return _client(service, self._emulator.endpoint)
 
     @cached_property
     def outputs(self) -> dict[str, str]:
-        """The outputs of the stack, by name."""
         return {output["OutputKey"]: output["OutputValue"] for output in self.described["Outputs"]}
 
     @property
     def described(self) -> dict[str, Any]:
-        """The stack as CloudFormation describes it."""
         [stack] = self.aws("cloudformation").describe_stacks(StackName=NAME)["Stacks"]
         return dict(stack)
 
     def function(self, logical: str) -> dict[str, Any]:
-        """The configuration of a function."""
         configuration = self.aws("lambda").get_function_configuration(FunctionName=self._physical(logical))
         return dict(configuration)
 
@@ -165,7 +158,6 @@ class Stack:
 
     @property
     def address(self) -> str:
-        """The address of the HTTP API."""
         return self._emulator.endpoint + self.api
 
     def post(self, path: str, event: Mapping[str, Any], secret: str) -> int:

@@ -200,7 +200,6 @@ def the_old_secret_is_refused(stack: Stack) -> None:
 
 
 def archive() -> list[dict[str, Any]]:
-    """Articles of twelve months of 2019."""
     return [
         {
             "id": f"a{number}",

@@ -5,8 +5,6 @@ from tests.simulation.doubles.errors import error
 
 
 class SecretsManager:
-    """Secrets by name."""
-
     def __init__(self) -> None:
         self.values: dict[str, str] = {}
 

@@ -39,7 +39,6 @@ class Dynamo:
         self.changes: list[Item] = []
 
     def all_items(self) -> Iterator[Item]:
-        """Every item of the table."""
         for partition in self.partitions.values():
             yield from partition.items.values()
 

@@ -21,8 +21,6 @@ class Stored:
 
 
 class S3:
-    """One bucket."""
-
     def __init__(self, bucket: str) -> None:
         self._bucket = bucket
         self.objects: dict[str, Stored] = {}

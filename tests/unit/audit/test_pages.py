@@ -71,7 +71,6 @@ def read(listing: Query, cursor: str | None = None) -> tuple[list[Page], str]:
 
 
 def small(listing: Query, size: int) -> Query:
-    """The listing with pages of this size."""
     mapping = listing.mapping
     assert mapping.listing
     shorter = mapping.listing.model_copy(update={"size": size})

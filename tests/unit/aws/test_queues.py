@@ -11,8 +11,6 @@ LONG = "a." * 100 + "example"
 
 
 class Sqs:
-    """SQS that keeps what is sent."""
-
     def __init__(self) -> None:
         self.entries: list[dict[str, Any]] = []
 

@@ -483,7 +483,6 @@ def announced(internet: Web, monkeypatch: pytest.MonkeyPatch) -> list[Share]:
 
 
 def run(share: Share | None, now: datetime = NOW, urls: Iterable[str] = MANY) -> list[str]:
-    """The feeds that a run polls."""
     outcomes = poll_site_feeds([site(*urls)], now, share=share)
     return [outcome.url for outcome in outcomes if outcome.result == "changed"]
 

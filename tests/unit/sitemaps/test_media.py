@@ -53,7 +53,6 @@ def video(**raw: Any) -> tuple[Video | None, list[str]]:
 
 
 def root(tags: str) -> Any:
-    """The tags, parsed."""
     declared = f'xmlns:image="{file_names.IMAGE}" xmlns:video="{file_names.VIDEO}" xmlns:xhtml="{file_names.XHTML}"'
     sitemap = "http://www.sitemaps.org/schemas/sitemap/0.9"
     return etree.fromstring(f'<urlset xmlns="{sitemap}" {declared}><url><loc>{PAGE}</loc>{tags}</url></urlset>')

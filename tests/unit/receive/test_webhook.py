@@ -109,21 +109,9 @@ def test_a_publication_is_queued_counted_logged_and_answered(behind: MotoAws) ->
         200,
         {"status": "queued", "site": HOST, "source": "cms", "id": "1042", "action": "publish"},
     )
-    assert queued(behind) == [
-        ArticleEvent(
-            site=HOST,
-            source="cms",
-            id="1042",
-            action="publish",
-            timestamp=MORNING,
-            received_at=MORNING,
-            verb="published",
-            delivery="msg-1",
-            url=page("2026/11/20/flood"),
-            title="Flood closes the harbour",
-            published_at=MORNING - timedelta(minutes=2),
-        )
-    ]
+    [event] = queued(behind)
+    assert (event.site, event.name, event.received_at, event.delivery) == (HOST, "cms#1042", MORNING, "msg-1")
+    assert (event.url, event.title) == (page("2026/11/20/flood"), "Flood closes the harbour")
     assert behind.metrics["WebhooksQueued"] == before + 1
     line = behind.log[-1]
     assert (line["message"], line["site"], line["source"], line["http_status"]) == ("delivery", HOST, "cms", 200)

@@ -18,7 +18,8 @@ from stoppress.rewrite.sitemaps import rewrite_all
 from stoppress.sitemaps import fold
 from tests.support.article_events import HOST, SITE
 from tests.support.partitions import INDEX, MINUTE, NOON
-from tests.unit.rewrite.test_indexes_at_once import IndexWorld, open_doors
+from tests.unit.rewrite.test_indexes_at_once import IndexWorld
+from tests.unit.rewrite.test_rewriters_at_once import open_doors
 
 pytestmark = pytest.mark.matrix
 

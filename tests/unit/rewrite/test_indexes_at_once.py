@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stoppress.aws import due, inventory, table
+from stoppress.aws import table
 from stoppress.aws.bucket import Overtaken, StoredFile
 from stoppress.aws.codec import to_attribute
 from stoppress.aws.items import INDEXES_SK, indexes_item, mark_item, read_indexes
@@ -17,12 +17,12 @@ from stoppress.model.entries import Mark
 from stoppress.model.index_ranges import CUT_WAITS, Cut, Indexes
 from stoppress.model.site import Site
 from stoppress.primitives.instants import iso
-from stoppress.rewrite import file_lines, output_formats, publish, sitemaps
+from stoppress.rewrite import file_lines, publish
 from stoppress.rewrite.sitemaps import rewrite_all
 from stoppress.sitemaps.fold import listed_files
 from tests.support.article_events import HOST, SITE
 from tests.support.partitions import INDEX, MINUTE, NOON
-from tests.unit.rewrite.test_rewriters_at_once import Rewriter, World
+from tests.unit.rewrite.test_rewriters_at_once import Rewriter, World, open_doors
 
 pytestmark = pytest.mark.matrix
 
@@ -91,21 +91,6 @@ class IndexWorld(World):
 
     def listed(self) -> dict[str, list[str]]:
         return {file: listed_files(stored.body) for file, stored in self.objects.items() if file != "robots.txt"}
-
-
-def open_doors(world: IndexWorld, patch: pytest.MonkeyPatch) -> None:
-    doors = {
-        sitemaps: ("sites", "bucket", "queues"),
-        file_lines: ("bucket", "sites", "table"),
-        publish: ("bucket", "table", "queues"),
-        output_formats: ("bucket", "queues", "sites"),
-        inventory: ("table",),
-    }
-    for module, names in doors.items():
-        for name in names:
-            patch.setattr(module, name, world)
-    patch.setattr(due, "table", world)
-    patch.setattr(sitemaps, "clear_due", lambda *_: None)
 
 
 def play(changes: Sequence[Mark], chance: random.Random, patch: pytest.MonkeyPatch) -> IndexWorld:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from stoppress.aws import inventory, sites
+from stoppress.aws import due, inventory, sites
 from stoppress.aws.bucket import Overtaken, StoredFile
 from stoppress.aws.items import INDEXES_SK, general_item, mark_item, read_mark
 from stoppress.aws.queues import RewriteRequest
@@ -209,9 +209,7 @@ def edit(world: World, case: Case, number: int) -> RewriteRequest:
     return RewriteRequest(HOST, SHARD, entries=frozenset([key(path)]) if case.folds else None)
 
 
-def play(case: Case, choose: Callable[[int], int], patch: pytest.MonkeyPatch) -> World:  # noqa: C901 - one loop over what can be next
-    """Play a case to its end. `choose` returns which of so many possible steps is next."""
-    world = World(case.begin)
+def open_doors(world: World, patch: pytest.MonkeyPatch) -> None:
     doors = {
         sitemaps: ("sites", "bucket", "queues", "table"),
         file_lines: ("bucket", "sites", "table"),
@@ -222,6 +220,14 @@ def play(case: Case, choose: Callable[[int], int], patch: pytest.MonkeyPatch) ->
     for module, names in doors.items():
         for name in names:
             patch.setattr(module, name, world)
+    patch.setattr(due, "table", world)
+    patch.setattr(sitemaps, "clear_due", lambda *_: None)
+
+
+def play(case: Case, choose: Callable[[int], int], patch: pytest.MonkeyPatch) -> World:
+    """Play a case to its end. `choose` returns which of so many possible steps is next."""
+    world = World(case.begin)
+    open_doors(world, patch)
     rewrite_all([RewriteRequest(HOST, SHARD)], NOON - MINUTE)
     world.puts = world.announced = 0
     requests: dict[Rewriter, RewriteRequest] = {}

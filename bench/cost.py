@@ -39,7 +39,7 @@ class Cost:
             "write_units": self.counted.write_units,
             "read_units": self.counted.read_units,
             "puts": self.counted.puts,
-            "other_s3": self.counted.other_s3,
+            "calls": self.counted.calls.total(),
             "bytes": self.counted.bytes,
             "cpu_ms": round(self.cpu_ms, 1),
         }

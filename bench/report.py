@@ -95,5 +95,5 @@ def _columns(archives: Mapping[str, dict[str, float]], sizes: list[str]) -> Iter
 def _figures(row: dict[str, float]) -> list[str]:
     """Return the cells of what an event costs."""
     moved = f"{row['bytes'] / 1_000:,.0f} KB" if row["bytes"] >= 1_000 else f"{row['bytes']:.0f} B"
-    units = [f"{row[name]:g}" for name in ("write_units", "read_units", "puts")]
+    units = [f"{row[name]:g}" for name in ("calls", "write_units", "read_units", "puts")]
     return [*units, moved, f"{row['cpu_ms']:.0f} ms"]

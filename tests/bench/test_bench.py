@@ -19,7 +19,7 @@ RESULTS = report.load()
 
 REWRITE = "run make month WRITE=1"
 
-COST = {"write_units", "read_units", "puts", "other_s3", "bytes", "cpu_ms"}
+COST = {"calls", "write_units", "read_units", "puts", "bytes", "cpu_ms"}
 RENDERED = {"cpu_ms", "peak_mib", "bytes"}
 EVENTS = {"new", "edit_fresh", "edit_old", "slug_change", "removal", "expiry"}
 ARCHIVES = {"0", "1000", "10000", "50000", "200000", "1000000"}

@@ -35,7 +35,9 @@ _STORIES = {
 
 @app.command(effect=HERE, has_json=False, example="stoppress demo --once")
 def demo(
-    once: Annotated[bool, typer.Option("--once", help="Print the results and exit, instead of serving the stack.")] = False,
+    once: Annotated[
+        bool, typer.Option("--once", help="Print the results and exit, instead of serving the stack.")
+    ] = False,
     port: Port = 8000,
     host: Host = "127.0.0.1",
     log: Log = None,

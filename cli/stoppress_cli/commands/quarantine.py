@@ -65,7 +65,7 @@ def show_items(ids: _Ids = None, site: SiteOption = None) -> None:
 def retry(
     ids: _Ids = None, every: _All = False, site: SiteOption = None, reason: _Reason = "", dry_run: DryRun = False,
 ) -> None:  # fmt: skip
-    """Send the events that can be applied now back to the articles queue. For the others, show what is missing.
+    """Put the events that can now be applied into the articles queue again. For the others, show what is missing.
 
     Exit code 1: some stay.
     """

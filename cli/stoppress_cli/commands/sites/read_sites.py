@@ -74,7 +74,10 @@ def show(host: Host) -> None:
 
 @app.command("history", effect=READS, example="stoppress sites history www.example.com --stack stoppress")
 def history(host: Host) -> None:
-    """List all versions of a site, with time and author."""
+    """List all versions of a site, with time and author.
+
+    Exit code 1: the host has no version.
+    """
     zone = next((site.zone for site in sites.load_all()[0] if site.host == host), ZoneInfo("UTC"))
     rows: list[dict[str, object]] = []
     cells: list[Row] = []

@@ -13,6 +13,7 @@ from typer.testing import CliRunner, Result
 from stoppress.aws import secrets as functions_secrets
 from stoppress_cli.app import app
 from stoppress_cli.commands import secrets as stored_secrets
+from stoppress_cli.commands.sites import write_sites
 from stoppress_cli.local.process import environment
 from stoppress_cli.local.stack import Stack
 from tests.support.event_files import items, objects
@@ -251,6 +252,12 @@ def test_a_rollback_puts_an_earlier_version_again(run: Operator) -> None:
 
 
 # ── remove ──
+
+
+def test_a_printed_command_for_a_local_stack_does_not_reach_aws(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert write_sites.aws_command() == "aws"
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:8000")
+    assert write_sites.aws_command() == "aws --endpoint-url http://127.0.0.1:8000"
 
 
 @pytest.mark.parametrize("delete_files", [False, True])

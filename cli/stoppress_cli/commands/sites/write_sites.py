@@ -107,9 +107,9 @@ def remove(
     if is_agreed:
         _remove(host, newest.number, delete_files=delete_files)
         if files and not delete_files:
-            show(f"Delete its files when nobody fetches them: aws s3 rm --recursive {folder}")
+            show(f"Delete its files when nobody fetches them: {aws_command()} s3 rm --recursive {folder}")
         for name in secrets:
-            show(f"Its secret stays: aws secretsmanager delete-secret --secret-id {name}")
+            show(f"Its secret stays: {aws_command()} secretsmanager delete-secret --secret-id {name}")
     report = {"site": host, "version": newest.number, "files": files, "deletes_files": delete_files}
     end(report | {"secrets": secrets, "done": is_agreed}, is_ok=dry_run or is_agreed)
 
@@ -207,6 +207,12 @@ def author() -> str:
         return str(client("sts").get_caller_identity()["Arn"])
     except (ClientError, BotoCoreError):
         return "unknown"
+
+
+def aws_command() -> str:
+    """Return how a printed command of the AWS CLI begins: one for a local stack must not reach AWS."""
+    endpoint = os.environ.get("AWS_ENDPOINT_URL")
+    return f"aws --endpoint-url {endpoint}" if endpoint else "aws"
 
 
 def _own_secrets(host: str) -> list[str]:

@@ -124,6 +124,9 @@ class Oracle:
         is_elsewhere = kinds <= {"removed", "moved"}
         if all(name.startswith(f"{FEED}#") or (is_elsewhere and self._may_be_lost(name, story)) for name in here):
             kinds.add("never received")  # an entry may have left the feed before a poll
+        by_url = (act for act in self.acts if act.removal and act.names == "url" and act.url == url)
+        if not story.received and next(by_url, None):
+            kinds.add("removed")  # after 90 days, only the claim on the URL is left of an excluded article
         return kinds if len(here) == 1 else kinds | {"other article"}
 
     def _may_be_lost(self, name: str, story: Story) -> bool:

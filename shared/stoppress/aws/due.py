@@ -22,8 +22,9 @@ EXPIRIES = "due-expiries"
 SITES = "due-sites"
 KINDS = (EXPIRIES, MESSAGES, SITES)
 
-# A site's configuration changed; a site must have had an event by then; the nightly comparison must have run by then.
-CONFIGURATION, SILENCE, RECONCILIATION = "configuration", "silence", "reconciliation"
+# A site's configuration changed; its newest version cannot be read; a site must have had an event by then; the nightly comparison must
+# have run by then.
+CONFIGURATION, UNREADABLE, SILENCE, RECONCILIATION = "configuration", "unreadable", "silence", "reconciliation"
 
 
 @dataclass(frozen=True, slots=True)

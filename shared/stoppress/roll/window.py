@@ -20,7 +20,7 @@ from stoppress.aws.queues import RewriteRequest, read_request
 from stoppress.model.event import from_message
 from stoppress.model.file_names import NEWS_SERIES, Place
 from stoppress.model.news_window import NEWS_WINDOW, window_start
-from stoppress.model.site import BadConfiguration, schema
+from stoppress.model.site import BadConfiguration, Site, schema
 from stoppress.primitives.instants import NEVER, Deadline, exact, iso, parse
 from stoppress.sitemaps.tags import RENDERER
 
@@ -76,6 +76,7 @@ def _handle(record: Due, now: datetime, deadline: Deadline) -> Counter[str]:
     kind, _, host = record.name.partition("#")
     handle: Callable[[Due, str, datetime], Counter[str]] = {
         due.CONFIGURATION: _apply_configuration,
+        due.UNREADABLE: _report_unreadable,
         due.SILENCE: _watch_events,
         due.RECONCILIATION: _watch_reconciliation,
     }[kind]
@@ -143,22 +144,43 @@ def _is_empty_too_soon(host: str) -> bool:
 
 
 def _apply_configuration(record: Due, host: str, now: datetime) -> Counter[str]:
-    """Have all files of a changed site rewritten. The record of an unreadable version stays, so that an alarm stays in ALARM."""
+    """Have all files of a changed site rewritten, also if the version in force is an older one than the newest, which cannot be read."""
+    site, fault = _read_in_force(host)
+    later = Due(record.kind, now + RESEND_AFTER, record.name)
+    if site:
+        queues.send_rewrites([RewriteRequest(host, due=later.sk)])
+    if site and not fault:
+        due.move(record, later.at)
+        return Counter(SitesChanged=1)
+    if fault:
+        due.write(due.site(due.UNREADABLE, host, now))
+    due.done(record)
+    return _count_fault(host, fault)
+
+
+def _report_unreadable(record: Due, host: str, now: datetime) -> Counter[str]:
+    """Report a site whose newest version cannot be read, each minute until its next one, so that an alarm stays in ALARM."""
+    del now
+    _, fault = _read_in_force(host)
+    if not fault:
+        due.done(record)
+    return _count_fault(host, fault)
+
+
+def _read_in_force(host: str) -> tuple[Site | None, str]:
+    """Return a site as it is in force, and why its newest version cannot be read."""
     try:
         site = sites.reload(host)
-        fault = site.fault if site else ""
     except BadConfiguration as error:
-        site, fault = None, str(error)
-    if fault:
-        _logger.error("site unreadable: %s: %s", host, fault)
-        return Counter(SitesUnreadable=1)
-    if site is None:
-        due.done(record)
+        return None, str(error)
+    return site, site.fault if site else ""
+
+
+def _count_fault(host: str, fault: str) -> Counter[str]:
+    if not fault:
         return Counter()
-    later = Due(record.kind, now + RESEND_AFTER, record.name)
-    queues.send_rewrites([RewriteRequest(host, due=later.sk)])
-    due.move(record, later.at)
-    return Counter(SitesChanged=1)
+    _logger.error("site unreadable: %s: %s", host, fault)
+    return Counter(SitesUnreadable=1)
 
 
 def _watch_events(record: Due, host: str, now: datetime) -> Counter[str]:

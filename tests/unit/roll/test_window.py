@@ -304,6 +304,16 @@ def test_an_unreadable_site_is_failing_until_its_next_version(behind: MotoAws, d
     assert rolled(MORNING + 3 * MINUTE)["SitesChanged"] >= 1
 
 
+def test_the_version_in_force_is_applied_although_a_newer_one_cannot_be_read(behind: MotoAws) -> None:
+    put_site(PUBLISHING)
+    put_site(PUBLISHING | {"unknown": True})
+    behind.taken("rewrites")
+    rolled(MORNING + MINUTE)
+    assert len(behind.taken("rewrites")) == 1
+    rolled(MORNING + 2 * MINUTE)
+    assert behind.taken("rewrites") == []
+
+
 # ── a silent site, and a reconciliation that does not run ──
 
 

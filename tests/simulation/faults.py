@@ -226,7 +226,7 @@ FAULTS: dict[str, Swap] = {
                 site, file, *content, replaces=bucket.read(site, file), **also
             )
         ),
-        389,
+        403,
     ),
     "a file that was overtaken is taken for written": Swap(
         "aws.bucket:write",

@@ -278,11 +278,11 @@ def _date(this: Meant, act: Act, life: Sequence[Act], known: Knowledge) -> None:
     if not this.dates or (date <= first_received[0] and not was_behind):
         this.dates = (exact,)
     elif (
-        exact[0] < min(start for start, _ in this.dates)
+        exact[0] < max(start for start, _ in this.dates)
         or exact[0] <= first_received[1] + TOLERANCE + timedelta(seconds=15)
         or _may_be_unlisted([other for other in life if other.number <= act.number], known)
     ):
-        # An article that was received late, a correction by minutes, or the first date with which a file may list it.
+        # Earlier than a possible date, an article that was received late, a correction by minutes, or the first date of a file.
         this.dates = (*this.dates, exact)
 
 

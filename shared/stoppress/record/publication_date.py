@@ -117,14 +117,14 @@ def _date(event: ArticleEvent) -> datetime | None:
     assert event.received_at
     if event.published_at is None:
         return None
-    is_exact = event.release is not None or _was_embargo(event)
-    return whole(event.published_at if is_exact else min(event.published_at, event.received_at))
+    return whole(event.published_at if _was_embargo(event) else min(event.published_at, event.received_at))
 
 
 def _was_embargo(event: ArticleEvent) -> bool:
-    """Return True if the event's date was an embargo when the event was received."""
+    """Return True if the event is recorded at the end of its embargo, or its date was an embargo when the event was received."""
     assert event.received_at
-    return is_embargo(replace(event, release=None), event.received_at)
+    is_released = event.release is not None and event.release == event.published_at
+    return is_released or is_embargo(replace(event, release=None), event.received_at)
 
 
 def _corrected_max(article: Article, date: datetime, order: Order) -> datetime:

@@ -305,3 +305,14 @@ def test_an_embargo_that_comes_late_is_over_where_a_newer_event_has_another_date
 
     assert set(ledger.pages) == {page("flood")}
     assert ledger.articles["cms#1042"].first_published == MORNING
+
+
+def test_an_edit_without_a_date_just_before_the_release_leaves_the_release_as_the_date() -> None:
+    """Also where the sender's clock is ahead, so that the edit's timestamp is after the release."""
+    ledger, release = DecidedTable(), MORNING + 4 * HOUR
+    ledger.hear(publish())
+    ledger.hear(publish(timestamp=MORNING + HOUR, published_at=release), MORNING + HOUR)
+    ledger.hear(publish(timestamp=release + HOUR, published_at=None, received_at=release - 3 * MINUTE))
+    ledger.release(release)
+
+    assert ledger.articles["cms#1042"].first_published == release

@@ -207,6 +207,8 @@ class World:
             (1, 20, 60, 200, 900) if not self._tasks or self.chance.random() < 0.05 else (0, 1)
         )
         instant = self.now + timedelta(seconds=seconds)
+        if later and (waiting := self.next_instant()):  # what waits is tried again within the hour
+            later = min(later, max(waiting, self.now + 60 * MINUTE))
         if later is not None and (instant > later or (not self._tasks and self.chance.random() < 0.6)):
             instant = later
         self.advance(instant)

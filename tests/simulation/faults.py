@@ -44,10 +44,10 @@ FAULTS: dict[str, Swap] = {
         34,
     ),
     "a conflict is taken for success": Swap(
-        "aws.table:transact", lambda transact: lambda operations: unless(transact, table.Conflict, operations), 49
+        "aws.table:transact", lambda transact: lambda operations: unless(transact, table.Conflict, operations), 66
     ),
     "keys that DynamoDB left unread are forgotten": Swap(
-        "aws.table:_table", lambda table: lambda: With(table(), batch_get_item=_all_read(table())), 133
+        "aws.table:_table", lambda table: lambda: With(table(), batch_get_item=_all_read(table())), 65
     ),
     "places are handed out and not counted": Swap(
         "aws.table:update", lambda _: lambda key, change, *, always_writes=False: change(table.get(*key)), 1
@@ -141,7 +141,7 @@ FAULTS: dict[str, Swap] = {
         213,
     ),
     "a delivery that came late is not remembered": Swap(
-        "record.decide:late", lambda late: lambda event, known, *of: _forgetful(late(event, known, *of), known), 2
+        "record.decide:late", lambda late: lambda event, known, *of: _forgetful(late(event, known, *of), known), 93
     ),
     # ── claims ──
     "a removal by URL alone is ignored": Swap("record.claims:aimed_at", lambda _: lambda event, copies: None, 11),
@@ -202,7 +202,7 @@ FAULTS: dict[str, Swap] = {
     "an id that is used again is the article that was deleted": Swap(
         "record.decide:_current",
         lambda current: lambda event, article, now: article or current(event, article, now),
-        49,
+        35,
     ),
     # ── the clock ──
     "what is due is deleted before it is sent": Swap(
@@ -247,7 +247,7 @@ FAULTS: dict[str, Swap] = {
         8,
     ),
     "an emptied file is never deleted": Swap(
-        "rewrite.publish:schedule_rewrite", lambda _: lambda site, file, release: None, 26
+        "rewrite.publish:schedule_rewrite", lambda _: lambda site, file, release: None, 39
     ),
     "what changed is folded in without being read": Swap(
         "rewrite.file_lines:table", lambda table: With(table, get_many=lambda keys: {}), 1

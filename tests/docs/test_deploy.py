@@ -116,7 +116,7 @@ def given(asked: StructureShape, words: list[str], where: str) -> dict[str, Any]
             if option == "--query":
                 jmespath.compile(values[0])
             continue
-        if option == "--max-items":  # the CLI's own paging
+        if option == "--no-paginate":  # the CLI's own paging
             continue
         if option not in options and f"--{option.removeprefix('--no-')}" in options:
             parameters[options[f"--{option.removeprefix('--no-')}"]] = False

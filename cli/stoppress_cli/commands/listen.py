@@ -37,7 +37,7 @@ def listen(
         typer.Option(help="Environment variable that contains the secret, which is replaced wherever it occurs."),
     ] = None,
 ) -> None:
-    """Print webhook deliveries as they arrive on this machine, and with --out save them for `stoppress adapters try`.
+    """Receive webhooks on this machine and print their headers; with --out, save them for `stoppress adapters try`.
 
     Without --secret-env, only values with names such as `token` or `secret` are replaced before they are printed or saved.
     """

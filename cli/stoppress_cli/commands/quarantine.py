@@ -21,7 +21,9 @@ from stoppress_cli.options import READS, WRITES, Commands, DryRun, SiteOption, Y
 from stoppress_cli.output import Part, Row, Table, agrees, end, fail, print_answer, show, verbatim
 
 _Reason = Annotated[str, typer.Option("--reason", help="Only events with this text in their reason.")]
-_Ids = Annotated[list[str] | None, typer.Argument(help="Ids as `list` prints them, or their beginnings.")]
+_Ids = Annotated[
+    list[str] | None, typer.Argument(help="Ids as `list` prints them, or their beginnings; required without --all.")
+]
 _All = Annotated[bool, typer.Option("--all", help="All events.")]
 
 app = Commands(help="Show, retry or drop the events that could not be applied.")

@@ -43,7 +43,7 @@ def tail(
         float | None, typer.Option(help="End after this many seconds; default: at Ctrl-C.", min=0)
     ] = None,
 ) -> None:
-    """Print the last ten deliveries, then new ones as they are recorded or refused; with --json, one JSON object per line."""
+    """Print up to ten recent deliveries, then new ones as they are recorded or refused; with --json, one JSON object per line."""
     ends_at = None if seconds is None else time.monotonic() + seconds
     watch, code = Watch(host and host.lower()), OK
     try:

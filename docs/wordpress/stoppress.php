@@ -118,6 +118,10 @@ function stoppress_queue( $post, $event, $data ) {
 
 /** Signs and posts an event. Schedules the next attempt if a later one may succeed. */
 function stoppress_send( $id, $body, $retries ) {
+	if ( ! defined( 'STOPPRESS_URL' ) || ! defined( 'STOPPRESS_SECRET' ) ) {
+		error_log( 'Stoppress: STOPPRESS_URL or STOPPRESS_SECRET is missing in wp-config.php' );
+		return;
+	}
 	$at        = (string) time();
 	$key       = base64_decode( preg_replace( '/^whsec_/', '', STOPPRESS_SECRET ) );
 	$signature = base64_encode( hash_hmac( 'sha256', "$id.$at.$body", $key, true ) );

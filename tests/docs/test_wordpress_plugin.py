@@ -28,7 +28,8 @@ pytestmark = pytest.mark.skipif(not shutil.which("php"), reason="PHP is not ther
 def play(*steps: tuple[str, Any], status: int = 200, **constants: Any) -> dict[str, Any]:
     """What one request of WordPress comes to: requests, retries, log."""
     constants = {"STOPPRESS_URL": URL, "STOPPRESS_SECRET": SECRET, **constants}
-    given = {"status": status, "constants": constants, "steps": steps}
+    defined = {name: value for name, value in constants.items() if value is not None}
+    given = {"status": status, "constants": defined, "steps": steps}
     command = [str(shutil.which("php")), "-n", str(WORDPRESS), str(PLUGIN)]
     ran = subprocess.run(command, input=json.dumps(given), capture_output=True, text=True, check=False)  # noqa: S603 - our own
     assert (ran.returncode, ran.stderr) == (0, ""), ran.stdout
@@ -229,6 +230,14 @@ def test_what_is_not_taken_for_a_reason_that_may_pass_is_tried_again_signed_anew
     assert second["requests"][0]["headers"]["webhook-id"] == request["headers"]["webhook-id"]
     assert 299 <= second["retries"][0]["in_s"] <= 300
     assert play(("again", [*retry["arguments"][:2], 6]), status=status)["retries"] == []
+
+
+@pytest.mark.parametrize("name", ["STOPPRESS_URL", "STOPPRESS_SECRET"])
+def test_a_post_is_saved_and_nothing_is_sent_before_the_constants_are_defined(name: str) -> None:
+    outcome = play(("insert", {"ID": 7}), **{name: None})
+
+    assert outcome["requests"] == outcome["retries"] == []
+    assert outcome["log"]
 
 
 def test_the_plugins_head_lists_every_constant_and_filter_it_reads() -> None:

@@ -21,9 +21,9 @@ from stoppress_cli.options import READS, WRITES, Commands, DryRun, SiteOption, Y
 from stoppress_cli.output import Part, Row, Table, agrees, end, fail, print_answer, show, verbatim
 
 _Reason = Annotated[str, typer.Option("--reason", help="Only events with this text in their reason.")]
-_Ids = Annotated[
-    list[str] | None, typer.Argument(help="Ids as `list` prints them, or their beginnings; required without --all.")
-]
+_IDS = "Ids as `list` prints them, or their beginnings"
+_Ids = Annotated[list[str] | None, typer.Argument(help=f"{_IDS}; required without --all.")]
+_IdsOfShow = Annotated[list[str], typer.Argument(help=f"{_IDS}.")]
 _All = Annotated[bool, typer.Option("--all", help="All events.")]
 
 app = Commands(help="Show, retry or drop the events that could not be applied.")
@@ -53,9 +53,9 @@ def item_table(items: Sequence["Quarantined"]) -> Table:
 
 
 @app.command("show", effect=READS, example="stoppress quarantine show 5f3a --stack stoppress", is_over_sites=True)
-def show_items(ids: _Ids = None, site: SiteOption = None) -> None:
+def show_items(ids: _IdsOfShow, site: SiteOption = None) -> None:
     """Show events as they are stored, and whether each can be applied now."""
-    items = [(item, find_hindrance(item)) for item in _choose(ids, site)]
+    items = [(item, find_hindrance(item)) for item in find_events(site, "", ids)]
     lines: list[Part] = []
     for item, why in items:
         what = why or "it can be applied now: stoppress quarantine retry"

@@ -52,7 +52,7 @@ def try_delivery(
     settings: Settings = None,
     now: Now = None,
 ) -> None:
-    """Read a recorded delivery with an adapter, and show each field's value and origin, and what was left out and why."""
+    """Read a recorded delivery with an adapter, and show each field's value and origin, and why others were left out."""
     try:
         raw = sys.stdin.buffer.read() if delivery == "-" else Path(delivery).read_bytes()
         recorded = recorded_in(raw)

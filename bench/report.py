@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.markdown import Markdown
 
 from bench import chart
+from bench.cost import QUICK_ARCHIVES
 from stoppress_cli.output import counted
 
 ROOT = Path(__file__).parents[1]
@@ -72,7 +73,7 @@ def render(template: str, results: Results) -> str:
     )
     environment.globals |= {
         "counted": counted, "duration": _duration, "event_titles": EVENTS, "import_rate": import_rate,
-        "columns": _columns, "sent_a_second": SENT_A_SECOND,
+        "columns": _columns, "sent_a_second": SENT_A_SECOND, "sizes": [*map(str, QUICK_ARCHIVES)],
     }  # fmt: skip
     return environment.get_template(f"{template}.j2").render(results=results)
 

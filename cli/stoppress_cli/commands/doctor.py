@@ -40,7 +40,7 @@ def doctor(
         Format, typer.Option("--format", help="Format of the report: text, json, html, or csv, which lists the pages.")
     ] = "text",
 ) -> None:
-    """Check from outside what a host serves to search engines: robots.txt, sitemaps, listed pages, certificate, webhook.
+    """Check from outside a host's robots.txt, sitemaps, listed pages, certificate and webhook.
 
     Exit code 1: there are faults, or something could not be checked.
     """

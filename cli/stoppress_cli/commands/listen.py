@@ -31,13 +31,13 @@ _OF_TRANSPORT = {
 @app.command(effect=HERE, example="stoppress listen --out deliveries", has_json=False)
 def listen(
     port: Port = 8001,
-    out: Annotated[Path | None, typer.Option(help="Folder to save each delivery in, as a file.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder to save deliveries in, each as a file.")] = None,
     secret_env: Annotated[
         str | None,
         typer.Option(help="Environment variable that contains the secret, which is replaced wherever it occurs."),
     ] = None,
 ) -> None:
-    """Receive webhooks on this machine and print their headers; with --out, save them for `stoppress adapters try`.
+    """Receive webhooks on this machine and print their headers; with --out, save deliveries for `stoppress adapters try`.
 
     Without --secret-env, only values with names such as `token` or `secret` are replaced before they are printed or saved.
     """

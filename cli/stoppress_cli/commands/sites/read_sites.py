@@ -90,7 +90,7 @@ def history(host: Host) -> None:
 
 @app.command("check", effect=READS, example="stoppress sites check site.json --stack stoppress", may_lack_stack=True)
 def check(access: Access | None, file: File) -> None:
-    """Check a site's document. With a stack, also look for the secrets of its sources.
+    """Check a site's document and, with a stack, whether the secrets of its webhooks exist.
 
     Exit code 1: the document has errors, or a secret does not exist.
     """

@@ -34,7 +34,7 @@ LATER_KEYS = ("sources", "feeds", "timezone", "shards", "republish", "silent_aft
 
 @app.command("put", effect=WRITES, example="stoppress sites put site.json --stack stoppress")
 def put(file: File, dry_run: DryRun = False, yes: Yes = False) -> None:
-    """Add a site or change its configuration. The command shows what would change in the files, then asks.
+    """Add a site or change its configuration, after showing what would change in the files and asking.
 
     The document replaces the whole configuration: feeds that it does not list are no longer polled.
     """
@@ -93,7 +93,7 @@ def remove(
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
-    """Remove a site from the stack. Its files stay as they are, unless you add --delete-files."""
+    """Remove a site from the stack, but keep its files as they are, unless you add --delete-files."""
     newest = newest_or_none(host)
     files = [file.file for file in bucket.listed(host)] if newest else []
     # An earlier removal may have failed, and left files.

@@ -21,7 +21,7 @@ from stoppress.show.read_site import Alarm, Quarantine, Queue, SiteFacts, StackF
 from stoppress.show.reasons import describe_refused, describe_unverified
 from stoppress.sitemaps.robots import named_in_robots, robots_lines
 
-# roll_window confirms every five minutes that its runs finish.
+# roll_window sends a heartbeat each minute.
 ROLLED_AGE_MAX = timedelta(minutes=10)
 # audit_sources runs each hour; two more hours let runs be late or fail.
 AUDITED_AGE_MAX = timedelta(hours=3)

@@ -67,7 +67,7 @@ def show_items(ids: _IdsOfShow, site: SiteOption = None) -> None:
 def retry(
     ids: _Ids = None, every: _All = False, site: SiteOption = None, reason: _Reason = "", dry_run: DryRun = False,
 ) -> None:  # fmt: skip
-    """Put the events that can now be applied into the articles queue again, and show what the others lack.
+    """Send events back to the articles queue if they can now be applied, and show what the others lack.
 
     Exit code 1: some stay.
     """

@@ -132,7 +132,7 @@ def files(
 ) -> None:
     """Write the sitemaps of a site into a folder, by default as they are now.
 
-    Exit code 1: the bucket no longer has some versions of that moment.
+    Exit code 1: the bucket no longer has some versions from that moment.
     """
     now, site, folder = datetime.now(UTC), sites.load(host), out or Path(host)
     moment = read_moment(at, site, now) if at else now

@@ -38,7 +38,8 @@ def text_about(name: str) -> str:
     [common] = re.findall(r"^- \*\*Settings\.\*\* .*$", PAGES["index.md"], re.MULTILINE)
     if rows := re.findall(rf"^\| `{name}` \|.*$", PAGES["other-cms.md"], re.MULTILINE):
         return "\n".join([*rows, common])
-    (text, *_) = [text for text in (*PAGES.values(), WEBHOOK) if f"adapter `{name}`" in text or f"or `{name}`" in text]
+    mentions = re.compile(f"(adapter|or) `{name}`|`{name}` adapter")
+    (text, *_) = [text for text in (*PAGES.values(), WEBHOOK) if mentions.search(text)]
     return f"{text}{common}"
 
 
@@ -72,7 +73,7 @@ def test_the_source_of_a_page_is_what_a_site_takes(page: str) -> None:
     site = read_site(json.dumps({"host": "www.example.com", "publication": "Example News", **json.loads(text)}), 1)
     ((name, source),) = site.sources.items()
 
-    assert f"adapter `{source.adapter}`" in PAGES[page]
+    assert re.search(f"adapter `{source.adapter}`|`{source.adapter}` adapter", PAGES[page])
     assert ("secrets", "put", "www.example.com", name) in {
         tuple(line.split()[1:5]) for line in "".join(blocks(PAGES[page], "sh")).splitlines()
     }

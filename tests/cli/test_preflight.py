@@ -41,10 +41,10 @@ def flight(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
     """Runs the command against an account that answers so."""
     clients.forget()
 
-    def run(**answers: Callable[[dict[str, Any]], dict[str, Any]]) -> Result:
+    def run(*options: str, **answers: Callable[[dict[str, Any]], dict[str, Any]]) -> Result:
         account = EMPTY | answers
         monkeypatch.setattr(BaseClient, "_make_api_call", lambda _, operation, asked: account[operation](asked))
-        done = CliRunner().invoke(app, ["preflight", "--stack", "news"])
+        done = CliRunner().invoke(app, ["preflight", "--stack", "news", *options])
         assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
         return done
 
@@ -53,6 +53,15 @@ def flight(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
 
 def faults(done: Result, outcome: str = "fault") -> list[str]:
     return [line.removeprefix(outcome).strip() for line in done.stdout.splitlines() if line.startswith(outcome)]
+
+
+def test_the_names_and_the_concurrency_are_those_of_the_given_parameters(flight: Callable[..., Result]) -> None:
+    done = flight("--parameter", "Host=news.example.org", "--parameter", "Listing=yes")
+
+    assert "23 needed" in done.stdout
+    assert "stoppress/news/webhooks/news.example.org/cms is free" in done.stdout
+    assert "news-audit is free" in done.stdout
+    assert flight("--parameter", "Lisitng=yes").exit_code not in (0, 1)
 
 
 def test_an_account_that_is_ready_has_a_line_for_each_check(flight: Callable[..., Result]) -> None:

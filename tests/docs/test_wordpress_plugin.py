@@ -234,7 +234,8 @@ def test_what_is_not_taken_for_a_reason_that_may_pass_is_tried_again_signed_anew
 
 @pytest.mark.parametrize("name", ["STOPPRESS_URL", "STOPPRESS_SECRET"])
 def test_a_post_is_saved_and_nothing_is_sent_before_the_constants_are_defined(name: str) -> None:
-    outcome = play(("insert", {"ID": 7}), **{name: None})
+    missing: dict[str, Any] = {name: None}
+    outcome = play(("insert", {"ID": 7}), **missing)
 
     assert outcome["requests"] == outcome["retries"] == []
     assert outcome["log"]

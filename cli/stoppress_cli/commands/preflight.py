@@ -22,17 +22,22 @@ _STREAM_SHARDS = 4
 _WEBHOOKS = 3
 
 
-@app.command(effect=READS_ACCOUNT, example="stoppress preflight --region eu-west-1")
+@app.command(effect=READS_ACCOUNT, example="stoppress preflight --region eu-west-1 --parameter Host=www.example.com")
 def preflight(
     stack: Annotated[str, typer.Option("--stack", help="Name of the future stack.")] = "stoppress",
+    parameters: Annotated[
+        list[str] | None,
+        typer.Option("--parameter", help="A parameter of the deployment, such as Host=www.example.com; repeatable."),
+    ] = None,
     template: Template = None,
 ) -> None:
-    """Check an AWS account before the first deployment: credentials, Lambda's quota, and whether the stack's names are free.
+    """Check an AWS account before the first deployment: credentials, Lambda's quota, and whether names that the stack needs are free.
 
     Exit code 1: a check failed; its line contains the fix.
     """
     try:
-        resolved = resources.resolve(load(find(template)), stack)
+        values = dict(parameter.partition("=")[::2] for parameter in parameters or ())
+        resolved = resources.resolve(load(find(template), values), stack)
     except TemplateError as error:
         fail(error)
     results = []

@@ -15,20 +15,25 @@ from stoppress_cli.output import printing_json
 LOCAL = "http://127.0.0.1:8000"
 
 HostArgument = Annotated[str | None, typer.Argument(help="Host of a site; default: all sites.")]
-Template = Annotated[Path | None, typer.Option(help="A template.yaml other than this version's.")]
+Template = Annotated[Path | None, typer.Option(help="Another template.yaml to use; default: this version's.")]
 SiteOption = Annotated[str | None, typer.Option("--site", help="Host of the site; default: all sites.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and change nothing in the stack.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Log = Annotated[Path | None, typer.Option(help="File for the output of the functions.")]
+Log = Annotated[Path | None, typer.Option(help="File to write the output of the functions to.")]
 Port = Annotated[int, typer.Option(help="Port to serve on.", min=0, max=65_535)]
 Host = Annotated[str, typer.Option(help="Address to serve on.")]
 Settings = Annotated[str | None, typer.Option(help="The source's settings, as JSON.")]
 SiteConfig = Annotated[Path | None, typer.Option(help="File with the site's configuration.")]
 Now = Annotated[
-    str | None, typer.Option(help="Evaluate as of this instant, ISO 8601; default: now, or a recorded delivery's time.")
+    str | None,
+    typer.Option(
+        help="Time to assume as now, in ISO 8601; default: a recorded delivery's time, or else the real time."
+    ),
 ]
-At = Annotated[str | None, typer.Option(help="An earlier moment, ISO 8601, by default in the site's zone.")]
+At = Annotated[
+    str | None, typer.Option(help="An earlier time in ISO 8601; without a UTC offset, it is in the site's time zone.")
+]
 
 # The type and default of each option that a command gets by its registration.
 _Shared = dict[str, tuple[Any, object]]

@@ -46,13 +46,13 @@ def list_adapters(context: typer.Context, as_json: Json = False) -> None:
 
 @app.command("try", effect=HERE, example="stoppress adapters try ghost delivery.json")
 def try_delivery(
-    name: Annotated[str, typer.Argument(help="Adapter, or a mapping file (…/example.toml).")],
-    delivery: Annotated[str, typer.Argument(help="Recorded delivery, or its body; - for stdin.")],
+    name: Annotated[str, typer.Argument(help="Name of an adapter, or path of a mapping file (…/example.toml).")],
+    delivery: Annotated[str, typer.Argument(help="File with a recorded delivery, or only with its body; - for stdin.")],
     site_config: SiteConfig = None,
     settings: Settings = None,
     now: Now = None,
 ) -> None:
-    """Read a recorded delivery with an adapter, and show each field's value and origin, and why others were left out."""
+    """Read a recorded delivery with an adapter. Show the value and origin of each field, and why other fields were left out."""
     try:
         raw = sys.stdin.buffer.read() if delivery == "-" else Path(delivery).read_bytes()
         recorded = recorded_in(raw)
@@ -97,7 +97,8 @@ def verdict_lines(verdicts: Sequence[Verdict], now: datetime, site: Site | None)
 @app.command("verify", effect=HERE, example="stoppress adapters verify requests.json")
 def verify_requests(
     file: Annotated[
-        Path, typer.Argument(help="JSON list of requests, schemes and secrets (docs/reference/deliveries.md).")
+        Path,
+        typer.Argument(help="JSON list of requests with their schemes and secrets (docs/reference/deliveries.md)."),
     ],
 ) -> None:
     """Verify the signatures of recorded requests.

@@ -21,7 +21,7 @@ def check(
     now: Now = None,
     each_max: Annotated[
         int,
-        typer.Option("--max", help="Findings to list per kind and file in JSON, CSV and HTML.", min=1),
+        typer.Option("--max", help="Maximum number of findings per kind and file in JSON, CSV and HTML.", min=1),
     ] = 20,
     errors_only: Annotated[bool, typer.Option("--errors-only", help="Leave warnings out.")] = False,
     form: Annotated[Format, typer.Option("--format", help="Format of the report: text, json, csv or html.")] = "text",

@@ -34,7 +34,7 @@ def compare(
 ) -> None:
     """Compare an old sitemap with a site's files, and show which pages only one of them lists, and why.
 
-    Exit code 1: they differ, or a part of the old sitemap cannot be read.
+    Exit code 1: the sitemap and the files differ, or a part of the old sitemap cannot be read.
     """
     target = sites.load(site.lower())
     result = compare_pages(Sitemaps(old, target), target, datetime.now(UTC))

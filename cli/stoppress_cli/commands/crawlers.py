@@ -47,14 +47,14 @@ def crawlers(
     files: Annotated[list[str], typer.Argument(help="Logs: a file, a folder, s3://BUCKET/PREFIX, or - for stdin.")],
     site: Annotated[str, typer.Option("--site", help="Host of the site.")],
     fields: Annotated[
-        str, typer.Option(help="Your names for fields of JSON lines, such as time=ts,address=client.ip.")
+        str, typer.Option(help="Names of the fields in your JSON lines, such as time=ts,address=client.ip.")
     ] = "",
     trust_proxy: Annotated[
-        bool, typer.Option("--trust-proxy", help="Use the last address in X-Forwarded-For.")
+        bool, typer.Option("--trust-proxy", help="Use the last address in X-Forwarded-For as the client's.")
     ] = False,
     form: Annotated[Format, typer.Option("--format", help="Format of the report: text, json, csv or html.")] = "text",
 ) -> None:
-    """Report from access logs how crawlers fetch robots.txt and sitemaps; with a stack, also how soon they fetched the files of current news."""
+    """Read access logs, and report how crawlers fetch robots.txt and sitemaps; with a stack, also how soon they fetched the files of current news."""
     skipped, host = Counter[str](), site.lower()
     names = dict(pair.partition("=")[::2] for pair in fields.split(",") if pair)
     if names.keys() - FIELDS.keys():

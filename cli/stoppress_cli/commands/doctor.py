@@ -31,16 +31,16 @@ def doctor(
     access: Access | None,
     host: Annotated[str, typer.Argument(help="Host as readers see it, including `www.`.")],
     connect: Annotated[
-        str | None, typer.Option(help="Server to connect to instead of the host's.", metavar="ADDRESS:PORT")
+        str | None, typer.Option(help="Server to connect to, instead of the host's own.", metavar="ADDRESS:PORT")
     ] = None,
     webhook: Annotated[
-        str | None, typer.Option(help="URL of a webhook of the site; default: one of the stack's.")
+        str | None, typer.Option(help="URL of one of the site's webhooks; default: one in the stack.")
     ] = None,
     form: Annotated[
         Format, typer.Option("--format", help="Format of the report: text, json, html, or csv, which lists the pages.")
     ] = "text",
 ) -> None:
-    """Check from outside a host's robots.txt, sitemaps, listed pages, certificate and webhook.
+    """Check a host's robots.txt, sitemaps, listed pages, certificate and webhook from the outside.
 
     Exit code 1: there are faults, or something could not be checked.
     """

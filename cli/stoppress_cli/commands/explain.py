@@ -33,13 +33,15 @@ def explain(
     what: Annotated[
         str, typer.Argument(help="URL of the page, an article as source#id, or a part of the URL or headline.")
     ],
-    site: Annotated[str | None, typer.Option(help="Host of the site; default: the URL's, or the only site.")] = None,
-    news: Annotated[bool, typer.Option("--news", help="Set the exit code by the news sitemap alone.")] = False,
+    site: Annotated[
+        str | None, typer.Option(help="Host of the site; default: the URL's host, or the only site.")
+    ] = None,
+    news: Annotated[bool, typer.Option("--news", help="Let the exit code depend on the news sitemap alone.")] = False,
     at: At = None,
 ) -> None:
-    """Show whether a page is in the news sitemap and in the general sitemap, until when, or why not.
+    """Show whether the news sitemap and the general sitemap list a page, until when, or why not.
 
-    Exit code 1: no sitemap lists the page; with --news, no news sitemap does.
+    Exit code 1: no sitemap lists the page; with --news: no news sitemap lists it.
     """
     if at is not None:
         past = past_of(what, site, at, datetime.now(UTC))

@@ -50,14 +50,16 @@ def show(host: HostArgument = None) -> None:
 @app.command("try", effect=READS_URLS, example="stoppress feeds try https://www.example.com/feed.xml")
 def try_feed(
     target: Annotated[str, typer.Argument(help="URL or file of a feed or an old sitemap.")],
-    url: Annotated[str | None, typer.Option(help="URL at which a file is served; required for a file.")] = None,
-    site: Annotated[
-        str | None, typer.Option(help="Host of the site; entries of other hosts are then left out.")
+    url: Annotated[
+        str | None, typer.Option(help="URL at which the feed in a file is served; required for a file.")
     ] = None,
-    timezone: Annotated[str, typer.Option(help="Zone of dates that have none.")] = "UTC",
+    site: Annotated[
+        str | None, typer.Option(help="Host of the site; entries with URLs on other hosts are then left out.")
+    ] = None,
+    timezone: Annotated[str, typer.Option(help="Time zone of dates that have none.")] = "UTC",
     take: Annotated[
         list[str] | None,
-        typer.Option(help="What else to read, separated by commas: images, videos, language, keywords, alternates."),
+        typer.Option(help="Other data to read, separated by commas: images, videos, language, keywords, alternates."),
     ] = None,
 ) -> None:
     """Show which article each entry of a feed would become, or why the entry is left out.

@@ -64,7 +64,7 @@ _KEPT = (
 def forget(
     target: Annotated[str, typer.Argument(metavar="URL|ID", help="URL of the page, or an article as source#id.")],
     site: Annotated[
-        str | None, typer.Option("--site", help="Host of the site of source#id; default: the only one.")
+        str | None, typer.Option("--site", help="Host of the article's site, for source#id; default: the only site.")
     ] = None,
     dry_run: DryRun = False,
     yes: Yes = False,

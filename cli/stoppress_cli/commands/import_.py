@@ -42,19 +42,19 @@ def import_(
     source: Annotated[
         str,
         typer.Argument(
-            help="Source whose configuration has `list`; URL or file of a sitemap; or CSV or JSON Lines file."
+            help="Name of a source whose configuration has `list`; URL or file of a sitemap; or a CSV or JSON Lines file."
         ),
     ],
     site: Annotated[str, typer.Option("--site", help="Host of the site.")],
     belongs_to: Annotated[
         str | None,
         typer.Option(
-            "--as", metavar="NAME", help="Source that the ids in a CSV or JSON Lines file belong to; default: none."
+            "--as", metavar="NAME", help="Source to which the ids in a CSV or JSON Lines file belong; default: none."
         ),
     ] = None,
-    rate: Annotated[float, typer.Option("--rate", help="Upper limit of articles sent a second.", min=0.1)] = 50,
+    rate: Annotated[float, typer.Option("--rate", help="Maximum number of articles to send per second.", min=0.1)] = 50,
     allow_changes: Annotated[
-        bool, typer.Option("--allow-changes", help="Let rows move live stories to other URLs.")
+        bool, typer.Option("--allow-changes", help="Let the rows of a file move live stories to other URLs.")
     ] = False,
     dry_run: DryRun = False,
 ) -> None:

@@ -31,10 +31,12 @@ _OF_TRANSPORT = {
 @app.command(effect=HERE, example="stoppress listen --out deliveries", has_json=False)
 def listen(
     port: Port = 8001,
-    out: Annotated[Path | None, typer.Option(help="Folder to save deliveries in, each as a file.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder in which to save each delivery as a file.")] = None,
     secret_env: Annotated[
         str | None,
-        typer.Option(help="Environment variable that contains the secret, which is replaced wherever it occurs."),
+        typer.Option(
+            help="Environment variable with the secret, or several separated by spaces, to replace wherever they occur."
+        ),
     ] = None,
 ) -> None:
     """Receive webhooks on this machine and print their headers; with --out, save deliveries for `stoppress adapters try`.

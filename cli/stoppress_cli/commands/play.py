@@ -21,14 +21,14 @@ app = Commands()
 
 @app.command(effect=HERE, has_json=False, example="stoppress play tests/scenarios/publish.jsonl")
 def play(
-    scenario: Annotated[Path, typer.Argument(help="Scenario file: JSON Lines, one step a line.")],
+    scenario: Annotated[Path, typer.Argument(help="Scenario file in JSON Lines, with one step per line.")],
     out: Annotated[Path, typer.Option(file_okay=False, help="Folder that `save` steps write into.")] = Path("out"),
     log: Log = None,
     template: Template = None,
 ) -> None:
     """Play a scenario on a new local stack with the scenario's clock, and print a report.
 
-    Exit code 1: an expectation does not hold.
+    Exit code 1: an expectation of the scenario was not met.
     """
     began = time.perf_counter()
     try:

@@ -27,7 +27,9 @@ def preflight(
     stack: Annotated[str, typer.Option("--stack", help="Name of the future stack.")] = "stoppress",
     parameters: Annotated[
         list[str] | None,
-        typer.Option("--parameter", help="A parameter of the deployment, such as Host=www.example.com; repeatable."),
+        typer.Option(
+            "--parameter", help="A parameter of the deployment, such as Host=www.example.com; can be repeated."
+        ),
     ] = None,
     template: Template = None,
 ) -> None:

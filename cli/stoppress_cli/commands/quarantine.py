@@ -20,11 +20,11 @@ from stoppress_cli.connect import BadRequest
 from stoppress_cli.options import READS, WRITES, Commands, DryRun, SiteOption, Yes
 from stoppress_cli.output import Part, Row, Table, agrees, end, fail, print_answer, show, verbatim
 
-_Reason = Annotated[str, typer.Option("--reason", help="Only events with this text in their reason.")]
+_Reason = Annotated[str, typer.Option("--reason", help="Only events whose reason contains this text.")]
 _IDS = "Ids as `list` prints them, or their beginnings"
 _Ids = Annotated[list[str] | None, typer.Argument(help=f"{_IDS}; required without --all.")]
 _IdsOfShow = Annotated[list[str], typer.Argument(help=f"{_IDS}.")]
-_All = Annotated[bool, typer.Option("--all", help="All events.")]
+_All = Annotated[bool, typer.Option("--all", help="All events, instead of those in IDS.")]
 
 app = Commands(help="Show, retry or drop the events that could not be applied.")
 
@@ -33,7 +33,7 @@ app = Commands(help="Show, retry or drop the events that could not be applied.")
 def list_items(site: SiteOption = None, reason: _Reason = "") -> None:
     """List the events in quarantine, and count the reasons.
 
-    Exit code 1: there are events.
+    Exit code 1: there are events in quarantine.
     """
     items = find_events(site, reason)
     counts = Counter((item.site, item.reason) for item in items).most_common()
@@ -67,9 +67,9 @@ def show_items(ids: _IdsOfShow, site: SiteOption = None) -> None:
 def retry(
     ids: _Ids = None, every: _All = False, site: SiteOption = None, reason: _Reason = "", dry_run: DryRun = False,
 ) -> None:  # fmt: skip
-    """Send events back to the articles queue if they can now be applied, and show what the others lack.
+    """Send events back to the articles queue if they can now be applied, and show why the others cannot.
 
-    Exit code 1: some stay.
+    Exit code 1: some events stay in quarantine.
     """
     items = send_again(_choose(ids, site, reason, every=every), dry_run=dry_run)
     stay = sum(bool(why) for _, why in items)

@@ -20,7 +20,7 @@ _ADVICE_DRY = "A difference that was seen once may be a file that is being writt
 
 @app.command(effect=WRITES, example="stoppress reconcile --site www.example.com --stack stoppress", is_over_sites=True)
 def reconcile(site: SiteOption = None, dry_run: DryRun = False) -> None:
-    """Compare table and bucket, as reconcile_sites does each night, and repair differences that an earlier run also found.
+    """Compare the table with the bucket, as reconcile_sites does each night, and repair differences that an earlier run also found.
 
     Exit code 1: there are differences.
     """

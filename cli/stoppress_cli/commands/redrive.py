@@ -37,7 +37,7 @@ app = Commands()
 
 @app.command(effect=WRITES, example="stoppress redrive articles --dry-run --stack stoppress", is_over_sites=True)
 def redrive(
-    queue: Annotated[Name | None, typer.Argument(help="One queue: articles or failures; default: both.")] = None,
+    queue: Annotated[Name | None, typer.Argument(help="Only this queue: articles or failures; default: both.")] = None,
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
@@ -45,7 +45,7 @@ def redrive(
 
     Messages about failed runs are deleted, because a later run does the same work.
 
-    Exit code 1: some stay; with --dry-run: there are some.
+    Exit code 1: some dead letters stay; with --dry-run: there are dead letters.
     """
     letters = []
     for letter in chain.from_iterable(send_back(name, dry_run=dry_run) for name in ([queue] if queue else NAMES)):

@@ -27,7 +27,7 @@ def restore(
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
-    """Replace the contents of the stack's table with those of another: copy its items, and delete all others.
+    """Replace the contents of the stack's table with those of another table: copy its items, and delete all other items.
 
     Stop the functions first and rebuild the files afterwards (docs/how-to/operate.md).
     """

@@ -40,7 +40,7 @@ _TOKENS = {
 
 _Site = Annotated[str, typer.Argument(metavar="SITE", help="Host of the site.")]
 _Source = Annotated[str, typer.Argument(metavar="SOURCE", help="Name of the source in the site's configuration.")]
-_Stdin = Annotated[bool, typer.Option("--stdin", help="Read the value from standard input; default: generate one.")]
+_Stdin = Annotated[bool, typer.Option("--stdin", help="Read the secret from standard input; default: generate one.")]
 
 app = Commands(help="Create or rotate the secret with which a source signs its webhooks.")
 
@@ -70,7 +70,7 @@ def rotate(
     ] = False,
     yes: Yes = False,
 ) -> None:
-    """Give a source a new secret alongside the old one. Both are valid until --finish, and the old one up to five minutes longer."""
+    """Give a source a new secret alongside the old one. Both are valid until --finish ends the rotation, and the old one up to five minutes longer."""
     secret = secret_of(site, source)
     if finish:
         if not agrees(f"Does {source} of {site} sign with the new secret?", yes=yes):

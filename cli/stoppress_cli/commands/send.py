@@ -62,18 +62,26 @@ app = Commands()
 @app.command(effect=WRITES, example="stoppress send www.example.com cms --stack stoppress")
 def send(
     access: Access,
-    site: Annotated[str | None, typer.Argument(help="Host of the site; default: the only one.")] = None,
+    site: Annotated[str | None, typer.Argument(help="Host of the site; default: the only site.")] = None,
     source: Annotated[
-        str | None, typer.Argument(help="Source with a secret and the adapter `standard`; default: the only one.")
+        str | None,
+        typer.Argument(help="Source with a secret and the adapter `standard`; default: the only such source."),
     ] = None,
-    keep: Annotated[bool, typer.Option("--keep", help="Leave the article in the files.")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the article in the files instead of removing it.")] = False,
     timeout_s: Annotated[
-        float, typer.Option(help="Seconds to wait until it arrives, and again until it leaves.", min=1)
+        float,
+        typer.Option(
+            help="Seconds to wait until the files list the article, and again until they no longer do.", min=1
+        ),
     ] = 120,
-    api: Annotated[str | None, typer.Option(help="Address before /webhooks/; default: the stack's API.")] = None,
+    api: Annotated[
+        str | None, typer.Option(help="Part of the webhook's URL before /webhooks/; default: the stack's API.")
+    ] = None,
     program: Annotated[
         Program | None,
-        typer.Option("--print", help="Print a curl, node, php or python program that sends one, and send nothing."),
+        typer.Option(
+            "--print", help="Print a curl, node, php or python program that sends a test article, and send nothing."
+        ),
     ] = None,
 ) -> None:
     """Send a signed test article through the webhook, wait until the files list it, and remove it again.

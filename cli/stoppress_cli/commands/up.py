@@ -19,7 +19,7 @@ app = Commands()
 def up(
     scenario: Annotated[
         Path | None,
-        typer.Argument(help="Scenario to play first; default: an empty stack with the template's first site."),
+        typer.Argument(help="Scenario to play first; default: none, so the stack has only the template's first site."),
     ] = None,
     port: Port = 8000,
     host: Host = "127.0.0.1",

@@ -40,7 +40,7 @@ APPLIED, WAITING, UNREADABLE = "applied", "not yet applied", "unreadable"
 def list_sites() -> None:
     """List the sites, and whether each configuration is applied to the files.
 
-    Exit code 1: one is not yet applied.
+    Exit code 1: a configuration is not yet applied.
     """
     good, bad = sites.load_all()
     states = dict.fromkeys(_waiting(), WAITING) | {site.host: UNREADABLE for site in bad}
@@ -128,11 +128,13 @@ def robots(host: Host) -> None:
 def files(
     host: Host,
     at: At = None,
-    out: Annotated[Path | None, typer.Option(help="Folder for the files; default: the host.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the files; default: a folder named after the host.")
+    ] = None,
 ) -> None:
     """Write the sitemaps of a site into a folder, by default as they are now.
 
-    Exit code 1: the bucket no longer has some versions from that moment.
+    Exit code 1: with --at: for some files, the bucket no longer has the version of that moment.
     """
     now, site, folder = datetime.now(UTC), sites.load(host), out or Path(host)
     moment = read_moment(at, site, now) if at else now

@@ -45,7 +45,10 @@ def put(file: File, dry_run: DryRun = False, yes: Yes = False) -> None:
 def rollback(
     host: Host,
     version: Annotated[
-        int | None, typer.Argument(help="Version to restore; default: the newest that differs and can be read.")
+        int | None,
+        typer.Argument(
+            help="Number of the version to restore; default: the newest that can be read and differs from the current one."
+        ),
     ] = None,
     dry_run: DryRun = False,
     yes: Yes = False,

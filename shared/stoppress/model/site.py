@@ -172,10 +172,10 @@ class Site(Part):
     )
     robots: Annotated[str, Field(max_length=ROBOTS_CHARACTERS_MAX)] | Crawlers | None = Field(
         default=None,
-        description="rules of the robots.txt that Stoppress writes, as text or as rights; null: it writes none",
+        description="rules of the robots.txt that Stoppress writes, as text or as permissions; null: it writes none",
     )
     republish: Literal["keep-date", "new-date"] = Field(
-        default="keep-date", description="new-date: a new published_at brings an article into the news again"
+        default="keep-date", description="new-date: a new published_at returns an article to the news sitemap"
     )
     silent_after_hours: int | None = Field(
         default=None, ge=1, le=720, description="hours without an event after which an alarm fires; null: no alarm"

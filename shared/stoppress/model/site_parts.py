@@ -184,7 +184,7 @@ class Crawlers(Part):
     )
     content_signal: bool = Field(
         default=False,
-        description="whether robots.txt also has the rights in a Content-Signal line, which is not part of RFC 9309",
+        description="whether robots.txt also has the permissions in a Content-Signal line, which is not part of RFC 9309",
     )
 
 

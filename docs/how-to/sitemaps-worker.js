@@ -1,4 +1,4 @@
-// Serves the sitemaps from the CloudFront distribution of template-cdn.yaml: docs/how-to/serve.md. Replace its address and the hosts.
+// Serves the sitemaps from the CloudFront distribution that template-cdn.yaml creates: docs/how-to/serve.md. Replace its address and the hosts.
 const ORIGIN = "https://d111111abcdef8.cloudfront.net";
 const FOLDERS = {
   "www.example.com": "www.example.com",

@@ -1,4 +1,4 @@
-# Serves the sitemaps from the CloudFront distribution of template-cdn.yaml through a backend `sitemaps`: docs/how-to/serve.md.
+# Serves the sitemaps from the CloudFront distribution that template-cdn.yaml creates, through a backend `sitemaps`: docs/how-to/serve.md.
 
 # Table or dictionary from host to folder: replace the hosts.
 table sitemap_folders {

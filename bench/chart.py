@@ -27,7 +27,7 @@ text { fill: #f0f6fc } .paper { fill: #15181d; stroke: #3d444d } .grid { stroke:
 <rect class="paper" x="0.5" y="0.5" width="799" height="349" rx="8"/>
 <path class="ours" d="M40 30h26"/><text x="74" y="35">Stoppress</text>
 <path class="peer" d="M180 30h26"/><text x="214" y="35">streaming-sitemaps</text>
-<rect class="band" x="376" y="22" width="26" height="16"/><text x="410" y="35">streaming-sitemaps, as its next file fills</text>"""
+<rect class="band" x="376" y="22" width="26" height="16"/><text x="410" y="35">streaming-sitemaps, as later files fill</text>"""
 TOP, BOTTOM, WIDTH = 92.0, 292.0, 290.0
 # A panel: its left edge, its title, the value of a measurement, the lowest power of ten, and the labels of the powers from there.
 Panel = tuple[float, str, Callable[[dict[str, Any]], float], int, tuple[str, ...]]

@@ -26,8 +26,8 @@ README = ROOT / "README.md"
 SECTIONS = (("measured", PAGE, "measured"), ("month", PAGE, "month"), ("scale", PAGE, "scale"), ("newsrooms", README, "month"), ("figures", README, "figures"))  # fmt: skip
 EVENTS = {
     "new": "new article",
-    "edit_fresh": "edit, in the window",
-    "edit_old": "edit, older",
+    "edit_fresh": "edit of an article from the last 48 hours",
+    "edit_old": "edit of an older article",
     "slug_change": "slug change",
     "removal": "removal",
     "expiry": "expiry",

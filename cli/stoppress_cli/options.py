@@ -20,7 +20,7 @@ SiteOption = Annotated[str | None, typer.Option("--site", help="Host of the site
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and change nothing in the stack.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Log = Annotated[Path | None, typer.Option(help="File to write the output of the functions to.")]
+Log = Annotated[Path | None, typer.Option(help="File for the output of the functions.")]
 Port = Annotated[int, typer.Option(help="Port to serve on.", min=0, max=65_535)]
 Host = Annotated[str, typer.Option(help="Address to serve on.")]
 Settings = Annotated[str | None, typer.Option(help="The source's settings, as JSON.")]

@@ -70,7 +70,7 @@ def rotate(
     ] = False,
     yes: Yes = False,
 ) -> None:
-    """Give a source a new secret alongside the old one. Both are valid until --finish ends the rotation, and the old one up to five minutes longer."""
+    """Give a source a new secret alongside the old one. Both are valid until --finish ends the rotation; the old one then stays valid for up to five minutes."""
     secret = secret_of(site, source)
     if finish:
         if not agrees(f"Does {source} of {site} sign with the new secret?", yes=yes):

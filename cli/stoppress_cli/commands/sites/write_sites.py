@@ -34,7 +34,7 @@ LATER_KEYS = ("sources", "feeds", "timezone", "shards", "republish", "silent_aft
 
 @app.command("put", effect=WRITES, example="stoppress sites put site.json --stack stoppress")
 def put(file: File, dry_run: DryRun = False, yes: Yes = False) -> None:
-    """Add a site or change its configuration, after showing what would change in the files and asking.
+    """Add a site or change its configuration, after showing what would change in the files and asking for confirmation.
 
     The document replaces the whole configuration: feeds that it does not list are no longer polled.
     """
@@ -53,7 +53,7 @@ def rollback(
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
-    """Restore an earlier version of a site as its next version, after showing the changes and asking."""
+    """Restore an earlier version of a site as its next version, after showing the changes and asking for confirmation."""
     _put(find_earlier(host, version), dry_run=dry_run, yes=yes)
 
 
@@ -96,7 +96,7 @@ def remove(
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
-    """Remove a site from the stack, but keep its files as they are, unless you add --delete-files."""
+    """Remove a site from the stack, but keep its files unless you add --delete-files."""
     newest = newest_or_none(host)
     files = [file.file for file in bucket.listed(host)] if newest else []
     # An earlier removal may have failed, and left files.

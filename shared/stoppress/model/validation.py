@@ -78,7 +78,7 @@ ChangeFreq: TypeAlias = Literal["always", "hourly", "daily", "weekly", "monthly"
 # pydantic's errors in words that explain what to change.
 _FINDINGS = {
     "missing": "is missing: it has to be given",
-    "string_type": "give it as a text, in quotation marks",
+    "string_type": "give it as text, in quotation marks",
     "string_too_short": "is empty: give it",
     "string_too_long": "give at most {max_length} characters",
     "bool_type": "give true or false, without quotation marks",

@@ -83,7 +83,7 @@ def test_a_property_of_search_console_has_the_site(changes: dict[str, Any]) -> N
         ({"host": "www.example.com:8443"}, "host: give a bare host name"),
         ({"host": "müller.example"}, "host: give a bare host name"),
         ({"host": None}, "host: is missing: it has to be given"),
-        ({"host": 7}, "host: give it as a text, in quotation marks"),
+        ({"host": 7}, "host: give it as text, in quotation marks"),
         ({"publication": "(beta)"}, "publication: give the name"),
         ({"language": "jp"}, "language: give a language code such as en, fr, zh-tw"),
         ({"timezone": "Paris"}, "timezone: give a name of the IANA time zone database, such as Europe/Paris"),

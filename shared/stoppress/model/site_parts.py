@@ -31,7 +31,7 @@ class Feed(Part):
         default=None, description="whether the publisher itself makes the feed; null: the feed's host decides"
     )
     take: tuple[Taken, ...] = Field(default=(), description="what to read besides a page's URL, title and dates")
-    websub: bool = Field(default=True, description="whether to subscribe at the feed's WebSub hub")
+    websub: bool = Field(default=True, description="whether to subscribe to the feed through its WebSub hub")
 
 
 # Name of the stack's secret for WebSub (template.yaml).

@@ -111,7 +111,7 @@ def send(
     if sample.missed:
         advice = [f"\nsee why: {access.command(f'explain {sample.url}')}; {access.command('status')}"]
     elif keep:
-        advice = ["\nthe article stays until `stoppress forget` removes it, and leaves the news sitemap after 48 hours"]
+        advice = ["\nthe article leaves the news sitemap after 48 hours, and the general sitemap after `stoppress forget`"]
     end({"url": sample.url, "stages": sample.stages, "missed": sample.missed}, advice, is_ok=not sample.missed)
 
 

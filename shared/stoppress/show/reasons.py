@@ -138,11 +138,11 @@ def _absence_reasons(facts: Facts) -> Iterator[Reason]:
 def _unrecognized(facts: Facts) -> Iterator[Reason]:
     """Yield the sources with deliveries of today that nobody could verify, or that contain no article: the story may be one of them."""
     for count in facts.unverified:
-        text = f"{describe_unverified(count, facts.site)}: this story may be one of them. Check the secret in the CMS, or rotate it"
+        text = f"{describe_unverified(count, facts.site)}: one of them may be for this story. Check the secret in the CMS, or rotate it"
         yield Reason("wrong signature", text, count.unverified_at)
     for source in facts.site.sources:
         if refused := [refusal for refusal in facts.unidentified if refusal.source == source]:
-            text = f"{describe_refused(refused, facts.site)}. They have no id and no URL: this story may be one of them"
+            text = f"{describe_refused(refused, facts.site)}. They have no id and no URL: one of them may be for this story"
             yield Reason("refused", text, refused[0].at)
 
 

@@ -12,7 +12,7 @@
   const tick = () => {
     const now = Date.now() + ahead;
     for (const time of content.querySelectorAll("time[data-relative]")) time.textContent = distance(Date.parse(time.dateTime) - now);
-    if (at) read.textContent = `read ${distance(at - now)}`;
+    if (at) read.textContent = `updated ${distance(at - now)}`;
   };
   const filter = () => {
     const field = document.getElementById("filter");

@@ -58,8 +58,8 @@ def test_a_sender_of_a_newsrooms_own_is_described_by_a_table() -> None:
         ({"separator": ";"}, "separator: give one of these"),
         ({"signed": "{x-nonce}"}, r"the template has no \{body\}"),
         ({"signed": "{t}{body}"}, r"\{t\} needs a time"),
-        ({"prefix": 7}, "prefix: give it as a text"),
-        ({"header": None}, "header: give it as a text"),
+        ({"prefix": 7}, "prefix: give it as text"),
+        ({"header": None}, "header: give it as text"),
     ],
 )
 def test_a_table_that_cannot_be_used_lets_nobody_in_and_reports_why(changed: dict[str, Any], words: str) -> None:

@@ -33,9 +33,7 @@ def explain(
     what: Annotated[
         str, typer.Argument(help="URL of the page, an article as source#id, or a part of the URL or headline.")
     ],
-    site: Annotated[
-        str | None, typer.Option(help="Host of the site; default: the URL's host, or the only site.")
-    ] = None,
+    site: Annotated[str | None, typer.Option(help="Host of the site; default: the URL's, or the only site.")] = None,
     news: Annotated[bool, typer.Option("--news", help="Let the exit code depend on the news sitemap alone.")] = False,
     at: At = None,
 ) -> None:

@@ -50,9 +50,7 @@ def show(host: HostArgument = None) -> None:
 @app.command("try", effect=READS_URLS, example="stoppress feeds try https://www.example.com/feed.xml")
 def try_feed(
     target: Annotated[str, typer.Argument(help="URL or file of a feed or an old sitemap.")],
-    url: Annotated[
-        str | None, typer.Option(help="URL at which the feed in a file is served; required for a file.")
-    ] = None,
+    url: Annotated[str | None, typer.Option(help="For a file, the URL at which the feed is served.")] = None,
     site: Annotated[
         str | None, typer.Option(help="Host of the site; entries with URLs on other hosts are then left out.")
     ] = None,

@@ -64,24 +64,16 @@ def send(
     access: Access,
     site: Annotated[str | None, typer.Argument(help="Host of the site; default: the only site.")] = None,
     source: Annotated[
-        str | None,
-        typer.Argument(help="Source with a secret and the adapter `standard`; default: the only such source."),
+        str | None, typer.Argument(help="Source with a secret and the `standard` adapter; default: the only one.")
     ] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the article in the files instead of removing it.")] = False,
     timeout_s: Annotated[
-        float,
-        typer.Option(
-            help="Seconds to wait until the files list the article, and again until they no longer do.", min=1
-        ),
+        float, typer.Option(help="Seconds to wait until files list it, and again until they no longer do.", min=1)
     ] = 120,
-    api: Annotated[
-        str | None, typer.Option(help="Part of the webhook's URL before /webhooks/; default: the stack's API.")
-    ] = None,
+    api: Annotated[str | None, typer.Option(help="The webhook's URL up to /webhooks/; default: the stack's.")] = None,
     program: Annotated[
         Program | None,
-        typer.Option(
-            "--print", help="Print a curl, node, php or python program that sends a test article, and send nothing."
-        ),
+        typer.Option("--print", help="Send nothing, but print a curl, node, php or python program that does."),
     ] = None,
 ) -> None:
     """Send a signed test article through the webhook, wait until the files list it, and remove it again.
@@ -111,7 +103,9 @@ def send(
     if sample.missed:
         advice = [f"\nsee why: {access.command(f'explain {sample.url}')}; {access.command('status')}"]
     elif keep:
-        advice = ["\nthe article leaves the news sitemap after 48 hours, and the general sitemap after `stoppress forget`"]
+        advice = [
+            "\nthe article leaves the news sitemap after 48 hours, and the general sitemap after `stoppress forget`"
+        ]
     end({"url": sample.url, "stages": sample.stages, "missed": sample.missed}, advice, is_ok=not sample.missed)
 
 

@@ -128,9 +128,7 @@ def robots(host: Host) -> None:
 def files(
     host: Host,
     at: At = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for the files; default: a folder named after the host.")
-    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the files; default: one named after the host.")] = None,
 ) -> None:
     """Write the sitemaps of a site into a folder, by default as they are now.
 

@@ -10,6 +10,7 @@ from typer.testing import CliRunner, Result
 
 from stoppress.aws import clients
 from stoppress_cli.app import app
+from stoppress_cli.output import FAILED
 
 pytestmark = pytest.mark.deployed
 
@@ -61,7 +62,7 @@ def test_the_names_and_the_concurrency_are_those_of_the_given_parameters(flight:
     assert "23 needed" in done.stdout
     assert "stoppress/news/webhooks/news.example.org/cms is free" in done.stdout
     assert "news-audit is free" in done.stdout
-    assert flight("--parameter", "Lisitng=yes").exit_code not in (0, 1)
+    assert all(flight("--parameter", wrong).exit_code == FAILED for wrong in ("Lisitng=yes", "Host", "Host="))
 
 
 def test_an_account_that_is_ready_has_a_line_for_each_check(flight: Callable[..., Result]) -> None:

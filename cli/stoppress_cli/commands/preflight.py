@@ -37,8 +37,10 @@ def preflight(
 
     Exit code 1: a check failed; its line contains the fix.
     """
+    values = dict(parameter.partition("=")[::2] for parameter in parameters or ())
+    if not all(values.values()):
+        fail("write each --parameter as NAME=VALUE, such as --parameter Host=www.example.com")
     try:
-        values = dict(parameter.partition("=")[::2] for parameter in parameters or ())
         resolved = resources.resolve(load(find(template), values), stack)
     except TemplateError as error:
         fail(error)

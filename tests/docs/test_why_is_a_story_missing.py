@@ -35,6 +35,6 @@ def test_each_command_prints_what_the_page_shows(tmp_path: Path) -> None:
 
 
 def test_every_kind_of_reason_has_a_row() -> None:
-    rows = table_rows(PAGE.read_text(encoding="utf-8"), "| kind | the page appears when |")
+    rows = table_rows(PAGE.read_text(encoding="utf-8"), "| kind | the story appears when |")
 
     assert [kind for kind, _ in rows] == list(get_args(Kind))

@@ -24,7 +24,7 @@ logger = Logger()
 def lambda_handler(event: dict[str, Any], now: datetime, deadline: Deadline) -> None:
     """Poll the feeds that are due. A broken feed or site does not stop the others."""
     counts: Counter[str] = Counter()
-    share = shares.announced(event)
+    share = shares.read_announcement(event)
     polled, unreadable = sites.load_all(sites.POLLS)
     for site in unreadable if share is None else []:
         logger.error("site unreadable", site=site.host, reason=site.reason)  # counted by roll_window
@@ -32,7 +32,7 @@ def lambda_handler(event: dict[str, Any], now: datetime, deadline: Deadline) -> 
         counts["FeedsPolled"] += outcome.result in {"changed", "unchanged", "failed"}
         counts["FeedsUnchanged"] += outcome.result == "unchanged"
         counts["FeedsFailed"] += outcome.result == "failed"
-        counts["FeedsFailing"] += outcome.needs_somebody
+        counts["FeedsFailing"] += outcome.needs_attention
         counts["FeedsNotReached"] += outcome.result == "not reached"
         counts["EntriesSent"] += outcome.sent
         counts["EntriesSkipped"] += len(outcome.skipped)

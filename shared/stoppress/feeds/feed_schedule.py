@@ -89,7 +89,7 @@ class FeedState:
         """
         return self.gone_by == config_version
 
-    def needs_somebody(self, now: datetime, config_version: int) -> bool:
+    def needs_attention(self, now: datetime, config_version: int) -> bool:
         """Return True if the feed is gone, or has failed for an hour."""
         failing = self.failing_since is not None and now - self.failing_since >= FAILING_AFTER
         return failing or self.is_gone(config_version)

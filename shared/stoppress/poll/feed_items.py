@@ -25,8 +25,8 @@ class PollOutcome:
     """The result of one feed in a run: the number of events sent, and why entries were skipped.
 
     A failed feed may have sent events: the complete entries of a truncated feed are sent. A feed that was not reached is among
-    the first of the next run. `needs_somebody`: the feed is gone or has failed for an hour. Such a feed has an outcome in every
-    run, `waiting` while it is not due. `new_trouble`: the feed got into that state just now. `our_fault`: the table or the queue
+    the first of the next run. `needs_attention`: the feed is gone or has failed for an hour. Such a feed has an outcome in every
+    run, `waiting` while it is not due. `new_trouble`: the feed has just entered that state. `our_fault`: the table or the queue
     failed, not the feed. After a request to its hub a feed has a second outcome: `subscribing` or `not subscribed`.
     """
 
@@ -36,7 +36,7 @@ class PollOutcome:
     sent: int = 0
     skipped: tuple[str, ...] = ()
     reason: str | None = None
-    needs_somebody: bool = False
+    needs_attention: bool = False
     new_trouble: bool = False
     our_fault: bool = False
 
@@ -57,7 +57,7 @@ class DueFeed:
 
     @property
     def has_this_configuration(self) -> bool:
-        """Return True if the last body was read with the site's present configuration. If not, it is read again."""
+        """Return True if the last body was read with the site's current configuration. If not, it is read again."""
         return self.state.config_version == self.site.version
 
     @property
@@ -67,7 +67,7 @@ class DueFeed:
 
     @property
     def url(self) -> str:
-        """Return the URL to fetch now: the configured one, or where a permanent redirect leads."""
+        """Return the URL to fetch now: the configured URL, or the target of its permanent redirect."""
         return self.state.url_to_ask(self.feed.url, self.now)
 
     @property

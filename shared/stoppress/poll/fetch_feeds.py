@@ -1,4 +1,4 @@
-"""Fetch a feed: one answer, and if it is a sitemap index, the answers of the sitemaps that it lists."""
+"""Fetch a feed: one answer. If it is a sitemap index, also fetch the sitemaps that it lists."""
 
 import hashlib
 import time
@@ -12,7 +12,7 @@ from stoppress.http import client
 from stoppress.http.errors import FetchError, TooLarge
 from stoppress.model.site import Site
 
-# The time for all sitemaps of an index together. Sitemaps not fetched by then count as failed; the next poll tries again.
+# The time for all sitemaps of an index together. Any sitemap not fetched by then counts as failed until the next poll.
 CHILDREN_SECONDS_MAX = 15.0
 # `bucket.write` sets this header on Stoppress's files. The documented CDN and web server configurations pass it on.
 _OWN_HEADER = "x-amz-meta-config"
@@ -65,7 +65,7 @@ def fetch(url: str, headers: Mapping[str, str], site: Site) -> Fetched:
 
 
 def _is_own(answer: client.Response, site: Site) -> bool:
-    """Return True if Stoppress wrote this file. A site that polled Stoppress's files as feeds could never remove a story."""
+    """Return True if Stoppress wrote this file. If a site polled its own sitemaps as feeds, no story could ever be removed."""
     if _OWN_HEADER in answer.headers:
         return True
     if answer.status != HTTPStatus.OK or "sitemap" not in answer.url:
@@ -96,7 +96,7 @@ def _fetch_child(
 def read(fetched: Fetched, site: Site, take: Sequence[str]) -> tuple[Document, Reading]:
     """Return the document of a good answer, and its entries. Raises FeedError if nothing is readable.
 
-    `take`: what else to read from an entry, as in the site's `feeds`: images, videos, …
+    `take` lists what else to read from an entry, as in the site's `feeds`: images, videos, …
     """
     document = read_document(fetched.answer.body, fetched.answer.headers)
     if not fetched.is_index:

@@ -1,9 +1,9 @@
 """Send the new entries of a feed's answer as article events, then write the feed's state.
 
-Before a document is parsed, its feed's state is written as if the poll had failed. So a document that ends the run by its
-time or memory delays only its own feed. The events are sent before the final state is written: after a crash in between they
+Before a document is parsed, its feed's state is written as if the poll had failed. So a document that takes too
+much time or memory delays only its own feed. The events are sent before the final state is written: after a crash in between they
 are sent again, and record_article recognises duplicates. In the other order they would be lost. If a feed has a hub,
-poll_feeds subscribes to the feed there after the first good poll. While the hub's pushes bring the new entries, the feed is
+poll_feeds subscribes to the feed there after the first good poll. While the hub's pushes deliver the new entries, the feed is
 polled less often (`feeds.subscription`).
 """
 
@@ -40,7 +40,7 @@ from stoppress.poll.subscribe import Hubs
 VALIDATOR_CHARACTERS_MAX = 1_000
 # Guids that several pages share. A good feed has none; a bad one repeats the same few.
 SHARED_MAX = 100
-# The error of a feed while its document is parsed. It stays if Lambda ends the run by its time or memory.
+# The error of a feed while its document is parsed. It stays if the run times out or runs out of memory.
 UNFINISHED = "poll_feeds ended while it read the document, which takes too long or too much memory"
 
 _ASKING_TO_WAIT = {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}
@@ -68,7 +68,7 @@ def ingest(feed: DueFeed, future: Future[fetch_feeds.Fetched], hubs: Hubs) -> Po
     is_gone, is_failed = state.is_gone(version), outcome.result == "failed"
     outcome = replace(
         outcome,
-        needs_somebody=state.needs_somebody(feed.now, version),
+        needs_attention=state.needs_attention(feed.now, version),
         # A feed that is gone is not polled again. So this is the first answer with a 410.
         new_trouble=is_gone or state.has_just_failed_long(feed.now, version),
     )
@@ -83,15 +83,15 @@ def ingest(feed: DueFeed, future: Future[fetch_feeds.Fetched], hubs: Hubs) -> Po
     except table.Conflict:
         return replace(outcome, reason=outcome.reason or _OVERTAKEN)
     if is_failed and not is_gone:
-        # Renew the subscription of a failing feed too: the hub may be the only way that still works.
+        # Renew the subscription of a failing feed too, because its hub may still work.
         poll.load_subscription(state)
     if poll.subscription or not is_failed:
-        hubs.want(feed, state, poll.subscription)
+        hubs.queue(feed, state, poll.subscription)
     return outcome
 
 
 class _Ingestion:
-    """The work on one answer of a feed. `rev` is the present revision of the feed's item, `subscription` the one at its hub."""
+    """The work on one answer of a feed. `rev` is the current revision of the feed's item, `subscription` that of the feed."""
 
     def __init__(self, feed: DueFeed) -> None:
         self.feed = feed
@@ -127,17 +127,17 @@ class _Ingestion:
         """Send the entries of an answer that are new; return the outcome and the feed's state. Raises FeedError."""
         feed, answer = self.feed, fetched.answer
         if answer.status == HTTPStatus.NOT_MODIFIED and feed.conditions:
-            return self._confirm(answer)
+            return self._handle_not_modified(answer)
         if answer.status != HTTPStatus.OK:
             return self.fail(feed.state, f"the server answered {answer.status}", answer)
-        state = _without_validators(self._answered(answer))
+        state = _without_validators(self._after_answer(answer))
         if not fetched.is_index:  # an index's validators do not cover its sitemaps
-            state = _validated(state, answer)
+            state = _with_validators(state, answer)
         newest = feed_hints.merge_freshness(feed.state.newest, self._freshness(fetched))
         state = replace(state, body_digest=fetched.body_digest, config_version=feed.site.version, newest=newest)
         if fetched.body_digest == feed.state.body_digest and feed.has_this_configuration:
             self._note_poll(state)
-            if not (self.subscription and self.subscription.pushed):  # a body may undo an edit that a push brought
+            if not (self.subscription and self.subscription.pushed):  # a body may undo an edit that a push delivered
                 return self._keep(state)
         self.write(after_failure(feed.state, feed.now, feed.pace, UNFINISHED, url=feed.feed.url))
         return self._read_body(fetched, state)
@@ -146,19 +146,19 @@ class _Ingestion:
         feed = self.feed
         return feed.outcome("unchanged", reason=reason), after_success(state, feed.now, feed.pace, self.subscription)
 
-    def _confirm(self, answer: client.Response) -> tuple[PollOutcome, FeedState]:
+    def _handle_not_modified(self, answer: client.Response) -> tuple[PollOutcome, FeedState]:
         """Handle a 304, which may have new validators (RFC 9110, 15.4.5)."""
         feed = self.feed
         self._note_poll(feed.state)
-        state = self._answered(answer)
+        state = self._after_answer(answer)
         if self.subscription and self.subscription.pushed:
             # The hub pushed entries that the feed's server does not show yet. Without validators, the next poll reads the whole
             # feed, and it does not wait for the hub.
             return feed.outcome("unchanged"), after_success(_without_validators(state), feed.now, feed.pace)
-        return self._keep(_validated(state, answer))
+        return self._keep(_with_validators(state, answer))
 
-    def _answered(self, answer: client.Response) -> FeedState:
-        """Return the state after any good answer: where the feed is now, and how long its headers ask us to wait."""
+    def _after_answer(self, answer: client.Response) -> FeedState:
+        """Return the state after any good answer, with the feed's current URL and the wait that the headers ask for."""
         feed = self.feed
         hints = feed_hints.add_answer_hints(feed.state.hints, answer.headers, feed.now)
         state = replace(feed.state, hints=hints, stale_since=None)
@@ -171,7 +171,7 @@ class _Ingestion:
         return feed_hints.read_freshness(fetched.answer.headers, feed.now + feed.waited, head, feed.site.zone)
 
     def _read_body(self, fetched: fetch_feeds.Fetched, state: FeedState) -> tuple[PollOutcome, FeedState]:
-        """Send the entries that neither the last poll nor a push brought; under a new configuration, all. Raises FeedError."""
+        """Send the entries that are new since the last poll and the pushes; under a new configuration, all. Raises FeedError."""
         feed, answer = self.feed, fetched.answer
         document, reading = fetch_feeds.read(fetched, feed.site, feed.feed.take)
         head = feed_hints.without_entries(document.text)
@@ -200,7 +200,7 @@ class _Ingestion:
         # Under a new configuration an entry may mean something else; record_article recognises duplicates.
         sent = new if feed.has_this_configuration else events
         queues.send_articles(sent)
-        last_new = _newest(new, feed, first=not before.digests) or feed.state.last_new
+        last_new = _newest_story_at(new, feed, first=not before.digests) or feed.state.last_new
         self._note_events(new, digests)
         if reading.incomplete:
             # At 16 characters each, digests take 40 KB of the 400 KB of an item.
@@ -209,7 +209,7 @@ class _Ingestion:
             cut = replace(_without_validators(feed.state), last_new=last_new, newest=state.newest, stale_since=None)
             outcome, state = self.fail(cut, reading.incomplete)
             return replace(outcome, sent=len(sent), skipped=tuple(skipped)), state
-        # An entry is not remembered if a push brought a newer version. If the feed still has that entry when the push is
+        # An entry is not remembered if a push delivered a newer version. If the feed still has that entry when the push is
         # forgotten, the entry is sent. If a feed is empty for a moment, the digests stay. Otherwise all entries would be sent
         # again.
         hubs = self.subscription
@@ -228,7 +228,7 @@ class _Ingestion:
             table.put_if(to_item(seen, feed_entries_key(self.feed.site.host, self.feed.feed.url)))
 
     def _find_news(self, entries: Sequence[tuple[ArticleEvent, str]], received: Container[str]) -> list[ArticleEvent]:
-        """Return the events that neither the last poll nor a push brought; `received` are the digests of the last poll."""
+        """Return the events that are new since the last poll and the pushes; `received` are the digests of the last poll."""
         hubs = self.subscription
         if hubs is None:
             return [event for event, digest in entries if digest not in received]
@@ -240,7 +240,7 @@ class _Ingestion:
         self._note_events((), ())
 
     def _note_events(self, new: Sequence[ArticleEvent], digests: Sequence[str]) -> None:
-        """Write the result of a poll to the subscription: the trust in the hub depends on it."""
+        """Write the result of a poll into the subscription, because the trust in the hub depends on it."""
         feed, before = self.feed, self.subscription
 
         def note(state: Subscription) -> Subscription:
@@ -253,15 +253,15 @@ class _Ingestion:
             )
 
 
-def _newest(new: Sequence[ArticleEvent], feed: DueFeed, *, first: bool) -> datetime | None:
-    """Return when the last new story came: now. In a feed's first poll: when its newest story was published."""
+def _newest_story_at(new: Sequence[ArticleEvent], feed: DueFeed, *, first: bool) -> datetime | None:
+    """Return when the last new story arrived: now, or in a feed's first poll the date of its newest story."""
     if not new:
         return None
     dated = [event.published_at for event in new if event.published_at and event.published_at <= feed.now]
     return max(dated, default=feed.now) if first else feed.now
 
 
-def _validated(state: FeedState, answer: client.Response) -> FeedState:
+def _with_validators(state: FeedState, answer: client.Response) -> FeedState:
     """Return the state with the answer's validators that can be sent back. Those of the state stay if the answer, a 304, has none."""
     values = (answer.headers.get(name, "") for name in ("etag", "last-modified"))
     etag, last_modified = (

@@ -1,7 +1,7 @@
 """Divide the feeds among runs, and lease each share.
 
-All feeds of a host are in one share: a hash of the host, modulo the number of shares. So one lease for a share, instead of one for
-each host, makes sure that one run at a time polls a host. The hash depends on the number of shares, which changes with the
+All feeds of a host are in one share: a hash of the host, modulo the number of shares. So one lease for each share, instead of one
+for each host, ensures that one run at a time polls a host. The hash depends on the number of shares, which changes with the
 configuration. Therefore the minute's run leases share 0 before it announces the others, and keeps this lease until all of them have
 ended. A run that starts late stops at that instant as well, and one that starts after it polls nothing.
 
@@ -19,20 +19,20 @@ from zlib import crc32
 from stoppress.aws.items import Item
 from stoppress.primitives.instants import exact, parse
 
-# The feeds that one run can poll in its minute. At 200 ms a feed, sixteen at once, the requests take 13 of its 42 seconds.
+# The feeds that one run can poll in its minute. At 200 ms for a feed, sixteen concurrent requests take 13 of its 42 seconds.
 FEEDS_A_RUN = 1_000
-# Longer than the time-out of poll_feeds (template.yaml). The rest of the minute is for a schedule that is early.
+# Longer than the time-out of poll_feeds (template.yaml). The rest of the minute is for a schedule event that comes early.
 LEASE = timedelta(seconds=52)
 # The detail type on the bus, as in the rule of template.yaml.
 ANNOUNCED = "feeds due"
 
-# The keys of so many feeds take at most 300 KB. An item may have 400 KB.
+# The keys of these feeds take at most 300 KB of the 400 KB of an item.
 _UNREACHED_MAX = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """The feeds for one run: all whose host has this `number` of `of`. The run ends at `until`."""
+    """The feeds for one run: those whose host has this `number`, modulo `of`. The run ends at `until`."""
 
     number: int
     of: int
@@ -44,7 +44,7 @@ class Share:
         return "feed#", f"run-{self.number}"
 
     def has(self, url: str) -> bool:
-        """Return True if the feed with this configured URL belongs to the share. Where its redirects lead does not matter."""
+        """Return True if the feed with this configured URL belongs to the share. The targets of its redirects do not matter."""
         return self.of == 1 or crc32((urlsplit(url).hostname or "").encode()) % self.of == self.number
 
     def lease(self, unreached: Sequence[str], until: datetime | None = None) -> Item:
@@ -54,12 +54,12 @@ class Share:
         return item | ({"unreached": list(unreached[:_UNREACHED_MAX])} if unreached else {})
 
 
-def first_of(feeds: int, now: datetime) -> Share:
-    """Return share 0, which the minute's run polls itself, of as many shares as this number of feeds needs."""
+def first_share(feeds: int, now: datetime) -> Share:
+    """Return share 0, which the minute's run polls itself. `feeds` decides how many shares there are."""
     return Share(0, max(1, ceil(feeds / FEEDS_A_RUN)), now + LEASE)
 
 
-def announced(event: Mapping[str, Any]) -> Share | None:
+def read_announcement(event: Mapping[str, Any]) -> Share | None:
     """Return the share that an event of the bus announces; None for the event of the schedule."""
     if event.get("detail-type") != ANNOUNCED:
         return None

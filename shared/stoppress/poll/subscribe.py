@@ -1,7 +1,7 @@
 """Subscribe to the hubs that feeds link, and keep the subscription's item.
 
-poll_feeds writes the item before it asks a hub, because hubs call back before they answer. receive_push writes it too. So
-`change` decides on the present item, and decides again after a conflict. A subscription counts as failed until the hub
+poll_feeds writes the item before it sends a request, because hubs call back before they answer. receive_push writes it too.
+So `change` decides by the current item, and decides again after a conflict. A subscription counts as failed until the hub
 verifies it.
 """
 
@@ -25,12 +25,12 @@ from stoppress.poll.feed_items import DueFeed, PollOutcome, subscription_item, s
 from stoppress.primitives.text import clean_html
 from stoppress.primitives.urls import key_of
 
-# Concurrent requests to hubs. With hundreds of feeds a run may end before all hubs are asked; later runs ask the others.
+# Concurrent requests to hubs. With hundreds of feeds a run may end before all are sent; later runs send the others.
 HUBS_AT_ONCE = 4
 
 
 def may_be_pushed(feed: Feed, state: FeedState) -> bool:
-    """Return True if the feed links a hub, and `websub` in the configuration and the stack's parameter `Hubs` both allow a subscription."""
+    """Return True if the feed links to a hub, and both `websub` in the configuration and the stack's parameter `Hubs` allow it."""
     return bool(state.hub) and feed.websub and bool(os.environ["WEBSUB_URL"])
 
 
@@ -41,7 +41,7 @@ def load(site: str, feed: str) -> Subscription | None:
 
 
 def change(site: str, feed: str, decide: Callable[[Subscription | None], Subscription | None]) -> Subscription | None:
-    """Write what `decide` makes of the present state, and return it. None or an equal state is not written. Raises Conflict."""
+    """Write the state that `decide` returns for the current one, and return it. None or an equal state is not written. Raises Conflict."""
     after: Subscription | None = None
 
     def decide_item(item: Item | None) -> Item | None:
@@ -55,9 +55,9 @@ def change(site: str, feed: str, decide: Callable[[Subscription | None], Subscri
 
 
 def prepare_request(feed: DueFeed, hub: str, topic: str) -> tuple[Subscription, dict[str, str]] | None:
-    """Note in the subscription's item that the hub is about to be asked. Return the state, and the form to post.
+    """Note in the subscription's item that a request is about to be sent. Return the state, and the form to post.
 
-    None if no request is due, for example because another run has just sent it. Raises NoSecret, and as `change`.
+    Return None if no request is due, for example because another run has just sent it. Raises NoSecret, and as `change`.
     """
 
     def note_request(before: Subscription | None) -> Subscription | None:
@@ -83,7 +83,7 @@ def prepare_request(feed: DueFeed, hub: str, topic: str) -> tuple[Subscription, 
 
 
 def _send(hub: str, form: dict[str, str], home: str) -> str:
-    """Send a request. Returns the reason if the hub does not accept it. Calls no AWS service, so it may run in a thread."""
+    """Send a request. Return the reason if the hub does not accept it. Calls no AWS service, so it may run in a thread."""
     try:
         answer = client.post(hub, form, {"User-Agent": client.user_agent(home)})
     except errors.FetchError as error:
@@ -95,7 +95,7 @@ def _send(hub: str, form: dict[str, str], home: str) -> str:
 
 
 def _note_failure(feed: DueFeed, requested: Subscription, reason: str) -> None:
-    """Note why a request failed, unless the hub verified it. The time of the next one is in the item already."""
+    """Note why a request failed, unless the hub verified it. The item already has the time of the next request."""
 
     def note(before: Subscription | None) -> Subscription | None:
         return subscription.failed(before, requested.asked_at, reason) if before and requested.asked_at else None
@@ -106,29 +106,29 @@ def _note_failure(feed: DueFeed, requested: Subscription, reason: str) -> None:
 class Hubs:
     """The requests to hubs in this run.
 
-    A request that is under way at the deadline of the run stays noted as sent. The hub calls back, or a later run asks it
-    again.
+    A request in progress at the deadline of the run stays noted as sent. The hub calls back, or a later run sends another
+    request.
     """
 
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
-        self.wanted: deque[tuple[DueFeed, str, str]] = deque()
+        self.queued: deque[tuple[DueFeed, str, str]] = deque()
         self.waiting: dict[Future[str], tuple[DueFeed, Subscription]] = {}
 
-    def want(self, feed: DueFeed, state: FeedState, subscribed: Subscription | None) -> None:
+    def queue(self, feed: DueFeed, state: FeedState, subscribed: Subscription | None) -> None:
         """Queue a request to the feed's hub, if one is due."""
         if not (may_be_pushed(feed.feed, state) and state.hub and state.topic and can_be_trusted(state.hub)):
             return
         if subscribed is None or subscribed.is_to_ask(state.hub, state.topic, feed.now):
-            self.wanted.append((feed, state.hub, state.topic))
+            self.queued.append((feed, state.hub, state.topic))
 
-    def ask(self) -> Iterator[PollOutcome]:
-        """Send requests, up to HUBS_AT_ONCE. Yields the outcome of those that cannot be sent."""
-        while self.wanted and len(self.waiting) < HUBS_AT_ONCE:
-            feed, hub, topic = self.wanted.popleft()
+    def send(self) -> Iterator[PollOutcome]:
+        """Send queued requests, up to HUBS_AT_ONCE. Yields the outcomes of those that cannot be sent."""
+        while self.queued and len(self.waiting) < HUBS_AT_ONCE:
+            feed, hub, topic = self.queued.popleft()
             try:
                 request = prepare_request(feed, hub, topic)
-            except Exception as error:  # noqa: BLE001 - the next poll tries again; the others go on
+            except Exception as error:  # noqa: BLE001 - sent again after the next poll; must not stop the others
                 yield feed.outcome("not subscribed", reason=f"{hub}: {_reason_of(error)}")
                 continue
             if request:
@@ -142,7 +142,7 @@ class Hubs:
             try:
                 if reason := answered.result():
                     _note_failure(feed, state, reason)
-            except Exception as error:  # noqa: BLE001 - the hub is asked again later; the others go on
+            except Exception as error:  # noqa: BLE001 - sent again later; must not stop the others
                 reason = _reason_of(error)
             if reason:
                 yield feed.outcome("not subscribed", reason=f"{state.hub}: {reason}")

@@ -1,6 +1,6 @@
-"""Turns a CMS's delivery into messages: an event for each article, or an incomplete item for quarantine.
+"""Messages for the articles queue from a CMS's delivery: an event for each article, or an incomplete item for quarantine.
 
-Incomplete items travel on the articles queue too, so that the webhook needs one write and no access to the table.
+Incomplete items are sent to the articles queue too, so that the webhook needs one write and no access to the table.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ from stoppress.primitives.instants import exact
 from stoppress.primitives.urls import host_of
 from stoppress.receive.refused import Taken, named_in, take_event
 
-# Other sites that one delivery may name. Each may cost a read of the table, and a sender waits two seconds.
+# The limit for other sites in one delivery. Each may cost a read of the table, and a sender waits two seconds.
 OTHER_SITES_MAX = 5
 
 
@@ -50,7 +50,7 @@ class Taker:
     _others: dict[str, Site | None] = field(default_factory=dict)
 
     def take(self, verdict: Verdict) -> Taken:
-        """Return the result of a verdict. An event goes only to the site whose host its URL has."""
+        """Return the result of a verdict. An event is sent only to the site of its URL's host."""
         delivery = delivery_id(self.headers, verdict.item)
         if verdict.disposition == "ignore":
             return Taken(None, {"status": "ignored", "reason": verdict.reason}, named_in(verdict.item), delivery)
@@ -81,9 +81,9 @@ class Taker:
         return Taken(message, answer | {"missing": list(missing), "reason": reason}, names)
 
     def _site_of(self, verdict: Verdict) -> Site:
-        """Return the site of an article: that of its URL. Raises BadArticle.
+        """Return the site of the article's URL. Raises BadArticle.
 
-        A removal without a URL goes to the site that the source's settings give (`Verdict.host`), else to the one posted to.
+        A removal without a URL belongs to the site in the source's settings (`Verdict.host`), else to the site in the path.
         """
         url = verdict.data.get("url")
         host = host_of(url) if url else verdict.host or self.site.host
@@ -91,17 +91,17 @@ class Taker:
             return self.site
         if host not in self._others:
             if len(self._others) >= OTHER_SITES_MAX:
-                most = f"a delivery may have articles of {OTHER_SITES_MAX} other hosts"
-                raise BadArticle(f"its host is {host}, and {most}: split the delivery", "url")
-            self._others[host] = self._other(host)
+                limit = f"a delivery may have articles of {OTHER_SITES_MAX} other hosts"
+                raise BadArticle(f"its host is {host}, and {limit}: split the delivery", "url")
+            self._others[host] = self._load_other(host)
         other = self._others[host]
         if other is None:
             advice = f"post it to its own site, or give that site the source {self.name} too"
-            with_what = "with the same adapter and shared secret"
-            raise BadArticle(f"its host is {host}, not {self.site.host}: {advice}, {with_what}", "url")
+            conditions = "with the same adapter and shared secret"
+            raise BadArticle(f"its host is {host}, not {self.site.host}: {advice}, {conditions}", "url")
         return other
 
-    def _other(self, host: str) -> Site | None:
+    def _load_other(self, host: str) -> Site | None:
         """Return another site, if it has the same source, adapter and shared secret. The sender could post to that site directly."""
         try:
             other = self.load_site(host)

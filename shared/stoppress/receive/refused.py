@@ -1,4 +1,4 @@
-"""What becomes of a request and of each item of a delivery, and the reports of what is refused or ignored, for record_article to keep."""
+"""Results of requests and of the items of a delivery, and reports of refused and ignored items, which record_article stores."""
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -11,10 +11,10 @@ from stoppress.model.event import ArticleEvent, Incomplete
 from stoppress.model.exclusion_reasons import warnings_of
 from stoppress.model.site import BadConfiguration, Site
 
-if TYPE_CHECKING:  # a cold start whose first delivery is good needs no refusals
+if TYPE_CHECKING:  # most cold starts do not need this module
     from stoppress.aws.refusals import Outcome, Report
 
-# The answer asks the sender to try again.
+# The status that asks the sender to try again.
 OUR_FAULT = 503
 # Anyone can post to a known source. So an execution environment reports a source's wrong signatures at most once in this time.
 UNVERIFIED_EVERY = timedelta(minutes=1)
@@ -24,9 +24,9 @@ _OBJECTS_MAX = 100
 
 
 class Refused(Exception):
-    """A refused request: the status of its answer, and what else the answer has. The error is its text.
+    """A refused request: the status and the error text of its answer, and further values for the answer (`about`).
 
-    `cause` is for the log alone, because anyone may have sent the request.
+    `cause` is only logged, because anyone may have sent the request.
     """
 
     def __init__(self, status: int, error: str | ValueError, *, cause: str = "", **about: Any) -> None:
@@ -36,7 +36,7 @@ class Refused(Exception):
 
 
 def load_site(host: str, has_part: Callable[[Site], object]) -> Site:
-    """Load a site; if its cached configuration lacks a part, a newer one. Raises UnknownSite and Refused."""
+    """Load a site, and load it again if its cached configuration lacks a part. Raises UnknownSite and Refused."""
     try:
         site = sites.load(host)
         return site if has_part(site) else sites.load(host, age_max=sites.MISSED_AGE_MAX)
@@ -45,7 +45,7 @@ def load_site(host: str, has_part: Callable[[Site], object]) -> Site:
         raise Refused(OUR_FAULT, reason, cause=str(error)) from None
 
 
-# For each site and source: the number of wrong signatures since the last report, and when that report was sent.
+# By site and source: the number of wrong signatures since the last report, and when that report was sent.
 _unverified: dict[tuple[str, str], tuple[int, datetime]] = {}
 
 
@@ -53,7 +53,7 @@ _unverified: dict[tuple[str, str], tuple[int, datetime]] = {}
 class Taken:
     """The result of one item of a delivery: the message to queue (None if the item is ignored), and the answer to the sender.
 
-    `names` has `id` and `url` of the article, as far as they are known. `delivery` is the sender's id of the delivery.
+    `names` has `id` and `url` of the article, if the item contains them. `delivery` is the sender's id of the delivery.
     """
 
     message: ArticleEvent | Incomplete | None
@@ -67,7 +67,7 @@ def take_event(
 ) -> Taken:
     """Return an event for the queue with its answer. The answer has the values of `about` that are not empty.
 
-    `action` is the sender's word. `unknown`: the fields that our contract does not know, with their values.
+    `action` is the sender's verb. `unknown` has the fields that are not part of our contract, with their values.
     """
     answer = {"status": "queued", "site": event.site, "source": event.source}
     answer |= {"id": event.id} if event.id else {"url": str(event.url)}
@@ -81,7 +81,7 @@ def report_of(
 ) -> "Report | None":
     """Return the report of the items without a message, or None if there are none.
 
-    It has at most SLOTS items, so that it always fits in one message of SQS.
+    It has at most SLOTS items, so that it always fits into one SQS message.
     """
     without_message = [item for item in taken if item.message is None]
     if not without_message:
@@ -103,12 +103,12 @@ def report_of(
 
 
 def forget() -> None:
-    """Forget the numbers of wrong signatures, like a cold start."""
+    """Reset the counts of wrong signatures, as a cold start does."""
     _unverified.clear()
 
 
 def send_report(report: "Report | None") -> None:
-    """Send a report, if there is one. If the queue fails, the report is lost: the sender needs the answer more."""
+    """Send a report, if there is one. If the queue fails, the report is lost, because the answer to the sender has priority."""
     with suppress(Exception):
         queues.send_articles([report] if report else [])
 
@@ -129,10 +129,10 @@ def count_unverified(site: str, source: str, now: datetime, because: str) -> Non
 
 
 def named_in(document: Any) -> dict[str, str]:
-    """Return `id`, `url` and `title` of the article in a delivery, as far as they are found.
+    """Return `id`, `url` and `title` of the article in a delivery, without those that are missing.
 
     The search begins at the object `data`, or at the whole document if there is none. It goes down level by level, to
-    the first object with a text as `url`. If no object has one, the `id` of the object where the search began counts.
+    the first object with a text as `url`. If no object has one, the object where the search began counts.
     """
     data = document.get("data") if isinstance(document, dict) else None
     top = data if isinstance(data, dict) else document

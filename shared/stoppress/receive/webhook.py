@@ -1,7 +1,7 @@
-"""Webhooks: who may post, what a delivery means, and the answer. A refusal contains what the sender must change.
+"""Webhooks: verify, read and answer a delivery. A refusal contains what the sender must change.
 
-What is refused or ignored after the signature was verified is reported to record_article, which keeps it
-(`aws/refusals.py`). Of requests with a wrong signature it keeps the number.
+Items that are refused or ignored after the signature was verified are reported to record_article, which stores them
+(`aws/refusals.py`). Requests with a wrong signature are only counted.
 """
 
 import os
@@ -21,13 +21,13 @@ from stoppress.receive import refused
 from stoppress.receive.refused import OUR_FAULT, Refused, Taken
 from stoppress.signatures.verify import TOLERANCE, BadSecret, BadSignature, NotSigned, check_headers, verify
 
-# Even an article with its text is far smaller. SQS takes 1 MiB a message.
+# SQS accepts messages of 1 MiB. Even an article with its text is far smaller.
 BODY_BYTES_MAX = 1_048_576
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer to the sender. Only the log shows the articles' names (`id` and `url`) and the cause of a refusal.
+    """The answer to the sender. Only the log contains the articles' names (`id` and `url`) and the cause of a refusal.
 
     `of_stranger`: the request was refused before a known site was found. `is_wrongly_signed`: the request has a signature or a
     token, but not the source's.
@@ -42,10 +42,10 @@ class Answer:
 
 
 def receive(request: Request, now: datetime) -> Answer:
-    """Verify, reads and queues a delivery to /webhooks/{site}/{source}. Raises the queue's errors.
+    """Verify, read and queue a delivery to /webhooks/{site}/{source}. Raises the queue's errors.
 
-    Costs one write to the queue, another one to report what was refused or ignored, and reads of a site and a secret if their cache
-    entries expired.
+    Costs one write to the queue, another one for a report of refused or ignored items, and reads of a site and a secret if their
+    cache entries expired.
     """
     try:
         site, name = _site_and_source(request)
@@ -65,7 +65,7 @@ def receive(request: Request, now: datetime) -> Answer:
         queues.send_articles(messages)
     refused.send_report(
         refused.report_of(site, name, now, items)
-    )  # apart from the articles, because its failure must not fail them
+    )  # sent separately, so that its failure does not fail the articles
     names = [item.names for item in items]
     if len(items) == 1:
         return Answer(200, items[0].answer, names, cause=items[0].answer.get("reason", "") if is_standard else "")
@@ -101,7 +101,7 @@ def _site_and_source(request: Request) -> tuple[Site, str]:
 
 
 def _verify(request: Request, site: Site, name: str, now: datetime) -> None:
-    """Raise Refused unless the request is signed as the source demands."""
+    """Raise Refused unless the request is signed as the source requires."""
     source = site.sources[name]
     if not source.secret:
         raise Refused(401, f"the source {name} has no secret, so nothing can be posted to it")
@@ -128,7 +128,7 @@ def _verify(request: Request, site: Site, name: str, now: datetime) -> None:
 
 
 def scheme_of(adapter: str, settings: Mapping[str, Any]) -> Scheme:
-    """Return how a source's deliveries are signed: by its settings, else as its CMS does it."""
+    """Return the signature scheme of a source: that of its settings, else that of its CMS."""
     if "signature" in settings:
         scheme: Scheme = settings["signature"]
         return scheme

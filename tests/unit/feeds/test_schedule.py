@@ -167,8 +167,8 @@ def test_waiting_doubles_with_each_failure_up_to_an_hour_and_ends_with_success()
     failed = FeedState()
     for minute in (0, 30, 59):
         failed = after_failure(failed, NOW + minute * MINUTE, EACH_MINUTE, "no answer")
-        assert not failed.needs_somebody(NOW + minute * MINUTE, 1)
-    assert failed.needs_somebody(NOW + HOUR, 1)
+        assert not failed.needs_attention(NOW + minute * MINUTE, 1)
+    assert failed.needs_attention(NOW + HOUR, 1)
     well = after_success(failed, NOW + HOUR, EACH_MINUTE)
     assert (failed.failures, failed.last_error, failed.failing_since) == (3, "no answer", NOW)
     assert (well.failures, well.last_error, well.failing_since, well.last_success) == (0, None, None, NOW + HOUR)
@@ -191,7 +191,7 @@ def test_a_feed_that_is_gone_is_not_asked_again_until_the_configuration_is_put_a
     state = after_failure(FeedState(), NOW, EACH_MINUTE, "the server answered 410", gone_by=3)
 
     assert state.is_gone(3)
-    assert state.needs_somebody(NOW, 3)
+    assert state.needs_attention(NOW, 3)
     assert not state.is_due(NOW + 365 * DAY, 3)
     assert state.is_due(NOW + DAY, 4)
     assert state.is_due(NOW + DAY, 1), "a restored table counts from an earlier version"

@@ -219,10 +219,10 @@ def test_what_the_table_refuses_is_our_fault_and_what_the_feed_answers_is_not(
 
 def test_where_a_feed_leads_for_the_moment_may_be_gone_without_it_being_gone_itself(internet: Web) -> None:
     internet.answers[FEED] = client.Response(410, {}, b"", OTHER)
-    assert not poll()[0].needs_somebody
+    assert not poll()[0].needs_attention
 
     internet.answers[FEED] = client.Response(410, {}, b"", OTHER, permanent_url=OTHER)
-    assert poll(NOW + timedelta(hours=1))[0].needs_somebody
+    assert poll(NOW + timedelta(hours=1))[0].needs_attention
 
 
 def test_an_unchanged_feed_is_polled_each_minute_and_written_every_15_minutes(internet: Web) -> None:
@@ -472,7 +472,7 @@ def announced(internet: Web, monkeypatch: pytest.MonkeyPatch) -> list[Share]:
     announced_shares: list[Share] = []
 
     def announce(detail_type: str, detail: dict[str, Any]) -> None:
-        read = shares.announced({"detail-type": detail_type, "detail": detail})
+        read = shares.read_announcement({"detail-type": detail_type, "detail": detail})
         assert read
         announced_shares.append(read)
 

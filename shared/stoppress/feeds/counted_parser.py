@@ -1,7 +1,7 @@
 """Parse a feed's text with feedparser, within a limit of counted steps.
 
 feedparser takes quadratic time for namespaces, attributes, categories and nested base URLs: 1 MB of them takes minutes. So
-this module counts what feedparser repeats, and refuses a document that takes too many steps.
+this module counts the steps that feedparser repeats, and rejects a document that takes too many.
 """
 
 import io
@@ -59,26 +59,26 @@ class _Counted:
 class _Strict(_Counted, StrictFeedParser):  # type: ignore[misc]
     """The parser of well-formed feeds. It ignores titles, links, guids and dates that are not direct children of their item.
 
-    They belong to an image, a related story or an author, and feedparser would take them for the item's own. aktuality.sk has
+    They belong to an image, a related story or an author, but feedparser would treat them as the item's own. aktuality.sk has
     an `<image>` with a title and a link in each item.
     """
 
     level = 0  # of the next element below its item: 1 for a direct child, 0 outside items
 
     def unknown_starttag(self, tag: str, attrs: list[tuple[str, str]]) -> None:
-        super().unknown_starttag(self._own_name(tag), attrs)
+        super().unknown_starttag(self._name_at_level(tag), attrs)
         if self.level or tag == "item":
             self.level += 1
 
     def unknown_endtag(self, tag: str) -> None:
         self.level = max(self.level - 1, 0)
-        super().unknown_endtag(self._own_name(tag))
+        super().unknown_endtag(self._name_at_level(tag))
 
-    def _own_name(self, tag: str) -> str:
+    def _name_at_level(self, tag: str) -> str:
         return "nested" if self.level > 1 and tag in _OF_AN_ITEM else tag
 
     def startElementNS(self, name: Any, qname: Any, attrs: Any) -> None:  # noqa: N802 - SAX
-        # The value of each attribute is searched among all of the tag.
+        # The value of each attribute is searched among all attributes of the tag.
         self.count(len(attrs) ** 2)
         super().startElementNS(name, qname, attrs)
 
@@ -106,7 +106,7 @@ def parse_feed(text: str, base: str) -> tuple[list[dict[str, Any]], dict[str, An
             parser.feed(text)
     except FeedError:
         raise
-    except Exception as error:  # feedparser documents no errors, and has raised a dozen kinds on damaged input
+    except Exception as error:  # feedparser documents no exceptions, and has raised a dozen types for damaged input
         raise FeedError(f"feedparser failed: {error!r:.200}") from error
     if parser.has_items and not parser.entries:
         raise FeedError("the feed has items, but none is an item of RSS or Atom")

@@ -27,12 +27,12 @@ class Judged:
 
 
 def judged(reading: Reading, site: Site, now: datetime, shared: Collection[str] = (), *, feed: str) -> list[Judged]:
-    """Judge each entry of the document at the URL `feed`, in its order; `now` is when the document was fetched.
+    """Return each entry of the document at the URL `feed`, in order, with its event or the reason why it has none.
 
-    The identity is the guid, else the URL. A guid that several URLs share identifies none of them (kbh-sprogcenter.dk in
-    FreshRSS's pull request 1887). `shared` are the hashes of such guids in earlier readings (`shared_guids`). Of two entries with one identity the newer counts. Of equally new ones
-    the first counts, because feeds list the newest entry first. A tombstone counts if it is newer than its entry, or if
-    the entry has no date (RFC 6721, 3).
+    The identity is the guid, else the URL. A guid that several URLs share identifies none of them (kbh-sprogcenter.dk in FreshRSS's
+    pull request 1887). `shared` are the hashes of such guids in earlier readings (`shared_guids`). Of two entries with one identity
+    the newer counts, or the first if neither is newer, because feeds list the newest first. A tombstone counts if it is newer than
+    its entry, or if the entry has no date (RFC 6721, 3). `now` is when the document was fetched.
     """
     verdicts = [_place_entry(entry, site, feed) for entry in reading.entries]
     shared = {*shared, *_hash_shared(verdicts)}
@@ -76,9 +76,9 @@ def _place_entry(entry: Entry, site: Site, feed: str) -> Judged:
 
 
 def shared_guids(reading: Reading, site: Site) -> tuple[str, ...]:
-    """Short hashes of the guids that several pages of a feed share."""
-    times = Counter(entry.guid for entry in reading.entries)
-    return _hash_shared([_place_entry(entry, site, "") for entry in reading.entries if times[entry.guid] > 1])
+    """Return short hashes of the guids that several pages of a feed share."""
+    counts = Counter(entry.guid for entry in reading.entries)
+    return _hash_shared([_place_entry(entry, site, "") for entry in reading.entries if counts[entry.guid] > 1])
 
 
 def _hash_shared(verdicts: list[Judged]) -> tuple[str, ...]:
@@ -98,18 +98,18 @@ def to_events(
     """
     verdicts = judged(reading, site, now, shared, feed=feed)
     events = [verdict.event for verdict in verdicts if verdict.event]
-    there = {event.id for event in events}
-    gone = {
+    published = {event.id for event in events}
+    removals = {
         identity: ArticleEvent(site=site.host, source=FEED_SOURCE, id=identity, action="remove", received_at=now)
         for deletion in reading.deleted
-        if (identity := _id_of(deletion.guid, feed)) not in there
+        if (identity := _id_of(deletion.guid, feed)) not in published
     }
     skipped = [
         f"entry {(verdict.entry.guid or verdict.entry.title)[:80]!r}: {verdict.reason}"
         for verdict in verdicts
         if verdict.url is None
     ]
-    return [*events, *gone.values()], skipped + list(reading.left_out)
+    return [*events, *removals.values()], skipped + list(reading.left_out)
 
 
 def _event(entry: Entry, identity: str, url: str, site: Site, now: datetime) -> ArticleEvent:
@@ -148,7 +148,7 @@ def _id_of(guid: str, feed: str) -> str:
 
 
 def id_within_limit(identity: str) -> str:
-    """Return an article's id by a guid or a URL: the text itself, or its hash if the text is too long for a key of the table."""
+    """Return an article's id from a guid or a URL: the text, or its hash if the text is too long for a key of the table."""
     encoded = identity.encode()
     return identity if len(encoded) <= ID_BYTES_MAX else f"sha256:{hashlib.sha256(encoded).hexdigest()}"
 

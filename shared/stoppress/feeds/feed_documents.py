@@ -1,7 +1,7 @@
-"""Turn the body of a feed into text that feedparser reads: decoded, cut to the root element, and mended.
+"""Turn the body of a feed into text that feedparser can parse: decoded, cut to the root element, and repaired.
 
-The text begins with the root element. Blank lines, server warnings, the XML declaration and a DOCTYPE before it are cut
-off. The encoding is known by then, and without a DOCTYPE no entity is declared or expanded.
+The text begins with the root element. Blank lines, server warnings, the XML declaration and a DOCTYPE before it are removed.
+The encoding is already known then, and without a DOCTYPE no entity is declared or expanded.
 """
 
 import codecs
@@ -17,17 +17,17 @@ from typing import Any
 
 from stoppress.model.site import FEED_SOURCE
 
-# How far into the text the root element may begin. The warnings of a server before it are short.
+# How far into the text the root element may begin. Server warnings before it are short.
 PROLOG_CHARACTERS_MAX = 65_536
 
-# Feeds hold their newest twenty to a hundred entries, the newest first. Entries over this limit are left out. The limit
+# Most feeds contain their newest twenty to a hundred entries, newest first. Entries over this limit are left out, which
 # bounds the time for a feed and the size of its item in the table.
 ENTRIES_MAX = 2_000
 
-# feedparser takes some 20 microseconds for a tag. A start and an end count as two. The largest real feed that we know
-# has 22,000.
+# feedparser takes about 20 microseconds for each tag. A start tag and an end tag count as two. The largest real feed that
+# we know has 22,000.
 TAGS_MAX = 200_000
-# The limit for `&` characters: `_reference` runs for each of them. The real feed with the most has 216,000.
+# The limit for `&` characters, because `_replace_reference` runs for each. The real feed with the most has 216,000.
 REFERENCES_MAX = 1_000_000
 TAG_CHARACTERS_MAX = 1_000_000
 
@@ -41,8 +41,8 @@ _DECLARED = re.compile(rb"""<\?xml[^<>]*?encoding\s*=\s*["']([A-Za-z0-9._-]{1,40
 _CHARSET = re.compile(r"""charset\s*=\s*["']?([A-Za-z0-9._-]{1,40})""", re.IGNORECASE)
 # How the names of Python's text encodings begin. Its other codecs (punycode, unicode_escape) are unsafe for a body.
 _TEXT_ENCODING = re.compile(r"ascii|big5|cp[189]|euc|gb|iso2022|iso8859|koi8|mac|shift|tis")
-# Browsers read these encodings as wider ones, because feeds use characters that the declared encoding lacks.
-_WIDER = {
+# Browsers decode these encodings as supersets, because feeds use characters that the declared encoding lacks.
+_SUPERSETS = {
     **dict.fromkeys(("iso8859-1", "ascii"), "cp1252"), "iso8859-9": "cp1254",
     **dict.fromkeys(("iso8859-11", "tis-620"), "cp874"), "shift_jis": "cp932", "euc_kr": "cp949",
     **dict.fromkeys(("gb2312", "gbk"), "gb18030"), "big5": "big5hkscs",
@@ -63,26 +63,26 @@ _ONLY_ENDS = re.compile(r"\s*(?:</[^<>]*>\s*)*")
 
 _CDATA = re.compile(r"(<!\[CDATA\[(?s:.*?)\]\]>)")
 
-# Characters that XML 1.0 (production Char) forbids, directly and as references. Mends control characters in texts
+# Characters that XML 1.0 (production Char) forbids, directly and as references. Removes control characters from texts
 # (infinitediaries.net in miniflux's issue 52, Stack Overflow in FeedReader's pull request 26).
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
-# Mends bare ampersands (bold.dk), and the entities of HTML that XML does not know.
+# Repairs bare ampersands (bold.dk), and HTML entities that XML does not define.
 _AMPERSAND = re.compile(r"&(?:#(?:(\d{1,7})|[xX]([0-9A-Fa-f]{1,6}));|([A-Za-z][A-Za-z0-9]{0,31});)?")
-# Mends `<link>https://…` without an end. In HTML a link has neither text nor end. amv.tools (grav-plugin-feed, issue 69).
+# Repairs `<link>https://…` without an end. In HTML a link has neither text nor end. amv.tools (grav-plugin-feed, issue 69).
 _LINK_WITHOUT_AN_END = re.compile(r"<link>\s*+(https?://[^<>\s]++)\s*+(?=<(?!/link|!))")
-# Mends empty links: feedparser would use them instead of the permalink. le-cercle-psy.scienceshumaines.com has empty links,
+# Removes empty links: feedparser would use them instead of the permalink. le-cercle-psy.scienceshumaines.com has empty links,
 # tbray.org an empty `href`.
 _EMPTY_LINK = re.compile(
     r"<link>\s*+(?:<!\[CDATA\[\s*+\]\]>\s*+)?</link\s*>|<link\s*/>"
     r"""|<(?:[\w.-]+:)?link\b(?>[^<>]*?\bhref\s*=\s*(?:"\s*"|'\s*'))[^<>]*+>""",
     re.IGNORECASE,
 )
-# Mends `<link uri="at://…">https://…</link>`: feedparser would take an attribute `uri` or `url` instead of the text. gofeed's
+# Repairs `<link uri="at://…">https://…</link>`: feedparser would take an attribute `uri` or `url` instead of the text. gofeed's
 # tests have such a feed (rss_channel_item_uri_at_protocol.xml).
 _TAG_OF_A_LINK_WITH_TEXT = re.compile(
     r"<link\s(?![^<>]*\b(?:href|rel)\b)[^<>]*+(?<!/)>(?=\s*(?:<!\[CDATA\[\s*)?https?://)", re.IGNORECASE
 )
-# Mends `isPermaLink="True"`, of which feedparser accepts only `true`. Programs in C# write the values so: Al Jazeera
+# Repairs `isPermaLink="True"`, of which feedparser accepts only `true`. Programs in C# write the values so: Al Jazeera
 # (node-feedparser, issue 123).
 _TRUE_PERMALINK = re.compile(r"""(<guid\s[^<>]*?\bisPermaLink\s*=\s*["'])true(?=["'])""", re.IGNORECASE)
 # Mends a default namespace at the root of RSS, which has none. feedparser would read the items as elements of that
@@ -97,15 +97,15 @@ _XML_NAMES = {"amp", "lt", "gt", "quot", "apos"}
 
 
 class FeedError(Exception):
-    """The body is not a feed, or nothing in it is usable. The text is the reason."""
+    """The body is not a feed, or nothing in it is usable. Its text is the reason."""
 
 
 @dataclass(frozen=True)
 class Document:
     """A feed or a sitemap from its root element on. `root` is that element's name in lower case, without its prefix.
 
-    `cut_off`: the body broke off inside an item, and the text ends before that item. `left_out` counts the items of a
-    feed over its limits. A sitemap keeps all its items, because it has no order.
+    `cut_off`: the body ends inside an item, and the text ends before that item. `left_out` counts the items of a feed over
+    the limits. A sitemap keeps all its items, because they are not sorted.
     """
 
     text: str
@@ -116,9 +116,9 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One entry: `guid` as the feed has it, `url` absolute but not canonical, `title` plain text, dates in UTC.
+    """One entry: `guid` as the feed spells it, `url` absolute but not canonical, `title` plain text, dates in UTC.
 
-    Media, keywords and alternates have the form that a CMS would send. `source` is `feed`. For a page of a sitemap that lacks
+    Media, keywords and alternates have the same form as those of a CMS. `source` is `feed`. For a page of a sitemap that lacks
     a title or a publication date, it is `sitemap`.
     """
 
@@ -154,16 +154,16 @@ class Reading:
 
 
 def read_document(body: bytes, headers: Mapping[str, str]) -> Document:
-    """Return the feed or sitemap in a body. Raises FeedError if there is none, or if it breaks off in its first item."""
+    """Return the feed or sitemap in a body. Raises FeedError if there is none, or if it ends inside its first item."""
     if not body.strip():
         raise FeedError("the body is empty")
     text = decode(body, headers.get("content-type", ""))
     root = _feed_root(text)
-    return _as_far_as_complete(text[root.start() :], root[1], root[2].lower())
+    return _cut_to_complete(text[root.start() :], root[1], root[2].lower())
 
 
 def is_feed(head: str) -> bool:
-    """Return True if a text that begins like this is RSS or Atom."""
+    """Return True if a text that begins with `head` is RSS or Atom."""
     root = _root(head)
     return root is not None and root[2].lower() not in SITEMAPS
 
@@ -185,26 +185,26 @@ def _feed_root(text: str) -> re.Match[str]:
     return root
 
 
-def _as_far_as_complete(text: str, tag: str, name: str) -> Document:
-    """Cut a text where its feed ends, breaks off or reaches a limit. The text begins with the root element. Raises FeedError."""
+def _cut_to_complete(text: str, tag: str, name: str) -> Document:
+    """Cut a text where its feed ends, is truncated or reaches a limit. The text begins with the root element. Raises FeedError."""
     item_end = rf"</(?:[\w.-]+:)?{_ITEMS.get(name, _FEED_ITEMS)}\s*>"
     items = [end_tag.end() for end_tag in re.finditer(item_end, text, re.IGNORECASE)]
     if _LONG_TAG.search(text):
         raise FeedError(f"the feed has a tag longer than {TAG_CHARACTERS_MAX:,} characters")
-    fitting = len(items) if name in SITEMAPS else _fitting(text, items)
+    fitting = len(items) if name in SITEMAPS else _count_fitting(text, items)
     ends = [end_tag.end() for end_tag in re.finditer(f"</{re.escape(tag)}\\s*>", text, re.IGNORECASE)]
     if fitting == len(items) and ends:
-        return Document(_mended(text[: ends[-1]]), name)
+        return Document(_repair(text[: ends[-1]]), name)
     if fitting == len(items) and re.match(r"<[^<>]*/>", text):
-        return Document(_mended(text[: text.index(">") + 1]), name)
+        return Document(_repair(text[: text.index(">") + 1]), name)
     if not items:
         raise FeedError("the feed is cut off before its first item is complete")
     left_out = len(items) - fitting
     end = items[fitting - 1]
     cut_off = not left_out and not _ONLY_ENDS.fullmatch(text, end)
-    # Closed, so that the text is a whole document.
+    # With end tags, so that the text is a complete document.
     channel = "</channel>" if tag.lower() == "rss" and "</channel" not in text[:end] else ""
-    return Document(_mended(f"{text[:end]}{channel}</{tag}>"), name, cut_off=cut_off, left_out=left_out)
+    return Document(_repair(f"{text[:end]}{channel}</{tag}>"), name, cut_off=cut_off, left_out=left_out)
 
 
 def _root(text: str) -> re.Match[str] | None:
@@ -218,31 +218,31 @@ def _root(text: str) -> re.Match[str] | None:
     return root
 
 
-def _fitting(text: str, items: list[int]) -> int:
-    """Return how many items are within the limits; `items` are their ends in the text. Raises FeedError if the first is not."""
+def _count_fitting(text: str, items: list[int]) -> int:
+    """Return the number of items within the limits; `items` are their ends in the text. Raises FeedError if the first is not."""
     fitting = min(len(items), ENTRIES_MAX)
-    if _tags(text) > TAGS_MAX:
-        tags = accumulate(_tags(text[start:end]) for start, end in pairwise([0, *items[:fitting]]))
+    if _count_tags(text) > TAGS_MAX:
+        tags = accumulate(_count_tags(text[start:end]) for start, end in pairwise([0, *items[:fitting]]))
         fitting = sum(count <= TAGS_MAX for count in tags)
         if not fitting:
             raise FeedError(f"the feed has more than {TAGS_MAX:,} tags before its first item is complete")
     return fitting
 
 
-def _tags(text: str) -> int:
-    """Return the number of tags outside CDATA. A start and an end count as two."""
+def _count_tags(text: str) -> int:
+    """Return the number of tags outside CDATA. A start tag and an end tag count as two."""
     return sum(piece.count("<") for piece in _split_at_cdata(text)[::2])
 
 
 def _split_at_cdata(text: str) -> list[str]:
-    """Split a text into pieces outside CDATA (even numbers) and sections of CDATA. A section without an end is no section."""
-    last_end = text.rfind("]]>") + 3  # up to here each section has an end, so that the search for it is short
+    """Split a text into pieces outside CDATA (even indexes) and CDATA sections. A section without an end does not count."""
+    last_end = text.rfind("]]>") + 3  # each section before this index has an end, so that the search for it is short
     pieces = _CDATA.split(text[:last_end])
     return [*pieces[:-1], pieces[-1] + text[last_end:]]
 
 
 def decode(body: bytes, content_type: str) -> str:
-    """Decode the body. The first encoding that fits counts: byte-order mark, UTF-8, XML declaration, Content-Type.
+    """Decode the body. The first of these encodings that fits is used: byte-order mark, UTF-8, XML declaration, Content-Type.
 
     If none fits, the body is read as windows-1252, as at uol.com.br.
     """
@@ -261,26 +261,26 @@ def decode(body: bytes, content_type: str) -> str:
         text = body.decode("utf-8-sig", "replace")
         if text.count("\ufffd") * 10 <= sum(1 for character in text if character > "\x7f"):
             return text
-    claims = (declared[1].decode() if declared else "", charset[1] if charset else "")
-    known = (decoded for claim in claims if (decoded := _as_claimed(body, claim)) is not None)
-    return next(known, None) or body.decode("windows-1252", "replace")
+    encodings = (declared[1].decode() if declared else "", charset[1] if charset else "")
+    texts = (text for encoding in encodings if (text := _decode_as(body, encoding)) is not None)
+    return next(texts, None) or body.decode("windows-1252", "replace")
 
 
-def _as_claimed(body: bytes, claim: str) -> str | None:
-    """Decode the body in the encoding `claim`. Return None if Python has no such text encoding."""
+def _decode_as(body: bytes, encoding: str) -> str | None:
+    """Decode the body in the declared encoding. Return None if Python has no such text encoding."""
     # `cp-1251` is a misspelling (SimplePie, issue 354). Python lacks `windows-874`.
-    name = claim.lower().removeprefix("x-").replace("windows-", "cp").replace("cp-", "cp")
+    name = encoding.lower().removeprefix("x-").replace("windows-", "cp").replace("cp-", "cp")
     try:
         name = codecs.lookup(name).name
     except LookupError:
         return None
-    return body.decode(_WIDER.get(name, name), "replace") if _TEXT_ENCODING.match(name) else None
+    return body.decode(_SUPERSETS.get(name, name), "replace") if _TEXT_ENCODING.match(name) else None
 
 
-def _mended(text: str) -> str:
-    """Mend what feedparser would misread: see the pattern of each mistake. Raises FeedError for too many ampersands.
+def _repair(text: str) -> str:
+    """Repair what feedparser would misread: see the pattern of each mistake. Raises FeedError for too many ampersands.
 
-    Ampersands in CDATA stay as they are. feedparser mends bare ampersands too, but turns `&copy=1` in a link into a
+    Ampersands in CDATA stay as they are. feedparser repairs bare ampersands too, but turns `&copy=1` in a link into a
     copyright sign.
     """
     text = _FORBIDDEN.sub("", text)
@@ -294,13 +294,13 @@ def _mended(text: str) -> str:
 
 
 def with_references(text: str) -> str:
-    """Escape bare ampersands outside CDATA, and replace the entities of HTML that XML does not know."""
+    """Escape bare ampersands outside CDATA, and replace HTML entities that XML does not define."""
     pieces = _split_at_cdata(text)
-    pieces[::2] = [_AMPERSAND.sub(_reference, piece) for piece in pieces[::2]]
+    pieces[::2] = [_AMPERSAND.sub(_replace_reference, piece) for piece in pieces[::2]]
     return "".join(pieces)
 
 
-def _reference(reference: re.Match[str]) -> str:
+def _replace_reference(reference: re.Match[str]) -> str:
     """Return the replacement for a reference or a bare ampersand."""
     decimal, hexadecimal, name = reference.groups()
     if name:

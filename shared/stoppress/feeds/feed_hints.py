@@ -1,7 +1,7 @@
-"""The instants and waits in an answer: which waits the feed asks for, and whether the answer is a stale copy. Pure functions.
+"""The instants and waits in an answer: how long the feed asks to wait, and whether the answer is a stale copy. Pure functions.
 
-Of two answers, the one fetched later counts as newer, so a stale copy from a cache would undo edits. Three instants reveal
-it: when the answer was made, when it changed by the server's headers, and the build date in the feed.
+Of two answers, the one fetched later counts as newer, so a stale copy from a cache would undo edits. Three instants show
+this: when the answer was created and last modified by its headers, and the build date in the feed.
 """
 
 import re
@@ -18,7 +18,7 @@ from stoppress.primitives.instants import iso
 _PERIODS = {"hourly": 1, "daily": 24, "weekly": 7 * 24, "monthly": 30 * 24, "yearly": 365 * 24}
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 # The longest wait that is kept, in seconds, so that date arithmetic cannot overflow.
-WISH_MAX_S = 366 * 86_400
+WAIT_MAX_S = 366 * 86_400
 
 # The limit for the text before the first entry, and for the text after the last one. Real feeds have little there.
 HEAD_CHARACTERS_MAX = 65_536
@@ -47,7 +47,7 @@ _BUILT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """The waits that a feed asks for, in seconds: `document_s` in its elements, `answer_s` in the last answer's headers.
+    """The waits that a feed asks for, in seconds: `document_s` from its elements, `answer_s` from the last answer's headers.
 
     `skip_hours` are 0 to 23 and `skip_days` 0 (Monday) to 6, in GMT.
     """
@@ -75,13 +75,13 @@ class Hints:
 def read_hints(text: str) -> Hints:
     """Return the hints among a feed's own elements, not its entries': `ttl`, `sy:*`, `skipHours`, `skipDays`."""
     text = without_entries(text)
-    wishes = [60 * int(minutes) for minutes in _TTL.findall(text)]
+    waits_s = [60 * int(minutes) for minutes in _TTL.findall(text)]
     if period := _PERIOD.search(text):
         frequency = _FREQUENCY.search(text)
-        wishes.append(3_600 * _PERIODS.get(period[1].lower(), 0) // max(1, int(frequency[1]) if frequency else 1))
+        waits_s.append(3_600 * _PERIODS.get(period[1].lower(), 0) // max(1, int(frequency[1]) if frequency else 1))
     hours = {int(hour) % 24 for hour in _HOUR.findall(text)}
     days = {_DAYS.index(day) for day in map(str.lower, _DAY.findall(text)) if day in _DAYS}
-    return Hints(min(max(wishes, default=0), WISH_MAX_S), 0, tuple(sorted(hours)), tuple(sorted(days)))
+    return Hints(min(max(waits_s, default=0), WAIT_MAX_S), 0, tuple(sorted(hours)), tuple(sorted(days)))
 
 
 def without_entries(text: str) -> str:
@@ -97,16 +97,16 @@ def add_answer_hints(hints: Hints, headers: Mapping[str, str], now: datetime) ->
     """Return the hints with `answer_s` from an answer's headers: `Cache-Control: max-age`, else `Expires`. A 304 has them too."""
     control = headers.get("cache-control", "")
     if ages := [int(age) for age in _MAX_AGE.findall(control)]:
-        return replace(hints, answer_s=min(max(ages), WISH_MAX_S))
+        return replace(hints, answer_s=min(max(ages), WAIT_MAX_S))
     # `no-cache` overrides `Expires` (RFC 9111, 5.3).
     expires = None if "no-cache" in control.lower() else dates.instant(headers.get("expires"), dates.UTC_ZONE)
-    left_s = int((expires - now).total_seconds()) if expires else 0
-    return replace(hints, answer_s=min(max(left_s, 0), WISH_MAX_S))
+    expires_s = int((expires - now).total_seconds()) if expires else 0
+    return replace(hints, answer_s=min(max(expires_s, 0), WAIT_MAX_S))
 
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """When an answer was made (`Date`, `Age`), changed (`Last-Modified`) and built (`lastBuildDate`, `updated`)."""
+    """When an answer was created (`Date`, `Age`), modified (`Last-Modified`) and built (`lastBuildDate`, `updated`)."""
 
     made_at: datetime | None = None
     modified_at: datetime | None = None
@@ -116,7 +116,7 @@ class Freshness:
 def read_freshness(
     headers: Mapping[str, str], now: datetime, head: str = "", zone: ZoneInfo = dates.UTC_ZONE
 ) -> Freshness:
-    """Return the instants of an answer that came at `now`; `head` is its document without the entries. Malformed values count as absent.
+    """Return the instants of an answer received at `now`; `head` is its document without the entries. Malformed values count as absent.
 
     No instant is later than `now`. Otherwise, once a clock that was ahead is corrected, the next answers would look stale.
     """
@@ -126,11 +126,11 @@ def read_freshness(
     ends = [end for end in (date, now - timedelta(seconds=int(age[1])) if age else None) if end]
     built = _BUILT.search(head)
     built_at = dates.instant(built[1].strip(), zone) if built else None
-    return Freshness(min([*ends, now]) if ends else None, _until(modified_at, now), _until(built_at, now))
+    return Freshness(min([*ends, now]) if ends else None, _cap_at(modified_at, now), _cap_at(built_at, now))
 
 
-def _until(instant: datetime | None, now: datetime) -> datetime | None:
-    """Return an instant, at most `now`. None if it is far ahead: then its time zone is wrong, so the real instant is unknown."""
+def _cap_at(instant: datetime | None, now: datetime) -> datetime | None:
+    """Return an instant, at most `now`. None if it is far ahead, because then its time zone is wrong."""
     return None if instant is None or instant - now > CLOCK_SKEW_MAX else min(instant, now)
 
 

@@ -1,7 +1,7 @@
 """Read an entry's images, videos, language, keywords and language versions.
 
-They come from Media RSS, enclosures and Dublin Core, as feedparser parses them. The results have the form that a CMS would
-send, and are not yet checked.
+They come from Media RSS, enclosures and Dublin Core, as feedparser parses them. The results have the same form
+as a CMS's values, and are not validated yet.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -11,19 +11,19 @@ from urllib.parse import urlsplit
 from stoppress.model.media import DESCRIPTION_MAX
 from stoppress.primitives.text import clean_html
 
-# Makes a URL of a feed absolute; None if it is not an http or https URL.
+# Returns a feed's URL as an absolute one; None if it is not an http or https URL.
 Absolute: TypeAlias = Callable[[Any], str | None]
 Item: TypeAlias = Mapping[str, Any]
 
 PAGE_TYPES = {"text/html", "application/xhtml+xml"}
 # Three spellings of the same relation (RFC 4287, 4.2.7.2).
 _ALTERNATE = {"alternate", "http://www.iana.org/assignments/relation/alternate", ""}
-# Pictures of authors, which WordPress puts before the pictures of the story.
+# Hosts of author pictures, which WordPress lists before the story's pictures.
 _AVATARS = {"gravatar.com", "0.gravatar.com", "1.gravatar.com", "2.gravatar.com", "secure.gravatar.com"}
-# These are players, not files (YouTube writes the first).
+# Types of players, not of files. YouTube uses the first.
 _FLASH = "application/x-shockwave-flash"
 _PLAYERS = {_FLASH, "text/html"}
-# The kind of an item that has neither a medium nor a type, by the end of its file name.
+# The kind of an item without a medium and a type, by the extension of its file name.
 _ENDINGS = {
     **dict.fromkeys(("jpg", "jpeg", "png", "gif", "webp", "avif"), "image"),
     **dict.fromkeys(("mp4", "m4v", "mov", "webm", "mpg", "mpeg", "ogv"), "video"),
@@ -35,9 +35,9 @@ def images(entry: Item, absolute: Absolute) -> tuple[dict[str, Any], ...]:
 
     A thumbnail counts only if the entry has no larger image and no video.
     """
-    items = _of_kind(entry, "image", absolute)
-    if not items and not _of_kind(entry, "video", absolute):
-        thumbnails = _located(entry.get("media_thumbnail", ()), absolute)
+    items = _items_of(entry, "image", absolute)
+    if not items and not _items_of(entry, "video", absolute):
+        thumbnails = _with_urls(entry.get("media_thumbnail", ()), absolute)
         items = [max(thumbnails, key=_width)] if thumbnails else []
     renditions: dict[str, list[Item]] = {}
     for item in items:
@@ -55,9 +55,9 @@ def videos(entry: Item, absolute: Absolute) -> tuple[dict[str, Any], ...]:
     Of each video one form is taken: the feed's default, else the one of the highest bit rate, else the first.
     """
     forms: dict[Any, list[Item]] = {}
-    for item in _of_kind(entry, "video", absolute):
+    for item in _items_of(entry, "video", absolute):
         forms.setdefault(item.get("duration"), []).append(item)
-    pictures = _located(entry.get("media_thumbnail", ()), absolute) or _of_kind(entry, "image", absolute)
+    pictures = _with_urls(entry.get("media_thumbnail", ()), absolute) or _items_of(entry, "image", absolute)
     title = clean_html(entry.get("title") or "")
     texts = {"title": title, "description": clean_html(entry.get("summary") or "", DESCRIPTION_MAX) or title}
     videos: list[dict[str, Any]] = []
@@ -108,18 +108,18 @@ def pages_of(entry: Item) -> list[Item]:
     ]
 
 
-def _of_kind(entry: Item, kind: str, absolute: Absolute) -> list[Item]:
+def _items_of(entry: Item, kind: str, absolute: Absolute) -> list[Item]:
     enclosures = [
         {**link, "url": link.get("href")} for link in entry.get("links", ()) if link.get("rel") == "enclosure"
     ]
     return [
         item
-        for item in _located([*entry.get("media_content", ()), *enclosures], absolute)
+        for item in _with_urls([*entry.get("media_content", ()), *enclosures], absolute)
         if _kind(item) == kind and urlsplit(item["url"]).hostname not in _AVATARS
     ]
 
 
-def _located(items: Iterable[Item], absolute: Absolute) -> list[Item]:
+def _with_urls(items: Iterable[Item], absolute: Absolute) -> list[Item]:
     """Return the items that have a URL, each URL once, in their order."""
     located: dict[str, Item] = {}
     for item in items:

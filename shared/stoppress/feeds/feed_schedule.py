@@ -1,6 +1,6 @@
 """When to poll a feed again: the feed's state, and how a poll changes it. Pure functions of state and `now`.
 
-The interval lies between a floor and a cap (`pace_of`). It is the floor while stories come, and grows with the time since the
+The interval lies between a floor and a cap (`pace_of`). It is the floor while stories arrive, and grows with the time since the
 last story. The `hints` in the feed are a lower bound, unless the feed is the publisher's own. With a trusted hub
 (`subscription`) polling is only a backup. Each failure doubles the wait. A feed that is gone (410) is not polled again under
 the same configuration.
@@ -20,11 +20,11 @@ BACKOFF_MAX = timedelta(hours=1)
 PAUSE_MAX = timedelta(days=1)
 
 # The wait is the time since the last story divided by this: after an hour without a story, five minutes.
-QUIET_PARTS = 12
-# The number of backup polls in the time that a feed takes to replace all its entries. So the feed still has the entries
-# of a lost push.
+IDLE_PARTS = 12
+# The number of backup polls in the time that a feed takes to replace all its entries, so that a poll still finds the
+# entries of a lost push.
 POLLS_A_TURNOVER = 2
-# Other people's feeds are polled at most this often, unless the configuration sets another interval.
+# Feeds of other publishers are polled at most this often, unless the configuration sets another interval.
 FOREIGN_FLOOR = timedelta(minutes=15)
 FOREIGN_CAP = timedelta(hours=1)
 
@@ -32,7 +32,7 @@ FOREIGN_CAP = timedelta(hours=1)
 MOVE_TRUSTED = timedelta(days=1)
 # How often to write the state of an unchanged feed that is polled each minute. Each write costs a write unit.
 WRITTEN_EVERY = timedelta(minutes=15)
-# A feed that fails for this long raises the alarm.
+# An alarm fires if a feed fails for this long.
 FAILING_AFTER = timedelta(hours=1)
 # How long `has_just_failed_long` is true: two intervals of poll_feeds, because a run may begin some seconds late.
 JUST = timedelta(minutes=2)
@@ -51,7 +51,7 @@ class Pace:
 class FeedState:
     """The state of a feed that is kept from one poll to the next.
 
-    `last_new`: when the last new story came. `known_since`: the first good poll. `turnover_s`: how long it takes to replace
+    `last_new`: when the last new story arrived. `known_since`: the first good poll. `turnover_s`: how long it takes to replace
     all entries, by the last poll that found new ones. `gone_by`: the version of the site's configuration under which the
     server answered 410. `topic`: the feed's URL at its `hub`. `newest`: the latest instants of the answers used so far.
     `stale_since`: the first stale copy since the last good answer.
@@ -79,7 +79,7 @@ class FeedState:
     stale_since: datetime | None = None
 
     def is_due(self, now: datetime, config_version: int = 0) -> bool:
-        """Return whether to poll in this run: `next_poll_at` has come, and the feed is not gone."""
+        """Return True if `next_poll_at` is reached and the feed is not gone."""
         return not self.is_gone(config_version) and (self.next_poll_at is None or self.next_poll_at <= now)
 
     def is_gone(self, config_version: int) -> bool:
@@ -101,7 +101,7 @@ class FeedState:
         return FAILING_AFTER <= now - self.failing_since < FAILING_AFTER + JUST
 
     def skips_stale(self, now: datetime) -> bool:
-        """Return whether to skip a stale copy. After an hour of stale copies one is used, so that no feed freezes."""
+        """Return True if a stale copy is skipped. After an hour one is used, so that no feed freezes."""
         return self.stale_since is None or now - self.stale_since < STALE_MAX
 
     def url_to_ask(self, url: str, now: datetime) -> str:
@@ -147,7 +147,7 @@ def after_success(state: FeedState, now: datetime, pace: Pace, subscribed: Subsc
     if subscribed and subscribed.last_push and (state.last_new is None or subscribed.last_push > state.last_new):
         state = replace(state, last_new=subscribed.last_push)
     interval = interval_of(state, now, pace, subscribed)
-    # Whole minutes, whatever second of its minute this run began in.
+    # From the start of the minute, whichever second this run began in.
     due = _minute(now) + interval
     if not pace.own:
         due = state.hints.awake(max(due, now + min(state.hints.least, PAUSE_MAX)))
@@ -155,7 +155,7 @@ def after_success(state: FeedState, now: datetime, pace: Pace, subscribed: Subsc
 
 
 def must_be_written(before: FeedState, after: FeedState, now: datetime, *, is_pushed: bool = False) -> bool:
-    """Return whether to write the state after a poll. An unchanged state may stay unwritten if the feed is due again in the next minute.
+    """Return True if the state must be written after a poll. An unchanged state may stay unwritten if the feed is due in the next minute.
 
     The state of a feed that a hub may push is always written, because `turned_over` needs an exact `last_success`.
     """
@@ -169,28 +169,28 @@ def must_be_written(before: FeedState, after: FeedState, now: datetime, *, is_pu
 def interval_of(state: FeedState, now: datetime, pace: Pace, subscribed: Subscription | None = None) -> timedelta:
     """Return how long to wait after a good answer: a part of the time since the last story, between floor and cap.
 
-    A feed of someone else waits at least as long as its hints ask. A trusted hub can lengthen the wait to
+    Another publisher's feed waits at least as long as its hints ask. A trusted hub can lengthen the wait to
     `Subscription.backup`, but not beyond the renewal of the subscription. Nor may the entries of a lost push leave the feed
     before the next poll, unless the feed has had no story for long.
     """
-    quiet = now - (state.last_new or state.known_since or now)
-    wanted = min(max(_whole_minutes(quiet / QUIET_PARTS), pace.floor), pace.cap)
-    of_today = subscribed is not None and (subscribed.hub, subscribed.topic) == (state.hub, state.topic)
-    if subscribed and of_today and (backup := subscribed.backup(now)) is not None:
+    idle = now - (state.last_new or state.known_since or now)
+    wait = min(max(_whole_minutes(idle / IDLE_PARTS), pace.floor), pace.cap)
+    is_current = subscribed is not None and (subscribed.hub, subscribed.topic) == (state.hub, state.topic)
+    if subscribed and is_current and (backup := subscribed.backup(now)) is not None:
         until_renewal = subscribed.next_ask_at - now if subscribed.next_ask_at else backup
         stays = timedelta(seconds=state.turnover_s) / POLLS_A_TURNOVER if state.turnover_s else backup
-        wanted = max(wanted, _whole_minutes(min(backup, until_renewal, max(stays, quiet / QUIET_PARTS))))
-    return wanted if pace.own else max(wanted, min(state.hints.least, PAUSE_MAX))
+        wait = max(wait, _whole_minutes(min(backup, until_renewal, max(stays, idle / IDLE_PARTS))))
+    return wait if pace.own else max(wait, min(state.hints.least, PAUSE_MAX))
 
 
-def turned_over(state: FeedState, held: int, new: int, now: datetime) -> FeedState:
-    """Return the state with the `turnover_s` of a poll that found `new` entries among `held`. Entries of pushes count as new.
+def turned_over(state: FeedState, total: int, new: int, now: datetime) -> FeedState:
+    """Return the state with the `turnover_s` of a poll that found `new` entries among `total`. Entries of pushes count as new.
 
     Unchanged if none is new, or if this is the first poll.
     """
     if not new or state.last_success is None:
         return state
-    return replace(state, turnover_s=max(int((now - state.last_success).total_seconds() * held / new), 1))
+    return replace(state, turnover_s=max(int((now - state.last_success).total_seconds() * total / new), 1))
 
 
 def after_failure(

@@ -1,4 +1,4 @@
-"""The links of a feed: which link of an entry is its page, and where a relative link leads."""
+"""The links of a feed: which link of an entry is its page, and how relative links are resolved."""
 
 import re
 from typing import Any
@@ -14,13 +14,13 @@ HERE = "/here.invalid"
 # Hosts of proxies: FeedBurner (techcrunch.com, jn.pt, arstechnica.com), feedsportal (rue89.com), and Pheedo
 # (washingtonpost.com, in node-feedparser's tests).
 _PROXY = re.compile(r"feeds\..+|feedproxy\..+|(?:.+\.)?(?:feedburner\.com|feedsportal\.com|pheedo\.com)")
-# Mends a link without a scheme: `www.example.com/7` (sqlservercentral.com in RSS Bandit's issue 1062).
+# Repairs a link without a scheme: `www.example.com/7` (sqlservercentral.com in RSS Bandit's issue 1062).
 _HOST_ALONE = re.compile(r"www\.[\w-]+\.[\w.-]+(?:[/?#]|$)", re.IGNORECASE)
-# Nearly all links match this, and need no mending.
+# Nearly all links match this, and need no repair.
 _USUAL = re.compile(r"https?://(?!http)\w[!-~]*")
 # `#…` leads to the feed itself (RFC 3986, 4.4). `https:/story` has no host, which RFC 9110 requires (4.2.2).
 _NO_PAGE = re.compile(r"#|https?:(?!//[\w\[])", re.IGNORECASE)
-# Mends `http://https://host/` (rochacbruno.com in marmite's issue 256; rue89.com in texts).
+# Repairs `http://https://host/` (rochacbruno.com in marmite's issue 256; rue89.com in texts).
 _SCHEME_TWICE = re.compile(r"\Ahttps?:/*(?=https?:/)", re.IGNORECASE)
 # WordPress's short URL, as in the guids of techcrunch.com: `?p=446154`. It redirects to the page, and a sitemap must not
 # list a URL that redirects.
@@ -37,7 +37,7 @@ def page_of(entry: Any, url: str, language: str | None) -> str | None:
     canonical = [link.get("href") for link in dict.get(entry, "links", ()) if link.get("rel") == "canonical"]
     # dict.get, because feedparser's own `get` tries other names for a missing key.
     proxied = [dict.get(entry, name) for name in ("feedburner_origlink", "pheedo_origlink")]
-    # An original is a whole URL or a path from the root. It may also be a bare name.
+    # An original is an absolute URL or a path from the root. It may also be a bare name.
     originals = (
         web_url(link, url) if link.strip().startswith("/") else _absolute(link, url)
         for link in (*canonical, *proxied)
@@ -66,7 +66,7 @@ def _absolute(link: str | None, url: str) -> str | None:
 
 
 def web_url(link: str | None, url: str) -> str | None:
-    """Return the link as an absolute http or https URL; None if it is no such link. A relative link leads to the feed's host."""
+    """Return the link as an absolute http or https URL; None if it is neither. A relative link is resolved on the feed's host."""
     if not link or not link.strip():
         return None
     if not _USUAL.fullmatch(link):
@@ -89,7 +89,7 @@ def web_url(link: str | None, url: str) -> str | None:
 
 
 def _is_host_of(url: str, link: str) -> bool:
-    """Return whether a link without a scheme begins with the feed's own host, as at firesidefiction.com (its issue 4)."""
+    """Return True if a link without a scheme begins with the feed's own host, as at firesidefiction.com (its issue 4)."""
     host = (urlsplit(url).hostname or "").removeprefix("www.")
     return bool(host) and re.match(rf"(?:www\.)?{re.escape(host)}(?=[/?#]|$)", link, re.IGNORECASE) is not None
 

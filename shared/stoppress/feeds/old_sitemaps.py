@@ -1,8 +1,8 @@
-"""Read a site's own old sitemap as a feed: a news sitemap, a plain one, or an index of them.
+"""Read a site's old sitemap as a feed: a news sitemap, a plain sitemap, or an index of sitemaps.
 
 Images, videos, language versions and keywords are read too. Namespaces of elements are ignored, because they are often
 misspelt: crawler-commons accepts nine more for sitemaps (Namespace.java). Pages without title or date have the source
-`sitemap`, which any feed and CMS overrides. Otherwise they would remove a story's title.
+`sitemap`, which any feed or CMS overrides, so that they do not remove a story's title.
 """
 
 import heapq
@@ -19,7 +19,7 @@ from stoppress.primitives.text import clean_html
 from stoppress.primitives.xml import Broken, Document as Tree, Node
 
 _PIECE_CHARACTERS = 65_536
-# Each sitemap of an index costs a request. The newest ones are those that change.
+# Each sitemap of an index costs a request, and only the newest ones change.
 CHILDREN_MAX = 10
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
@@ -47,8 +47,8 @@ def entry_of(node: Node, url: str, site: Site) -> Entry:
         updated_at=updated if not published or (updated and updated >= published) else None,
         language=text_of(node, "news", "publication", "language"),
         keywords=_keywords(node),
-        images=tuple({"url": text_of(image, "loc")} for image in _named(node, "image")),
-        videos=tuple(map(_video, _named(node, "video"))),
+        images=tuple({"url": text_of(image, "loc")} for image in _children(node, "image")),
+        videos=tuple(map(_video, _children(node, "video"))),
         alternates=_alternates(node),
         source=FEED_SOURCE if title and published else SITEMAP_SOURCE,
     )
@@ -61,12 +61,12 @@ def new_tree() -> Tree:
 
 def children_of(document: Document, url: str, site: Site, most: int = CHILDREN_MAX) -> tuple[str, ...]:
     """Return the newest `most` sitemaps of an index, newest first. Raises FeedError."""
-    named = (web_url(text_of(node, "loc"), url) for node in _read_newest(document, site, most)[0])
-    return tuple(dict.fromkeys(child for child in named if child and child != url))
+    urls = (web_url(text_of(node, "loc"), url) for node in _read_newest(document, site, most)[0])
+    return tuple(dict.fromkeys(child for child in urls if child and child != url))
 
 
 def _read_newest(document: Document, site: Site, most: int) -> tuple[list[Node], int, bool]:
-    """Return the newest `most` `<url>` or `<sitemap>` elements, newest first; the number of others; whether the sitemap broke off.
+    """Return the newest `most` `<url>` or `<sitemap>` elements, newest first; the number of others; whether the sitemap is truncated.
 
     Raises FeedError if none is readable.
     """
@@ -94,7 +94,7 @@ def text_of(node: Node, *path: str) -> str:
     """Return the text of the first element at the path below a node; empty if there is none."""
     child: Node | None = node
     for name in path:
-        child = next(_named(child, name), None) if child else None
+        child = next(_children(child, name), None) if child else None
     return child.text.strip() if child else ""
 
 
@@ -103,7 +103,7 @@ def _instant_of(node: Node, site: Site, *path: str) -> datetime | None:
 
 
 def _alternates(url: Node) -> tuple[dict[str, Any], ...]:
-    links = (link.attributes for link in _named(url, "link"))
+    links = (link.attributes for link in _children(url, "link"))
     return tuple(
         {"hreflang": link["hreflang"], "url": link.get("href", "")}
         for link in links
@@ -118,16 +118,16 @@ def _keywords(url: Node) -> tuple[str, ...]:
 
 def _video(video: Node) -> dict[str, Any]:
     values: dict[str, Any] = {child.name: child.text.strip() for child in video.children}
-    values["tags"] = [tag.text for tag in _named(video, "tag")]
+    values["tags"] = [tag.text for tag in _children(video, "tag")]
     values.pop("tag", None)
     for name in ("restriction", "platform"):
-        for relation in _named(video, name):
+        for relation in _children(video, name):
             values[name] = f"{relation.attributes.get('relationship', '')} {relation.text.strip()}"
-    uploader = next(_named(video, "uploader"), None)
+    uploader = next(_children(video, "uploader"), None)
     if uploader and "info" in uploader.attributes:
         values["uploader_info"] = uploader.attributes["info"]
     return values
 
 
-def _named(node: Node, name: str) -> Iterator[Node]:
+def _children(node: Node, name: str) -> Iterator[Node]:
     return (child for child in node.children if child.name == name)

@@ -30,7 +30,7 @@ def read(document: Document, url: str, site: Site, take: Collection[str] = ()) -
     if document.root == "sitemapindex":
         raise FeedError("an index of sitemaps stands where a sitemap or a feed should")
     if document.root in SITEMAPS:
-        # Imported here: a cold start that reads no sitemap should not pay for it.
+        # Imported here, because most cold starts read no sitemap.
         from stoppress.feeds import old_sitemaps
 
         return old_sitemaps.read(document, url, site)
@@ -53,7 +53,7 @@ def read(document: Document, url: str, site: Site, take: Collection[str] = ()) -
 def children_of(body: bytes, headers: Mapping[str, str], url: str, site: Site) -> tuple[str, ...]:
     """Return the newest CHILDREN_MAX sitemaps of a sitemap index; nothing for any other body. Raises FeedError.
 
-    For other bodies it searches only the start.
+    Of other bodies only the start is searched.
     """
     if b"sitemapindex" not in body[: feed_documents.PROLOG_CHARACTERS_MAX].replace(b"\0", b""):
         return ()
@@ -83,7 +83,7 @@ def _entry(entry: Any, head: dict[str, Any], url: str, base: str, site: Site, ta
         dates.instant(dict.get(entry, key), site.zone)
         for key in ("published", "created", "updated", "prism_publicationdate", "g_publish_date")
     )
-    # PRISM's date is that of a journal's issue, which appears after its articles. Google Base (in ROME's tests) comes last.
+    # PRISM's date is that of a journal's issue, which appears after its articles. Google Base (in ROME's tests) has the lowest priority.
     first = published or created or updated or issued or offered
     return Entry(
         guid=_guid(entry.get("id", ""), base),
@@ -91,15 +91,15 @@ def _entry(entry: Any, head: dict[str, Any], url: str, base: str, site: Site, ta
         # An episode of a podcast may have only `itunes:title`.
         title=clean_html(entry.get("title") or entry.get("itunes_title") or ""),
         published_at=first,
-        # A date before publication is no date of a change. It may be that of the print edition, or of what the story
-        # announces.
+        # A date before publication is not a modification date. It may be that of the print edition, or of an event in
+        # the story.
         updated_at=updated if updated and first and updated >= first else None,
         **{name: readers[name]() for name in take},
     )
 
 
 def _guid(identity: str, base: str) -> str | None:
-    """Return the guid as the feed has it, perhaps a number or a sentence: without the base URL that feedparser puts before it."""
+    """Return the guid as the feed spells it, perhaps a number or a sentence, without the base URL that feedparser adds."""
     for prefix in (base[: base.rindex("/") + 1], base[: base.index(NOWHERE) + len(NOWHERE)]):
         identity = identity.removeprefix(prefix)
     return clean_html(identity, limit=10_000) or None

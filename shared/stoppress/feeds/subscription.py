@@ -1,8 +1,8 @@
-"""A feed's subscription at its hub (WebSub): its state, and how each event changes it.
+"""A feed's subscription at its hub (WebSub): its state, and how each event changes the state.
 
-Pure functions of state and `now`. A subscription is valid from the hub's verification to the end of its lease. While pushes bring
+Pure functions of state and `now`. A subscription is valid from the hub's verification to the end of its lease. While pushes deliver
 the new entries, the hub is trusted, and the feed is polled only as a backup (`backup`). The trust ends if a poll finds an
-entry and no push delivers it within GRACE.
+entry that no push delivers within GRACE.
 """
 
 import hashlib
@@ -13,14 +13,14 @@ from datetime import datetime, timedelta
 from stoppress.model.event import ArticleEvent, digest_of
 from stoppress.primitives.instants import exact
 
-# The lease that we request: the example in the specification, and the lease that hubs usually grant.
+# The requested lease: the example in the specification, which hubs usually grant.
 LEASE_WANTED = timedelta(days=10)
-# The lease if the hub sends none, or 0.
+# The lease if the hub sends none or 0.
 LEASE_USUAL = timedelta(days=1)
 # A failed request is repeated after RETRY_FIRST, then after twice as long, and so on. After a denial the wait is RETRY_MAX.
 # A lease is renewed near its middle, but no sooner than RETRY_FIRST.
 RETRY_FIRST, RETRY_MAX = timedelta(minutes=10), timedelta(days=1)
-# A wait is shortened by up to this part, so that feeds of one server do not come back together.
+# A wait is shortened by up to this part, so that the feeds of one server are not renewed together.
 JITTER_MAX = 0.25
 
 # The longest wait between backup polls. Polls each minute would send fifteen times as many requests. If the hub stops
@@ -66,11 +66,11 @@ class Subscription:
     """The state of a subscription.
 
     `asked_at` is the last request's time until the hub verifies it; `asks` counts requests since the last verification.
-    `next_ask_at` is when the next request is due, whatever the last one came to.
-    `last_push` is the last push that brought something new. `pushed` has an `EntryDigest` for each entry that pushes brought
+    `next_ask_at` is when the next request is due, whether or not the last one failed.
+    `last_push` is the last push with a new entry. `pushed` has an `EntryDigest` for each entry that pushes delivered
     and no poll has seen. If a push delivers an edit and the publisher then undoes the edit, an earlier poll has seen the
     restored version. Only `pushed` shows that this version is news. `owed` has the entries that a poll found before any push.
-    `started` is the digest of a push that was started to be read and has brought nothing.
+    `started` is the digest of a push whose reading began and has delivered nothing.
     """
 
     hub: str
@@ -96,7 +96,7 @@ class Subscription:
     def has_news(self, event: ArticleEvent, polled: Container[str]) -> bool:
         """Return True if an entry of a push or poll is new; `polled` are the digests of the entries in the last poll.
 
-        An entry that a push brought is compared with that push, because a feed may lag behind its hub. An older version is
+        An entry that a push delivered is compared with that push, because a feed may lag behind its hub. An older version is
         never new.
         """
         digest = EntryDigest.of(event)
@@ -106,7 +106,7 @@ class Subscription:
         return digest.digest != last.digest and not digest.is_older(last)
 
     def has_overtaken(self, event: ArticleEvent) -> bool:
-        """Return True if a push brought a newer version of an entry of a poll."""
+        """Return True if a push delivered a newer version of an entry of a poll."""
         digest = EntryDigest.of(event)
         last = self._last_push_of(digest)
         return last is not None and digest.digest != last.digest and digest.is_older(last)
@@ -123,11 +123,11 @@ class Subscription:
         return self.lease_until is not None and now < self.lease_until
 
     def is_trusted(self, now: datetime) -> bool:
-        """Return True if the hub is trusted: its pushes have brought the new entries."""
+        """Return True if the hub is trusted: its pushes have delivered the new entries."""
         return self.trusted_since is not None and self.holds(now)
 
     def is_to_ask(self, hub: str, topic: str, now: datetime) -> bool:
-        """Return whether to send a request for this hub and topic now.
+        """Return True if a request for this hub and topic is due.
 
         A feed that links another hub or topic in each answer causes at most one request in each RETRY_FIRST.
         """
@@ -144,22 +144,22 @@ class Subscription:
         return min(wait, max(self.owed_since + GRACE - now, timedelta())) if self.owed_since else wait
 
 
-def requested(known: Subscription | None, hub: str, topic: str, now: datetime) -> Subscription:
+def requested(state: Subscription | None, hub: str, topic: str, now: datetime) -> Subscription:
     """Return the state before a request is sent. The request counts as failed until the hub verifies it."""
-    same = known if known and (known.hub, known.topic) == (hub, topic) else Subscription(hub, topic)
-    wait = backoff(RETRY_FIRST, same.asks, RETRY_MAX, same.id)
-    return replace(same, asked_at=now, asks=same.asks + 1, next_ask_at=now + wait)
+    before = state if state and (state.hub, state.topic) == (hub, topic) else Subscription(hub, topic)
+    wait = backoff(RETRY_FIRST, before.asks, RETRY_MAX, before.id)
+    return replace(before, asked_at=now, asks=before.asks + 1, next_ask_at=now + wait)
 
 
 def failed(state: Subscription, asked_at: datetime, reason: str) -> Subscription:
-    """Return the state after the request sent at `asked_at` failed; unchanged if the hub verified it all the same."""
+    """Return the state after the request sent at `asked_at` failed; unchanged if the hub has verified it nevertheless."""
     return replace(state, refused=reason[:REASON_CHARACTERS_MAX]) if state.asked_at == asked_at else state
 
 
 def verified(state: Subscription, lease_s: int | None, now: datetime) -> Subscription | None:
-    """Return the state after the hub asked whether we want the subscription; None if we did not request it.
+    """Return the state after the hub verified the subscription; None if Stoppress did not request it.
 
-    A hub that missed our answer may ask again.
+    A hub that missed our answer may verify again.
     """
     if state.asked_at is None and not state.holds(now):
         return None
@@ -184,9 +184,9 @@ def denied(state: Subscription, reason: str, now: datetime) -> Subscription:
     )
 
 
-def pushed(state: Subscription, brought: Sequence[ArticleEvent], now: datetime) -> Subscription:
-    """Return the state after a push. `brought` are the events of the push that were new or owed."""
-    digests = [EntryDigest.of(event) for event in brought]
+def pushed(state: Subscription, news: Sequence[ArticleEvent], now: datetime) -> Subscription:
+    """Return the state after a push. `news` are the events of the push that were new or owed."""
+    digests = [EntryDigest.of(event) for event in news]
     if not digests:
         return state
     entries = {digest.entry for digest in digests}
@@ -208,23 +208,23 @@ def polled(
 ) -> Subscription:
     """Return the state after a poll that found the events `new`; `seen` are the digests of all entries in the feed.
 
-    An entry that the poll has seen leaves `pushed`. A new entry that no push brought is owed. An entry owed for longer than
+    An entry that the poll has seen is removed from `pushed`. A new entry that no push delivered is owed. An entry owed for longer than
     GRACE ends the trust. If an untrusted hub misses an entry, the subscription is requested again, at most once a day: the hub
     may have lost it. Without `blamed`, a missing push is not the hub's fault, and no entry is owed.
     """
     digests = [EntryDigest.of(event) for event in new]
     sent = {digest.entry for digest in digests}
-    left = [digest for digest in state.pushed if digest.digest not in seen and digest.entry not in sent]
+    kept = [digest for digest in state.pushed if digest.digest not in seen and digest.entry not in sent]
     if seen and state.last_push and now - state.last_push >= PUSHED_KEPT:
-        left = []
-    owing = [digest for digest in digests if blamed and not any(map(digest.is_of_the_same_version, state.pushed))]
-    after = replace(state, pushed=tuple(left))
+        kept = []
+    missed = [digest for digest in digests if blamed and not any(map(digest.is_of_the_same_version, state.pushed))]
+    after = replace(state, pushed=tuple(kept))
     overdue = state.owed_since is not None and now - state.owed_since >= GRACE
     if state.is_trusted(now) and not overdue:
-        owed = tuple(dict.fromkeys((*state.owed, *owing)))[:PUSHED_MAX]
+        owed = tuple(dict.fromkeys((*state.owed, *missed)))[:PUSHED_MAX]
         return replace(after, owed=owed, owed_since=(state.owed_since or now) if owed else None)
     is_old = state.holds(now) and state.verified_at is not None and now - state.verified_at >= RETRY_MAX
-    if (overdue or owing) and is_old and not state.asked_at:
+    if (overdue or missed) and is_old and not state.asked_at:
         after = replace(after, next_ask_at=now)
     return replace(after, trusted_since=None, owed=(), owed_since=None)
 

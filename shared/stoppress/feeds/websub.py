@@ -1,8 +1,8 @@
-"""WebSub on the wire: which hub and topic an answer links to (WebSub, 4), the callback URL, and the signature of a push.
+"""WebSub's protocol: the hub and topic that an answer links to (WebSub, 4), the callback URL, and the signature of a push.
 
 The hub pushes new entries; the topic is the feed's URL at the hub. A subscription's callback and secret are derived from one
-secret of the stack, called `master` here, and stored nowhere. During a rotation the stack has several masters. The first
-makes new tokens, and the tokens of all masters are accepted.
+secret of the stack, called `master` here, and stored nowhere. During a rotation the stack has several masters. New
+tokens are created with the first, and the tokens of all masters are accepted.
 """
 
 import hashlib
@@ -17,14 +17,14 @@ from stoppress.primitives.urls import link_targets
 URL_CHARACTERS_MAX = 2_000
 
 _LINK = re.compile(r"<(?:[\w.-]+:)?link\s([^<>]{0,4000})>", re.IGNORECASE)
-# The look-behind keeps a long name without a value from being tried at each of its letters.
+# The look-behind prevents an attempt at each letter of a long name without a value.
 _ATTRIBUTE = re.compile(r"(?<![\w:.-])([\w:.-]+)\s*=\s*(?:\"([^\"]*)\"|'([^']*)')")
 _METHODS = {"sha1", "sha256", "sha384", "sha512"}  # WebSub, 7.1; sha1 comes from PubSubHubbub
 _TOKEN = re.compile(r"([0-9a-f]{16})-([0-9a-f]{32})")
 
 
 def hub_and_topic(head: str, headers: Mapping[str, str], url: str) -> tuple[str | None, str | None]:
-    """Return the hub that an answer links in its headers or its feed, and the URL that it links as its own (`rel="self"`).
+    """Return the hub that an answer's headers or feed link to, and the feed's own URL (`rel="self"`).
 
     The hub is the first that uses https, else the first. `head` is the feed without its entries.
     """
@@ -34,13 +34,13 @@ def hub_and_topic(head: str, headers: Mapping[str, str], url: str) -> tuple[str 
 
 
 def can_be_trusted(hub: str) -> bool:
-    """Return True if we may send a secret to a hub: over https only (WebSub, 5.1)."""
+    """Return True if a secret may be sent to a hub: over https only (WebSub, 5.1)."""
     return urlsplit(hub).scheme == "https"
 
 
 def linked_in_headers(relation: str, headers: Mapping[str, str], url: str) -> Iterator[str]:
     """Yield the URLs in the header Link with this relation."""
-    return filter(None, (_usable(target, url) for target in link_targets(relation, headers)))
+    return filter(None, (_resolve_link(target, url) for target in link_targets(relation, headers)))
 
 
 def _linked(relation: str, head: str, headers: Mapping[str, str], url: str) -> Iterator[str]:
@@ -49,11 +49,11 @@ def _linked(relation: str, head: str, headers: Mapping[str, str], url: str) -> I
     for link in _LINK.finditer(head):
         attributes = {name.lower(): unescape(quoted or other) for name, quoted, other in _ATTRIBUTE.findall(link[1])}
         relations = attributes.get("rel", "").lower().split()
-        if relation in relations and (linked := _usable(attributes.get("href", ""), url)):
+        if relation in relations and (linked := _resolve_link(attributes.get("href", ""), url)):
             yield linked
 
 
-def _usable(target: str, url: str) -> str | None:
+def _resolve_link(target: str, url: str) -> str | None:
     if not target.strip():
         return None
     try:
@@ -86,7 +86,7 @@ def subscription_of(token: str, masters: Sequence[str], site: str, feed: str) ->
 
 def hub_secret(master: str, site: str, feed: str, subscription: str) -> str:
     """Return the secret with which the hub signs its pushes, under the limit of 200 bytes (WebSub, 5.1)."""
-    return _derived(master, "secret", site, feed, subscription)
+    return _derive(master, "secret", site, feed, subscription)
 
 
 def is_signed(headers: Mapping[str, str], body: bytes, secrets: Sequence[str]) -> bool:
@@ -100,9 +100,9 @@ def is_signed(headers: Mapping[str, str], body: bytes, secrets: Sequence[str]) -
 
 
 def _proof(master: str, site: str, feed: str, subscription: str) -> str:
-    return _derived(master, "callback", site, feed, subscription)[:32]
+    return _derive(master, "callback", site, feed, subscription)[:32]
 
 
-def _derived(master: str, purpose: str, site: str, feed: str, subscription: str) -> str:
+def _derive(master: str, purpose: str, site: str, feed: str, subscription: str) -> str:
     text = f"{purpose}\n{site}\n{feed}\n{subscription}"
     return hmac.new(master.encode(), text.encode(errors="surrogatepass"), hashlib.sha256).hexdigest()

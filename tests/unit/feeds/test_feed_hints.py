@@ -8,7 +8,7 @@ import pytest
 from boto3.dynamodb.types import TypeSerializer
 
 from stoppress.feeds.feed_hints import (
-    WISH_MAX_S,
+    WAIT_MAX_S,
     Freshness,
     Hints,
     add_answer_hints,
@@ -41,7 +41,7 @@ def channel(wishes: str) -> str:
         ("<ttl>60</ttl>", timedelta(hours=1)),
         ("<ttl> 5 </ttl>", timedelta(minutes=5)),
         ("<ttl>-5</ttl>", timedelta()),
-        ("<ttl>999999</ttl>", timedelta(seconds=WISH_MAX_S)),
+        ("<ttl>999999</ttl>", timedelta(seconds=WAIT_MAX_S)),
         ("<sy:updatePeriod>hourly</sy:updatePeriod><sy:updateFrequency>4</sy:updateFrequency>", timedelta(minutes=15)),
         ("<sy:updatePeriod>\n\t\thourly\t</sy:updatePeriod>", timedelta(hours=1)),
         ("<sy:updatePeriod>daily</sy:updatePeriod><sy:updateFrequency>0</sy:updateFrequency>", timedelta(days=1)),
@@ -75,7 +75,7 @@ def test_hours_and_days_to_stay_away_are_read_whatever_their_form() -> None:
         ({"expires": "Fri, 20 Nov 2026 09:00:30 GMT"}, timedelta(hours=1)),
         ({"expires": "Thu, 01 Jan 1970 00:00:00 GMT"}, timedelta()),
         ({"expires": "Fri, 20 Nov 2026 09:00:30 -0000"}, timedelta(hours=1)),
-        ({"cache-control": "max-age=999999999"}, timedelta(seconds=WISH_MAX_S)),
+        ({"cache-control": "max-age=999999999"}, timedelta(seconds=WAIT_MAX_S)),
     ],
 )
 def test_an_answers_headers_set_how_long_it_stays_fresh(headers: dict[str, str], least: timedelta) -> None:

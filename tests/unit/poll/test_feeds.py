@@ -244,7 +244,7 @@ def test_a_feed_with_a_hub_is_written_at_each_poll_only_if_the_stack_uses_hubs(
     internet: Web, monkeypatch: pytest.MonkeyPatch, callbacks: str, rev: int
 ) -> None:
     monkeypatch.setenv("WEBSUB_URL", callbacks)
-    monkeypatch.setattr(Hubs, "want", lambda *_: None)
+    monkeypatch.setattr(Hubs, "queue", lambda *_: None)
     internet.answer(rss("A"), etag='"1"', link='<https://hub.example.com/>; rel="hub"')
     poll()
     internet.answer(status=304, etag='"1"')

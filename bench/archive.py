@@ -161,7 +161,7 @@ def items_of(stories: Iterable[Story], site: Site, now: datetime) -> Iterator[di
         at = story.published
         event, _ = read_delivery(story.delivery("published", at), site, "cms", at, delivery=story.message_id(at))
         decision = decide(event, Known(), site, at)
-        decision = decision.placed(place(decision.want_shard), place(decision.want_news))
+        decision = decision.with_places(place(decision.want_shard), place(decision.want_news))
         article = decision.article
         assert article
         assert article.shard

@@ -80,7 +80,7 @@ class DecidedTable:
             return decision
         self.writes += 1
         if decision.article:
-            decision = decision.placed(self._place(decision.want_shard), self._place(decision.want_news))
+            decision = decision.with_places(self._place(decision.want_shard), self._place(decision.want_news))
         self._take_out(decision)
         self._put_in(decision)
         if decision.held:

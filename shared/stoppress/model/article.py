@@ -204,7 +204,7 @@ class Decision:
     released: tuple[tuple[datetime, str], ...] = ()
     held: datetime | None = None
 
-    def placed(self, shard: Place | None, news: Place | None) -> "Decision":
+    def with_places(self, shard: Place | None, news: Place | None) -> "Decision":
         """Return the decision with the reserved places in its article."""
         assert self.article
         article = replace(self.article, shard=shard or self.article.shard, news=news or self.article.news)

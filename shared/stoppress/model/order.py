@@ -145,7 +145,7 @@ def is_repeat(names: Iterable[str], deliveries: Iterable[str]) -> bool:
     return not (ids or set(names)).isdisjoint(deliveries)
 
 
-def remembered(deliveries: Iterable[str], names: tuple[str, ...], *, removal: Removal) -> tuple[str, ...]:
+def remember_deliveries(deliveries: Iterable[str], names: tuple[str, ...], *, removal: Removal) -> tuple[str, ...]:
     """Return the hashes of deliveries to remember after one more delivery, newest first. `removal` is of the article's newest event.
 
     An unpublished article may be published again unchanged. So it forgets the hashes of publications without a timestamp.

@@ -1,8 +1,8 @@
 """Record article events: one transaction in the table for each event.
 
 The events of a batch are read and decided together, and their places in files are reserved together. Then each event is written
-by itself. After a conflict with another writer an event is decided again. A message that no later attempt can apply goes to
-quarantine. One message's failure stops no other message. Reports of refusals travel on the same queue and are only stored.
+separately. After a conflict with another writer an event is decided again. A message that no later attempt can apply goes to
+quarantine. A failed message does not stop the others. Reports of refusals arrive on the same queue and are only stored.
 """
 
 from collections import defaultdict
@@ -28,19 +28,19 @@ from stoppress.record.decide import REPEATED, decide
 from stoppress.record.message import Message, Unusable, named_in, read
 from stoppress.record.transaction import recall, urls_of, write_decision
 
-# Each conflict is another writer's success, so a few attempts are enough. After them SQS delivers the message again.
+# With each conflict another writer succeeds, so a few attempts are enough. Then SQS delivers the message again.
 ATTEMPTS_MAX = 10
 # The outcome of a message that is a report of refusals.
 REPORT_KEPT = "report kept"
-# How many lines of a page's story are searched for its title.
-STORY_LINES_MAX = 10
+# How many events of a page are searched for its title.
+PAGE_EVENTS_MAX = 10
 
 
 @dataclass(frozen=True, slots=True)
 class MessageOutcome:
     """The outcome of a message. With an `error` the queue must deliver the message again.
 
-    `about` has site, article and URL, as far as they are known, to search the log for. `is_new`: the article was not listed before.
+    `about` has site, article and URL, if they are known, to search the log for. `is_new`: the article was not listed before.
     """
 
     outcome: str
@@ -54,7 +54,7 @@ class MessageOutcome:
 class _Work:
     """An event in progress: its message, its site, its reserved places that are still unused, and its conflicts so far.
 
-    `before` is the article before the event, `decision` that of the last attempt. The work is done when it has an outcome.
+    `before` is the article before the event, `decision` that of the last attempt. An event with an `outcome` is done.
     """
 
     message_id: str
@@ -83,21 +83,21 @@ class _Work:
     def place(self) -> None:
         """Put the reserved places into the decision's article."""
         shard, news = self.spare_place(self.decision.want_shard), self.spare_place(self.decision.want_news)
-        self.decision = self.decision.placed(shard, news) if self.decision.article else self.decision
+        self.decision = self.decision.with_places(shard, news) if self.decision.article else self.decision
 
     def count_conflict(self) -> None:
-        """Have the event decided again, at most ATTEMPTS_MAX times in all."""
+        """Count a conflict. After ATTEMPTS_MAX of them the event fails."""
         self.conflicts += 1
         if self.conflicts >= ATTEMPTS_MAX:
-            lost = Conflict(f"others wrote {self.event.name} first in {ATTEMPTS_MAX} attempts")
-            self.fail(lost, str(lost))
+            error = Conflict(f"others wrote {self.event.name} first in {ATTEMPTS_MAX} attempts")
+            self.fail(error, str(error))
 
     def fail(self, error: Exception, reason: str = "") -> None:
         self.outcome = MessageOutcome("failed", reason or repr(error), error, _about(self.event))
 
 
 def record(messages: Iterable[Message], now: datetime, deadline: Deadline = NEVER) -> dict[str, MessageOutcome]:
-    """Record a batch until the deadline. Returns outcomes by message id.
+    """Record a batch until the deadline. Return outcomes by message id.
 
     A message that was not reached has the outcome `postponed`, and the queue delivers it again.
     """
@@ -107,13 +107,13 @@ def record(messages: Iterable[Message], now: datetime, deadline: Deadline = NEVE
     batch.record_works()
     done = [(work.message_id, work.outcome) for work in batch.works if work.outcome]
     outcomes = [*batch.outcomes, *done, *(batch.keep_reports() if batch.reports else [])]
-    _write_stories(batch.works, now)
+    _write_page_events(batch.works, now)
     _note_events({work.site.host: work.site for work in batch.works if work.event.action != "again"}.values(), now)
     return worst_outcomes(outcomes)
 
 
 def worst_outcomes(outcomes: Iterable[tuple[str, MessageOutcome]]) -> dict[str, MessageOutcome]:
-    """Return the worst outcome of each message, so that a message comes again if one of its articles failed."""
+    """Return the worst outcome of each message, so that a message is delivered again if one of its articles failed."""
     worst: dict[str, MessageOutcome] = {}
     for message_id, outcome in outcomes:
         before = worst.setdefault(message_id, outcome)
@@ -134,7 +134,7 @@ class _Batch:
     def read(self, message: Message) -> None:
         """Read the events and the report of a message. A message without a usable event gets its outcome here."""
         if self.deadline.is_over():
-            self.outcomes.append((message.id, _postponed()))
+            self.outcomes.append((message.id, _postponed_outcome()))
             return
         try:
             content = read(message)
@@ -159,19 +159,19 @@ class _Batch:
         outcome = MessageOutcome("quarantined", str(error), about=about)
         try:
             table.put_if(items.quarantine_item(error.site, message.id, str(error), message.body, message.sent_at))
-        except Exception as failure:  # noqa: BLE001 - quarantine failed too, so the message must come again
+        except Exception as failure:  # noqa: BLE001 - not in quarantine, so the message must be delivered again
             outcome = MessageOutcome("failed", str(failure), error=failure)
         self.outcomes.append((message.id, outcome))
 
     def record_works(self) -> None:
-        """Record all events in waves. An event for which another writer was faster is decided again in the next wave."""
+        """Record all events in waves. An event with a conflict is decided again in the next wave."""
         while waiting := [work for work in self.works if work.outcome is None]:
             table.back_off(max(work.conflicts for work in waiting))
             self._record_wave(_first_wave(waiting))
         give_back((work.site.host, place) for work in self.works for place in work.spare)
 
     def keep_reports(self) -> list[tuple[str, MessageOutcome]]:
-        """Store reports of refusals. On failure all of their messages come again, and some refusals may count twice."""
+        """Store reports of refusals. On failure all of their messages are delivered again, and some refusals may count twice."""
         outcome = MessageOutcome(REPORT_KEPT)
         try:
             refusals.keep(report for _, report in self.reports)
@@ -180,7 +180,7 @@ class _Batch:
         return [(message_id, outcome) for message_id, _ in self.reports]
 
     def _record_wave(self, wave: Sequence[_Work]) -> None:
-        """Decide and write a wave. Events for which another writer was faster get no outcome."""
+        """Decide and write a wave. An event with a conflict gets no outcome."""
         free: list[tuple[str, Place]] = []
         if not self.deadline.is_over():
             self._decide_works(wave)
@@ -189,7 +189,7 @@ class _Batch:
             if work.outcome:
                 continue
             if self.deadline.is_over():
-                work.outcome = _postponed(_about(work.event))
+                work.outcome = _postponed_outcome(_about(work.event))
                 continue
             work.place()
             try:
@@ -210,10 +210,10 @@ class _Batch:
     def _decide_works(self, wave: Sequence[_Work]) -> None:
         """Decide each event of a wave. An event that cannot be read or decided fails alone."""
         try:
-            answers = recall((work.event, work.site, work.conflicts > 0) for work in wave)
+            results = recall((work.event, work.site, work.conflicts > 0) for work in wave)
         except Exception as error:  # noqa: BLE001 - a failed read fails this wave only
-            answers = [error] * len(wave)
-        for work, known in zip(wave, answers, strict=True):
+            results = [error] * len(wave)
+        for work, known in zip(wave, results, strict=True):
             if isinstance(known, Exception):
                 work.fail(known)
                 continue
@@ -227,20 +227,20 @@ class _Batch:
 
 def _reserve_places(works: Sequence[_Work]) -> None:
     """Reserve the places that decisions want, with one conditional update for each series. An event without a place fails."""
-    wanting: dict[tuple[str, str], list[tuple[_Work, Want]]] = defaultdict(list)
+    wants_by_series: dict[tuple[str, str], list[tuple[_Work, Want]]] = defaultdict(list)
     for work in works:
         for want in filter(None, (work.decision.want_shard, work.decision.want_news)):
             if not work.spare_place(want):
-                wanting[work.site.host, want.series].append((work, want))
-    for (host, series), wants in wanting.items():
+                wants_by_series[work.site.host, want.series].append((work, want))
+    for (host, series), wants in wants_by_series.items():
         try:
             places = reserve(host, series, [want for _, want in wants], wants[0][0].site.shards.size)
         except Exception as error:  # noqa: BLE001 - one series' failure must not stop the others
-            for homeless, _ in wants:
-                homeless.fail(error)
+            for work, _ in wants:
+                work.fail(error)
         else:
-            for (housed, _), place in zip(wants, places, strict=True):
-                housed.spare.append(place)
+            for (work, _), place in zip(wants, places, strict=True):
+                work.spare.append(place)
 
 
 def _first_wave(works: Sequence[_Work]) -> list[_Work]:
@@ -260,9 +260,9 @@ def _first_wave(works: Sequence[_Work]) -> list[_Work]:
     return wave
 
 
-def _postponed(about: Mapping[str, Any] | None = None) -> MessageOutcome:
-    late = TimeoutError("the run's time was over")
-    return MessageOutcome("postponed", str(late), late, about or {})
+def _postponed_outcome(about: Mapping[str, Any] | None = None) -> MessageOutcome:
+    error = TimeoutError("the run's time was over")
+    return MessageOutcome("postponed", str(error), error, about or {})
 
 
 def _outcome_of(work: _Work) -> MessageOutcome:
@@ -276,13 +276,13 @@ def _about(subject: Article | ArticleEvent) -> dict[str, str | None]:
     return {"site": subject.site, "article": subject.name, "url": subject.url}
 
 
-def _write_stories(works: Iterable[_Work], now: datetime) -> None:
-    """Add each event to the story of its URL and of its article's URLs, and to the site's refusals if it lists no page.
+def _write_page_events(works: Iterable[_Work], now: datetime) -> None:
+    """Store each event under its URL and its article's URLs, and among the site's refusals if it lists no page.
 
-    Repeats are left out. The stories are written outside the events' transactions, so that they add no conflicts.
+    Repeats are left out. These items are written outside the events' transactions, so that they add no conflicts.
     """
     lines: dict[tuple[str, str], dict[str, Any]] = {}
-    # The event itself is recorded, and the log has its outcome.
+    # If this fails, the event itself is recorded, and the log has its outcome.
     with suppress(ClientError, BotoCoreError, TimeoutError):
         for work in works:
             decision = work.decision
@@ -303,20 +303,20 @@ def _write_stories(works: Iterable[_Work], now: datetime) -> None:
 
 
 def _last_title(host: str, url: str) -> str:
-    """Return the newest title in the story of a page, because events that remove a page have none."""
+    """Return the newest title among a page's stored events, because events that remove a page have none."""
     stored = (
-        table.query(items.story_pk(host, url), consistent=False, newest_first=True, page_size=STORY_LINES_MAX)
+        table.query(items.story_pk(host, url), consistent=False, newest_first=True, page_size=PAGE_EVENTS_MAX)
         if url
         else ()
     )
-    return next((line["title"] for line in islice(stored, STORY_LINES_MAX) if "title" in line), "")
+    return next((line["title"] for line in islice(stored, PAGE_EVENTS_MAX) if "title" in line), "")
 
 
-def _note_events(received: Iterable[Site], now: datetime) -> None:
-    """Write the time of the last event of each site that must not be silent for long."""
-    for site in received:
+def _note_events(sites: Iterable[Site], now: datetime) -> None:
+    """Write the time of the last event of each site with `silent_after_hours`."""
+    for site in sites:
         if site.silent_after_hours:
             pk, sk = items.last_event_key(site.host)
-            # The events themselves are recorded, and the next event writes its own time.
+            # If this fails, the events themselves are recorded, and the next event writes its own time.
             with suppress(ClientError, BotoCoreError):
                 table.put_if({"pk": pk, "sk": sk, "at": exact(now)})

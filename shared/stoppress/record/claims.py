@@ -1,4 +1,4 @@
-"""Which article owns a URL, which articles wait for it, and what becomes of the article that loses it.
+"""Which article owns a URL, which articles wait for it, and what happens to an article that loses it.
 
 A claim records which article owns a URL. A source of higher rank takes the URL from one of lower rank. Between sources of
 equal rank the newer article takes it. An article of a CMS that loses its URL to another story waits for the URL. When the owner
@@ -7,7 +7,7 @@ before its release. A source of lower rank cannot bring back a URL that a source
 
 A removal refers to an article by its id, or to a source's own page by its URL. It deletes a page only while the article owns the
 page's URL, so a late or repeated removal takes no page from another article. A source also removes the page of a source of
-lower rank. The claim on a URL keeps the removal by URL alone: it stops older events of the source, waiting or still to come.
+lower rank. The claim on a URL stores a removal by URL alone, which stops older events of the source, waiting or still to arrive.
 """
 
 from collections.abc import Iterable
@@ -34,7 +34,7 @@ def copies_of(source: str, claim: Claim | None) -> list[str]:
 
 
 def aimed_at(event: ArticleEvent, copies: Iterable[Article | None]) -> Article | None:
-    """Return the article that a removal by URL alone means: the first of `copies_of` that has not moved to another URL."""
+    """Return the article to which a removal by URL alone applies: the first of `copies_of` that has not moved to another URL."""
     return next((copy for copy in copies if copy and identity(copy.url or "") == identity(event.url or "")), None)
 
 
@@ -50,12 +50,12 @@ def without_entries(article: Article, **changes: Any) -> Article:
     return replace(article, **(deleted | changes))
 
 
-def outranked_by(owner: str) -> str:
+def outranked_reason(owner: str) -> str:
     """Return the reason of an article whose URL belongs to a source of higher rank."""
     return f"{owner} speaks for this page"
 
 
-def overtaken_by(owner: str) -> str:
+def overtaken_reason(owner: str) -> str:
     """Return the reason of an article whose URL belongs to a newer article of a source of equal rank."""
     return f"{owner} has this URL and is newer"
 
@@ -130,7 +130,7 @@ def with_weaker_page_removed(
 ) -> Decision:
     """Return a decision that also removes the page of a source of lower rank, at the event's URL or at `url`.
 
-    `owner` takes the URL, so that source cannot list the page again. The decision's own claims stay.
+    `owner` takes the URL, so that the other source cannot list the page again. The decision's own claims stay.
     """
     url, before = url or event.url or "", None
     claim, order = known.claims.get(identity(url)), page_order(order_of(event))
@@ -145,13 +145,13 @@ def with_weaker_page_removed(
     decision = replace(decision, claims=decision.claims if is_claimed else (*decision.claims, taken))
     if before is None:
         return decision
-    displaced = displace(before, outranked_by(owner), keeps_shard=True)
+    displaced = displace(before, outranked_reason(owner), keeps_shard=True)
     out = (*decision.out, *before.list_entries(now))
     return replace(decision, displaced=(*decision.displaced, displaced), out=out)
 
 
-def url_removed(event: ArticleEvent, known: Known, decision: Decision) -> Decision:
-    """Also store a removal by URL alone in the claim: it stops older events of its source, whoever owns the URL now."""
+def store_url_removal(event: ArticleEvent, known: Known, decision: Decision) -> Decision:
+    """Also store a removal by URL alone in the claim, where it stops older events of its source, whichever article owns the URL now."""
     assert event.url
     page = identity(event.url)
     claims = {identity(claim.url): claim for claim in (*known.claims.values(), *decision.claims)}

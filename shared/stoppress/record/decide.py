@@ -1,8 +1,8 @@
 """What one event changes. No I/O, no clock.
 
-`decide` classifies events: repeats change nothing, and late events change only dates. `publication.py` decides about a page that is
-published, `claims.py` which article owns a URL, and what a removal changes. Source and id identify an article, `urls.identity` a page. `model/order.py` decides which of two
-events is newer, so events may come late and more than once.
+`decide` classifies events: repeats change nothing, and late events change only dates. `publication.py` decides about publications,
+`claims.py` about the owners of URLs and about removals. Source and id identify an article, `urls.identity` a page. `model/order.py`
+decides which of two events is newer, so events may arrive late and repeatedly.
 """
 
 from dataclasses import replace
@@ -11,12 +11,12 @@ from datetime import datetime
 from stoppress.model.article import FORGOTTEN, Article, Claim, Decision, Known
 from stoppress.model.event import ArticleEvent, digest_of, names_of, order_of, title_hash_of
 from stoppress.model.exclusion_reasons import excluded_because, is_embargo
-from stoppress.model.order import Order, is_repeat, newest, own_time, remembered
+from stoppress.model.order import Order, is_repeat, newest, own_time, remember_deliveries
 from stoppress.model.site import Site
 from stoppress.primitives.instants import exact
 from stoppress.primitives.urls import identity
-from stoppress.record.claims import leave, removed, url_removed, with_weaker_page_removed, without_entries
-from stoppress.record.publication import Publication, dated_by_another
+from stoppress.record.claims import leave, removed, store_url_removal, with_weaker_page_removed, without_entries
+from stoppress.record.publication import Publication, date_by_another
 from stoppress.record.publication_date import dated, first_received, is_of_deleted, released, with_date_order
 from stoppress.record.versions import link_versions
 
@@ -26,11 +26,11 @@ REPEATED = Decision(outcome="duplicate", reason="this was received before")
 def decide(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Decision:
     """Return what an event changes. `known` must hold the claims of `transaction.urls_of` and their owners.
 
-    For a removal by URL alone `known.article` is the article that the removal means (`claims.aimed_at`).
+    For a removal by URL alone `known.article` is the article to which it applies (`claims.aimed_at`).
     """
     if event.action == "again":
         return _list_again(event, known, site, now)
-    # The clock of the function that sent a released event may be ahead of ours.
+    # The clock of the function that sent a released event may be ahead of this function's clock.
     now = max(now, event.release or now)
     by_url = event.action == "remove" and not event.id
     if by_url and known.article:
@@ -40,7 +40,7 @@ def decide(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Deci
     else:
         decision = with_weaker_page_removed(Decision(outcome="removed"), event, event.name, known, now)
     if by_url and decision.outcome != "duplicate":
-        decision = url_removed(event, known, decision)
+        decision = store_url_removal(event, known, decision)
     before, changed = known.article, [article for article in (decision.article, *decision.displaced) if article]
     after = next((article for article in changed if article.name == event.name), before)
     due_after = after.release_at if after else None
@@ -60,11 +60,11 @@ def decide(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Deci
 def _list_again(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Decision:
     """List the page of an event again if its alternates change.
 
-    If not, its claim is written alone. So whoever decided about the page by claims that are older now cannot write it.
+    If not, its claim is written alone, so that a concurrent decision by older claims gets a conflict.
     """
     settled = replace(REPEATED, released=((event.release, event.name),) if event.release else ())
     claim = known.claims.get(identity(event.url or ""))
-    if claim and claim.lists and not claim.live:  # the transaction in which it left had no room for its links
+    if claim and claim.lists and not claim.live:  # the transaction that removed the page had no room for its links
         return link_versions(replace(settled, claims=(claim,)), event, known, site)
     owner = known.owners.get(claim.owner) if claim and claim.live else None
     newest = known.again.get(owner.name) if owner and owner.has_entries else None
@@ -91,7 +91,7 @@ def _decide(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Dec
     digest = digest_of(event)
     names = names_of(event, digest)
     if article and event.release and order == article.order:
-        # An event that is recorded again may have a date that its delivery lacked. So the article keeps the digest of the
+        # An event that is recorded again may have a date that its delivery lacked. The article keeps the digest of the
         # delivery, because a repeat of the delivery lacks the date too.
         digest, names = article.digest, ()
     same = False
@@ -108,20 +108,20 @@ def _decide(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Dec
         if same and _is_settled(article, now):
             return REPEATED
     current = _current(event, article, now)
-    deliveries = remembered(current.deliveries, names, removal=order.removal)
+    deliveries = remember_deliveries(current.deliveries, names, removal=order.removal)
     current = replace(
         first_received(current, event),
         order=order,
         digest=digest,
         deliveries=deliveries,
-        # An event that is recorded again may have lost its title: an article keeps no text outside the news.
+        # An event that is recorded again may lack its title, because an article outside the news keeps no text.
         title_hash=title_hash_of(event) or current.title_hash,
         is_undated=event.action == "publish" and event.published_at is None,
     )
     if event.action == "remove":
         return removed(event, current, known, now)
     decision = Publication(event, current, known, site, now).decision()
-    # The same content that stays out for the same reason is a repeat. If the reason is gone, the new decision counts.
+    # The same content that is kept out for the same reason is a repeat. If the reason has ended, the new decision counts.
     if (
         article
         and same
@@ -171,12 +171,12 @@ def _current(event: ArticleEvent, article: Article | None, now: datetime) -> Art
     fresh = replace(fresh, deliveries=article.deliveries, reborn=reborn, rev=article.rev)
     if article.dated_order is None or own_time(article.dated_order) <= reborn:
         return fresh
-    # The date came after the deletion, with an event of the new article whose version is below that of the deletion.
+    # The date arrived after the deletion, with an event of the new article whose version is below that of the deletion.
     fresh = replace(fresh, first_published=article.first_published, dated_by=article.dated_by)
     return replace(fresh, dated_order=article.dated_order)
 
 
-# States of a live article that another reason keeps out of all files.
+# States of an article that another reason keeps out of all files.
 _WITHOUT_PAGE = ("excluded", "displaced")
 
 
@@ -193,7 +193,7 @@ def late(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Decisi
 
 
 def _was_listed(event: ArticleEvent, article: Article, known: Known, site: Site, now: datetime) -> bool:
-    """Return True if a late event would have put its article into a file, had it come in order.
+    """Return True if a late event would have put its article into a file if it had arrived in order.
 
     An embargo that was not over when the article's newest event was sent has listed nothing, because that event may have ended it.
     """
@@ -209,13 +209,13 @@ def _was_listed(event: ArticleEvent, article: Article, known: Known, site: Site,
 def _date_late(event: ArticleEvent, article: Article, known: Known, site: Site, now: datetime) -> Decision:
     """Return how the date of a late event changes its article, and remember the event's delivery."""
     names = names_of(event, digest_of(event))
-    if names:  # repeats of the event may look newer, by the moment of receipt or if the sender's clock is ahead
-        deliveries = remembered(article.deliveries, names, removal=article.order.removal)
+    if names:  # repeats of the event may look newer: received later, or if the sender's clock is ahead
+        deliveries = remember_deliveries(article.deliveries, names, removal=article.order.removal)
         article = first_received(replace(article, deliveries=deliveries), event)
     if embargo := _late_embargo(event, article, known, site, now):
         return embargo
     article = with_date_order(article, event)
-    decision = dated_by_another(event, article, known, site, now)
+    decision = date_by_another(event, article, known, site, now)
     order = article.order
     version = "" if order.version is None else f", version {order.version}"
     newer = f"{'the removal' if order.removal else 'the event'} of {order.timestamp or order.received}{version}"
@@ -226,8 +226,8 @@ def _date_late(event: ArticleEvent, article: Article, known: Known, site: Site, 
 def _late_embargo(event: ArticleEvent, article: Article, known: Known, site: Site, now: datetime) -> Decision | None:
     """Hold an article by the date of a late event, or move or end its embargo, if no newer event has a date. A removal ends it.
 
-    The article's newest event has no date, so it keeps the embargo. It is recorded again at the release, or at once if the embargo has
-    ended. Repeats and edits without a date may come before that, so the article takes the late date now. An article without a page
+    The article's newest event has no date, so it keeps the embargo. It is recorded again at the release, or immediately if the embargo
+    has ended. Repeats and edits without a date may arrive before that, so the article takes the late date now. An article without a page
     keeps the embargo for its next events.
     """
     order, date_order = order_of(event), newest(article.dated_order, article.held_order)

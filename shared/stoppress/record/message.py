@@ -1,7 +1,7 @@
 """Read a message of the articles queue: article events, each with its site, or why there are none.
 
-There are four kinds of messages. Stoppress sends article events, and receive_webhook's reports of refusals. The bus
-sends events in Stoppress's own format, and events with a CMS's delivery.
+There are four kinds of messages: article events from Stoppress's functions, reports of refusals from receive_webhook, and
+from the bus events in Stoppress's own format or with a CMS's delivery.
 """
 
 import json
@@ -19,7 +19,7 @@ from stoppress.model.site import UNKNOWN_SITE, Site
 from stoppress.primitives.text import encodable
 
 # Sources with these adapters put events in Stoppress's own format on the bus.
-OF_OUR_CONTRACT = ("standard", "eventbridge")
+CONTRACT_ADAPTERS = ("standard", "eventbridge")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +41,9 @@ class Unusable(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a message contains: events with their sites, an error for its incomplete articles, and why it has no event.
+    """The content of a message: events with their sites, an error for its incomplete articles, and why it has no event.
 
-    `report` has the refusals of receive_webhook, or the events that the source's mapping ignored. `site` is None if a report is all.
+    `report` has the refusals of receive_webhook, or the events that the source's mapping ignored. `site` is None if there is only a report.
     """
 
     site: Site | None = None
@@ -73,7 +73,7 @@ def read(message: Message) -> Content:
         if not from_bus:
             return Content(site, tuple((event, site) for event in _events(from_message(message.body))))
         source = site.sources.get(str(envelope.get("source")))
-        if source and source.adapter not in OF_OUR_CONTRACT:
+        if source and source.adapter not in CONTRACT_ADAPTERS:
             return _apply_adapter(envelope, site, message.sent_at)
         return Content(site, ((read_bus_event(envelope, site, message.sent_at)[0], site),))
     except (BadArticle, UnknownType, ValueError) as error:
@@ -124,14 +124,14 @@ def _apply_adapter(envelope: Mapping[str, Any], site: Site, now: datetime) -> Co
     unusable = Unusable(site.host, f"incomplete: {'; '.join(faults)[:1_000]}") if faults else None
     if unusable and not events:
         raise unusable
-    known = {site.host: site} | {event.site: sites.load(event.site) for event in events if event.site != site.host}
+    hosts = {site.host: site} | {event.site: sites.load(event.site) for event in events if event.site != site.host}
     reasons = dict.fromkeys(str(item.answer.get("reason", "")) for item in taken)
-    placed = tuple((event, known[event.site]) for event in events)
-    return Content(site, placed, unusable, "; ".join(reasons), report_of(site, name, now, taken))
+    with_sites = tuple((event, hosts[event.site]) for event in events)
+    return Content(site, with_sites, unusable, "; ".join(reasons), report_of(site, name, now, taken))
 
 
 def named_in(body: str) -> dict[str, str | None]:
-    """Return article and URL that an unusable message names, so that the log can be searched for them."""
+    """Return the article and the URL of an unusable message, so that the log can be searched for them."""
     with suppress(ValueError, RecursionError, AttributeError):
         document = json.loads(body)
         detail = document.get("detail", document)

@@ -1,8 +1,8 @@
-"""What an event that publishes an article changes: whether the page is listed, held, or kept out, and in which files.
+"""The effect of an event that publishes an article: whether its page is listed, held or kept out, and in which files.
 
 A publication is checked in this order. An article of another host is excluded. An embargo holds the article. A newer removal of the
-URL, then a stronger claim on it, keeps the article out. Then `model/exclusion_reasons.py` decides. What remains is listed: an entry in
-a shard for life, and a news entry while the first publication is less than 48 hours ago.
+URL, then a stronger claim on it, keeps the article out. Then `model/exclusion_reasons.py` decides. All others are listed: an entry
+in a shard for life, and a news entry while the first publication is less than 48 hours ago.
 """
 
 from dataclasses import replace
@@ -31,8 +31,8 @@ from stoppress.record.claims import (
     WAITING_MAX,
     displace,
     leave,
-    outranked_by,
-    overtaken_by,
+    outranked_reason,
+    overtaken_reason,
     with_weaker_page_removed,
     without_entries,
 )
@@ -62,7 +62,7 @@ class Publication:
         stronger = self._stronger_claim()
         if stronger:
             decision = self._without_page("displaced", stronger)
-            return decision if excluded else self._dating_its_owner(decision)
+            return decision if excluded else self._date_owner(decision)
         if excluded:
             # A source of lower rank cannot list a page that its event excludes; a source of equal rank can.
             decision = self._without_page("excluded", excluded)
@@ -196,16 +196,16 @@ class Publication:
         if owner and self._has_same_title(owner):
             return decision
         names = [name for name in claim.waiting if name != after.name]
-        # Written even if the article waits already: an owner that leaves at this moment has read the older waiting event.
+        # Written even if the article waits already, because an owner that leaves concurrently has read the older waiting event.
         waiting = replace(claim, waiting=tuple([after.name, *names][:WAITING_MAX]))
         return replace(decision, claims=(*decision.claims, waiting), waits=(replace(self.event, release=None),))
 
-    def _dating_its_owner(self, decision: Decision) -> Decision:
-        """Set the date of this event for the URL's owner if that has none, although this article gets no page."""
+    def _date_owner(self, decision: Decision) -> Decision:
+        """Set this event's date for the URL's owner if the owner has none, although this article gets no page."""
         owner = self._previous_owner()
         if owner is None or owner.first_published is not None or not self._is_same_story(owner):
             return decision
-        date = dated_by_another(self.event, owner, self.known, self.site, self.now)
+        date = date_by_another(self.event, owner, self.known, self.site, self.now)
         if date is None or decision.article is None:
             return decision
         return replace(
@@ -230,16 +230,16 @@ class Publication:
         if claim is None or claim.owner == self.current.name or claim.rank < self.rank:
             return ""
         if claim.rank > self.rank:
-            return outranked_by(claim.owner) + ("" if claim.live else ", and has removed it")
+            return outranked_reason(claim.owner) + ("" if claim.live else ", and has removed it")
         same_source = claim.source == self.event.source
         owner = self.known.owners.get(claim.owner)
         claimed = owner.order if owner else claim.order
         if claim.live and is_claimed_before(self.current.order, claimed, same_source=same_source):
-            return overtaken_by(claim.owner)
+            return overtaken_reason(claim.owner)
         return ""
 
     def _previous_owner(self) -> Article | None:
-        """Return the other article that owned the URL until now, if any."""
+        """Return the other article that owned the URL so far, if any."""
         if self.claim and self.claim.live and self.claim.owner != self.current.name:
             return self.known.owners.get(self.claim.owner)
         return None
@@ -247,7 +247,7 @@ class Publication:
     def _is_same_story(self, other: Article) -> bool:
         """Return True if another article of the URL is the same story.
 
-        It is if either is not a CMS's, or if two CMSs give the same title.
+        It is if either is not from a CMS, or if two CMSs send the same title.
         """
         if min(other.rank, self.rank) < CMS_RANK:
             return True
@@ -272,11 +272,11 @@ class Publication:
         waiting = tuple(name for name in (self.claim.waiting if self.claim else ()) if name != after.name)
         if before:
             same_rank = before.rank == self.rank
-            # A feed may list one story under a new id, and the old id must not come back. So only articles of a CMS wait.
+            # A feed may list a story under a new id, and the old id must not return. So only articles of a CMS wait.
             can_wait = same_rank and self.rank == CMS_RANK and not self._has_same_title(before)
             event = self.known.again.get(before.name) if can_wait else None
             waiting = ((before.name, *waiting) if event else waiting)[:WAITING_MAX]
-            reason = overtaken_by(after.name) if same_rank else outranked_by(after.name)
+            reason = overtaken_reason(after.name) if same_rank else outranked_reason(after.name)
             decision = replace(
                 decision,
                 displaced=(displace(before, reason, keeps_shard=after.shard != before.shard),),
@@ -284,14 +284,14 @@ class Publication:
                 waits=(event,) if event else (),
             )
         claim = self.claim or Claim(self.event.site, self.url, after.name, live=True, order=after.order)
-        is_mine = claim.owner == after.name or before is not None
+        keeps_waiting = claim.owner == after.name or before is not None
         claim = replace(
             claim,
             url=self.url,
             owner=after.name,
             live=True,
             order=page_order(after.order),
-            waiting=waiting if is_mine else (),
+            waiting=waiting if keeps_waiting else (),
         )
         return self._leaving(replace(decision, claims=(claim,)))
 
@@ -311,14 +311,14 @@ class Publication:
             claims_left, returns = leave(url, self.current, self.known)
             decision = replace(decision, claims=decision.claims + claims_left, returns=decision.returns + returns)
             # Sources of lower rank must not list a URL that the article had before.
-            is_its_own = self.rank == CMS_RANK and host_of(url) == self.site.host
-            if claims and not claims_left and (page in self.known.claims or is_its_own):
+            is_on_site = self.rank == CMS_RANK and host_of(url) == self.site.host
+            if claims and not claims_left and (page in self.known.claims or is_on_site):
                 decision = with_weaker_page_removed(decision, self.event, self.current.name, self.known, self.now, url)
         return replace(decision, out=tuple(dict.fromkeys(decision.out)))
 
 
-def dated_by_another(event: ArticleEvent, article: Article, known: Known, site: Site, now: datetime) -> Decision | None:
-    """Change an article's first publication by an event that is not its newest, and list it again. None: no change.
+def date_by_another(event: ArticleEvent, article: Article, known: Known, site: Site, now: datetime) -> Decision | None:
+    """Change an article's first publication by an event that is not its newest, and list it again. Return None for no change.
 
     The event is late, or its source has no page at the URL. If its page is excluded, it can only set the first date.
     """

@@ -4,17 +4,17 @@ The rule:
 
 1. A date in the future is an embargo (`exclusion_reasons.is_embargo`) and holds the article, listed or not. At the release it becomes
    the publication date.
-2. Else the first date stays. A later event may change it to an earlier date, or to a date up to five minutes after we first
-   received the article. If the event has a timestamp that is not before its date, the earliest timestamp of the article's
-   events counts instead of the moment when we first received.
+2. Else the first date stays. A later event may change it to an earlier date, or to a date up to five minutes after the
+   article was first received. If the event has a timestamp that is not before its date, the earliest timestamp of the article's
+   events counts instead of the time of receipt.
 3. Any later date is re-dating. It is ignored once an event has put the article into a file, unless the site's `republish`
    allows it. So re-dating cannot keep an article in the news for longer than 48 hours after it was first listed.
 4. A date from a source of higher rank replaces one from a source of lower rank.
 5. An event is late if a newer event of its article was recorded before it. It changes only dates: its date counts as if the event had
-   come in order. That date may hold the article, end or move an embargo, or correct the first publication. A late removal may end an
+   arrived in order. That date may hold the article, end or move an embargo, or correct the first publication. A late removal may end an
    embargo. If the event would have listed the article in order, later dates are ignored (rule 3).
 
-A sender's clock may be ahead of ours. So a future date that is no embargo counts as the moment when we received the event.
+A sender's clock may be ahead. So a future date that is not an embargo counts as the time when the event was received.
 """
 
 from dataclasses import replace
@@ -35,7 +35,7 @@ def changed_at(event: ArticleEvent) -> datetime | None:
 
 
 def first_received(article: Article, event: ArticleEvent) -> Article:
-    """Set the moment when the article was first seen to this event's, if that is earlier."""
+    """Set the time when the article was first received to this event's, if that is earlier."""
     assert event.received_at
     if is_of_deleted(article, event):
         return article
@@ -53,7 +53,7 @@ def dated(article: Article, event: ArticleEvent, site: Site) -> Article:
 
 
 def dated_late(article: Article, event: ArticleEvent, now: datetime) -> Article | None:
-    """Return the article with the first publication that it would have if a late event had come in order; None if unchanged."""
+    """Return the article with the first publication that it would have if a late event had arrived in order; None if unchanged."""
     order, date, rank = order_of(event), _date(event), rank_of(event.source)
     if date is None or is_embargo(event, now) or rank < article.dated_by or is_of_deleted(article, event):
         return None

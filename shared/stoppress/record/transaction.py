@@ -1,7 +1,7 @@
-"""Read what the decisions about a batch of events need, mostly in three reads of the table, and write the decisions.
+"""Read the items that the decisions about a batch of events need, mostly in three reads of the table, and write the decisions.
 
-What to read next for an event depends on what was read before. So each round looks up all events in the items read so far, and
-reads the missing keys together. It ends when no key is missing. What an event changes is written in one transaction.
+The keys of an event depend on the items read before. So each round looks up all events in the items read so far, and reads the
+missing keys together, until no key is missing. All changes of an event are written in one transaction.
 """
 
 from collections.abc import Iterable, Mapping
@@ -28,7 +28,7 @@ Key: TypeAlias = tuple[str, str]
 def recall(events: Iterable[tuple[ArticleEvent, Site, bool]]) -> list[Known | Exception]:
     """Return what the table has for each event, or the error if an item of the event cannot be read. Raises what `table` raises.
 
-    An event has its site, and is overtaken (True) if it was recalled before, and then another writer was faster.
+    Each event comes with its site, and with True if an earlier attempt had a conflict with another writer.
     Most events need at most three reads. Conflicts about a URL and removals by URL need one or two more. No key is read twice.
     """
     events, stored = list(events), _Items()
@@ -36,8 +36,8 @@ def recall(events: Iterable[tuple[ArticleEvent, Site, bool]]) -> list[Known | Ex
         known: list[Known | Exception] = []
         for event, site, overtaken in events:
             try:
-                known.append(_known(event, site, overtaken, stored))
-            except Exception as error:  # noqa: BLE001 - one article's broken item must not stop the other events
+                known.append(_read_known(event, site, overtaken, stored))
+            except Exception as error:  # noqa: BLE001 - an unreadable item must not stop the other events
                 known.append(error)
         if not stored.read_missing():
             return known
@@ -105,8 +105,8 @@ def urls_of(event: ArticleEvent, article: Article | None) -> list[str]:
     return list({identity(url): url for url in reversed(urls) if url}.values())[::-1]
 
 
-def _known(event: ArticleEvent, site: Site, overtaken: bool, stored: _Items) -> Known:
-    """Return what the table has for one event, as far as it was read."""
+def _read_known(event: ArticleEvent, site: Site, overtaken: bool, stored: _Items) -> Known:
+    """Return what the table has for one event, in the items read so far."""
     host, own = event.site, _own_article(event, stored)
     event = replace(event, id=own.id) if own else event
     urls = urls_of(event, own)
@@ -128,10 +128,10 @@ def _known(event: ArticleEvent, site: Site, overtaken: bool, stored: _Items) -> 
     if overtaken:
         owners = {name: stored.without_freed_place(owner) for name, owner in owners.items()}
         own = own and stored.without_freed_place(own)
-    return Known(own, claims, owners, again, waiting, versions, _shown(event, owners, stored))
+    return Known(own, claims, owners, again, waiting, versions, _shown_alternates(event, owners, stored))
 
 
-def _shown(event: ArticleEvent, owners: Mapping[str, Article], stored: _Items) -> tuple[Alternate, ...]:
+def _shown_alternates(event: ArticleEvent, owners: Mapping[str, Article], stored: _Items) -> tuple[Alternate, ...]:
     """Return the alternates in the entry of a page that is recorded again."""
     entries = [stored.entries(owner)[0] for owner in owners.values()] if event.action == "again" else []
     return tuple(link for entry in entries if entry for link in entry.alternates)
@@ -142,8 +142,8 @@ def _versions(
 ) -> dict[str, Claim]:
     """Return the claims on the language versions of an event's page, and of its `own` URLs with these claims, by identity.
 
-    They are read after the event's own claims. So if one of them changes after that, either the write of the event's page fails, or
-    the page is recorded again after it.
+    They are read after the event's own claims. So if one of them changes later, either the write of the event's page fails, or the
+    page is recorded again.
     """
     if not all(items.claim_key(event.site, url) in stored.by_key for url in own):
         return {}
@@ -227,14 +227,14 @@ def _event_puts(decision: Decision, event: ArticleEvent, now: datetime) -> list[
     for release, later in coming:
         message = to_message(replace(later, release=release), in_ascii=False)
         puts.append(Put(items.due_item(later.site, release, later.name, message, queue="articles"), guarded=False))
-    # Several events may come at one instant. A transaction writes each item once.
+    # Several events may be due at one instant. A transaction writes each item once.
     return puts + [
         due.messages(*due_at) for due_at in dict.fromkeys((later.site, release) for release, later in coming)
     ]
 
 
 def _deletes(decision: Decision, host: str) -> list[Delete]:
-    # A news entry must exist: if roll_window has removed it, its place is free already and must not be given back again.
+    # A news entry must exist: if roll_window has removed it, its place is free already and must not be returned again.
     deletes = [Delete(*items.entry_key(host, entry), must_exist=entry.published is not None) for entry in decision.out]
     if decision.no_longer_waits:
         deletes.append(Delete(*items.waiting_key(host, *decision.no_longer_waits)))

@@ -1,8 +1,8 @@
 """Language versions across files: which pages list each other, and which must be recorded again after a change.
 
 The claim on a URL has the alternates of its page's own event (`lists`), and the pages that list it (`links`). Whether two pages list
-each other depends on the claim of the one that does not name the other. So a transaction that changes a claim knows the pages whose
-lines change with it. They are recorded again, and each entry has all that its line needs.
+each other depends on the claim of the page that does not list the other. So a transaction that changes a claim contains all pages
+whose lines change. They are recorded again, and each entry has all that its line needs.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -19,17 +19,17 @@ from stoppress.model.site import Site
 from stoppress.primitives.urls import host_of, identity
 from stoppress.sitemaps.tags import hreflang_of, language_of
 
-# A page that takes over the URLs of other pages may change the links of more versions. Then those of the pages that leave follow.
+# A page that takes over the URLs of other pages may change the links of more versions. Then the removed pages are changed later.
 VERSIONS_CHANGED_MAX = 2 * ALTERNATES_MAX
-# As long as any code, for the size of a line before its codes are decided.
+# The longest code, for the size of a line before its codes are decided.
 _LONGEST_CODE = "zh-Hant-TW"
 
 
 def mutual_hosts(site: Site, others: Iterable[Site]) -> set[str]:
-    """Return the hosts whose pages may be versions of the site's: its own, and those of sites if both name each other's host."""
+    """Return the hosts whose pages may be versions of the site's: its own, and those of sites if each lists the other's host."""
     fitting = (other for other in others if {site.scheme, other.scheme} == {"https"})
-    named = {other.host for other in fitting if site.host in other.alternate_hosts}
-    return {site.host, *named.intersection(site.alternate_hosts)}
+    listing = {other.host for other in fitting if site.host in other.alternate_hosts}
+    return {site.host, *listing.intersection(site.alternate_hosts)}
 
 
 def is_version(url: str, hosts: Collection[str]) -> bool:
@@ -67,18 +67,18 @@ def link_versions(decision: Decision, event: ArticleEvent, known: Known, site: S
     after = {page: _with_gone(claim, after) for page, claim in after.items()}
     listed = identity(general.loc) if general else ""
     if listed in after:
-        # The claim is written with each decision by it, so that of two decisions at once one fails.
+        # The claim is written with each decision that uses it, so that one of two concurrent decisions fails.
         written += [listed] if after[listed].lists or after[listed].links else []
         decision = _with_alternates(decision, tuple(_alternates(after[listed], after)))
     changed = [page for page, claim in after.items() if page in written or claim != before.get(page)]
-    affected = {url for url in _affected(changed, before, after) if identity(url) != listed}
+    affected = {url for url in _affected_pages(changed, before, after) if identity(url) != listed}
     again = sorted({*affected, *(after[page].url for page in later)})
     decision = replace(decision, claims=tuple(after[page] for page in changed))
     return replace(decision, returns=(*decision.returns, *_events_again(again, decision.claims)))
 
 
 def _pages_for_later(written: Iterable[str], before: Mapping[str, Claim], after: Mapping[str, Claim]) -> list[str]:
-    """Return the pages that leave and keep their links until they are recorded again, so that one transaction has room for the rest."""
+    """Return the removed pages that keep their links until they are recorded again, because one transaction has no room for all."""
     by_page = {page: {*_versions_of(before.get(page)), *_versions_of(after[page])} for page in written}
     if len(by_page) == 1 or len(set().union(*by_page.values())) <= VERSIONS_CHANGED_MAX:
         return []
@@ -88,7 +88,7 @@ def _pages_for_later(written: Iterable[str], before: Mapping[str, Claim], after:
 def _with_seen_page(decision: Decision, event: ArticleEvent, known: Known) -> Decision:
     """Return a decision that also notes the page of its event if no article has it: of a held article, or of a late event.
 
-    Other pages do not list it. So they end alike whether a publication is received before the event that ends it, or after it.
+    Other pages do not list it. So the result is the same whether a publication is received before the event that ends it or after.
     """
     page = identity(event.url or "")
     is_claimed = page in known.claims or page in {identity(claim.url) for claim in decision.claims}
@@ -105,15 +105,15 @@ def _with_alternates(decision: Decision, alternates: tuple[Alternate, ...]) -> D
 
 
 def _events_again(urls: Iterable[str], claims: Iterable[Claim]) -> Iterator[ArticleEvent]:
-    """Yield an event for each site, which has its pages recorded again after a write of these claims."""
-    # A claim is written once with each `rev`. So no other record has this name, and who deletes it deletes no other work.
+    """Yield an event for each site, by which its pages are recorded again after a write of these claims."""
+    # A claim is written once with each `rev`. So no other record has this name, and its deletion deletes no other work.
     name = hash_parts(*(f"{claim.url} {claim.rev}" for claim in claims))
     for host, pages in groupby(urls, host_of):
         yield ArticleEvent(site=host, source="", id=name, action="again", previous_urls=tuple(pages))
 
 
 def _with_gone(claim: Claim, claims: Mapping[str, Claim]) -> Claim:
-    """Return the claim with the codes whose pages were removed, so that other pages may have these codes. Some pages may be unread."""
+    """Return the claim with the codes whose pages were removed, so that other pages may have these codes. Not all claims may be read."""
     others = {code: claims.get(identity(href)) for code, href in claim.lists.items()}
     gone = (code for code, other in others.items() if (_is_gone(other) if other else code in claim.gone))
     return replace(claim, gone=tuple(sorted(gone)))
@@ -143,7 +143,7 @@ def _is_own(link: Alternate, general: GeneralEntry) -> bool:
 
 
 def _versions_of(claim: Claim | None) -> list[str]:
-    """Return the identities of the pages that a page's own event names."""
+    """Return the identities of the pages that a page's own event lists."""
     return sorted(set(map(identity, claim.lists.values()))) if claim and claim.code else []
 
 
@@ -157,49 +157,49 @@ def _link(page: str, before: Claim | None, claims: dict[str, Claim]) -> None:
         claims[other] = replace(claims[other], links=links)
 
 
-def _accepted(claim: Claim | None) -> dict[str, str]:
-    """Return the pages that a claim's page lists only because they list it: codes by URL. Codes of pages that are gone are free."""
+def _accepted_links(claim: Claim | None) -> dict[str, str]:
+    """Return the pages that a claim's page lists only because they list it: codes by URL. Codes of removed pages are free."""
     if claim is None or not claim.links:
         return {}
-    there = {code: href for code, href in claim.lists.items() if code not in claim.gone}
-    return accept_links(claim.code, there, claim.links)
+    lists = {code: href for code, href in claim.lists.items() if code not in claim.gone}
+    return accept_links(claim.code, lists, claim.links)
 
 
 def _alternates(claim: Claim, claims: Mapping[str, Claim]) -> Iterator[Alternate]:
     """Yield the alternates of a page, itself included (R5.1), x-default last."""
-    page, named = identity(claim.url), claim.lists if claim.code else {}
-    links = {code: href for code, href in named.items() if not _refuses(claims.get(identity(href)), claim.url)}
-    links |= {code: url for url, code in _accepted(claim).items()}
+    page, lists = identity(claim.url), claim.lists if claim.code else {}
+    links = {code: href for code, href in lists.items() if not _refuses(claims.get(identity(href)), claim.url)}
+    links |= {code: url for url, code in _accepted_links(claim).items()}
     if all(identity(href) == page for href in links.values()):
         return
     if not any(identity(href) == page for code, href in links.items() if code != DEFAULT):
         links[claim.code] = claim.url
     for code in sorted(links, key=lambda code: (code == DEFAULT, code)):
         other = claims.get(identity(links[code]))
-        # As its own line spells it, because readers of a file compare texts.
+        # In the spelling of its own line, because readers of a file compare texts.
         yield Alternate(code, other.url if other and other.live else links[code])
 
 
 def _is_gone(claim: Claim | None) -> bool:
-    """Return True if an event has named a page, and the page is not there. Nobody follows the links to a home page."""
+    """Return True if an event has contained the page, and the page does not exist. Links to a home page are not checked."""
     return claim is not None and (claim.owner != "" or claim.seen) and not claim.live and not is_home(claim.url)
 
 
 def _refuses(claim: Claim | None, url: str) -> bool:
-    """Return True if the page `url` must not list the claim's page: it is gone, or cannot list `url`.
+    """Return True if the page `url` must not list the claim's page: it is removed, or cannot list `url`.
 
-    A page that was never seen refuses none. More links than a claim keeps stay one-sided.
+    A page that was never seen refuses none. Links beyond the limit of a claim stay one-sided.
     """
     if claim is None or not claim.live or is_home(claim.url) or identity(url) in _versions_of(claim):
         return _is_gone(claim)
-    return not claim.code or (url in claim.links and url not in _accepted(claim))
+    return not claim.code or (url in claim.links and url not in _accepted_links(claim))
 
 
-def _affected(changed: Iterable[str], before: Mapping[str, Claim], after: Mapping[str, Claim]) -> Iterator[str]:
+def _affected_pages(changed: Iterable[str], before: Mapping[str, Claim], after: Mapping[str, Claim]) -> Iterator[str]:
     """Yield the live pages whose alternates may change with these claims."""
     for page in changed:
         old, new = before.get(page), after[page]
-        if new.live and _accepted(old) != _accepted(new):
+        if new.live and _accepted_links(old) != _accepted_links(new):
             yield new.url
         for url in {**(old.links if old else {}), **new.links}:
             is_changed = (_is_gone(old), _refuses(old, url)) != (_is_gone(new), _refuses(new, url))

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from stoppress.model.event import ArticleEvent, names_of
-from stoppress.model.order import DELIVERIES_KEPT, Order, Removal, is_claimed_before, is_repeat, remembered
+from stoppress.model.order import DELIVERIES_KEPT, Order, Removal, is_claimed_before, is_repeat, remember_deliveries
 from stoppress.primitives.instants import exact
 from stoppress.primitives.urls import identity
 from tests.support.article_events import MORNING
@@ -114,14 +114,14 @@ def test_without_timestamp_and_id_only_a_publication_is_known_by_its_content() -
     assert len(publication) == 1
     assert names(verb="updated") == ()
     assert names(verb="unpublished") == ()
-    assert remembered(publication, ("removal",), removal="deleted") == ("removal", *publication)
-    assert remembered(publication, ("removal",), removal="unpublished") == ("removal",)
+    assert remember_deliveries(publication, ("removal",), removal="deleted") == ("removal", *publication)
+    assert remember_deliveries(publication, ("removal",), removal="unpublished") == ("removal",)
 
 
 def test_an_article_remembers_its_last_deliveries_and_no_more() -> None:
     kept: tuple[str, ...] = ()
     for number in range(100):
-        kept = remembered(kept, (f"by id {number}", f"by content {number}"), removal="")
+        kept = remember_deliveries(kept, (f"by id {number}", f"by content {number}"), removal="")
     assert len(kept) == 2 * DELIVERIES_KEPT
     assert kept[0] == "by id 99"
 

@@ -1,4 +1,4 @@
-"""What a look at a site finds, and what it stores for the next look."""
+"""The findings of a look at a site, and the suspects that it stores for the next look."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ DRIFT = "DriftFound"
 
 # The partition of the suspects of all sites.
 SUSPECTS = "suspects"
-# As many suspects of a unit as one item can hold.
+# The number of suspects of a unit that fit into one item.
 SUSPECTS_MAX = 1_000
 
 
@@ -30,7 +30,7 @@ SUSPECTS_MAX = 1_000
 class Finding:
     """One difference between table, index and bucket.
 
-    `unit`: the part of the site where a look finds it. `name`: the object, entry or series. `seen`: its state; a second look
+    `unit`: the part of the site to which it belongs. `name`: the object, entry or series. `seen`: its state; a second look
     confirms the finding if it sees the same. `reason` is for people.
     """
 
@@ -45,7 +45,7 @@ class Finding:
 class Report:
     """The result of a look: findings confirmed and repaired, findings seen for the first time, and errors.
 
-    `units`: how many parts of the site were looked at. `has_rest`: the rest was announced, so this part must not be repeated.
+    `units`: the number of parts of the site that were examined. `has_rest`: the rest was announced, so this part must not be repeated.
     """
 
     repaired: list[Finding] = field(default_factory=list)

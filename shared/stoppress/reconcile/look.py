@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from functools import partial
 from hashlib import md5
 from itertools import islice, zip_longest
 from typing import Any
@@ -31,7 +30,7 @@ ORPHANS, _PLACES = "*orphans", "*places"
 
 
 class Look:
-    """One look at a site. Memory has the names of its files, and the entries of one file at a time."""
+    """One look at a site. Keeps in memory the names of its files, and the entries of one file at a time."""
 
     def __init__(self, site: Site) -> None:
         self.site = site
@@ -48,21 +47,22 @@ class Look:
 
     def at(self, unit: str, now: datetime) -> list[Finding]:
         self.now = now
-        return list({ORPHANS: self._orphans, _PLACES: self._places}.get(unit, partial(self._file, unit))())
+        find = {ORPHANS: self._find_orphans, _PLACES: self._find_miscounts}.get(unit)
+        return list(find() if find else self._compare_file(unit))
 
-    def _file(self, file: str) -> Iterator[Finding]:
+    def _compare_file(self, file: str) -> Iterator[Finding]:
         if file_names.is_indexed(file):
-            yield from self._ownerless(file)
+            yield from self._find_ownerless(file)
         mark = mark_of(self.site, file) if file != file_names.ROBOTS_FILE else None
         stored = bucket.read(self.site.host, file)  # before the entries, as a rewriter does
         rendered = render(self.site, file, self.now)
-        if fault := self._fault(file, mark, stored, rendered):
+        if fault := self._find_fault(file, mark, stored, rendered):
             kind, reason = fault
             yield Finding(kind, file, file, stored.etag if stored else "", reason)
         elif stored:
-            yield from self._forms(file, mark, rendered)
+            yield from self._compare_forms(file, mark, rendered)
 
-    def _fault(
+    def _find_fault(
         self, file: str, mark: Mark | None, stored: StoredFile | None, rendered: Rendered
     ) -> tuple[str, str] | None:
         """Return kind and reason of a fault; None if the object has the right bytes and its mark agrees."""
@@ -71,11 +71,11 @@ class Look:
             if stays:
                 return "missing", f"lists {rendered.urls} pages and is not in the bucket"
             return ("unmarked", "has a commit mark, but neither entries nor an object") if mark else None
-        # An object that somebody else put is written again even with the right bytes: its headers are not ours.
+        # An object of another program is written again even with the right bytes, because its headers may differ.
         if stored.body != rendered.body or not stored.ours:
             digests = {digest_of(self.site, file, stored.body, stays=stays) for stays in (True, False)}
             if not stored.ours or (mark and mark.digest not in digests):
-                return "edited", "was changed by somebody else"
+                return "edited", "was changed by another program"
             return "stale", "differs from its entries in the table"
         if not stays and stored.changed + 2 * EMPTIED_KEPT <= self.now:
             return "orphan", "has listed nothing for two days and was not deleted"
@@ -84,7 +84,7 @@ class Look:
             return "unmarked", "differs from its commit mark in the index's partition"
         return None
 
-    def _forms(self, file: str, mark: Mark | None, rendered: Rendered) -> Iterator[Finding]:
+    def _compare_forms(self, file: str, mark: Mark | None, rendered: Rendered) -> Iterator[Finding]:
         bodies = render_forms(self.site, file, rendered, self.now)
         for name, body in bodies.items():
             listed = self.listed.get(name)
@@ -98,8 +98,8 @@ class Look:
         if mark and set(mark.also) != bodies.keys():
             yield Finding("unmarked", file, file, mark.digest, "has other forms than its commit mark lists")
 
-    def _ownerless(self, file: str) -> Iterator[Finding]:
-        """Yield entries that contradict their article or claim: readers would be sent to a page that was removed."""
+    def _find_ownerless(self, file: str) -> Iterator[Finding]:
+        """Yield entries that contradict their article or claim, for example because the page was removed."""
         entries = table.query(items.file_pk(self.site.host, file), consistent=False)
         counted = Used()
         while batch := list(islice(entries, BATCH_KEYS_MAX)):
@@ -110,9 +110,9 @@ class Look:
                 elif not file_names.is_news(file):
                     entry = items.read_general(item)
                     counted = counted.with_room_for(line_bytes(general_line(entry, self.site)))
-        yield from self._too_few_places(file, counted)
+        yield from self._find_missing_places(file, counted)
 
-    def _orphans(self) -> Iterator[Finding]:
+    def _find_orphans(self) -> Iterator[Finding]:
         indexes, marks = read_marks(self.site.host)
         named = {*self.files, *(name for mark in marks for name in (mark.file, *mark.also))}
         orphans = [
@@ -121,7 +121,7 @@ class Look:
             # Stoppress never writes other names, so objects with them stay.
             if listed.file not in named
             and file_names.WRITTEN.fullmatch(listed.file)
-            # An index that a restored table does not have still lists files: it does not stay for a day.
+            # An index that a restored table lacks still lists files, so it is deleted without waiting for a day.
             and (listed.put_at + EMPTIED_KEPT <= self.now or file_names.is_index(listed.file.removesuffix(".gz")))
         ]
         # An index that cannot be written may still list files without a mark.
@@ -130,12 +130,12 @@ class Look:
             if not any(index and f"/{orphan.file}</loc>".encode() in index.body for index in read):
                 yield Finding("orphan", ORPHANS, orphan.file, orphan.etag, "no index, series or commit mark lists it")
 
-    def _places(self) -> Iterator[Finding]:
-        """Yield news series whose count differs from their entries: a crash may have lost a reservation or a return."""
+    def _find_miscounts(self) -> Iterator[Finding]:
+        """Yield news series whose count differs from their entries: a crash may have lost a reservation or a release."""
         lost = {file_names.series_of(file) for file in self.files if file_names.is_news(file)} - self.series.keys()
         for name in sorted({name for name in self.series if file_names.is_news_series(name)} | lost):
             series = self.series.get(name) or Series(name)
-            yield from _miscounted(_PLACES, series, self._count_news(series))
+            yield from _check_count(_PLACES, series, self._count_news(series))
 
     def _count_news(self, series: Series) -> list[Used]:
         files = []
@@ -149,8 +149,8 @@ class Look:
             files.append(Used(len(sizes), sum(sizes)))
         return files
 
-    def _too_few_places(self, file: str, counted: Used) -> Iterator[Finding]:
-        """Yield a shard with more pages than its series counts. Fewer is no fault: a removed page keeps its place."""
+    def _find_missing_places(self, file: str, counted: Used) -> Iterator[Finding]:
+        """Yield a shard with more pages than its series counts. Fewer are no fault, because a removed page keeps its place."""
         for series in self.series.values():
             names = items.series_files(series)
             if file in names and not file_names.is_news_series(series.name):
@@ -158,15 +158,15 @@ class Look:
                 kept = series.files[index]
                 if counted.entries > kept.entries:
                     raised = Used(counted.entries, max(counted.size_bytes, kept.size_bytes))
-                    yield from _miscounted(file, series, [*series.files[:index], raised, *series.files[index + 1 :]])
+                    yield from _check_count(file, series, [*series.files[:index], raised, *series.files[index + 1 :]])
 
 
-def _miscounted(unit: str, series: Series, counted: Sequence[Used]) -> Iterator[Finding]:
+def _check_count(unit: str, series: Series, counted: Sequence[Used]) -> Iterator[Finding]:
     """Yield a finding if a series counts other places than these. `counted` has at least the files of the series."""
     pairs = zip_longest(series.files, counted, fillvalue=Used())
     wrong = [f"{kept.entries} entries instead of {actual.entries}" for kept, actual in pairs if kept != actual]
     if wrong:
-        # The repair writes this count only if the series still has this revision, so nobody has reserved or returned a place since.
+        # The repair writes this count only if the series still has this revision: no place was reserved or returned since.
         seen = json.dumps([series.rev, [[used.entries, used.size_bytes] for used in counted]])
         yield Finding("miscounted", unit, series.name, seen, f"the series counts {', '.join(wrong)}")
 

@@ -1,10 +1,10 @@
-"""Reconcile sites: compare table, index and bucket, and repair differences. Nothing here writes a sitemap.
+"""Reconcile sites: compare table, index and bucket, and repair differences. This module writes no sitemap.
 
 A nightly run announces a part of the work for each site on the bus. A part that runs out of time announces the rest of its files, so
-it never waits for another night.
+no file waits for another night.
 
-A difference may be work in progress. So the first look at a unit (a file, the places, or the orphans of a site) only stores it in the table,
-as a suspect. The second look, minutes later, repairs it if it is still the same. The second run of a night looks only at suspects.
+A difference may be work in progress. So the first look at a unit (a file, the places, or the orphans of a site) only stores it in
+the table, as a suspect. The second look, minutes later, repairs it if it is unchanged. The second run of a night looks only at suspects.
 """
 
 import json
@@ -26,11 +26,11 @@ from stoppress.reconcile.drift import Finding, Report, keep_suspects, suspected_
 from stoppress.reconcile.look import ORPHANS, Look, read_owners, why_ownerless
 
 PART = "part to reconcile"
-# A run looks at all files, if the last run that did so is this long ago. Otherwise it looks at suspects.
+# A run looks at all files if the last run that did so is this long ago. Otherwise it looks at suspects.
 ALL_FILES_EVERY = timedelta(hours=12)
-# Longer than any function runs that records events or writes files (60 s): a change that was on its way at the first look has arrived, or never will.
+# Longer than functions that record events or write files run (60 s), so that work in progress at the first look has ended.
 LOOKS_APART = timedelta(minutes=2)
-# Parts that begin in one second. EventBridge takes ten events in a call, and a small account runs ten functions at once.
+# Parts that begin in one second. EventBridge takes ten events in a call, and a small account runs ten functions concurrently.
 PARTS_A_SECOND = 10
 
 
@@ -47,13 +47,13 @@ class Part:
 
 
 def next_run(now: datetime) -> Part:
-    """Return what a run begins with: all sites, or the suspects of a run that has looked at all sites."""
+    """Return the part that a run begins with: all sites, or only suspects if a recent run has looked at all sites."""
     last = table.get(*RECONCILED_KEY)
     return Part(suspected=last is not None and now < parse(last["at"]) + ALL_FILES_EVERY)
 
 
 def announce_sites(part: Part, deadline: Deadline) -> None:
-    """Announce a part for each site, and the sites for which there is no time. Raises SendError, and the table's errors."""
+    """Announce a part for each site, and one part for the sites that remain at the deadline. Raises SendError, and the table's errors."""
     hosts = [host for host in (suspected_hosts() if part.suspected else sites.hosts()) if host > part.after]
     for start in range(0, len(hosts), PARTS_A_SECOND):
         if start and deadline.is_over():
@@ -67,7 +67,7 @@ def announce_sites(part: Part, deadline: Deadline) -> None:
 
 
 def reconcile_part(part: Part, deadline: Deadline) -> Report:
-    """Reconcile a part of a site, and announce the rest for which there is no time.
+    """Reconcile a part of a site, and announce the rest that remains at the deadline.
 
     Raises SendError, TimeoutError, and the errors of bucket and table.
     """
@@ -78,8 +78,8 @@ def reconcile_part(part: Part, deadline: Deadline) -> Report:
     if site is None:
         return Report()
     look = Look(site)
-    wanted = look.suspects if part.suspected else look.units
-    units = sorted(unit for unit in wanted if part.after < unit)
+    names = look.suspects if part.suspected else look.units
+    units = sorted(unit for unit in names if part.after < unit)
     report = reconcile(look, units, deadline=deadline)
     if report.units < len(units):
         if not report.units:
@@ -102,7 +102,7 @@ def reconcile(look: Look, units: Iterable[str], *, deadline: Deadline = NEVER, d
         report.units += 1
         try:
             repaired, suspected = _reconcile_unit(look, unit, datetime.now(UTC), dry_run=dry_run)
-        except Exception as error:  # noqa: BLE001 - the other units go on
+        except Exception as error:  # noqa: BLE001 - must not stop the other units
             error.add_note(f"while looking at {look.site.host}/{unit}")
             report.failed.append(error)
         else:
@@ -136,7 +136,7 @@ def _announce(parts: Iterable[Part]) -> None:
 
 
 def repair(site: Site, findings: Iterable[Finding], now: datetime) -> None:
-    """Repair each finding. One that has changed since the second look is left to the next look."""
+    """Repair each finding. A finding that has changed since the second look is left to the next look."""
     files: dict[str, None] = {}
     for finding in findings:
         if finding.kind == "ownerless":
@@ -171,7 +171,7 @@ def _remove_entry(site: Site, finding: Finding, now: datetime) -> None:
 
 
 def _recount(site: Site, finding: Finding) -> None:
-    """Write the count that both looks made, if nobody has reserved or returned a place since the first."""
+    """Write the count of both looks, if no place was reserved or returned since the first."""
     rev, files = json.loads(finding.seen)
     series = Series(finding.name, tuple(Used(entries, size_bytes) for entries, size_bytes in files))
     with suppress(Conflict):

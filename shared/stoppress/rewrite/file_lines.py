@@ -1,7 +1,7 @@
-"""One attempt to rewrite a file: what is read before its entries, then its bytes. Nothing here writes.
+"""One attempt to rewrite a file: read its mark and object, then render its bytes. This module writes nothing.
 
-A file is made from all its entries, or changed entries are folded into the object. The entries of an index are the commit marks of
-the files that it lists.
+A file is rendered from all its entries, or changed entries are folded into the object. The entries of an index are the commit
+marks of the files that it lists.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -34,20 +34,20 @@ from stoppress.sitemaps.tags import RENDERER
 
 # DynamoDB: a strongly consistent read unit reads 4 KB.
 READ_UNIT_BYTES = 4_096
-# As many entries as one call reads.
+# The number of entries that one call reads.
 FOLD_ENTRIES_MAX = table.BATCH_KEYS_MAX
-# A file is made from all its entries at least this often, so that a change that was missed is corrected by then.
+# A file is rendered from all its entries at least this often, so that a missed change is corrected by then.
 WHOLE_EVERY = timedelta(hours=6)
 # The item of the indexes precedes the marks, so the first page of a query shows whether there is one. Most sites have fewer files.
 _PAGE_MARKS = 500
-# The changed entry of an index that has to be made whole, because the item of the indexes has changed.
+# The changed entry of an index that must be rendered from all entries, because the item of the indexes has changed.
 INDEXES_ENTRY = (INDEXES_SK, INDEXES_SK)
 _Entry = TypeVar("_Entry")
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """The site, the request, the file's commit mark and object as they were read, and the time."""
+    """The site, the request, the file's commit mark and object when they were read, and the time."""
 
     site: Site
     request: RewriteRequest
@@ -61,12 +61,12 @@ class Attempt:
 
     @property
     def has_own_object(self) -> bool:
-        """Return True if there is an object and Stoppress put it."""
+        """Return True if there is an object, and Stoppress wrote it."""
         return self.stored is not None and self.stored.ours
 
 
 def begin(site: Site, request: RewriteRequest, now: datetime) -> Attempt:
-    """Read a file's mark, then its object. If another configuration wrote the object, the one in force is read.
+    """Read a file's mark, then its object. If another configuration wrote the object, the configuration in force is read.
 
     In this order an unchanged file costs a read unit and not a write unit. And if an emptied file is filled again meanwhile, its
     mark is not deleted.
@@ -87,19 +87,19 @@ def mark_of(site: Site, file: str) -> Mark | None:
 
 
 def config_of(site: Site) -> str:
-    """Return what a line depends on besides its entry: the line format and the site's configuration."""
+    """Return a digest of all that a line depends on besides its entry: the line format and the site's configuration."""
     return f"{RENDERER}.{site.digest}"
 
 
 def fold(attempt: Attempt) -> Rendered | None:
-    """Replace the changed entries in the stored file. None if the file must be made from all its entries.
+    """Replace the changed entries in the stored file. Return None if the file must be rendered from all its entries.
 
     The entries are read after the object, as in `render`: a rewriter that read older entries loses the conditional PUT.
     """
     site, file, stored, entries = attempt.site, attempt.file, attempt.stored, attempt.request.entries
     if entries is None or stored is None or INDEXES_ENTRY in entries or not _can_fold(site, file, stored, attempt.now):
         return None
-    # A key costs a read unit however small its item is; reading the partition costs one for each 4 KB.
+    # Each key costs a read unit, even for a small item; reading the partition costs one for each 4 KB.
     if len(entries) > min(FOLD_ENTRIES_MAX, len(stored.body) // READ_UNIT_BYTES):
         return None
     if is_index(file):
@@ -119,20 +119,20 @@ def fold(attempt: Attempt) -> Rendered | None:
 
 
 def _can_fold(site: Site, file: str, stored: StoredFile, now: datetime) -> bool:
-    """Return True if this configuration wrote the object, line by line, and made it from all its entries not long ago.
+    """Return True if this configuration wrote the object, line by line, and rendered it from all its entries recently.
 
     A feed needs all entries.
     """
-    is_made_alike = stored.config == config_of(site)
-    is_young = stored.whole is not None and now < stored.whole + WHOLE_EVERY
-    return is_made_alike and is_young and file != PAGES_FILE and not (is_news(file) and site.outputs.atom)
+    is_same_config = stored.config == config_of(site)
+    is_recent = stored.whole is not None and now < stored.whole + WHOLE_EVERY
+    return is_same_config and is_recent and file != PAGES_FILE and not (is_news(file) and site.outputs.atom)
 
 
 def _fold_marks(body: bytes, changed: Sequence[str], site: Site, file: str) -> Rendered | None:
     """Fold the marks of changed files into an index.
 
-    The site's indexes are read only if a file enters or leaves this index. A file that it lists before and after is its own, or moves:
-    when this index drops it, the new one is written again. The mark of another index's file is not read here.
+    The site's indexes are read only if a file enters or leaves this index. A file that it lists before and after belongs to it, or
+    moves: when this index drops the file, the new index is written again. The mark of another index's file is not read here.
     """
     listed = set(listed_files(body))
     indexes = None if listed.issuperset(changed) else read_indexes(site.host)
@@ -147,7 +147,7 @@ def _fold_marks(body: bytes, changed: Sequence[str], site: Site, file: str) -> R
 
 
 def render(site: Site, file: str, now: datetime) -> Rendered:
-    """Make a file from all entries of its partition. Raises the table's errors."""
+    """Render a file from all entries of its partition. Raises the table's errors."""
     if file == ROBOTS_FILE:
         body = robots_txt(site, read_indexes(site.host)) if site.robots is not None else b""
         return Rendered(body, len(body), None)

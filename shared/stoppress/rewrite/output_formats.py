@@ -1,6 +1,6 @@
-"""The other formats (forms) of a file: gzip, plain text, feed. How they are made, put into the bucket and deleted.
+"""The other formats (forms) of a file: gzip, plain text, feed. How they are rendered, written to the bucket and deleted.
 
-They are put after the file and before its mark. A gzip file is deleted only when no index lists it any more.
+They are written after the file and before its mark. A gzip file is deleted only when no index lists it any more.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,7 +19,7 @@ from stoppress.rewrite.file_lines import Attempt
 from stoppress.sitemaps.other_forms import atom_feed, compressed, same_gzip, text_sitemap, with_other_time
 from stoppress.sitemaps.render import Rendered
 
-# A mark that no longer lists a form reaches the index in a second or two. The retries of the rewrites queue cover more.
+# A mark that no longer lists a form reaches the index in a second or two. The retries of the rewrites queue cover longer delays.
 UNLISTED_AFTER_SECONDS = 5
 
 
@@ -47,7 +47,7 @@ def other_files(site: Site, file: str) -> list[str]:
 
 
 def replace_forms(attempt: Attempt, bodies: Mapping[str, bytes], changed: datetime) -> tuple[str, ...]:
-    """Put a file's other forms whose bytes differ, delete unwanted ones, and return the names for the file's mark. Raises Overtaken.
+    """Write a file's other forms whose bytes differ, delete unwanted forms, and return the names for the file's mark. Raises Overtaken.
 
     Forms carry the file's own `changed`, not the time of writing: a form with a later instant belongs to a newer file and stays.
     """
@@ -58,7 +58,7 @@ def replace_forms(attempt: Attempt, bodies: Mapping[str, bytes], changed: dateti
             # A rewriter with an older configuration may be about to delete a form that no mark lists. Equal bytes have equal
             # ETags, so only other bytes make its deletion fail.
             body = stored.body if mark and name in mark.also else with_other_time(stored.body)  # noqa: PLW2901
-        # A feed is made from several news sitemaps, so the instant of one does not show which feed is newer.
+        # A feed contains several news sitemaps, so the instant of one sitemap does not show which feed is newer.
         is_shared = name.endswith(".atom")
         if stored is None or (stored.body != body and (is_shared or not stored.ours or stored.changed <= changed)):
             at = max(changed, stored.changed) if stored else changed
@@ -68,14 +68,14 @@ def replace_forms(attempt: Attempt, bodies: Mapping[str, bytes], changed: dateti
 
 
 def _delete_unwanted(attempt: Attempt, bodies: Mapping[str, bytes]) -> None:
-    """Delete the forms of a file that the configuration in force does not ask for. Raises Overtaken."""
+    """Delete the forms of a file that the configuration in force does not include. Raises Overtaken."""
     site, mark = attempt.site, attempt.mark
     unwanted = set(mark.also if mark else ()) - bodies.keys()
     if attempt.request.checks_all:
         # A rewriter that was killed, or that used an older configuration, may have left forms that no mark lists.
         unwanted |= possible_forms(attempt.file) - bodies.keys()
     forms = stored_forms(site, unwanted)
-    # Read after the forms: a rewriter with a newer configuration may have put one of them since.
+    # Read after the forms, because a rewriter with a newer configuration may have written one of them since.
     in_force = sites.reload(site.host) if forms else None
     if in_force and in_force.digest != site.digest:
         raise Overtaken(f"the configuration of {site.host} was replaced: read and render {attempt.file} again")
@@ -96,7 +96,7 @@ def possible_forms(file: str) -> set[str]:
 
 
 def stored_forms(site: Site, names: Iterable[str]) -> dict[str, StoredFile]:
-    """Return those of the named forms that are in the bucket."""
+    """Return the forms with these names that are in the bucket."""
     return {name: stored for name in sorted(names) if (stored := bucket.read(site.host, name))}
 
 

@@ -1,4 +1,4 @@
-"""Predict the files of a changed configuration, by the plan of the rewriters. Nothing here writes."""
+"""Predict the files of a changed configuration, with the plan of the rewriters. This module writes nothing."""
 
 import re
 from collections.abc import Collection, Iterator
@@ -20,7 +20,7 @@ from stoppress.rewrite.publish import plan_of
 from stoppress.sitemaps.other_forms import unpacked
 from stoppress.sitemaps.render import assert_valid
 
-# Files that are read and rendered at once. More would need more memory, and more connections than boto3 keeps.
+# Files that are read and rendered concurrently. More would need more memory, and more connections than boto3 keeps.
 FILES_AT_ONCE = 8
 _LOC = re.compile(r"<loc>([^<]*)</loc>")
 _NEWS_TAG = "<news:news>"
@@ -28,7 +28,7 @@ _NEWS_TAG = "<news:news>"
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """A file's bytes now and after the change. None: there is no such file."""
+    """A file's bytes now and after the change. None if the file does not exist."""
 
     file: str
     before: bytes | None
@@ -36,7 +36,7 @@ class FileChange:
 
     @property
     def is_change(self) -> bool:
-        # Another zlib may pack the same file to other bytes.
+        # Another zlib version may compress the same file to other bytes.
         before, after = (body and unpacked(self.file, body) for body in (self.before, self.after))
         return before != after
 
@@ -76,8 +76,8 @@ def predict(site: Site, now: datetime) -> Iterator[FileChange]:
         mark = None if file == ROBOTS_FILE else mark_of(site, file)
         before = bucket.read(site.host, file) if file in stored else None
         attempt = Attempt(site, RewriteRequest(site.host, file, checks_all=True), mark, before, now)
-        bodies = _rewritten(attempt, marks, site_indexes)
-        return attempt, [FileChange(name, _body(site, name, stored), bodies[name]) for name in sorted(bodies)]
+        bodies = _render_files(attempt, marks, site_indexes)
+        return attempt, [FileChange(name, _read_body(site, name, stored), bodies[name]) for name in sorted(bodies)]
 
     site_indexes = read_indexes(site.host)
     files = list(filterfalse(is_index, all_files(site, robots=True)))
@@ -93,11 +93,11 @@ def predict(site: Site, now: datetime) -> Iterator[FileChange]:
             kept |= {change.file for change in changes}
             unwanted |= {attempt.file, *possible_forms(attempt.file), *(attempt.mark.also if attempt.mark else ())}
     for name in sorted(unwanted & stored - kept):
-        yield FileChange(name, _body(site, name, stored), None)
+        yield FileChange(name, _read_body(site, name, stored), None)
 
 
-def _rewritten(attempt: Attempt, marks: dict[str, Mark], site_indexes: Indexes) -> dict[str, bytes]:
-    """Return the file and its other forms by name; empty if the file is deleted. Adds the file's next mark to `marks`."""
+def _render_files(attempt: Attempt, marks: dict[str, Mark], site_indexes: Indexes) -> dict[str, bytes]:
+    """Return the file and its other forms by name; empty if the file is deleted. Add the file's next mark to `marks`."""
     site, file = attempt.site, attempt.file
     if is_index(file):
         rendered = render_marks(site, file, site_indexes, marks.values(), attempt.now)
@@ -115,7 +115,7 @@ def _rewritten(attempt: Attempt, marks: dict[str, Mark], site_indexes: Indexes) 
     return {file: rendered.body} | others
 
 
-def _body(site: Site, name: str, stored: Collection[str]) -> bytes | None:
+def _read_body(site: Site, name: str, stored: Collection[str]) -> bytes | None:
     file = bucket.read(site.host, name) if name in stored else None
     return file.body if file else None
 

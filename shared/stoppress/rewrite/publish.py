@@ -1,10 +1,10 @@
-"""Publishing a rendered file in five steps: plan, put, forms, announce, mark. And retiring: an emptied file is deleted after a day.
+"""Publish a rendered file in five steps (plan, put, forms, announce, mark), or retire it: an emptied file is deleted after a day.
 
-The file is put only if its object has not changed since it was read. A crash may end the steps anywhere: the mark shows
-the next rewrite what is left to do. A retired file is deleted first, then its other forms, then its mark.
+The file is put only if its object has not changed since it was read. After a crash between the steps, the mark
+shows the next rewrite which steps are missing. A retired file is deleted first, then its other forms, then its mark.
 
 A new cut is written with its index, which lists the home page until its day is over. Then the index lists its range, then the cut
-comes into force, and then the index before drops the range. So a file is in two indexes for seconds, and never in none.
+comes into force, and then the previous index drops the range. So a file is in two indexes for seconds, and never in none.
 """
 
 import hashlib
@@ -51,19 +51,19 @@ from stoppress.sitemaps.render import Rendered, assert_valid
 
 REWRITTEN = "sitemap rewritten"
 
-# An emptied file leaves the index at once. Crawlers with an older index can still fetch it for a day.
+# An emptied file leaves the index immediately. Crawlers with an older index can still fetch it for a day.
 EMPTIED_KEPT = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to do about a file.
+    """The steps that a rewrite takes for a file.
 
     `mark`: the file's next mark, at first without other forms and expiry.
     `file_changed`: when the object changed. Its other forms carry the same instant. The mark has a later one if a file with
     unchanged bytes leaves the index.
     `stays`: the file lists a page, or is permanent. A file that does not stay is deleted after a day (`is_over`).
-    `is_written`: the bytes differ, or somebody else put the object. `is_put`: the bytes or the metadata differ.
+    `is_written`: the bytes differ, or another program wrote the object. `is_put`: the bytes or the metadata differ.
     `must_announce`: an event about the file goes to the bus, and its mark is written if it has one.
     """
 
@@ -82,9 +82,9 @@ def commit(attempt: Attempt, rendered: Rendered) -> str:
     Raises Overtaken, BrokenFile, and the errors of bucket, table and queues.
     """
     if attempt.file == INDEX_FILE and not rendered.urls:
-        return "unchanged"  # It must list a file. The first file's mark wakes a new site's index.
+        return "unchanged"  # It must list a file. The first file's mark triggers the rewrite of a new site's index.
     if is_index(attempt.file) and rendered.urls > INDEX_ENTRIES_MAX:
-        return "unchanged"  # First other indexes have to list some of its files: see `write_indexes`.
+        return "unchanged"  # First other indexes must list some of its files: see `write_indexes`.
     plan = plan_of(attempt, rendered)
     if plan.is_over:
         return retire(attempt)
@@ -106,7 +106,7 @@ def commit(attempt: Attempt, rendered: Rendered) -> str:
 
 
 def plan_of(attempt: Attempt, rendered: Rendered) -> Plan:
-    """Return what a rewrite does about a file, given its rendered bytes. Pure: `predict` makes the same plan."""
+    """Return the plan for a file with these rendered bytes. Pure, so that `predict` gets the same plan."""
     site, file, mark, stored = attempt.site, attempt.file, attempt.mark, attempt.stored
     stays = is_lasting(site, file, rendered)
     digest = digest_of(site, file, rendered.body, stays=stays)
@@ -141,25 +141,25 @@ def _changed(attempt: Attempt, rendered: Rendered, marked_at: datetime | None) -
     stored, now = attempt.stored, attempt.now
     if stored and stored.ours and stored.body == rendered.body:
         return stored.changed, False
-    # The file as it was before somebody replaced or deleted it. The mark of an index may be older than its last write.
+    # The file as it was before another program replaced or deleted it. The mark of an index may be older than its last write.
     if marked_at and not attempt.has_own_object and is_indexed(attempt.file):
         return marked_at, True
-    # At least a microsecond later: of two rewriters in one instant the later PUT also has the later mark.
+    # At least a microsecond later, so that of two rewriters in one instant the later PUT also has the later mark.
     after_last = stored.changed + timedelta(microseconds=1) if stored else now
     return max(now, after_last, rendered.newest or now), True
 
 
 def digest_of(site: Site, file: str, body: bytes, *, stays: bool) -> str:
-    """Return the digest in a commit mark: of the file's bytes and of the other forms that the site wants."""
+    """Return the digest in a commit mark: of the file's bytes and of the site's settings for other forms."""
     # A feed contains the publication even without entries. The suffix " leaving" changes the digest of an empty file that
     # is no longer permanent, so that the change is announced.
-    named = f" {site.publication} {site.language}" if site.outputs.atom and is_news(file) else ""
-    wanted = f"{site.outputs.model_dump_json()}{named}{'' if stays else ' leaving'}"
-    return hashlib.sha256(body + wanted.encode()).hexdigest()[:32]
+    voice = f" {site.publication} {site.language}" if site.outputs.atom and is_news(file) else ""
+    settings = f"{site.outputs.model_dump_json()}{voice}{'' if stays else ' leaving'}"
+    return hashlib.sha256(body + settings.encode()).hexdigest()[:32]
 
 
 def _put(attempt: Attempt, plan: Plan, rendered: Rendered) -> None:
-    """Put the file if its bytes or metadata differ. Raises BrokenFile, Overtaken."""
+    """Write the file if its bytes or metadata differ. Raises BrokenFile, Overtaken."""
     site, file, stored = attempt.site, attempt.file, attempt.stored
     if plan.is_written:
         assert_valid(file, rendered, site.origin)
@@ -178,9 +178,9 @@ def _put(attempt: Attempt, plan: Plan, rendered: Rendered) -> None:
 
 
 def _schedule_expiry(attempt: Attempt, rendered: Rendered) -> datetime | None:
-    """Have roll_window look at a news sitemap when its oldest entry expires. Return that instant, for the mark.
+    """Schedule roll_window for the instant when a news sitemap's oldest entry expires. Return that instant, for the mark.
 
-    Once the instant is past, roll_window itself writes the next one. Only entries that are new need a record then.
+    Afterwards roll_window itself writes the next instant. Then only new entries need a record.
     """
     before = attempt.mark.expires if attempt.mark else None
     before = before if before and before > attempt.now else None
@@ -194,9 +194,9 @@ def _schedule_expiry(attempt: Attempt, rendered: Rendered) -> datetime | None:
 def _write_mark(attempt: Attempt, mark: Mark, *, is_new: bool) -> None:
     """Write the file's commit mark if it has not changed since it was read. Raises Overtaken.
 
-    An index has a mark only for its other forms. If the mark of another file is not new, only its forms and its expiry are. An
-    unchanged file's mark is written too. Another rewriter may have read the table earlier and may still put the file: S3 would not
-    stop it, because equal bytes have equal ETags. The second of the two writers of the mark starts again.
+    An index has a mark only for its other forms. If the mark of another file is not new, only its forms and its expiry change. An
+    unchanged file's mark is written too, because another rewriter that read the table earlier may still write the file: S3 would
+    not stop it, because equal bytes have equal ETags. The second of the two writers of the mark starts again.
     """
     host, before = attempt.site.host, attempt.mark
     if is_index(attempt.file):
@@ -215,7 +215,7 @@ def _write_mark(attempt: Attempt, mark: Mark, *, is_new: bool) -> None:
 def is_over(attempt: Attempt, rendered: Rendered, digest: str) -> bool:
     """Return True if a file that does not stay is deleted now.
 
-    It is deleted at once if it has no object or is robots.txt, else a day after it was emptied.
+    It is deleted immediately if it has no object or is robots.txt, else a day after it was emptied.
     """
     stored, mark = attempt.stored, attempt.mark
     if stored is None or attempt.file == ROBOTS_FILE:
@@ -227,7 +227,7 @@ def is_over(attempt: Attempt, rendered: Rendered, digest: str) -> bool:
 
 
 def _request_moved(attempt: Attempt, rendered: Rendered) -> None:
-    """Request the indexes again to which files of this one move, because a mark may have changed since they were written.
+    """Request the indexes to which files of this index move, because a mark may have changed since they were written.
 
     After the PUT of this index, a changed mark leads to the new one.
     """
@@ -276,13 +276,13 @@ def requests_of_cuts(host: str, change: Mapping[str, Any]) -> list[RewriteReques
 
 def schedule_rewrite(site: Site, file: str, release: datetime) -> None:
     message = RewriteRequest(site.host, file, release=release).message()
-    # In this order a crash leaves a record without a message, which roll_window deletes, and no message without a record.
+    # In this order a crash leaves a record without a message, which roll_window deletes, but never a message without a record.
     due.write(due.messages(site.host, release))
     table.put_if(due_item(site.host, release, _due_name(file), message, queue="rewrites"))
 
 
 def clear_due(site: str, file: str, releases: Iterable[datetime | None]) -> None:
-    """Delete the due records of these instants: their work is done."""
+    """Delete the due records of these instants, because their work is done."""
     for release in filter(None, releases):
         table.delete(due_pk(site), due_sk(release, _due_name(file)))
 

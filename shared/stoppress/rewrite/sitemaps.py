@@ -1,14 +1,14 @@
-"""Rewrite files so that they agree with their partitions. Nothing else writes a sitemap.
+"""Rewrite files so that they agree with their partitions. No other module writes sitemaps.
 
 A batch of the table's stream lists changed entries. Only their lines in the files are rendered again (`sitemaps.fold`). The rewrites
 queue lists files to render from all their entries: files that failed, and files that a repair needs. Both list sites whose
 configuration changed.
 
-Several rewriters may run at once. Each reads the object, then the partition, and puts the file only if the object is still the
-one it read. So a rewriter that read an older partition loses and starts again.
+Several rewriters may run concurrently. Each reads the object, then the partition, and writes the file only if the object has not
+changed since. So a rewriter that read an older partition loses and starts again.
 
 A rewriter may use a configuration that was replaced. So it reads the configuration in force once more after its last
-write, and writes its files again if that is another one. A change that comes later sends all files to the queue anyway.
+write, and writes its files again if that has changed. A later change sends all files to the queue anyway.
 """
 
 from collections import defaultdict, deque
@@ -32,14 +32,14 @@ from stoppress.rewrite.file_lines import begin, fold, render
 from stoppress.rewrite.output_formats import possible_forms
 from stoppress.rewrite.publish import clear_due, commit, find_other_indexes, requests_of_cuts, write_indexes
 
-# Each lost attempt means that another rewriter put a newer file. After so many the rewrites queue takes over.
+# Each lost attempt means that another rewriter wrote a newer file. After this many the rewrites queue takes over.
 ATTEMPTS_MAX = 8
-# How long a file that failed waits in the rewrites queue: time for a passing fault to end.
+# How long a failed file waits in the rewrites queue, so that a temporary fault can end.
 RETRY_DELAY_SECONDS = 5
-# Lambda delivers a batch until it succeeds, and no later batch of its shard before. A batch is written within seconds, unless an
-# earlier attempt failed. One of its files may crash the function, so all files of an older batch go to the queue, each on its own.
+# Lambda delivers a batch until it succeeds, and only then the next batch of its shard. A batch is written within seconds, unless an
+# earlier attempt failed. One of its files may crash the function, so all files of an older batch go to the queue, in separate messages.
 STREAM_AGE_MAX_SECONDS = 180
-# A record of the stream that is older than this may come again after a run that was killed. What that run left is checked.
+# An older record of the stream may be delivered again after a run was killed. Then all that this run may have left is checked.
 LATE_SECONDS = 30
 
 Record: TypeAlias = Mapping[str, Any]
@@ -71,13 +71,13 @@ def rewrite_all(requests: Iterable[RewriteRequest], now: datetime, deadline: Dea
     for request in requests:
         by_file[request.path].append(request)
     newest_first = sorted(by_file, key=lambda file: file[1], reverse=True)
-    in_turn = sorted(newest_first, key=lambda file: (*_turn(file[1]), file[0]))
-    pending = [_joined(by_file[file]) for file in in_turn]
+    in_order = sorted(newest_first, key=lambda file: (*_priority(file[1]), file[0]))
+    pending = [_merge(by_file[file]) for file in in_order]
     results: list[Result] = []
     for _ in range(ATTEMPTS_MAX):
         done = _check_configuration(_attempt_all(pending, now, deadline))
         results += [result for result in done if result.outcome != "replaced"]
-        # With their entries, which lead from sitemap.xml to other indexes.
+        # With their entries, by which sitemap.xml leads to other indexes.
         pending = [replace(result.request, checks_all=True) for result in done if result.outcome == "replaced"]
     replaced = Overtaken(f"the configuration was replaced in all {ATTEMPTS_MAX} attempts")
     results += [Result(request, "failed", error=replaced) for request in pending]
@@ -87,22 +87,22 @@ def rewrite_all(requests: Iterable[RewriteRequest], now: datetime, deadline: Dea
     return results
 
 
-def _turn(file: str) -> tuple[bool, bool, bool, bool]:
+def _priority(file: str) -> tuple[bool, bool, bool, bool]:
     """Return a sort key: news, other files, older indexes, sitemap.xml, and robots.txt, which lists the indexes."""
     return file == ROBOTS_FILE, file == INDEX_FILE, is_index(file), not is_news(file)
 
 
 def _attempt_all(requests: Iterable[RewriteRequest], now: datetime, deadline: Deadline) -> list[Result]:
     """Attempt each request, and then the requests for other indexes that follow from them."""
-    results, left = list[Result](), deque(requests)
-    while left:
-        results.append(_attempt(left.popleft(), now, deadline))
-        left.extend(results[-1].elsewhere)
+    results, queue = list[Result](), deque(requests)
+    while queue:
+        results.append(_attempt(queue.popleft(), now, deadline))
+        queue.extend(results[-1].elsewhere)
     return results
 
 
 def _check_configuration(results: Sequence[Result]) -> list[Result]:
-    """Return the results, as `replaced` if another configuration is in force now than the one that was used."""
+    """Return the results, with the outcome `replaced` if another configuration than the used one is in force now."""
     in_force = {
         host: _in_force(host) for host in dict.fromkeys(done.request.site for done in results if not done.error)
     }
@@ -123,7 +123,7 @@ def _attempt(request: RewriteRequest, now: datetime, deadline: Deadline) -> Resu
         return rewrite(request, now)
     except OutOfTime as error:
         return Result(request, "postponed", error=error)
-    except Exception as error:  # noqa: BLE001 - the other files go on, and this one is tried again
+    except Exception as error:  # noqa: BLE001 - tried again; must not stop the other files
         return Result(request, "failed", error=error)
 
 
@@ -138,7 +138,7 @@ def _in_force(host: str) -> str | Exception:
     return site.digest if site else ""
 
 
-def _joined(requests: Sequence[RewriteRequest]) -> RewriteRequest:
+def _merge(requests: Sequence[RewriteRequest]) -> RewriteRequest:
     """Merge several requests for one file."""
     entries = [request.entries for request in requests if request.entries is not None]
     return RewriteRequest(
@@ -168,11 +168,11 @@ def rewrite(request: RewriteRequest, now: datetime) -> Result:
 
     Raises BadConfiguration, BrokenFile, Overtaken, and the errors of bucket, table and queues.
     """
-    # The clock of the function that sent the due record may be ahead of ours.
+    # The clock of the function that sent the due record may be ahead of this function's clock.
     now = max(now, request.release or now)
     for _ in range(ATTEMPTS_MAX):
         try:
-            # However old a cached configuration is: `rewrite_all` reads the one in force after the write.
+            # A cached configuration of any age: `rewrite_all` reads the one in force after the write.
             site = sites.load(request.site, age_max=timedelta() if request.checks_all else timedelta.max)
         except sites.UnknownSite:
             return Result(request, _rewrite_of_removed(request))
@@ -198,12 +198,12 @@ def _rewrite_of_removed(request: RewriteRequest) -> str:
     current = sites.read_current(request.site)
     if current is None or not current.deletes_files:
         return "ignored"
-    # A record that led to sitemap.xml may have led further to another index.
+    # A record for sitemap.xml may also have led to another index.
     files = read_indexes(request.site).files if request.file == INDEX_FILE else [request.file]
     for name in sorted({name for file in files for name in (file, *possible_forms(file))}):
         if stored := bucket.read(request.site, name):
             bucket.delete(request.site, name, stored)
-    if mark:  # if the site is put again, its index must not list the file before that is written
+    if mark:  # if the site is added again, its index must not list the file before it is written
         with suppress(table.Conflict):
             table.delete(*key, "changed = :changed", {":changed": mark["changed"]})
     return "deleted"
@@ -214,7 +214,7 @@ class BatchOutcome:
     """The outcome of a batch.
 
     `requested`: the number of files requested for each changed site, or the error. `unreadable`: errors of records that no later
-    attempt could read. `again`: the records that must come again. `written_since`: for each written file of the stream, when the
+    attempt could read. `again`: the records that must be delivered again. `written_since`: for each written file of the stream, when the
     first record that changed its entries was created, in seconds since 1970.
     """
 
@@ -226,10 +226,10 @@ class BatchOutcome:
 
 
 def rewrite_batch(records: Sequence[Record], now: datetime, deadline: Deadline = NEVER) -> BatchOutcome:
-    """Rewrite the files that records name until the deadline, and request all files of changed sites.
+    """Rewrite the files of records until the deadline, and request all files of changed sites.
 
-    Unwritten files of the stream are sent to the rewrites queue. Their records come again only if the queue fails. A changed site of
-    the stream does not come again: roll_window repeats it.
+    Unwritten files of the stream are sent to the rewrites queue. Their records are delivered again only if the queue fails. A changed
+    site of the stream is not: roll_window repeats its request.
     """
     from_queue = records[0]["eventSource"] == "aws:sqs"
     outcome = BatchOutcome()
@@ -261,11 +261,11 @@ def _failed_paths(results: Iterable[Result]) -> set[tuple[str, str]]:
 def _read_records(
     records: Iterable[Record], now: datetime, unreadable: list[Exception]
 ) -> Iterator[tuple[Record, RewriteRequest]]:
-    """Yield each record that requests something; add the errors of others to `unreadable`."""
+    """Yield each record with its requests; add the errors of unreadable records to `unreadable`."""
     for record in records:
         try:
             requests = _read_change(record["dynamodb"], now) if "dynamodb" in record else [read_request(record["body"])]
-        except Exception as error:  # noqa: BLE001 - the other records must go on
+        except Exception as error:  # noqa: BLE001 - must not stop the other records
             unreadable.append(error)
         else:
             yield from ((record, request) for request in requests)
@@ -321,18 +321,18 @@ def _age_seconds(change: Record, now: datetime) -> float:
 def _try_request_all(request: RewriteRequest, deadline: Deadline) -> int | Exception:
     try:
         return request_all(request, deadline)
-    except Exception as error:  # noqa: BLE001 - the other records go on
+    except Exception as error:  # noqa: BLE001 - must not stop the other records
         return error
 
 
 def request_all(request: RewriteRequest, deadline: Deadline = NEVER) -> int:
     """Request all files of a changed site until the deadline, the newest shards first. Return the number of files.
 
-    The request sends itself on when its time is over. Its due record is deleted last, so that a request that is lost is made again.
+    When the time is over, a request for the other files is sent. Its due record is deleted last, so that a lost request is sent again.
     Raises BadConfiguration, SendError, and the table's errors.
     """
     site = sites.reload(request.site)
-    # Always with robots.txt: an earlier configuration may have had it written.
+    # Always with robots.txt, because Stoppress may have written it by an earlier configuration.
     files = sorted(all_files(site, robots=True), reverse=True) if site else []
     files = [file for file in files if not request.below or file < request.below]
     for start in range(0, len(files), BATCH_MESSAGES_MAX):

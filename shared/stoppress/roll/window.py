@@ -1,7 +1,7 @@
-"""Do what is due, each minute: see `aws.due`. Nothing is read of a site that has nothing due. The first run also begins a deployment.
+"""Handle the due records of each minute (`aws.due`). No item is read of a site without one. The first run also begins a deployment.
 
 Released articles are sent to the articles queue, files that were emptied a day ago and the files of a changed site to the rewrites
-queue. Expired news entries are deleted. A due record stays until its work is done: a crash sends twice, and loses nothing.
+queue. Expired news entries are deleted. A due record stays until its work is done, so that a crash may send twice but loses nothing.
 """
 
 import json
@@ -24,7 +24,7 @@ from stoppress.model.site import BadConfiguration, Site, schema
 from stoppress.primitives.instants import NEVER, Deadline, exact, iso, parse
 from stoppress.sitemaps.tags import RENDERER
 
-# A message that is still on its way after this long is sent again. The queues deliver a failed message for about that long.
+# A message that is not handled after this time is sent again. The queues retry a failed message for about this long.
 RESEND_AFTER = timedelta(minutes=10)
 # The item with the code that ran last.
 CODE_KEY = ("clock", "code")
@@ -43,28 +43,28 @@ def beat(now: datetime) -> None:
 
 
 def roll(now: datetime, deadline: Deadline = NEVER) -> tuple[Counter[str], list[Exception]]:
-    """Do what is due until the deadline. Return counts by metric, and the errors. An error does not stop the other work.
+    """Handle due records until the deadline. Return counts by metric, and the errors. An error does not stop the other work.
 
-    The kinds take turns, so that a backlog of one does not delay another.
+    The kinds take turns, so that a backlog of one kind does not delay another.
     """
     done: Counter[str] = Counter()
     failures: list[Exception] = []
-    for turn in zip_longest(*(_until(kind, now, failures) for kind in due.KINDS)):
-        for record in filter(None, turn):
+    for records in zip_longest(*(_due_records(kind, now, failures) for kind in due.KINDS)):
+        for record in filter(None, records):
             if deadline.is_over():
                 return done + Counter(DueNotReached=1), failures
             try:
                 done += _handle(record, now, deadline)
-            except Exception as error:  # noqa: BLE001 - the other work goes on; the next minute tries again
+            except Exception as error:  # noqa: BLE001 - tried again in the next minute; must not stop the others
                 error.add_note(f"{record.kind}: {record.name}")
                 failures.append(error)
     return done, failures
 
 
-def _until(kind: str, now: datetime, failures: list[Exception]) -> Iterator[Due]:
+def _due_records(kind: str, now: datetime, failures: list[Exception]) -> Iterator[Due]:
     try:
         yield from due.every(kind, now)
-    except Exception as error:  # noqa: BLE001 - the other kinds go on
+    except Exception as error:  # noqa: BLE001 - must not stop the other kinds
         failures.append(error)
 
 
@@ -84,7 +84,7 @@ def _handle(record: Due, now: datetime, deadline: Deadline) -> Counter[str]:
 
 
 def _send_messages(record: Due, now: datetime) -> Counter[str]:
-    """Send the messages of a site that were due at one instant. Their consumers delete them. Those of a removed site wait."""
+    """Send the messages of a site that were due at one instant. Their consumers delete them. A removed site's messages wait."""
     host, _, release = record.name.partition("#")
     current = sites.read_current(host)
     if current and current.is_removed:
@@ -114,7 +114,7 @@ def _send_messages(record: Due, now: datetime) -> Counter[str]:
 def _expire_news(record: Due, now: datetime, deadline: Deadline) -> Counter[str]:
     """Delete the expired entries of a news sitemap, whose sort keys begin with the publication date.
 
-    The stream then wakes the rewriter. The next record is written before this one is deleted.
+    The stream then invokes rewrite_sitemaps. The next record is written before this one is deleted.
     """
     host, _, file = record.name.partition("/")
     pk = items.file_pk(host, file)
@@ -125,7 +125,7 @@ def _expire_news(record: Due, now: datetime, deadline: Deadline) -> Counter[str]
                 return Counter(EntriesExpired=len(expired), DueNotReached=1)
             if removed := table.delete(item["pk"], item["sk"]):
                 expired.append(items.read_news_place(removed))
-    finally:  # a failing delete must not lose the places freed before it
+    finally:  # a failed delete must not lose the places freed before it
         give_back((host, place) for place in expired)
     has_entries = due.write_next_expiry(host, file)
     due.done(record)
@@ -134,7 +134,7 @@ def _expire_news(record: Due, now: datetime, deadline: Deadline) -> Counter[str]
 
 
 def _is_empty_too_soon(host: str) -> bool:
-    """Return True if no story is left in the news of a site, although `silent_after_hours` does not allow for more than the window."""
+    """Return True if a site's news is empty, although its `silent_after_hours` is not longer than the window."""
     series = (items.read_series(item["sk"], item) for item in table.query(items.places_pk(host), prefix=NEWS_SERIES))
     # The count of places is sometimes too high and never too low, so no site with news counts as empty.
     if any(used.entries for news in series for used in news.files):
@@ -144,7 +144,7 @@ def _is_empty_too_soon(host: str) -> bool:
 
 
 def _apply_configuration(record: Due, host: str, now: datetime) -> Counter[str]:
-    """Have all files of a changed site rewritten, also if the version in force is an older one than the newest, which cannot be read."""
+    """Request all files of a changed site, even if its newest version is unreadable and an older version is in force."""
     site, fault = _read_in_force(host)
     later = Due(record.kind, now + RESEND_AFTER, record.name)
     if site:
@@ -159,7 +159,7 @@ def _apply_configuration(record: Due, host: str, now: datetime) -> Counter[str]:
 
 
 def _report_unreadable(record: Due, host: str, now: datetime) -> Counter[str]:
-    """Report a site whose newest version cannot be read, each minute until its next one, so that an alarm stays in ALARM."""
+    """Report a site whose newest version cannot be read, each minute until its next version, so that the alarm stays in ALARM."""
     del now
     _, fault = _read_in_force(host)
     if not fault:
@@ -168,7 +168,7 @@ def _report_unreadable(record: Due, host: str, now: datetime) -> Counter[str]:
 
 
 def _read_in_force(host: str) -> tuple[Site | None, str]:
-    """Return a site as it is in force, and why its newest version cannot be read."""
+    """Return the version of a site in force, and why its newest version cannot be read."""
     try:
         site = sites.reload(host)
     except BadConfiguration as error:
@@ -207,9 +207,9 @@ def _watch_reconciliation(record: Due, _: str, now: datetime) -> Counter[str]:
 
 
 def begin_deployment(now: datetime) -> None:
-    """Do what the first run after a deployment does: add the first site, and queue the files of all sites if this code reads or renders them differently from the code before."""
+    """Add the first site, and request the files of all sites if this code reads or renders them differently from the code before."""
     _add_first_site(now)
-    # This digest changes with the settings of a site, their defaults, and the form of a line.
+    # This digest changes with the settings of a site, their defaults, and the format of a line.
     code = sha256(f"{RENDERER} {json.dumps(schema(), sort_keys=True)}".encode()).hexdigest()[:16]
     item = table.get(*CODE_KEY)
     if item and item["code"] == code:
@@ -232,5 +232,5 @@ def _add_first_site(now: datetime) -> None:
     if sites.read_current(host) is None and next(bucket.listed(host), None) is None:
         try:
             site_versions.put(text, 0, "the stack's parameters", now)
-        except site_versions.Replaced:  # somebody else was faster
+        except site_versions.Replaced:  # another writer was faster
             return

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 import typer
 from rich.text import Text
 
-from stoppress.model.entries import names_rule
+from stoppress.model.entries import contains_rule
 from stoppress.model.file_names import is_news
 from stoppress.primitives.instants import local_time, parse
 from stoppress.show.file_versions import Past, past_of
@@ -134,7 +134,7 @@ def _way(story: Story, zone: ZoneInfo) -> Table:
 def _received(received: Received, zone: ZoneInfo) -> Iterator[Row]:
     """Yield a delivery, and below it what is unusual about it: its URL, the sender's own timestamp, the reason for its outcome."""
     yield local_time(received.at, zone), received.action or "delivery", received.by, state(received.outcome)
-    sent_at, of_then = received.sent_at, "by the rules of that time, " if names_rule(received.reason) else ""
+    sent_at, of_then = received.sent_at, "by the rules of that time, " if contains_rule(received.reason) else ""
     if received.url:
         yield Text(f"for {received.url}")
     if sent_at and (received.outcome == "late" or abs(received.at - sent_at) > SENT_APART_MAX):

@@ -262,7 +262,7 @@ def decode(body: bytes, content_type: str) -> str:
         if text.count("\ufffd") * 10 <= sum(1 for character in text if character > "\x7f"):
             return text
     encodings = (declared[1].decode() if declared else "", charset[1] if charset else "")
-    texts = (text for encoding in encodings if (text := _decode_as(body, encoding)) is not None)
+    texts = (decoded for encoding in encodings if (decoded := _decode_as(body, encoding)) is not None)
     return next(texts, None) or body.decode("windows-1252", "replace")
 
 

@@ -28,7 +28,7 @@ JITTER_MAX = 0.25
 BACKUP = timedelta(minutes=15)
 # The wait for a backup poll is the time of trust divided by this: after an hour of trust, five minutes.
 TRUST_PARTS = 12
-# How long after the poll a push may come. Hubs fetch the feed themselves, which takes time.
+# How long after the poll a push may arrive. Hubs fetch the feed themselves, which takes time.
 GRACE = timedelta(minutes=5)
 
 # The limit for digests of pushed entries that no poll has seen yet. If a feed is not polled for hours, the oldest are dropped.

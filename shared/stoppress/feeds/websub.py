@@ -28,9 +28,9 @@ def hub_and_topic(head: str, headers: Mapping[str, str], url: str) -> tuple[str 
 
     The hub is the first that uses https, else the first. `head` is the feed without its entries.
     """
-    hubs = list(_linked("hub", head, headers, url))
+    hubs = list(_find_links("hub", head, headers, url))
     hub = next(filter(can_be_trusted, hubs), None) or next(iter(hubs), None)
-    return hub, next(_linked("self", head, headers, url), None)
+    return hub, next(_find_links("self", head, headers, url), None)
 
 
 def can_be_trusted(hub: str) -> bool:
@@ -43,7 +43,7 @@ def linked_in_headers(relation: str, headers: Mapping[str, str], url: str) -> It
     return filter(None, (_resolve_link(target, url) for target in link_targets(relation, headers)))
 
 
-def _linked(relation: str, head: str, headers: Mapping[str, str], url: str) -> Iterator[str]:
+def _find_links(relation: str, head: str, headers: Mapping[str, str], url: str) -> Iterator[str]:
     """Yield the URLs that an answer links to with this relation, those of its headers first."""
     yield from linked_in_headers(relation, headers, url)
     for link in _LINK.finditer(head):

@@ -1,7 +1,7 @@
 """Names and settings of the adapters that a source in a site's configuration may have.
 
-An adapter describes how to read what a CMS sends. Each file of `cms/mappings/` is one. This module reads the file only for a
-source that has settings.
+An adapter describes how to read the deliveries of a CMS. Each file of `cms/mappings/` is an adapter. This module reads the file
+only for a source that has settings.
 """
 
 from collections.abc import Mapping
@@ -75,12 +75,12 @@ def check_name(name: str) -> None:
 
 def check_settings(name: str, settings: Mapping[str, Any]) -> None:
     """Raise ValueError, with a line for each setting that cannot be used or that the adapter does not have."""
-    known = (*_document(MAPPINGS / f"{name}.toml").get("settings", ()), *OF_SIGNATURES)
-    unknown = "is not known here: correct its name, or take it out; there are " + ", ".join(known)
+    allowed = (*_document(MAPPINGS / f"{name}.toml").get("settings", ()), *OF_SIGNATURES)
+    unknown = "is not known here: correct its name, or take it out; there are " + ", ".join(allowed)
     faults: dict[str, str] = {}
     for setting, value in settings.items():
-        if setting not in known:
-            faults[setting] = unknown + did_you_mean(setting, known)
+        if setting not in allowed:
+            faults[setting] = unknown + did_you_mean(setting, allowed)
             continue
         try:
             TypeAdapter((_KINDS | SIGNATURE_SETTINGS)[setting]).validate_python(value)

@@ -1,7 +1,7 @@
-"""Reads the language versions of a page from what a CMS sends, in the codes of hreflang (R5.1, R5.2).
+"""Reads the language versions of a page from a CMS's values, with the codes of hreflang (R5.1, R5.2).
 
 Google ignores alternates that are not mutual. `accept_links` decides which pages a page lists because they list it. The claims on
-their URLs have what it needs (`record/versions.py`), so the order of events makes no difference.
+their URLs have its input (`record/versions.py`), so the order of events makes no difference.
 """
 
 import re
@@ -26,7 +26,7 @@ def accept_links(code: str, lists: Mapping[str, str], links: Mapping[str, str]) 
     """Return the pages that a page lists only because they list it: codes by URL.
 
     `code` is the page's own, `lists` has its own versions by code, `links` the codes of the pages that list it. A code that it
-    uses for another page is taken. Of several pages with one code the smallest URL counts.
+    uses for another page is not available. Of several pages with one code the smallest URL counts.
     """
     taken, own = {code, *lists}, set(map(identity, lists.values()))
     accepted: dict[str, str] = {}
@@ -38,7 +38,7 @@ def accept_links(code: str, lists: Mapping[str, str], links: Mapping[str, str]) 
 
 
 def read_alternates(value: object, base: str) -> tuple[tuple[Alternate, ...], list[str]]:
-    """Return the versions of the page `base`, sorted by language, and the reasons for what is left out.
+    """Return the versions of the page `base`, sorted by language, and the reasons for values that are left out.
 
     Takes a list of {"hreflang": …, "url": …} or an object {"fr": URL, …}. The first version of a language counts. The
     page itself belongs among its versions (R5.1), but is not added here.
@@ -70,9 +70,9 @@ def hreflang(text: str) -> str:
     if not parts:
         raise ValueError(f"{shown(text)} is no hreflang: give a language of ISO 639-1 such as en, en-GB or zh-Hant")
     language, script, region = RENAMED.get(parts[1], parts[1]), (parts[2] or "").title(), (parts[3] or "").upper()
-    for part, known in ((language, LANGUAGES), (region, COUNTRIES)):
-        if part and part not in known:
-            kind = "language of ISO 639-1" if known is LANGUAGES else "country of ISO 3166-1"
+    for part, codes in ((language, LANGUAGES), (region, COUNTRIES)):
+        if part and part not in codes:
+            kind = "language of ISO 639-1" if codes is LANGUAGES else "country of ISO 3166-1"
             raise ValueError(
                 f"{shown(text)}: {part} is no {kind}; {MEANT.get(part, 'give the code that the list has')}"
             )

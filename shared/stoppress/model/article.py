@@ -23,7 +23,7 @@ FORGOTTEN = "forgotten"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Article:
-    """What the next decision about an article needs, never the article's text.
+    """The values of an article that later decisions need, never its text.
 
     `order` and `digest` are those of the newest event. `deliveries` are hashes that identify repeats of recent deliveries.
     `shard` is the article's place for life, listed or not. `news` is its place while it is in a news sitemap.
@@ -115,9 +115,9 @@ class Claim:
 
     `waiting` lists articles of equal rank with the same URL. They are recorded again when the owner leaves the URL.
     `removed` has each source's newest removal by URL alone. An owner without an id, such as `cms#`, is a source that
-    removed the page so. `code` is the hreflang of the live page, empty if it can list no alternates. `lists` has its own
+    removed the page this way. `code` is the hreflang of the live page, empty if it can list no alternates. `lists` has its own
     alternates by code, of which those of the codes `gone` were removed, and `links` the codes of the pages that list it. Without an
-    `owner` the item has `links` alone; `seen` if an event has named the URL.
+    `owner` the item has `links` alone; `seen` if an event has contained the URL.
     """
 
     site: str
@@ -183,7 +183,7 @@ class Decision:
     `displaced` are the articles that lose their page. `out` are entries to delete.
     `general` and `news` are entries to write. They go into the places of `article`, or into new ones for `want_shard` and
     `want_news`.
-    `waits` are events to store until a URL is free. `no_longer_waits` is URL and name of an article that waits no more.
+    `waits` are events to store until a URL becomes free. `no_longer_waits` is URL and name of an article that no longer waits.
     `returns` are events to record again, immediately or at their release.
     `held` is the instant of the due record to write for the event. `released` are due records to delete.
     """

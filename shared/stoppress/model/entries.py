@@ -109,7 +109,7 @@ def excluding_rule(rules: Iterable[Rule], target: Literal["general", "news"], ur
     """Return the rule that excludes a page from a sitemap, as a reason with the rule's number; empty if no rule does.
 
     Among the rules for the sitemap, the first whose conditions all hold decides. Without traits: the rule that excludes the
-    page whatever its traits are.
+    page with any traits.
     """
     for number, rule in enumerate(rules, 1):
         if rule.target in ("all", target) and _holds(rule, url, traits):
@@ -118,22 +118,22 @@ def excluding_rule(rules: Iterable[Rule], target: Literal["general", "news"], ur
     return ""
 
 
-def names_rule(reason: str) -> bool:
-    """Return True if `excluding_rule` made this reason."""
+def contains_rule(reason: str) -> bool:
+    """Return True if `excluding_rule` returned this reason."""
     return reason.startswith(_RULE)
 
 
 def _holds(rule: Rule, url: str, traits: Traits | None) -> bool:
     if traits is None:
         return (rule.path is None or _fits_path(rule, url)) and bool(rule.include or rule.conditions.keys() == {"path"})
-    met = {
+    conditions = {
         "path": _fits_path(rule, url),
         "section": rule.section == traits.section,
         "keyword": rule.keyword in traits.keywords,
         "type": rule.type == traits.type,
         "flag": rule.flag in traits.flags,
     }
-    return all(met[name] for name in rule.conditions)
+    return all(conditions[name] for name in rule.conditions)
 
 
 def _fits_path(rule: Rule, url: str) -> bool:

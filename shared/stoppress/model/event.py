@@ -18,7 +18,7 @@ from stoppress.primitives.instants import exact
 # has more than a sitemap: most sitemaps have no titles and no publication dates.
 SITEMAP_RANK, FEED_RANK, CMS_RANK = 0, 1, 2
 
-# A newsroom's clock may be ahead of ours by this much. A date further in the future is an embargo.
+# A newsroom's clock may be ahead by up to this time. A date further in the future is an embargo.
 CLOCK_SKEW_MAX = timedelta(minutes=5)
 # Further `previous_urls` are ignored, because each costs a read and possibly writes, and a transaction has at most 100 items.
 PREVIOUS_URLS_MAX = 8
@@ -77,7 +77,7 @@ class ArticleEvent:
     alternates: tuple[Alternate, ...] = ()
     changefreq: ChangeFreq | None = None
     priority: str | None = None
-    # What was left out of the article, each with its reason.
+    # The values that were left out of the article, each with its reason.
     dropped: tuple[str, ...] = ()
     # The instant until which the event was held, set when the event is recorded again. The key of its due record has it too.
     release: datetime | None = None
@@ -93,12 +93,12 @@ class ArticleEvent:
 
     @property
     def named(self) -> dict[str, str]:
-        """Return `id` and `url`, as far as the event has them, to search the log for."""
+        """Return `id` and `url`, if the event has them, to search the log for."""
         return {name: text for name, text in (("id", self.id), ("url", self.url)) if text}
 
 
 class Incomplete(NamedTuple):
-    """A CMS's item that lacks something an article needs. It goes to quarantine.
+    """A CMS's item without a field that an article needs. It goes to quarantine.
 
     `item` is the shortened text that the CMS sent; `missing` are names of fields.
     """
@@ -124,7 +124,7 @@ def article_name(source: str, id_: str) -> str:
 
 
 def split_name(name: str) -> tuple[str, str]:
-    """Return source and id of an article's name. An id may hold a `#`, a source may not."""
+    """Return source and id of an article's name. An id may contain a `#`, a source may not."""
     source, _, id_ = name.partition("#")
     return source, id_
 
@@ -184,13 +184,13 @@ def rank_of(source: str) -> int:
 def to_message(event: ArticleEvent, *, in_ascii: bool = True) -> str:
     """Return the event as JSON without fields at their defaults.
 
-    SQS refuses some characters, so messages are in ASCII. Items of the table are not: é takes two bytes there instead of six.
+    SQS rejects some characters, so messages are in ASCII. Items of the table are not, because é takes two bytes instead of six there.
     """
     return json.dumps(_plain(event), separators=(",", ":"), ensure_ascii=in_ascii)
 
 
 def from_message(text: str) -> ArticleEvent:
-    """Read a message of the articles queue. Raises ValueError for what `to_message` did not write."""
+    """Read a message of the articles queue. Raises ValueError unless `to_message` wrote it."""
     try:
         return _MESSAGES.validate_json(text, strict=True)
     except ValidationError as error:
@@ -244,8 +244,8 @@ class Page(NamedTuple):
 
 
 class ListingError(RuntimeError):
-    """A listing that cannot be read on. The text contains where and why."""
+    """A listing that cannot be read further. The text contains where and why."""
 
 
 class StaleCheckpoint(ListingError):
-    """The listing cannot continue from its checkpoint. Only a new start helps."""
+    """The listing cannot continue from its checkpoint, and must be read from the start."""

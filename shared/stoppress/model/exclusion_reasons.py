@@ -1,4 +1,4 @@
-"""Why an article is in no sitemap, or not in the news sitemap, and the warnings of it in the answer to a sender.
+"""Why an article is in no sitemap, or not in the news sitemap, and the warnings about this in the answer to a sender.
 
 These reasons come from the event. The site's own rules (`model/entries.py`) apply later, when a file is rendered.
 """
@@ -60,9 +60,9 @@ def not_news_because(event: ArticleEvent, url: str, first_published: datetime | 
 def is_embargo(event: ArticleEvent, now: datetime) -> bool:
     """Return True if the event's date holds the article.
 
-    A date up to five minutes ahead of our clock holds only a CMS's article, and not if the sender's timestamp has reached the
-    date: then the sender's clock is ahead. A feed's article is public already. An event that is recorded again at its
-    `release` holds the article no more.
+    A date up to five minutes in the future holds only a CMS's article, and not if the sender's timestamp has reached the date,
+    because then the sender's clock is ahead. A feed's article is public already. An event that is recorded again at its
+    `release` no longer holds the article.
     """
     date = event.published_at
     if date is None or date <= now or (event.release is not None and event.release >= date):
@@ -85,12 +85,12 @@ _YEAR = re.compile(r"\b(?:19|20)\d\d\b")
 
 
 def warnings_of(event: ArticleEvent, site: Site, now: datetime, unknown: Mapping[str, object]) -> list[str]:
-    """Return the warnings about an event. `unknown` has the fields that our contract does not know, with their values."""
+    """Return the warnings about an event. `unknown` has the fields that are not part of our contract, with their values."""
     if event.action != "publish" or event.url is None:
         return []
     warnings = _reasons_not_listed(event, event.url, site, now, unknown)
     warnings += [f"left out: {reason}" for reason in event.dropped]
-    if len(event.title) >= TITLE_CHARACTERS_MAX - 1:  # a space at the place of the cut is removed as well
+    if len(event.title) >= TITLE_CHARACTERS_MAX - 1:  # a space before the cut is removed as well
         warnings.append(f"title: at most {TITLE_CHARACTERS_MAX:,} characters are kept, so its end may be missing")
     if event.title != clean_html(event.title):
         warnings.append("title: readers will see the HTML in it: send plain text")

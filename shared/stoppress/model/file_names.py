@@ -2,7 +2,7 @@
 
 A series is the files that list one kind of page: the shards of a period (`2026-11`), or the news sitemaps (`news`). It counts the
 room that is reserved in each file, in entries and in bytes. A place in a shard is for life, so a full shard stays closed. A news
-place is given back after 48 hours.
+place is freed after 48 hours.
 """
 
 import re
@@ -37,7 +37,7 @@ VIDEO = "http://www.google.com/schemas/sitemap-video/1.1"
 XHTML = "http://www.w3.org/1999/xhtml"
 ATOM = "http://www.w3.org/2005/Atom"
 
-# By the end of the file's name. Gzip is the file itself, not an encoding of it: no Content-Encoding (R9.1, R9.2).
+# By the end of a file's name. Gzip is the file itself, not an encoding of it: no Content-Encoding (R9.1, R9.2).
 CONTENT_TYPES: Mapping[str, str] = {
     ".xml": "application/xml; charset=utf-8",
     ".xml.gz": "application/gzip",
@@ -109,7 +109,7 @@ def is_index(file: str) -> bool:
 
 
 def is_indexed(file: str) -> bool:
-    """Return True if an index lists a file of this name. Only then the file has a commit mark."""
+    """Return True if an index lists a file of this name. Only then does the file have a commit mark."""
     return not is_index(file) and file != ROBOTS_FILE
 
 
@@ -187,19 +187,19 @@ class Series:
     rev: int | None = None
 
     def reserve(self, wants: Iterable[Want], entries_max: int) -> tuple["Series", list[Place]]:
-        """Return the series after reserving, and a place for each want, in order.
+        """Reserve one place for each want. Return the new series, and the places in the same order.
 
         An entry with a `held` place keeps its file if that has room for the larger entry. Otherwise a news entry goes into
         the first file with room, and a page into the last file, or into a new one if the last is full.
         """
         files, places = list(self.files), []
         for want in wants:
-            held = want.held if want.held and want.held.number <= len(files) else None
-            if held:
-                grown = files[held.number - 1].with_room_for(want.size_bytes - held.size_bytes, entries=0)
+            outgrown = want.held if want.held and want.held.number <= len(files) else None
+            if outgrown:
+                grown = files[outgrown.number - 1].with_room_for(want.size_bytes - outgrown.size_bytes, entries=0)
                 if grown.fits(grown.entries):
-                    files[held.number - 1] = grown
-                    places.append(replace(held, size_bytes=want.size_bytes))
+                    files[outgrown.number - 1] = grown
+                    places.append(replace(outgrown, size_bytes=want.size_bytes))
                     continue
             reusable = range(len(files)) if is_news_series(self.name) else range(len(files))[-1:]
             with_room = (index for index in reusable if files[index].with_room_for(want.size_bytes).fits(entries_max))
@@ -211,7 +211,7 @@ class Series:
         return replace(self, files=tuple(files)), places
 
     def give_back(self, places: Iterable[Place]) -> "Series":
-        """Return the series after places are given back."""
+        """Return the series after these places are freed."""
         files = list(self.files)
         for place in places:
             if place.number <= len(files):
@@ -221,7 +221,7 @@ class Series:
 
 
 def entries_max_of(series: str, shard_size: int) -> int:
-    """Return how many entries one file of a series may hold. Files for pages also list the pages of the site's configuration."""
+    """Return the maximum number of entries in one file of a series. Files for pages also list the pages of the site's configuration."""
     if series == PAGES_SERIES:
         return min(shard_size, URLS_MAX - PAGES_MAX)
     return NEWS_ENTRIES_MAX if is_news_series(series) else shard_size

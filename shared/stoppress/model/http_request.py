@@ -1,4 +1,4 @@
-"""An HTTP request, as API Gateway delivers it or as a file has recorded it: its document, its delivery id, its part of the log."""
+"""An HTTP request, as API Gateway delivers it or as recorded in a file: its document, its delivery id, and its values for the log."""
 
 import base64
 import binascii
@@ -70,9 +70,9 @@ def delivery_id(headers: Mapping[str, str], item: Any = None) -> str | None:
 
 
 def bounded(value: Any) -> Any:
-    """Truncate a JSON value for the log, because anyone can send a request and CloudWatch bills each byte: each text to LOGGED_CHARACTERS_MAX, each list and object to LOGGED_ITEMS_MAX.
+    """Truncate a JSON value for the log: texts to LOGGED_CHARACTERS_MAX, lists and objects to LOGGED_ITEMS_MAX.
 
-    A lone surrogate becomes a question mark, because the whole log line would be lost with it.
+    Anyone can send a request, and CloudWatch bills each byte. A lone surrogate, which would lose the log line, becomes a question mark.
     """
     match value:
         case str():
@@ -98,7 +98,7 @@ _NOT_JSON = ("form-urlencoded", "form-data", "xml", "html")
 
 
 class BadDelivery(ValueError):
-    """A body that cannot be read at all; the text contains what to change."""
+    """A body that cannot be read; the text contains what to change."""
 
 
 def document_of(request: Request, envelope: str) -> Any:
@@ -144,7 +144,7 @@ def _json(body: bytes, envelope: str = "json") -> Any:
         raise BadDelivery("the body is nested too deeply") from None
     except json.JSONDecodeError as error:
         raise BadDelivery(f"the body is not JSON: {error}") from None
-    except ValueError:  # Python converts no number of more than 4,300 digits
+    except ValueError:  # Python rejects numbers of more than 4,300 digits
         raise BadDelivery("the body has a number of thousands of digits in it") from None
 
 

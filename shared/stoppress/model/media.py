@@ -1,10 +1,10 @@
-"""Reads the images and videos of an article from what a CMS or a feed sends. An invalid value is left out, with a reason.
+"""Reads the images and videos of an article from the values of a CMS or a feed. An invalid value is left out, with a reason.
 
 `page` is the page's URL, the base of relative URLs. URLs become canonical but keep all parameters, because the URL of
 an image or a video may be signed. Dates become the text that the sitemap shows, so that JSON, the table and the sitemap agree.
 
 A reader of a single value takes the value, the URL of its page, and a list of notes. It returns the text of a tag, or several
-texts. Where it shortens a usable value, it adds a note. It raises ValueError, with what to give instead, for an unusable value.
+texts. Where it shortens a usable value, it adds a note. For an unusable value it raises ValueError, with what to send instead.
 """
 
 import re
@@ -22,12 +22,12 @@ from stoppress.primitives.urls import canonical, host_of, linked
 
 # Google: at most 1,000 image:image in a url (R3.1).
 IMAGES_MAX = 1_000
-# No rule limits the videos of a page (R4.4). No page has so many.
+# No rule limits the videos of a page (R4.4). No page has this many.
 VIDEOS_MAX = 100
 # Ten times IMAGES_MAX. Limits the work that a sender can cause with a long list.
 ITEMS_READ_MAX = 10_000
 
-# The schema's limit. Google no longer documents one, but our files keep to the schema (R4.1).
+# The schema's limit. Google no longer documents a limit, but our files follow the schema (R4.1).
 TITLE_MAX = 100
 DESCRIPTION_MAX = 2_048  # R4.1
 DURATION_S_MAX = 28_800  # R4.2, as the next three
@@ -50,7 +50,7 @@ Reader: TypeAlias = Callable[[Any, str, list[str]], str | tuple[str, ...]]
 
 
 def read_images(value: object, page: str) -> tuple[tuple[str, ...], list[str]]:
-    """Return the different URLs of a page's images, oldest first by `published_at`, and the reasons for what is left out.
+    """Return the different URLs of a page's images, oldest first by `published_at`, and the reasons for values that are left out.
 
     Images without a date come before those with a date, in the order of the list. Beyond IMAGES_MAX the
     oldest are left out.
@@ -77,7 +77,7 @@ def read_images(value: object, page: str) -> tuple[tuple[str, ...], list[str]]:
 
 
 def read_videos(value: object, page: str) -> tuple[tuple[Video, ...], list[str]]:
-    """Return the different videos of a page, in their order, and the reasons for what is left out or cut."""
+    """Return the different videos of a page, in their order, and the reasons for values that are left out or cut."""
     reasons: list[str] = []
     videos: dict[str, Video] = {}
     for place, item in items_of("videos", value, reasons):
@@ -101,7 +101,7 @@ def read_videos(value: object, page: str) -> tuple[tuple[Video, ...], list[str]]
 
 
 def items_of(name: str, value: object, reasons: list[str]) -> Iterator[tuple[str, Any]]:
-    """Return the items of a list, or a single item without a list, each with its place, such as `images[3]`."""
+    """Yield the items of a list, or a single item without a list, each with its place, such as `images[3]`."""
     if not isinstance(value, list):
         yield from [] if value in (None, "", {}) else [(name, value)]
         return
@@ -130,18 +130,18 @@ def _tags(item: dict[str, Any], page: str, place: str, reasons: list[str]) -> Vi
 
 
 def _named_fields(item: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the fields of a video that have a value, by our names and in the order of the tags."""
+    """Yield the fields of a video that have a value, with our names and in the order of the tags."""
     uploader = item.get("uploader")
     if isinstance(uploader, dict):
         item = {**item, "uploader": uploader.get("name"), "uploader_info": first_of(uploader, "info", "url")}
-    spelled = {_NAMES.get(key.replace("_", "").lower()): value for key, value in item.items()}
+    by_name = {_NAMES.get(key.replace("_", "").lower()): value for key, value in item.items()}
     for name in READERS:
-        if (value := item.get(name, spelled.get(name))) not in (None, "", []):
+        if (value := item.get(name, by_name.get(name))) not in (None, "", []):
             yield name, value
 
 
 def first_of(item: dict[str, Any], *names: str) -> object:
-    """Return the value under the first of some names that has one; else None."""
+    """Return the first value that is not None among those of `names`; else None."""
     return next((item[name] for name in names if item.get(name) is not None), None)
 
 
@@ -172,7 +172,7 @@ def _text(characters_max: int) -> Reader:
     def read(value: object, page: str, notes: list[str]) -> str:
         if not isinstance(value, str):
             raise ValueError(f"{shown(value)} is no text: give it in quotation marks")
-        # `clean` cuts the text two characters after the limit, and removes a space there. So a text over the limit stays over it.
+        # `clean` cuts the text two characters after the limit, and removes a space there, so that a text over the limit stays over it.
         plain = clean(value, max(characters_max + 2, TITLE_CHARACTERS_MAX))
         if not plain:
             raise ValueError("is empty: give it as readers see it")
@@ -238,17 +238,17 @@ def _yes_or_no(value: object, page: str, notes: list[str]) -> str:
     return answer
 
 
-def _relation(example: str, spelled: Callable[[str], str], known: Collection[str]) -> Reader:
+def _relation(example: str, spell: Callable[[str], str], allowed: Collection[str]) -> Reader:
     """Return the reader of `{"allow": ["GB", "IE"]}`, and of the text `allow GB IE` that it becomes."""
 
     def read(value: object, page: str, notes: list[str]) -> str:
         relationship, *codes = _words(value) or [""]
         if relationship not in ("allow", "deny") or not codes:
             raise ValueError(f'give {{"allow": {example}}}, or the same with "deny"')
-        good = dict.fromkeys(code for code in map(spelled, codes) if code in known)
+        good = dict.fromkeys(code for code in map(spell, codes) if code in allowed)
         if not good:
             raise ValueError(f"is left out, none of its codes is known: give some such as {example}")
-        if wrong := [shown(code) for code in codes if spelled(code) not in known]:
+        if wrong := [shown(code) for code in codes if spell(code) not in allowed]:
             notes.append(f"{', '.join(wrong[:CODES_SHOWN])}: left out, not known; give codes such as {example}")
         return " ".join([relationship, *good])
 
@@ -265,7 +265,7 @@ def _words(value: object) -> list[str]:
 
 
 def _country(code: str) -> str:
-    # Two wrong codes with a clear meaning. Dropping them would show a video where it is forbidden.
+    # Two wrong codes with a clear meaning. Without them a video would be shown where it is forbidden.
     return {"UK": "GB", "EL": "GR"}.get(code.upper(), code.upper())
 
 
@@ -303,7 +303,7 @@ READERS: dict[str, Reader] = {
     "platform": _relation('["web", "mobile", "tv"]', str.lower, PLATFORMS),
     "live": _yes_or_no,
 }
-# Other names for a video's values: those of schema.org's VideoObject, and what CMSs call them. Any of them may be in camel case.
+# Other names for a video's values: those of schema.org's VideoObject, and those of CMSs. Any of them may be in camel case.
 _ALIASES = {
     "thumbnail_url": "thumbnail_loc", "content_url": "content_loc", "player_url": "player_loc", "embed_url": "player_loc",
     "duration_s": "duration", "tag": "tags",

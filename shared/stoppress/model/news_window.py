@@ -1,6 +1,6 @@
 """Whether a page is in the news now: its publication is less than 48 hours ago, and no rule of the site excludes it.
 
-Every comparison with the 48 hours is a call of this module.
+All comparisons with the 48 hours are in this module.
 """
 
 from collections.abc import Iterable

@@ -1,18 +1,18 @@
 """The order of events: which of two events of an article is newer, and which event is a repeat.
 
-Senders' clocks may be wrong. What we know of an event: the sender's version and timestamp, when we received it (received it
-first), and whether it is a removal. The rule:
+Senders' clocks may be wrong. The order of an event consists of the sender's version and timestamp, the time when it was (first)
+received, and whether it is a removal. The rule:
 
 1. If both events have a `version` (both numbers or both instants), versions decide, then `sequence`. After `article.deleted`
    versions may start again, so there timestamps decide about an event with a lower version, if both events have one.
-2. Else timestamps decide, as given, if both events have one. A timestamp that was ahead of our clock when received counts as the
-   moment we received it, if the other was not ahead. So nothing is lost when a sender corrects its clock.
+2. Else timestamps decide, as given, if both events have one. A timestamp that was ahead of Stoppress's clock counts as the time
+   of receipt, if the other was not ahead. So nothing is lost when a sender corrects its clock.
 3. If timestamps are equal and both events were received within a few seconds, the one received later is newer. Else a
    removal is newer.
 4. Without timestamps the event received later is newer.
 
-A timestamp ahead of our clock is stored as given. If it were replaced by our time, each attempt of one delivery would get
-another order.
+A timestamp ahead of Stoppress's clock is stored as given. If it were replaced by the time of receipt, each attempt of one
+delivery would get another order.
 """
 
 import base64
@@ -31,7 +31,7 @@ Removal: TypeAlias = Literal["", "unpublished", "deleted"]
 BURST = timedelta(seconds=5)
 # How many deliveries an article remembers: few enough to keep its item below one write unit (1 KB).
 DELIVERIES_KEPT = 8
-# 48 bits: fewer than one new delivery in 10^13 is taken for a remembered one. In base64 that is eight characters.
+# 48 bits: fewer than one new delivery in 10^13 is mistaken for a remembered one. In base64 that is eight characters.
 _HASH_BYTES = 6
 # Marks the hash of a publication without a timestamp. An unpublished article forgets such hashes.
 UNDATED = "~"
@@ -43,7 +43,7 @@ BY_ID = "#"
 class Order:
     """An event's place among the events of its article. Instants are sortable text as `instants.exact` writes it.
 
-    `version` and `timestamp` are the sender's, as given; `received` is by our clock. `removal` is empty for a publication.
+    `version` and `timestamp` are the sender's, as given; `received` is by Stoppress's clock. `removal` is empty for a publication.
     """
 
     version: int | str | None
@@ -63,8 +63,8 @@ def _compare(order: Order, other: Order) -> int:
     if order.timestamp is None or other.timestamp is None:
         return by_version or _sign(order.received, other.received)
     by_timestamp = _by_instant((order.timestamp, order.received), (other.timestamp, other.received))
-    # If only one version was ahead of our clock, its event came late or the sender's clock was corrected since. Then timestamps
-    # decide: they may come from another clock.
+    # If only one version was ahead of Stoppress's clock, its event arrived late or the sender's clock was corrected since. Then
+    # timestamps decide, because they may be from another clock.
     if by_version and (not by_timestamp or _is_ahead(order) == _is_ahead(other)):
         return by_version
     in_a_burst = timedelta() < abs(parse(order.received) - parse(other.received)) <= BURST
@@ -95,7 +95,7 @@ def _by_version(order: Order, other: Order) -> int:
 
 
 def _is_ahead(order: Order) -> bool:
-    """Return True if the version is an instant that was ahead of our clock when received."""
+    """Return True if the version is an instant that was ahead of Stoppress's clock when received."""
     return isinstance(order.version, str) and order.version > order.received
 
 
@@ -125,21 +125,21 @@ def newest(*orders: Order | None) -> Order | None:
 
 
 def is_claimed_before(order: Order, other: Order, *, same_source: bool) -> bool:
-    """Return True if `other` is the newer claim on a URL. Between sources a timestamp ahead of our clock counts as the time received."""
+    """Return True if `other` is the newer claim on a URL. Between sources a timestamp in the future counts as the time of receipt."""
     if same_source:
         return page_order(order).is_before(page_order(other))
     return own_time(order) < own_time(other)
 
 
 def own_time(order: Order) -> str:
-    """Return the sender's timestamp if it is not ahead of our clock, else the moment of receipt."""
+    """Return the sender's timestamp if it was not in the future when received, else the time of receipt."""
     return min(order.timestamp, order.received) if order.timestamp else order.received
 
 
 def is_repeat(names: Iterable[str], deliveries: Iterable[str]) -> bool:
     """Return True if a delivery with these hashes is among the remembered ones.
 
-    An id decides alone: its sender keeps it in all attempts, so another id is another delivery, even of the same content.
+    If there is an id, only the id decides: it is constant over all attempts, so another id is another delivery, even of the same content.
     """
     ids = {name for name in names if name.startswith(BY_ID)}
     return not (ids or set(names)).isdisjoint(deliveries)
@@ -155,6 +155,6 @@ def remember_deliveries(deliveries: Iterable[str], names: tuple[str, ...], *, re
 
 
 def hash_parts(*parts: str) -> str:
-    """Return a short hash of some texts."""
+    """Return a short hash of texts."""
     digest = hashlib.sha256("\n".join(parts).encode()).digest()
     return base64.urlsafe_b64encode(digest[:_HASH_BYTES]).decode()

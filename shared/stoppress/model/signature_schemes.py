@@ -1,4 +1,4 @@
-"""Signature schemes as data: the schemes that a source may name, and the fields that describe any other HMAC.
+"""Signature schemes as data: the schemes that a source may use by name, and the fields that describe any other HMAC.
 
 `stoppress.signatures` verifies requests with these schemes. Each preset follows the vendor's documentation or code.
 """
@@ -18,7 +18,7 @@ from stoppress.primitives.text import did_you_mean
 # The name of a scheme, or a table with the fields of `Hmac`.
 Scheme: TypeAlias = str | Mapping[str, Any]
 
-# A day. Anyone who overhears a request can repeat it for as long as the tolerance lasts.
+# A day. Anyone who intercepts a request can repeat it until the tolerance ends.
 TOLERANCE_S_MAX = 86_400
 
 Encoding: TypeAlias = Literal["hex", "base64", "base64url"]
@@ -48,8 +48,8 @@ class Hmac:
     spaces. An item that begins with `prefix` is a signature, written in `encoding`; an item that begins with `time` is
     the time. Other items are ignored. Alternatively the header `time_header` has the time. The time counts seconds or
     milliseconds (`unit`) since 1970. `signed` is the template: {body}, {t} for the time, {a-header} for the value of another
-    header. The key is the secret without `key_prefix`, as text or decoded (`key`). A signature must be spelled as we spell
-    it: base64 has several spellings of one digest. `how` is the advice in errors.
+    header. The key is the secret without `key_prefix`, as text or decoded (`key`). A signature must have the canonical
+    spelling, because base64 has several spellings of one digest. `how` is the advice in errors.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", defer_build=True)
@@ -88,7 +88,7 @@ class Hmac:
 _TABLES = TypeAdapter(Hmac)
 # By name. GitHub's scheme is used by others too, such as Drupal's webhooks module. Ghost signs the time since July 2024; before, the
 # time was in the header and not signed. `wp-webhooks` is the WordPress plugin WP Webhooks. Storyblok and Standard Webhooks use the
-# same header: a header does not show which scheme a sender uses. `stripe-like` is Stripe's way to sign, under a neutral header name,
+# same header: a header does not show which scheme a sender uses. `stripe-like` is Stripe's scheme with a neutral header name,
 # for senders that a newsroom writes itself.
 PRESETS = {
     name: Hmac(**table)
@@ -96,12 +96,12 @@ PRESETS = {
 }
 # Schemes that are more than an HMAC over a template: `stoppress.signatures.canonical` verifies them.
 NAMED = ("contentful", "hygraph", "kontent", "bearer", "token", "query-token", "basic", "body-secret")
-# Webhooks are refused. Events of such a source come over the bus, where IAM decides who may send.
+# Webhooks are refused. Events of such a source arrive on the bus, where IAM decides who may send.
 NONE = "none"
 
 
 def names() -> list[str]:
-    """Return every scheme that a source may name."""
+    """Return the name of every scheme."""
     return sorted({*PRESETS, *NAMED, NONE})
 
 
@@ -117,16 +117,16 @@ def read_scheme(scheme: object) -> str | Hmac:
     return scheme if scheme in NAMED or scheme == NONE else PRESETS[scheme]
 
 
-def _checked(scheme: Any) -> Any:
+def _check_scheme(scheme: Any) -> Any:
     read_scheme(scheme)
     return scheme
 
 
 # A scheme as it is written in a configuration.
-Signature: TypeAlias = Annotated[Any, AfterValidator(_checked)]
+Signature: TypeAlias = Annotated[Any, AfterValidator(_check_scheme)]
 
 
-# The settings of a source that concern its signature, whatever its adapter, each with the type of its values.
+# The settings of any source that concern its signature, each with the type of its values.
 SIGNATURE_SETTINGS: dict[str, Any] = {
     "signature": Signature,
     "signed_path": Annotated[str, matching("/.*", "give the path that the sender posts to, beginning with /")],

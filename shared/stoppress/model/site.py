@@ -19,14 +19,14 @@ from stoppress.primitives.urls import canonical, host_of, identity, on_site, pat
 # All feeds of a site form one source. All polled sitemaps form another.
 FEED_SOURCE = "feed"
 SITEMAP_SOURCE = "sitemap"
-# Quarantine keeps events that name no known site under this name, in place of a host.
+# Quarantine stores events without a known site under this name, instead of a host.
 UNKNOWN_SITE = "unknown"
 
 HOST = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 SOURCE = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
-# Few enough for the site's item, which may have 100 KB. Other pages come as events of type page.published.
+# Few enough for the site's item, which may have 100 KB. Other pages are sent as events of type page.published.
 PAGES_MAX = 1_000
-# Each is a site that is read for an event, and a transaction may have a message for each.
+# Each host may cost a read for an event, and a transaction may have a message for each.
 HOSTS_MAX = 10
 
 
@@ -131,7 +131,7 @@ class Page(Part):
 
 
 def _url_object(value: object) -> object:
-    """Return a feed or a page may be given as its URL alone."""
+    """Return the object for a feed or a page that is given as its URL alone."""
     return {"url": value} if isinstance(value, str) else value
 
 
@@ -281,9 +281,9 @@ def read_site(text: str, version: int) -> Site:
         raise BadConfiguration(f"the document is not JSON: {error}") from None
     if not isinstance(document, dict):
         raise BadConfiguration("the document is not a JSON object")
-    given = {name: value for name, value in document.items() if value is not None}
+    settings = {name: value for name, value in document.items() if value is not None}
     try:
-        return Site.model_validate({**given, "version": version})
+        return Site.model_validate({**settings, "version": version})
     except ValidationError as error:
         raise BadConfiguration(explain(error, Site)) from None
 

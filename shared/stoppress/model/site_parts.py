@@ -147,7 +147,7 @@ class IndexNow(Part):
 
 
 class SearchConsole(Part):
-    """Google's Search Console: sitemaps are submitted to it, and it is asked what Google made of new stories."""
+    """Google's Search Console: sitemaps are submitted to it, and it reports whether Google indexed new stories."""
 
     property: str = Field(
         pattern=r"^(https?://[a-z0-9.-]+/|sc-domain:[a-z0-9.-]+)$",

@@ -1,4 +1,4 @@
-"""What all validated configuration shares: the base of its parts, common types, and errors that explain what to change."""
+"""The base of all validated configuration: the class of its parts, common types, and errors that explain what to change."""
 
 import re
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ class Part(BaseModel):
 
 
 def matching(pattern: str, advice: str) -> AfterValidator:
-    """Return a validator of texts that must match a whole pattern. `advice` is what to give instead."""
+    """Return a validator of texts that must match a whole pattern. `advice` is the text of the error."""
 
     def check(text: str) -> str:
         if not re.fullmatch(pattern, text):
@@ -31,7 +31,7 @@ def matching(pattern: str, advice: str) -> AfterValidator:
 
 
 def priority_text(value: object) -> str | None:
-    """Return a priority from 0.0 to 1.0 as a sitemap has it. None stays None. Raises ValueError."""
+    """Return a priority from 0.0 to 1.0 in the format of sitemaps. None stays None. Raises ValueError."""
     if value is None:
         return None
     is_number = isinstance(value, int | float | str) and not isinstance(value, bool)
@@ -75,7 +75,7 @@ Priority: TypeAlias = Annotated[str | None, BeforeValidator(priority_text, json_
 # sitemaps.org: the values of changefreq.
 ChangeFreq: TypeAlias = Literal["always", "hourly", "daily", "weekly", "monthly", "yearly", "never"]
 
-# pydantic's errors in words that explain what to change.
+# Pydantic's error types, with advice that explains what to change.
 _FINDINGS = {
     "missing": "is missing: it has to be given",
     "string_type": "give it as text, in quotation marks",
@@ -114,7 +114,7 @@ def explain_each(
 ) -> list[tuple[tuple[int | str, ...], object, str]]:
     """Return pydantic's errors: the place, the value there (None where it is missing), and what to change.
 
-    `model` is what was validated. With it, an unknown key gets a suggestion.
+    `model` is the validated class. With it, an unknown key gets a suggestion.
     """
     return [
         (finding["loc"], None if finding["type"] == "missing" else finding["input"], _advice(finding, model))

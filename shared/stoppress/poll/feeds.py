@@ -151,7 +151,7 @@ def _poll(due: deque[DueFeed], began: float, deadline: Deadline) -> Iterator[Pol
             # So that small bodies do not wait for large ones.
             fetches.sort(key=lambda fetched: 0 if fetched.exception() else fetched.result().size_bytes)
             for fetched in fetches:
-                yield _settled(waiting.pop(fetched), fetched, hubs)
+                yield _ingest_fetched(waiting.pop(fetched), fetched, hubs)
                 if deadline.is_over():
                     break
     finally:
@@ -182,7 +182,7 @@ def _start_fetches(
     due.extendleft(reversed(skipped))
 
 
-def _settled(feed: DueFeed, fetched: Future[fetch_feeds.Fetched], hubs: Hubs) -> PollOutcome:
+def _ingest_fetched(feed: DueFeed, fetched: Future[fetch_feeds.Fetched], hubs: Hubs) -> PollOutcome:
     try:
         return ingest.ingest(feed, fetched, hubs)
     except Exception as error:  # noqa: BLE001 - the feed stays due, and must not stop the others

@@ -235,7 +235,7 @@ class _Ingestion:
         return [event for event, _ in entries if hubs.has_news(event, received)]
 
     def _note_poll(self, state: FeedState) -> None:
-        """Load the subscription, and note in it a poll that found nothing new."""
+        """Load the subscription, and note in it a poll without new entries."""
         self.load_subscription(state)
         self._note_events((), ())
 

@@ -21,7 +21,7 @@ from stoppress.primitives.instants import exact, parse
 
 # The feeds that one run can poll in its minute. At 200 ms for a feed, sixteen concurrent requests take 13 of its 42 seconds.
 FEEDS_A_RUN = 1_000
-# Longer than the time-out of poll_feeds (template.yaml). The rest of the minute is for a schedule event that comes early.
+# Longer than the time-out of poll_feeds (template.yaml). The rest of the minute is for a schedule event that arrives early.
 LEASE = timedelta(seconds=52)
 # The detail type on the bus, as in the rule of template.yaml.
 ANNOUNCED = "feeds due"

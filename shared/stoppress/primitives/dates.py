@@ -1,4 +1,4 @@
-"""Read dates as feeds write them: RFC 822, also misspelt, and ISO 8601, in many languages, with or without a zone."""
+"""Read dates as feeds write them: RFC 822, even misspelt, and ISO 8601, in many languages, with or without a zone."""
 
 import json
 import re
@@ -18,19 +18,19 @@ UTC_ZONE = ZoneInfo("UTC")
 
 _WORDS = json.loads(Path(__file__).with_name("date_words.json").read_text("utf-8"))
 # The first letters of the names of each month, enough of them to distinguish months and days of the week.
-# Programs write dates in the language of their server. Other readers met Russian (RssSyndication issue 2), Finnish
+# Programs write dates in the language of their server. Other readers report Russian (RssSyndication issue 2), Finnish
 # (feedjira 186), Swedish (BlogEngine.NET 73), Polish (Plot 14) and Spanish (freeCodeCamp 43079). `lip`, `srp` and `lis`
 # are absent: each is one month in Croatian, and the next month in Polish or Czech.
 _MONTH_OF = {name: number for number, names in enumerate(_WORDS["months"], start=1) for name in names}
 # RFC 822 has Z, UT, GMT and the North American zones. The others are unambiguous. An ambiguous or unknown abbreviation,
-# such as IST, means the site's own zone. So does one that the site's own zone has, such as CST in China.
+# such as IST, means the site's own zone. So does an abbreviation of the site's own zone, such as CST in China.
 _ZONE_HOURS: dict[str, float] = _WORDS["zone_hours"]
 # American abbreviations for both standard and daylight time. The date decides between them. feedparser reads them too.
 _ZONES_OF_THE_YEAR: dict[str, str] = _WORDS["zones_of_the_year"]
 # Kiribati has the largest offset.
 OFFSET_HOURS_MAX = 14
 
-# Between day and time stands T, a space or `at`. `2006/01/02` and `2006-01-02 at 15:04:05` are formats of miniflux.
+# Day and time are separated by T, a space or `at`. `2006/01/02` and `2006-01-02 at 15:04:05` are formats of miniflux.
 _ISO = re.compile(
     r"(?P<year>\d{4})(?:[-/](?P<month>\d\d?)[-/](?P<day>\d\d?)|(?P<month2>\d\d)(?P<day2>\d\d))"
     # The look-ahead keeps a second date from being read as a time.
@@ -40,7 +40,7 @@ _ISO = re.compile(
     re.IGNORECASE,
 )
 _TIME = re.compile(r"(?<!\d)(?P<hour>\d\d?):(?P<minute>\d\d?)(?::(?P<second>\d\d?)(?:[.,]\d+)?)?(?P<rest>.*)")
-# Dates in digits that ISO 8601 spells otherwise, and their spelling in it.
+# Formats of dates in digits, and their replacements in ISO 8601.
 _RESPELLED = (
     # `2004년 05월 28일  01:31:15`. The Korean host OnBlog wrote so, as feedparser's tests show.
     (re.compile(r"(\d{4})년\s*(\d\d?)월\s*(\d\d?)일"), r"\1-\2-\3"),
@@ -77,8 +77,8 @@ def instant(text: object, zone: ZoneInfo) -> datetime | None:
     if not isinstance(text, str) or not text or len(text) > DATE_CHARACTERS_MAX:
         return None
     try:
-        spelled = _respell_digits(unicodedata.normalize("NFC", " ".join(unescape(text).split())))
-        local, rest = _iso(spelled) or _written(spelled)
+        tidy = _respell_digits(unicodedata.normalize("NFC", " ".join(unescape(text).split())))
+        local, rest = _read_iso(tidy) or _read_named(tidy)
         moment = local.replace(tzinfo=_zone(rest, local, zone))
         return moment.astimezone(UTC) if YEAR_MIN <= moment.year <= YEAR_MAX else None
     except (ValueError, OverflowError):  # the text is not a date, or beyond the calendar
@@ -89,12 +89,12 @@ def _respell_digits(text: str) -> str:
     """Rewrite a date in digits as ISO 8601 if it can mean only one day. Put AM or PM after the time."""
     for spelling, replacement in _RESPELLED:
         text = spelling.sub(replacement, text)
-    if (match := _DIGIT_DATE.match(text)) and (only := _only_day(match)):
+    if (match := _DIGIT_DATE.match(text)) and (only := _only_date(match)):
         return f"{only.isoformat()}{text[match.end() :]}"
     return text
 
 
-def _only_day(match: re.Match[str]) -> date | None:
+def _only_date(match: re.Match[str]) -> date | None:
     """Return the date that two numbers and a year mean; None if they can mean two dates, or none."""
     weekday, first, second, year = match.groups()
     days = set()
@@ -108,7 +108,7 @@ def _only_day(match: re.Match[str]) -> date | None:
     return days.pop() if len(days) == 1 else None
 
 
-def _iso(text: str) -> tuple[datetime, str] | None:
+def _read_iso(text: str) -> tuple[datetime, str] | None:
     """Read `2026-11-20T08:00:00Z`, `2026-11-20 08:00`, `2026/11/20` or `20261120T080000Z`: local time, text of the zone."""
     match = _ISO.fullmatch(text)
     if not match:
@@ -117,10 +117,10 @@ def _iso(text: str) -> tuple[datetime, str] | None:
     date = datetime(int(match["year"]), month, day)  # noqa: DTZ001 - the zone is read from what follows
     if match["hour"] is None:
         return date, match["zone"] or ""
-    return _at(date, match)
+    return _add_time(date, match)
 
 
-def _written(text: str) -> tuple[datetime, str]:
+def _read_named(text: str) -> tuple[datetime, str]:
     """Read a date whose month is a name: its local time, and the text of its zone. Raises ValueError.
 
     `Fri, 20 Nov 2026 08:00:00 GMT`, `mer, 16 nov 2022 00:38`, `Sat, Dec 16 2023 02:02:33 PM`, `Nov 20 08:00:00 2026`.
@@ -128,7 +128,7 @@ def _written(text: str) -> tuple[datetime, str]:
     time = _TIME.search(text)
     before = text[: time.start()] if time else text
     numbers = [number.group() for number in _NUMBER.finditer(before)]
-    # The month is named before the last number. The last such word counts, because "mar" is also Tuesday in three languages.
+    # The month's name precedes the last number. The last such word counts, because "mar" is also Tuesday in three languages.
     words = _WORD.findall(before.rpartition(numbers[-1])[0]) if numbers else []
     months = [month for word in map(str.lower, words) if (month := _MONTH_OF.get(word[:4]) or _MONTH_OF.get(word[:3]))]
     rest = ""
@@ -138,18 +138,18 @@ def _written(text: str) -> tuple[datetime, str]:
         rest = time["rest"][: last.start()]
     if not months or len(numbers) != 2:
         raise ValueError("not a date")
-    day, year_written = numbers[:2] if len(numbers[0]) < len("2026") else numbers[1::-1]
-    year = int(year_written)
-    if len(year_written) == len("26"):
+    day, year_digits = numbers[:2] if len(numbers[0]) < len("2026") else numbers[1::-1]
+    year = int(year_digits)
+    if len(year_digits) == len("26"):
         year += 2000 if year < CENTURY_PIVOT else 1900
     date = datetime(year, months[-1], int(day))  # noqa: DTZ001 - the zone is read from what follows
     if not time:
         return date, ""
-    moment, zone = _at(date, time)
+    moment, zone = _add_time(date, time)
     return moment, rest or zone
 
 
-def _at(day: datetime, match: re.Match[str]) -> tuple[datetime, str]:
+def _add_time(day: datetime, match: re.Match[str]) -> tuple[datetime, str]:
     hour, rest = int(match["hour"]), match["rest"]
     if half := _HALF.match(rest):
         hour = hour % 12 + (12 if half[1].lower() == "p" else 0)
@@ -179,7 +179,7 @@ def _zone(rest: str, local: datetime, site_zone: ZoneInfo) -> tzinfo:
     hours = _ZONE_HOURS.get(abbreviation)
     if hours is not None:
         return timezone(timedelta(hours=hours))
-    # A place such as `[Europe/Paris]` counts only if no offset or known abbreviation does. After Z or GMT a place does not change
+    # A place such as `[Europe/Paris]` counts only without an offset or a known abbreviation. After Z or GMT a place does not change
     # the instant (RFC 9557, 2).
     place = _ZONE_NAME.search(rest)
     try:

@@ -39,12 +39,12 @@ def parse(text: str) -> datetime:
 def utc(instant: datetime) -> datetime:
     """Convert an aware datetime to UTC. Raises ValueError at either end of the calendar."""
     try:
-        moved = instant.astimezone(UTC)
+        converted = instant.astimezone(UTC)
     except OverflowError:
-        moved = _AFTER
-    if not _BEFORE <= moved < _AFTER:
+        converted = _AFTER
+    if not _BEFORE <= converted < _AFTER:
         raise ValueError(f"the year {instant.year} is outside what a sitemap can contain: correct the date")
-    return moved
+    return converted
 
 
 def iso(instant: datetime) -> str:
@@ -57,7 +57,7 @@ def iso(instant: datetime) -> str:
 
 
 def local_time(instant: datetime, zone: ZoneInfo) -> str:
-    """Return an instant in a time zone, as every surface shows it to people: `2026-11-20 12:00:00 +01:00`."""
+    """Return an instant in a time zone, as all output shows it: `2026-11-20 12:00:00 +01:00`."""
     text = instant.astimezone(zone).isoformat(" ", "seconds")
     return f"{text[:-6]} {text[-6:]}"
 
@@ -80,7 +80,7 @@ def epoch_seconds(instant: datetime) -> int:
 class Deadline(NamedTuple):
     """The instant at which work stops: `reserve_s` seconds before Lambda ends the function.
 
-    `remaining_ms` is `get_remaining_time_in_millis` of Lambda's context. The reserve is the time to hand unfinished work back.
+    `remaining_ms` is `get_remaining_time_in_millis` of Lambda's context. The reserve is the time to return unfinished work.
     """
 
     remaining_ms: Callable[[], float]

@@ -17,7 +17,7 @@ TITLE_CHARACTERS_MAX = 1_000
 MARKUP_FACTOR = 4
 # No publication has a longer name.
 NAME_CHARACTERS_MAX = 200
-# How much of a wrong value a reason repeats.
+# The number of characters of a wrong value that a reason repeats.
 SHOWN_CHARACTERS_MAX = 60
 
 # Everything outside XML 1.0 Char, and C1 controls and non-characters, which some parsers reject (R1.16).
@@ -37,7 +37,7 @@ _INVISIBLE = re.compile("[\u200b\u2060\ufeff\u00ad]")
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return `; did you mean title?` for a word that is like a known one; empty if there is none."""
+    """Return `; did you mean title?` for a word that is like a known word; empty if there is none."""
     from difflib import get_close_matches  # imported here: only a misspelt word needs it
 
     meant = get_close_matches(word.lower()[:SHOWN_CHARACTERS_MAX], list(known), n=1)
@@ -79,7 +79,7 @@ def escaped(text: str) -> str:
 
 
 def publication_name(text: str) -> str:
-    """Return a publication's name for news:name: without parentheses and what is in them (R2.9)."""
+    """Return a publication's name for news:name: without parentheses and their content (R2.9)."""
     name, before = clean(text, NAME_CHARACTERS_MAX * MARKUP_FACTOR), ""
     while name != before:  # innermost parentheses first
         name, before = _IN_PARENTHESES.sub("", name), name
@@ -97,7 +97,7 @@ _CODE = re.compile(r"[a-z]{2,3}")
 _TABLES = json.loads(Path(__file__).with_name("codes.json").read_text("utf-8"))
 # ISO 639-1 without the withdrawn sh, and ISO 3166-1 alpha-2.
 LANGUAGES, COUNTRIES = frozenset(_TABLES["languages"]), frozenset(_TABLES["countries"])
-# Codes that ISO 639 has withdrawn and CMSs still send, with those of today.
+# Codes that ISO 639 has withdrawn and CMSs still send, with the current codes.
 RENAMED: dict[str, str] = _TABLES["renamed"]
 # Frequent mistakes in codes of languages and countries, and what to write.
 MEANT: dict[str, str] = _TABLES["meant"] | {old: f"its code is {new} now" for old, new in RENAMED.items()}

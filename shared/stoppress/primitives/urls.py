@@ -13,7 +13,7 @@ from urllib.parse import quote, urljoin, urlsplit, urlunsplit
 # sitemaps.org: "less than 2,048 characters", counted on the final form (R1.4).
 LOC_CHARACTERS_MAX = 2_047
 
-# Parameters about the reader or where the reader came from, not about the page (R1.6).
+# Parameters about the reader or the referrer, not about the page (R1.6).
 _TRACKING = re.compile(
     r"(?:utm_\w+|xtor|partner|emc|wt_mc|fbclid|gclid|dclid|msclkid|mc_cid|mc_eid|igshid|ocid|cmpid|ns_\w+"
     r"|at_(?:medium|campaign|custom\w*|format|link\w*|ptr\w*|bbc\w*)|jsessionid|phpsessid|aspsessionid\w*)",
@@ -36,7 +36,7 @@ _RELATIONS = re.compile(r"(?:^|;)\s*rel\s*=\s*(?:\"([^\"]*)\"|([^\s;,\"]+))", re
 
 
 def canonical(url: str, scheme: str | None = None, *, keep_query: bool = False) -> str:
-    """Return the one spelling of a page's URL, with `scheme` if given.
+    """Return the canonical form of a page's URL, with `scheme` if given.
 
     The URL is absolute http(s), with the host in small letters and punycode. It has no default port, fragment, tracking
     parameter or session. Characters that are not allowed become percent-encoded UTF-8; existing escapes stay. With
@@ -76,18 +76,18 @@ def linked(url: str, base: str, *, keep_query: bool = False) -> str:
 
     Raises ValueError, with what to change.
     """
-    named = url.strip()
-    if not named:
+    target = url.strip()
+    if not target:
         raise ValueError("is empty: give a URL")
-    if not _CONTROL.search(named):  # urljoin would drop a line break; `canonical` refuses it
+    if not _CONTROL.search(target):  # urljoin would drop a line break; `canonical` rejects it
         try:
-            named = urljoin(base, named)
+            target = urljoin(base, target)
         except ValueError as error:
             raise ValueError(f"{url[:120]!r} is not a URL: {error}") from None
-    spelling = canonical(named, keep_query=keep_query)
-    if host_of(spelling) != host_of(base):
-        return spelling
-    return canonical(spelling, urlsplit(base).scheme, keep_query=keep_query)
+    result = canonical(target, keep_query=keep_query)
+    if host_of(result) != host_of(base):
+        return result
+    return canonical(result, urlsplit(base).scheme, keep_query=keep_query)
 
 
 def on_site(url: str, host: str) -> str:

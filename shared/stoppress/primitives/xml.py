@@ -102,10 +102,10 @@ class Document:
     def entries(self, pieces: Iterable[str]) -> Iterator[Node]:
         """Yield the entries in order. Raises Broken after the last complete entry."""
         for piece in pieces:
-            yield from self._fed_with(piece.encode("utf-8", "replace"), last=False)
-        yield from self._fed_with(b"", last=True)
+            yield from self._parse(piece.encode("utf-8", "replace"), last=False)
+        yield from self._parse(b"", last=True)
 
-    def _fed_with(self, piece: bytes, *, last: bool) -> Iterator[Node]:
+    def _parse(self, piece: bytes, *, last: bool) -> Iterator[Node]:
         self._base, self._piece = self._fed, piece
         self._fed += len(piece)
         broken: Broken | None = None
@@ -114,7 +114,7 @@ class Document:
             if self._fed - max(0, self._parser.CurrentByteIndex) > TAG_BYTES_MAX + len(piece):
                 broken = Broken("hostile", self.line, f"a tag or comment is longer than {TAG_BYTES_MAX:,} bytes")
         except ExpatError as error:
-            broken = self._broken(error)
+            broken = self._explain(error)
         except Broken as error:
             broken = error
         done, self._done = self._done, []
@@ -122,7 +122,7 @@ class Document:
         if broken:
             raise broken
 
-    def _broken(self, error: ExpatError) -> Broken:
+    def _explain(self, error: ExpatError) -> Broken:
         what = ErrorString(error.code)
         line = error.lineno + self._offset
         if what == errors.XML_ERROR_BAD_CHAR_REF:
@@ -177,7 +177,7 @@ class Document:
         if self._in_cdata:
             node.cdata = True
         elif node.name == "loc" and not node.raw and _RAW.search(text):
-            # expat reports an escaped character in a call of its own; in the bytes it begins with &.
+            # expat reports an escaped character in a separate call; in the bytes it begins with &.
             index = self._parser.CurrentByteIndex - self._base
             node.raw = len(text) > 1 or (index >= 0 and self._piece[index : index + 1] != b"&")
 

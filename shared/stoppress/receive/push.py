@@ -147,7 +147,7 @@ def _read_push(match: _Match, request: Request, now: datetime) -> Answer:
 
 
 def _find_subscription(request: Request) -> _Match:
-    """Return the feed that a request is for. Raises Refused: 404 for a token that is not ours, 410 for an ended subscription."""
+    """Return the feed that a request is for. Raises Refused: 404 for a forged token, 410 for an ended subscription."""
     host, feed_id, token = (request.path_parameters.get(name, "") for name in ("site", "feed", "token"))
     masters: list[str] = []
     if is_token(token):  # checked first, so that any other request costs no AWS call

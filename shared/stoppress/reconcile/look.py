@@ -114,12 +114,12 @@ class Look:
 
     def _find_orphans(self) -> Iterator[Finding]:
         indexes, marks = read_marks(self.site.host)
-        named = {*self.files, *(name for mark in marks for name in (mark.file, *mark.also))}
+        expected = {*self.files, *(name for mark in marks for name in (mark.file, *mark.also))}
         orphans = [
             listed
             for listed in self.listed.values()
             # Stoppress never writes other names, so objects with them stay.
-            if listed.file not in named
+            if listed.file not in expected
             and file_names.WRITTEN.fullmatch(listed.file)
             # An index that a restored table lacks still lists files, so it is deleted without waiting for a day.
             and (listed.put_at + EMPTIED_KEPT <= self.now or file_names.is_index(listed.file.removesuffix(".gz")))
@@ -131,7 +131,7 @@ class Look:
                 yield Finding("orphan", ORPHANS, orphan.file, orphan.etag, "no index, series or commit mark lists it")
 
     def _find_miscounts(self) -> Iterator[Finding]:
-        """Yield news series whose count differs from their entries: a crash may have lost a reservation or a release."""
+        """Yield news series whose count differs from their entries: a crash may have lost a reservation or a return."""
         lost = {file_names.series_of(file) for file in self.files if file_names.is_news(file)} - self.series.keys()
         for name in sorted({name for name in self.series if file_names.is_news_series(name)} | lost):
             series = self.series.get(name) or Series(name)
@@ -155,16 +155,16 @@ class Look:
             names = items.series_files(series)
             if file in names and not file_names.is_news_series(series.name):
                 index = names.index(file)
-                kept = series.files[index]
-                if counted.entries > kept.entries:
-                    raised = Used(counted.entries, max(counted.size_bytes, kept.size_bytes))
+                stored = series.files[index]
+                if counted.entries > stored.entries:
+                    raised = Used(counted.entries, max(counted.size_bytes, stored.size_bytes))
                     yield from _check_count(file, series, [*series.files[:index], raised, *series.files[index + 1 :]])
 
 
 def _check_count(unit: str, series: Series, counted: Sequence[Used]) -> Iterator[Finding]:
     """Yield a finding if a series counts other places than these. `counted` has at least the files of the series."""
     pairs = zip_longest(series.files, counted, fillvalue=Used())
-    wrong = [f"{kept.entries} entries instead of {actual.entries}" for kept, actual in pairs if kept != actual]
+    wrong = [f"{stored.entries} entries instead of {actual.entries}" for stored, actual in pairs if stored != actual]
     if wrong:
         # The repair writes this count only if the series still has this revision: no place was reserved or returned since.
         seen = json.dumps([series.rev, [[used.entries, used.size_bytes] for used in counted]])

@@ -117,10 +117,10 @@ def removed(event: ArticleEvent, current: Article, known: Known, now: datetime) 
     after = without_entries(current, state="removed", reason="removed by its source", held_order=current.order)
     out = tuple(current.list_entries(now)) if claims else ()
     decision = Decision(outcome="removed", article=after, claims=claims, out=out, returns=returns)
-    named = known.claims.get(identity(event.url)) if event.url else None
+    url_claim = known.claims.get(identity(event.url)) if event.url else None
     # The event's URL may be a redirect's target, which is another page. So it counts only if the article has no other URL.
     is_its_page = current.url is None or identity(event.url or "") == identity(current.url)
-    if event.url and is_its_page and not is_home(event.url) and (named is None or named.owner != current.name):
+    if event.url and is_its_page and not is_home(event.url) and (url_claim is None or url_claim.owner != current.name):
         return with_weaker_page_removed(decision, event, current.name, known, now)
     return decision
 

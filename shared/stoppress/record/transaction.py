@@ -33,14 +33,14 @@ def recall(events: Iterable[tuple[ArticleEvent, Site, bool]]) -> list[Known | Ex
     """
     events, stored = list(events), _Items()
     while True:
-        known: list[Known | Exception] = []
+        results: list[Known | Exception] = []
         for event, site, overtaken in events:
             try:
-                known.append(_read_known(event, site, overtaken, stored))
+                results.append(_read_known(event, site, overtaken, stored))
             except Exception as error:  # noqa: BLE001 - an unreadable item must not stop the other events
-                known.append(error)
+                results.append(error)
         if not stored.read_missing():
-            return known
+            return results
 
 
 class _Items:

@@ -64,7 +64,7 @@ class FileChange:
 def predict(site: Site, now: datetime) -> Iterator[FileChange]:
     """Yield every file of the site: its bytes now, and its bytes once this configuration has been applied at `now`.
 
-    Other forms that are no longer wanted are then gone. A file that the change empties stays for a day. Raises BrokenFile
+    Other forms that are no longer configured are then deleted. A file that the change empties stays for a day. Raises BrokenFile
     if a file could not be written, and the errors of bucket and table.
     """
     stored = {listed.file for listed in bucket.listed(site.host)}

@@ -111,7 +111,7 @@ def plan_of(attempt: Attempt, rendered: Rendered) -> Plan:
     stays = is_lasting(site, file, rendered)
     digest = digest_of(site, file, rendered.body, stays=stays)
     marked_at = mark.changed if mark and mark.digest == digest else None
-    changed, is_written = _changed(attempt, rendered, marked_at)
+    changed, is_written = _find_change(attempt, rendered, marked_at)
     if not stays and not is_written and mark and marked_at is None:
         changed = max(attempt.now, changed)  # it was empty before, and leaves the index now
     # A file that can no longer be folded into needs new metadata, even if its bytes stay.
@@ -136,7 +136,7 @@ def is_lasting(site: Site, file: str, rendered: Rendered) -> bool:
     return bool(rendered.urls) or is_known_index or file in permanent_files(site)
 
 
-def _changed(attempt: Attempt, rendered: Rendered, marked_at: datetime | None) -> tuple[datetime, bool]:
+def _find_change(attempt: Attempt, rendered: Rendered, marked_at: datetime | None) -> tuple[datetime, bool]:
     """Return when the file's bytes change, and whether they must be written."""
     stored, now = attempt.stored, attempt.now
     if stored and stored.ours and stored.body == rendered.body:
@@ -239,7 +239,7 @@ def _request_moved(attempt: Attempt, rendered: Rendered) -> None:
 
 
 def write_indexes(attempt: Attempt, rendered: Rendered) -> None:
-    """Write the indexes of the site if one changed them: new cuts, after their due records, or a cut that comes into force.
+    """Write the indexes of the site if this index changes them: new cuts, after their due records, or a cut that comes into force.
 
     Raises Overtaken.
     """

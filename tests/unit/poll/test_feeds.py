@@ -347,14 +347,14 @@ def test_where_a_run_reaches_two_of_five_feeds_three_runs_reach_each(
         poll(NOW - (20 - number) * MINUTE, site(url))
         internet.answer(rss("A"), url=url)
     monkeypatch.setattr(feeds, "FETCHES_AT_ONCE", 1)
-    settle = feeds._settled
+    settle = feeds._ingest_fetched
     polled: list[str] = []
 
     def settled(feed: DueFeed, *rest: Any) -> PollOutcome:
         polled.append(feed.feed.url)
         return settle(feed, *rest)
 
-    monkeypatch.setattr(feeds, "_settled", settled)
+    monkeypatch.setattr(feeds, "_ingest_fetched", settled)
 
     for minute in range(10):
         before = len(polled)
@@ -394,14 +394,14 @@ def test_no_more_bodies_are_held_at_once_than_are_fetched_at_once(
     for url in urls:
         internet.answer(rss("A"), url=url)
     monkeypatch.setattr(feeds, "FETCHES_AT_ONCE", 4)
-    settle = feeds._settled
+    settle = feeds._ingest_fetched
     held: list[int] = []
 
     def counted_settle(*arguments: Any) -> PollOutcome:
         held.append(len(internet.requests) - len(held))
         return settle(*arguments)
 
-    monkeypatch.setattr(feeds, "_settled", counted_settle)
+    monkeypatch.setattr(feeds, "_ingest_fetched", counted_settle)
 
     assert [outcome.result for outcome in poll(one=site(*urls))] == ["changed"] * 40
     assert max(held) <= 4
@@ -519,7 +519,7 @@ def test_a_killed_worker_keeps_its_share_until_the_lease_ends(
     run(None)
     share = next(share for share in announced if any(map(share.has, MANY)))
     with monkeypatch.context() as patch:
-        patch.setattr(feeds, "_settled", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(feeds, "_ingest_fetched", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             run(share)
     announced.clear()

@@ -99,7 +99,7 @@ FAULTS: dict[str, Swap] = {
         "model.order:is_claimed_before", lambda _: lambda one, other, same_source: True, 3
     ),
     "a late event does not date the article": Swap(
-        "record.publication_date:dated_late", lambda _: lambda article, event, now: None, 266
+        "record.publication_date:with_late_date", lambda _: lambda article, event, now: None, 266
     ),
     "a late event takes the place of the one that is held": Swap(
         "record.decide:decide",

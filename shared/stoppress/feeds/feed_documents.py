@@ -97,7 +97,7 @@ _XML_NAMES = {"amp", "lt", "gt", "quot", "apos"}
 
 
 class FeedError(Exception):
-    """The body is not a feed, or nothing in it is usable. Its text is the reason."""
+    """A body that is not a feed, or has no usable content. The text is the reason."""
 
 
 @dataclass(frozen=True)

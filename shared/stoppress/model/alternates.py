@@ -62,7 +62,7 @@ def read_alternates(value: object, base: str) -> tuple[tuple[Alternate, ...], li
 
 
 def hreflang(text: str) -> str:
-    """`EN_us` -> `en-US`, `zh-hant-tw` -> `zh-Hant-TW`. Raises ValueError for codes that search engines do not support."""
+    """Return a code in hreflang's spelling: `en-US` for `EN_us`. Raises ValueError for codes that search engines do not support."""
     plain = text.strip().lower().replace("_", "-")
     if plain == DEFAULT:
         return plain

@@ -1,4 +1,4 @@
-"""The state in the table: articles, and claims on URLs. A `Decision` is how one event changes the state."""
+"""The state in the table: articles, and claims on URLs. A `Decision` has the changes by one event."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -94,7 +94,7 @@ class Article:
         return bool(self.news and self.first_published and is_current(self.first_published, now))
 
     def list_entries(self, now: datetime, *, keeps: bool = False) -> "list[EntryKey]":
-        """Return the article's entries in files. With `keeps` the place of its news entry is not given back."""
+        """Return the article's entries in files. With `keeps` the place of its news entry is not freed."""
         if not self.has_entries or not self.url or not self.shard:
             return []
         url = identity(self.url)
@@ -145,7 +145,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What the table has about an event's article, about the event's URLs and about the articles that own them.
+    """The stored state of an event's article, of the event's URLs and of the articles that own them.
 
     The keys of `claims` are identities of URLs. The keys of `owners`, `again` and `waiting` are names of articles.
     `again` has the newest event of the article if this event is late, and those of owners that may lose their URL or be dated. It is
@@ -165,7 +165,7 @@ class Known:
 
 
 class EntryKey(NamedTuple):
-    """An entry to delete: file and page, and for a news entry its publication date and the place to give back.
+    """An entry to delete: file and page, and for a news entry its publication date and the place to free.
 
     `url` is the identity of the page.
     """
@@ -178,7 +178,7 @@ class EntryKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What one event changes. Without `article` and `claims` nothing is written.
+    """The changes by one event. Without `article` and `claims` nothing is written.
 
     `displaced` are the articles that lose their page. `out` are entries to delete.
     `general` and `news` are entries to write. They go into the places of `article`, or into new ones for `want_shard` and

@@ -1,4 +1,4 @@
-"""An article event: what a source reports about an article, its message on the articles queue, and listings of events."""
+"""An article event (a source's report about an article), its message on the articles queue, and listings of events."""
 
 import hashlib
 import json
@@ -36,7 +36,7 @@ _REMOVALS: dict[Verb | None, Removal] = {"unpublished": "unpublished", "deleted"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArticleEvent:
-    """What a source reports about an article. URLs are canonical, texts are clean, instants are in UTC.
+    """A source's report about an article. URLs are canonical, texts are clean, instants are in UTC.
 
     `timestamp` is the sender's, as given; `received_at` is when this stack received the event. `delivery` is the sender's id of the
     delivery, the same in each attempt. `verb` is None for a feed. A removal by URL alone has an empty `id`.
@@ -248,4 +248,4 @@ class ListingError(RuntimeError):
 
 
 class StaleCheckpoint(ListingError):
-    """The listing cannot continue from its checkpoint, and must be read from the start."""
+    """A listing that cannot continue from its checkpoint, and must be read from the start."""

@@ -36,7 +36,7 @@ Host: TypeAlias = Annotated[
 
 
 class BadConfiguration(ValueError):
-    """A site's configuration cannot be used. Each line of the message has a key and a reason."""
+    """A site configuration that cannot be used. Each line of the message has a key and a reason."""
 
 
 class Shards(Part):

@@ -106,7 +106,7 @@ _TRADITIONAL_TERRITORIES = {"tw", "hk", "mo"}
 
 
 def language_code(text: str) -> str | None:
-    """`en-US` -> `en`, `zh-Hant` -> `zh-tw`, `iw` -> `he`; None if the text is not a language code.
+    """Return a code for news:language: `en` for `en-US`, `zh-tw` for `zh-Hant`, `he` for `iw`; None for any other text.
 
     A code of two letters must be in ISO 639-1. Any three letters count as a code of ISO 639-2.
     """

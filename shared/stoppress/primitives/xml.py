@@ -45,7 +45,7 @@ class Node:
 
 
 class Broken(Exception):
-    """Parsing cannot continue. `rule` is the name of a rule of `stoppress check` that the file breaks."""
+    """An error at which parsing ends. `rule` is the name of a rule of `stoppress check` that the file breaks."""
 
     def __init__(self, rule: str, line: int, message: str) -> None:
         super().__init__(message)

@@ -17,7 +17,7 @@ from stoppress.primitives.instants import exact
 from stoppress.primitives.urls import identity
 from stoppress.record.claims import leave, removed, store_url_removal, with_weaker_page_removed, without_entries
 from stoppress.record.publication import Publication, date_by_another
-from stoppress.record.publication_date import dated, first_received, is_of_deleted, released, with_date_order
+from stoppress.record.publication_date import as_released, first_received, is_of_deleted, with_date, with_date_order
 from stoppress.record.versions import link_versions
 
 REPEATED = Decision(outcome="duplicate", reason="this was received before")
@@ -164,7 +164,7 @@ def _current(event: ArticleEvent, article: Article | None, now: datetime) -> Art
     if article.release_at and not event.release:
         # An event without a date keeps the embargo until the release.
         is_over_at = now if event.published_at is None else event.received_at
-        article = released(article) if article.release_at <= is_over_at else article
+        article = as_released(article) if article.release_at <= is_over_at else article
     if article.order.removal != "deleted" or event.action == "remove":
         return article
     reborn = own_time(article.order)
@@ -249,7 +249,7 @@ def _late_embargo(event: ArticleEvent, article: Article, known: Known, site: Sit
             claims, returns = leave(article.url, article, known)
     elif article.release_at and not is_embargo(event, now) and (is_without_page or newest_event):
         reason = "it ends the embargo"
-        in_order = dated(replace(article, order=order), event, site)
+        in_order = with_date(replace(article, order=order), event, site)
         after = replace(in_order, order=article.order, release_at=None, held_order=order)
     else:
         return None

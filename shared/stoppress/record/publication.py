@@ -36,7 +36,7 @@ from stoppress.record.claims import (
     with_weaker_page_removed,
     without_entries,
 )
-from stoppress.record.publication_date import changed_at, dated, dated_late, with_date_order
+from stoppress.record.publication_date import changed_at, with_date, with_date_order, with_late_date
 from stoppress.record.versions import with_possible_links
 from stoppress.sitemaps.tags import general_line, line_bytes, news_line
 
@@ -96,7 +96,7 @@ class Publication:
         if before and is_dateless and self._is_same_story(before):
             dated_by = min(before.dated_by, current.rank)
             current = replace(current, first_published=before.first_published, dated_by=dated_by)
-        current = with_date_order(dated(current, self.event, self.site), self.event)
+        current = with_date_order(with_date(current, self.event, self.site), self.event)
         return replace(current, url=self.url, release_at=None, changed_at=changed_at(self.event))
 
     def _held(self, release_at: datetime) -> Decision:
@@ -171,7 +171,7 @@ class Publication:
         """Return the article whose news place the new entry takes over, if any.
 
         First choice is an article whose entry has the same page and date, then this article, then the previous owner. Any
-        other place is given back with its entry.
+        other place is freed with its entry.
         """
         owners = [self.current, self._previous_owner()]
         keepers = [
@@ -185,7 +185,7 @@ class Publication:
 
     def _without_page(self, state: Literal["excluded", "displaced"], reason: str) -> Decision:
         """Leave the article without a page: delete its entries and leave its URL. A displaced article may wait for the URL."""
-        after = with_date_order(dated(self.current, self.event, self.site), self.event)
+        after = with_date_order(with_date(self.current, self.event, self.site), self.event)
         after = without_entries(after, state=state, reason=reason, url=self.url)
         out = tuple(self.current.list_entries(self.now))
         decision = self._leaving(Decision(outcome=state, reason=reason, article=after, out=out))
@@ -260,7 +260,7 @@ class Publication:
     def _with_claim(self, after: Article, news_keeper: Article | None = None) -> Decision:
         """List the article at its URL. Delete its old entries and those of the previous owner.
 
-        The article takes over the news place of `news_keeper`, so that place is not given back.
+        The article takes over the news place of `news_keeper`, so that place is not freed.
         """
         decision = Decision(
             outcome="excluded" if after.state == "hidden" else after.state,
@@ -327,7 +327,7 @@ def date_by_another(event: ArticleEvent, article: Article, known: Known, site: S
     excluded = excluded_because(event, site)
     if article.first_published and excluded:
         return None
-    after = dated_late(article, event, now)
+    after = with_late_date(article, event, now)
     if after is None:
         return None
     if excluded:  # any date of a page that is listed replaces it

@@ -44,7 +44,7 @@ def first_received(article: Article, event: ArticleEvent) -> Article:
     return replace(article, received_at=received_at, known_since=known_since if known_since < received_at else None)
 
 
-def dated(article: Article, event: ArticleEvent, site: Site) -> Article:
+def with_date(article: Article, event: ArticleEvent, site: Site) -> Article:
     """Return the article with the date of its newest event, which must not be an embargo."""
     date, rank = _date(event), rank_of(event.source)
     if date is None or not _takes(article, event, date, rank, site):
@@ -52,7 +52,7 @@ def dated(article: Article, event: ArticleEvent, site: Site) -> Article:
     return replace(article, first_published=date, dated_by=rank, dated_order=article.order)
 
 
-def dated_late(article: Article, event: ArticleEvent, now: datetime) -> Article | None:
+def with_late_date(article: Article, event: ArticleEvent, now: datetime) -> Article | None:
     """Return the article with the first publication that it would have if a late event had arrived in order; None if unchanged."""
     order, date, rank = order_of(event), _date(event), rank_of(event.source)
     if date is None or is_embargo(event, now) or rank < article.dated_by or is_of_deleted(article, event):
@@ -73,7 +73,7 @@ def dated_late(article: Article, event: ArticleEvent, now: datetime) -> Article 
     return with_date_order(replace(after, held_order=newest(article.dated_order, article.held_order)), event)
 
 
-def released(article: Article) -> Article:
+def as_released(article: Article) -> Article:
     """Return a held article as it is after its release, while the release is not recorded yet."""
     assert article.release_at
     return replace(

@@ -138,7 +138,7 @@ def test_an_editor_has_the_answer_after_two_actions(page: "Page", words: str, an
 
 
 def test_an_earlier_moment_is_asked_with_the_same_form(page: "Page") -> None:
-    page.get_by_text("At an earlier moment").click()
+    page.get_by_text("At an earlier time").click()
     page.get_by_label("Date and time").fill("2026-11-20T12:00")
 
     assert "In a sitemap at 2026-11-20 12:00:00 +00:00" in ask(page, "flood closes")
@@ -207,7 +207,7 @@ def test_a_stack_that_cannot_be_read_is_shown_with_a_retry_and_what_was_typed_st
     page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")  # it refreshes when the reader comes back
     page.wait_for_selector("#failed:not([hidden])")
     assert "cannot be read" in page.locator("#failed").inner_text()
-    assert "Flood" in page.get_by_role("region", name="In the news").inner_text()
+    assert "Flood" in page.get_by_role("region", name="In the news sitemap").inner_text()
 
     page.unroute("**/*part=content*")
     page.get_by_role("button", name="Try again").click()

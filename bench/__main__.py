@@ -17,7 +17,7 @@ from bench.report import Results
 from bench.wiring import wiring
 
 LIBRARIES = ("boto3", "botocore", "moto", "aws-lambda-powertools", "pydantic", "feedparser")
-# Each returns keys of results.json. `more`, `skipped` and `versions` are joined with those of the other parts.
+# Each part returns keys of results.json. Its `more`, `skipped` and `versions` are merged with those of the other parts.
 PARTS: dict[str, Callable[[bool], Results]] = {
     "cost": cost.measure,
     "bursts": bursts.measure,
@@ -54,7 +54,7 @@ def measure(quick: bool) -> Results:
 
 
 def _model_latency(results: Results) -> None:
-    """Add what the model of AWS computes from the runs of a new article."""
+    """Add the latencies that the model of AWS computes from the runs of a new article."""
     cold_ms = {model.logical(name): row["ms"] for name, row in results["cold_start"].items()}
     runs = [Run(**run) for run in results["more"]["runs"]]
 
@@ -81,7 +81,7 @@ def _processor() -> str:
 
 
 def main() -> int:
-    """Measure and print; in full, write what is kept."""
+    """Measure and print; without --quick, also write the results."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument(
         "--quick", action="store_true", help="less than a minute: few archives, no peers, nothing is written"
@@ -92,7 +92,7 @@ def main() -> int:
     options = parser.parse_args()
     results = report.load() if options.write else measure(options.quick)
     if not options.quick:
-        results["more"] = report.load()["more"] | results["more"]  # what `make month` and `make scale` measured stays
+        results["more"] = report.load()["more"] | results["more"]  # keeps those of `make month` and `make scale`
         report.write(results)
     report.show("measured", results)
     return 0

@@ -1,7 +1,6 @@
-"""An archive of up to fifty million pages, of which only that is there which a measurement touches.
+"""An archive of up to fifty million pages, of which only the items and files that a measurement touches exist.
 
-What is there was made by the product itself: articles by its decisions and its records, files, their marks and the index by
-its own rewriter.
+The product itself creates them: its decisions and records the articles, its rewriter the files, their marks and the index.
 """
 
 import hashlib
@@ -44,13 +43,13 @@ from stoppress_cli.local.template import ACCOUNT, REGION
 
 SHARD_SIZE = 2_000
 SHARDS_A_MONTH = 2
-# Of an archive with more indexes. So many that sitemap.xml lists the months after the old articles', and another index those before.
+# For an archive with several indexes: sitemap.xml lists the months after that of the old articles, and another index those before.
 SHARDS_A_MONTH_MAX = 150
-# A byte count of a full shard, for the files that nobody touches.
+# The bytes of a full shard, for files that no measurement touches.
 FULL_SHARD_BYTES = 600_000
-# Of an article: as long as those of a newsroom that has published a million.
+# The first article's number is as long as in a newsroom that has published a million.
 FIRST_NUMBER = 1_000_001
-# The month of the articles that are old, and the days before the window in which the open shard was filled.
+# The month of the old articles, and the start of the period before the window in which the open shard was filled.
 OLD = datetime(2026, 5, 1, tzinfo=UTC)
 OPENED = datetime(2026, 11, 1, tzinfo=UTC)
 
@@ -68,13 +67,13 @@ class Shape:
     in_old: int = SHARD_SIZE // 2
 
     @property
-    def others(self) -> int:
-        """Return full shards that no measurement touches."""
+    def full_shards(self) -> int:
+        """Return the number of full shards, which no measurement touches."""
         return max(0, self.urls - self.in_open - self.in_old) // SHARD_SIZE
 
 
 def shape(urls: int) -> Shape:
-    """Return the archive of that many pages that the cost of an event is measured at."""
+    """Return the archive of that many pages for which the cost of an event is measured."""
     if urls == 0:
         return Shape(0, 0, 0, 0)
     return Shape(urls) if urls > SHARD_SIZE else Shape(urls, in_open=urls, in_old=0)
@@ -82,7 +81,7 @@ def shape(urls: int) -> Shape:
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """A stack with an archive in it: the articles of the window and the old ones, each in the order of publication."""
+    """A stack that contains an archive, with the articles of the window and the old articles, both in the order of publication."""
 
     stack: Stack
     window: list[Story]
@@ -91,7 +90,7 @@ class Archive:
 
 @contextmanager
 def newsroom(start: datetime = NOW, site: Mapping[str, Any] = SITE, **switched_on: str) -> Iterator[Stack]:
-    """Yield the stack of a newsroom that has not published anything: its files are written.
+    """Yield the stack of a newsroom that has not published anything, after its files are written.
 
     `switched_on` are parameters of the template, such as Listing="yes".
     """
@@ -111,51 +110,51 @@ def newsroom(start: datetime = NOW, site: Mapping[str, Any] = SITE, **switched_o
 
 
 @contextmanager
-def archive(wanted: Shape, start: datetime = NOW) -> Iterator[Archive]:
+def archive(target: Shape, start: datetime = NOW) -> Iterator[Archive]:
     """Yield the stack of a newsroom with that archive, at rest."""
     with newsroom(start) as stack:
-        window, old = fill(stack, wanted, start)
+        window, old = fill(stack, target, start)
         yield Archive(stack, window, old)
 
 
-def stories(wanted: Shape, start: datetime = NOW) -> tuple[list[Story], list[Story]]:
-    """Return all articles of an archive that are really there, in the order of publication: old ones, and those in the window."""
-    before = wanted.in_open - wanted.in_window
-    old = [*spread(wanted.in_old, OLD, OLD + timedelta(days=28)),
+def stories(target: Shape, start: datetime = NOW) -> tuple[list[Story], list[Story]]:
+    """Return the articles that exist in an archive, in the order of publication: the old articles, and those in the window."""
+    before = target.in_open - target.in_window
+    old = [*spread(target.in_old, OLD, OLD + timedelta(days=28)),
            *spread(before, OPENED, start - WINDOW - timedelta(hours=1))]  # fmt: skip
-    # Nothing expires while it is measured: that would have warmed what is to be met cold.
-    window = spread(wanted.in_window, start - WINDOW + timedelta(hours=1), start - timedelta(minutes=5))
+    # No article expires during a measurement, because that would warm what has to be measured cold.
+    window = spread(target.in_window, start - WINDOW + timedelta(hours=1), start - timedelta(minutes=5))
     numbered = [Story(number, date) for number, date in enumerate([*old, *window], start=FIRST_NUMBER)]
     return numbered[: len(old)], numbered[len(old) :]
 
 
-def fill(stack: Stack, wanted: Shape, start: datetime = NOW) -> tuple[list[Story], list[Story]]:
-    """Put an archive into a stack and let its files be written; the stories in the window, and the old ones."""
+def fill(stack: Stack, target: Shape, start: datetime = NOW) -> tuple[list[Story], list[Story]]:
+    """Write an archive's items and files into a stack; return the stories in the window, and the old stories."""
     site = read_site(json.dumps(SITE), 1)
-    old, window = stories(wanted, start)
-    others = list(_others(site, wanted.others))
-    indexes = _indexes([item["sk"] for item in others if "digest" in item], start)
-    put(stack, [*items_of([*old, *window], site, start), *others])
+    old, window = stories(target, start)
+    shard_items = list(_full_shard_items(site, target.full_shards))
+    indexes = _indexes([item["sk"] for item in shard_items if "digest" in item], start)
+    put(stack, [*items_of([*old, *window], site, start), *shard_items])
     if indexes.cuts:
         put(stack, [indexes_item(site.host, indexes) | {"rev": 1}])
     old_file = f"sitemap-{OLD:%Y-%m}.xml"
-    touched = {NEWS_FILE: wanted.in_window, old_file: wanted.in_old, "sitemap-2026-11.xml": wanted.in_open}
+    touched = {NEWS_FILE: target.in_window, old_file: target.in_old, "sitemap-2026-11.xml": target.in_open}
     for file in [*(name for name, entries in touched.items() if entries), indexes.index_of(old_file), INDEX_FILE]:
         local_queues.send(stack.resources["RewritesQueue"].arn, RewriteRequest(HOST, file).message())
         stack.rest()
-    return window, old[: wanted.in_old] or old
+    return window, old[: target.in_old] or old
 
 
 def items_of(stories: Iterable[Story], site: Site, now: datetime) -> Iterator[dict[str, Any]]:
-    """Yield what recording leaves of articles that were published one by one, and of the series that have their places."""
-    known: dict[str, Series] = {}
+    """Yield the items that recording writes for articles published one by one, and the items of their series."""
+    all_series: dict[str, Series] = {}
 
     def place(want: Want | None) -> Place | None:
         if want is None:
             return None
-        series = known.get(want.series, Series(want.series))
-        known[want.series], [found] = series.reserve([want], entries_max_of(want.series, site.shards.size))
-        return found
+        series = all_series.get(want.series, Series(want.series))
+        all_series[want.series], [reserved] = series.reserve([want], entries_max_of(want.series, site.shards.size))
+        return reserved
 
     for story in stories:
         at = story.published
@@ -175,9 +174,9 @@ def items_of(stories: Iterable[Story], site: Site, now: datetime) -> Iterator[di
         if is_current(decision.news.published, now):
             yield news_item(site.host, article.news, decision.news)
         else:
-            known[article.news.series] = known[article.news.series].give_back([article.news])
+            all_series[article.news.series] = all_series[article.news.series].give_back([article.news])
         yield story_item(event, article.url, decision.outcome, decision.reason, at)
-    yield from (series_item(site.host, series) | {"rev": series.files[0].entries} for series in known.values())
+    yield from (series_item(site.host, series) | {"rev": series.files[0].entries} for series in all_series.values())
 
 
 def _indexes(files: list[str], now: datetime) -> Indexes:
@@ -188,17 +187,17 @@ def _indexes(files: list[str], now: datetime) -> Indexes:
     return indexes
 
 
-def _others(site: Site, shards: int) -> Iterator[dict[str, Any]]:
-    """Yield series and marks of full shards, back from the month before the old articles'; if there are many, from that before the open shard."""
+def _full_shard_items(site: Site, shards: int) -> Iterator[dict[str, Any]]:
+    """Yield series and marks of full shards, back from the month before the old articles, or before the open shard if there are many."""
     is_many = shards > INDEX_FILES_MAX
-    first, a_month = (OPENED, SHARDS_A_MONTH_MAX) if is_many else (OLD, SHARDS_A_MONTH)
+    first, per_month = (OPENED, SHARDS_A_MONTH_MAX) if is_many else (OLD, SHARDS_A_MONTH)
     year, month = first.year, first.month
     full = Used(SHARD_SIZE, FULL_SHARD_BYTES)
-    for left in range(shards, 0, -a_month):
+    for remaining in range(shards, 0, -per_month):
         year, month = (year, month - 1) if month > 1 else (year - 1, 12)
         if (year, month) == (OLD.year, OLD.month):
             month -= 1
-        series = Series(f"{year}-{month:02}", (full,) * min(left, a_month))
+        series = Series(f"{year}-{month:02}", (full,) * min(remaining, per_month))
         yield series_item(site.host, series) | {"rev": 1}
         for file in series_files(series):
             changed = datetime(year, month, 28, 17, 31, 5, 123456, tzinfo=UTC)
@@ -207,7 +206,7 @@ def _others(site: Site, shards: int) -> Iterator[dict[str, Any]]:
 
 
 def put(stack: Stack, items: Iterable[Mapping[str, Any]]) -> None:
-    """Lay items into the stack's table as if they had long been there: the stream has no record of them."""
+    """Write items directly into the stack's table, without records in its stream."""
     written = [{name: to_attribute(value) for name, value in item.items()} for item in items]
     table = dynamodb_backends[ACCOUNT][REGION].get_table(stack.variable("TABLE_NAME"))
     for attributes in written:

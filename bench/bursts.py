@@ -1,8 +1,8 @@
-"""Many articles at once: what each costs then, and how long it takes until the last stands in its files.
+"""Bursts of articles: the cost of each article, and the time until the last article's files are written.
 
-Articles of a burst come to the articles queue within a second (webhooks are throttled by the API at 50 a second, after a burst of 1,000; the bus and
-imports are not). On AWS recording and rewriting run side by side, so the stack here is driven in steps of what is recorded while
-one rewrite goes on; how many that are, and how long it all takes, the model says by what a full batch was measured to do.
+Articles of a burst reach the articles queue within a second (the API throttles webhooks at 50 a second, after a burst of 1,000, but
+not the bus and imports). On AWS, recording and rewriting run concurrently, so a burst is played in steps, each as long as one rewrite.
+The model computes the articles of a step and the duration of the burst from the measurement of a full batch.
 """
 
 import json
@@ -29,9 +29,9 @@ ARTICLES, QUICK_ARTICLES = (1, 10, 100, 1_000, 10_000), (1, 100)
 ARCHIVE = 50_000
 # An article's entries: one in its shard, one in the news.
 RECORDS_AN_ARTICLE = 2
-# Batches that a step is reckoned by before one was measured.
+# Articles in the first step, before a batch has been measured.
 _FIRST_STEP = 100
-# A site is noticed as noisy from about so many of its messages in flight (SQS developer guide, "How Amazon SQS fair queues work").
+# SQS treats a site as noisy from about this many of its messages in flight (SQS developer guide, "How Amazon SQS fair queues work").
 NOISY_IN_FLIGHT = 30
 
 
@@ -45,17 +45,17 @@ def measure(quick: bool) -> dict[str, Any]:
         rows[str(articles)] = {
             "puts_per_article": round(counts.puts / articles, 4),
             "write_units_per_article": round(counts.write_units / articles, 2),
-            "seconds": round(_seconds(counts.runs, articles), 1),
+            "seconds": round(_burst_s(counts.runs, articles), 1),
         }
         more[str(articles)] = {
             "read_units_per_article": round(counts.read_units / articles, 2),
             "cpu_ms_per_article": round(counts.cpu_ms / articles, 2),
         }
-    return {"burst": rows, "more": {"burst": more} | ({} if quick else {"neighbour": _neighbour(counts)})}
+    return {"burst": rows, "more": {"burst": more} | ({} if quick else {"neighbour": _neighbour_delays(counts)})}
 
 
 def play_burst(articles: int) -> Measured:
-    """Publish so many articles within a second, at an archive of 50,000 pages with 300 in the window."""
+    """Publish `articles` articles within a second, on an archive of 50,000 pages with 300 in the window."""
     with archive(shape(ARCHIVE)) as full:
         stack = full.stack
         warm(stack)
@@ -72,71 +72,71 @@ def play_burst(articles: int) -> Measured:
                     local_queues.send(stack.resources["ArticlesQueue"].arn, to_message(event))
                 stack.rest()
                 sent += step
-                step = max(1, round(_rate(counts.runs) * _beat_s(counts.runs)))
+                step = max(1, round(_record_rate(counts.runs) * _batch_interval_s(counts.runs)))
     return counts
 
 
 def neighbour_waits(batch_s: float, *, groups: bool) -> list[float]:
-    """Return the seconds in the queue of a story that another site sends each second, from a burst of one site until it is recorded.
+    """Return how many seconds each story of another site, one a second, waits in the queue while the burst of one site is recorded.
 
     With message groups, SQS delivers the other site's stories first as soon as NOISY_IN_FLIGHT messages of the burst are in flight.
     """
     wires = wiring()
     in_flight = dict.fromkeys(range(wires.queue_concurrency), 0)
     waits: list[float] = []
-    left = ARTICLES[-1]
-    for turn in count():
-        now, worker = turn // wires.queue_concurrency * batch_s, turn % wires.queue_concurrency
+    remaining = ARTICLES[-1]
+    for batch in count():
+        now, worker = batch // wires.queue_concurrency * batch_s, batch % wires.queue_concurrency
         arrived = range(len(waits) + 1, int(now) + 1)
-        if not (left or arrived):
+        if not (remaining or arrived):
             break
         in_flight[worker] = 0
-        is_noticed = groups and sum(in_flight.values()) >= NOISY_IN_FLIGHT
-        stories = arrived[: max(0, wires.queue_batch - (0 if is_noticed else left))]
+        is_noisy = groups and sum(in_flight.values()) >= NOISY_IN_FLIGHT
+        stories = arrived[: max(0, wires.queue_batch - (0 if is_noisy else remaining))]
         waits += [now - sent for sent in stories]
-        in_flight[worker] = min(left, wires.queue_batch - len(stories))
-        left -= in_flight[worker]
+        in_flight[worker] = min(remaining, wires.queue_batch - len(stories))
+        remaining -= in_flight[worker]
     return waits
 
 
-def _neighbour(burst: Measured) -> dict[str, dict[str, float]]:
-    """Return what a burst of one site does to the story of another site, without and with message groups."""
-    batch_s = _batch(burst.runs)[0]
+def _neighbour_delays(burst: Measured) -> dict[str, dict[str, float]]:
+    """Return the delay of another site's stories during a burst, without and with message groups."""
+    batch_s = _full_batch(burst.runs)[0]
     waits = {name: neighbour_waits(batch_s, groups=groups) for name, groups in (("without", False), ("with", True))}
     return {name: {"p50_s": round(median(times), 1), "max_s": round(max(times), 1)} for name, times in waits.items()}
 
 
-def _batch(runs: list[Run]) -> tuple[float, int]:
+def _full_batch(runs: list[Run]) -> tuple[float, int]:
     """Return the seconds that a full batch of recordings takes on average, and its records."""
     batches = [run for run in runs if run.function == "RecordArticle"]
     full = [run for run in batches if run.records == max(run.records for run in batches)]
     return sum(model.duration_ms(run) for run in full) / len(full) / 1_000, full[0].records
 
 
-def _rate(runs: list[Run]) -> float:
-    """Return the articles recorded a second, all concurrent batches together, as far as one partition takes their writes."""
-    seconds, records = _batch(runs)
+def _record_rate(runs: list[Run]) -> float:
+    """Return the articles that all concurrent batches record a second, limited by the writes that one partition accepts."""
+    seconds, records = _full_batch(runs)
     by_functions = wiring().queue_concurrency * records / seconds
     by_partition = model.hops()["partition"]["write_units_a_second"] / 2
     return float(min(by_functions, by_partition))
 
 
-def _beat_s(runs: list[Run]) -> float:
-    """Return the seconds from one batch of the stream to the next: its window and a poll, or what it gathers in time, or the rewriting."""
+def _batch_interval_s(runs: list[Run]) -> float:
+    """Return the seconds between two batches of the stream: its window and a poll, less if it fills sooner, or the rewrite if longer."""
     wires = wiring()
     poll_s = 1 / float(model.hops()["stream"]["polls_a_second"])
     longest = max(model.duration_ms(run) for run in runs if run.function == "RewriteSitemaps") / 1_000
-    gathered = wires.stream_batch / RECORDS_AN_ARTICLE / _rate(runs)
-    return max(longest, min(wires.stream_window_ms / 1_000 + poll_s, gathered))
+    fill_s = wires.stream_batch / RECORDS_AN_ARTICLE / _record_rate(runs)
+    return max(longest, min(wires.stream_window_ms / 1_000 + poll_s, fill_s))
 
 
-def _seconds(runs: list[Run], articles: int) -> float:
+def _burst_s(runs: list[Run], articles: int) -> float:
     """Return the seconds from the first article's arrival to the last one's file, at the medians."""
     wires = wiring()
-    # The one before the index's.
+    # The rewrite before that of the index.
     last = [run for run in runs if run.function == "RewriteSitemaps"][-2:][0]
-    ways = model.hop("queue").p50_ms + wires.queue_window_ms + model.hop("stream").p50_ms + wires.stream_window_ms
-    return 1 + ways / 1_000 + articles / _rate(runs) + model.duration_ms(last, until="s3.PutObject") / 1_000
+    delays_ms = model.hop("queue").p50_ms + wires.queue_window_ms + model.hop("stream").p50_ms + wires.stream_window_ms
+    return 1 + delays_ms / 1_000 + articles / _record_rate(runs) + model.duration_ms(last, until="s3.PutObject") / 1_000
 
 
 def feed_answer(stories: Iterable[Story], version: str) -> FeedAnswer:

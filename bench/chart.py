@@ -48,7 +48,7 @@ def _panel(panel: Panel, own: list[dict[str, Any]]) -> Iterator[str]:
     left, title, value, lowest, labels = panel
 
     def place(row: dict[str, Any]) -> tuple[float, float]:
-        # An empty archive, which a logarithmic axis lacks, stands where 100 pages would.
+        # A logarithmic axis has no zero, so an empty archive is drawn at 100 pages.
         share = max(0.0, log10(row["urls"] or 1) - 2) / 4
         height = (log10(value(row)) - lowest) / (len(labels) - 1)
         return round(left + WIDTH * share, 1), round(BOTTOM - (BOTTOM - TOP) * height, 1)

@@ -1,8 +1,8 @@
-"""How long a cold start takes: `make cold`. A measurement, no test.
+"""The duration of a cold start: `make cold`. A measurement, not a test.
 
-Each function handles the event of its file under Lambda's own runtime client; the time is from the start of the process to the first
-answer. A function that makes the same boto3 clients and does nothing else is measured beside it. The layer is measured as it is built,
-and as SAM's own builder would make it, without compiled modules. Calls go to the local stack, so that their time is this machine's too.
+Each function handles the event of its file under Lambda's own runtime client, from the start of the process to the first response.
+For comparison, a function that only creates the same boto3 clients is measured too. The layer is measured as built, and as SAM's
+builder would build it, without compiled modules. Calls go to the local stack, so their time is that of this machine.
 """
 
 import shutil
@@ -82,7 +82,7 @@ def _services_called() -> Iterator[set[str]]:
 
 
 def _milliseconds(stack: Stack, variables: dict[str, str], name: str, folders: list[Path], feeds_port: int) -> float:
-    """Return the time from the start of a process to its first answer."""
+    """Return the milliseconds from the start of a process to its first response."""
     event, function = events_now.event(name), stack.functions[event_files.function_of(name)]
     before = time.perf_counter()
     with (
@@ -100,7 +100,7 @@ def _milliseconds(stack: Stack, variables: dict[str, str], name: str, folders: l
 
 @contextmanager
 def _stack_for(name: str) -> Iterator[Stack]:
-    """Yield the stack in which a function finds what its event is about."""
+    """Yield a stack with the items that a function's event refers to."""
     feed = event_files.FEED if name == event_files.PUSH else f"http://{event_files.HOST}/rss.xml"
     with event_files.first_site_stack(feed) as stack:
         if name == event_files.STREAM:
@@ -116,8 +116,8 @@ def _measure_function(name: str, compiled: Path, scratch: Path, feeds_port: int)
     uncompiled, bare = scratch / "python", scratch / own.name
     with _stack_for(name) as stack, aws_of(stack) as variables:
         as_built = [own, compiled, builds.RUNTIME]
-        _milliseconds(stack, variables, name, as_built, feeds_port)  # what it finds is the same from here on
-        with _services_called() as called:  # and so are the clients that it creates
+        _milliseconds(stack, variables, name, as_built, feeds_port)  # later runs find the same items
+        with _services_called() as called:  # and create the same clients
             _milliseconds(stack, variables, name, as_built, feeds_port)
         bare.mkdir()
         (bare / "app.py").write_text(BARE.format(services=sorted(called)))
@@ -129,7 +129,7 @@ def _measure_function(name: str, compiled: Path, scratch: Path, feeds_port: int)
 
 
 def main() -> None:
-    """Measure and print; some minutes."""
+    """Measure and print, which takes some minutes."""
     measured = measure(quick=False)
     if "skipped" in measured:
         sys.exit(measured["skipped"]["cold starts"])

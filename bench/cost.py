@@ -19,17 +19,17 @@ from stoppress_cli.local.stack import Stack
 ARCHIVES = (0, 1_000, 10_000, 50_000, 200_000, 1_000_000, 50_000_000)
 # The sizes that the page shows.
 QUICK_ARCHIVES = (0, 1_000_000, 50_000_000)
-# How often an event's CPU is measured at each archive: medians count.
+# Measurements of an event's CPU at each archive, whose median is reported.
 ROUNDS = 3
-# The cached configuration is a minute old at each event, and cached secrets are forgotten: none of it comes for nothing.
+# Each event comes when the cached configuration is a minute old and no secret is cached, so that these reads are counted.
 APART = timedelta(seconds=61)
 
-Happening: TypeAlias = Callable[[Stack, Story, datetime], None]
+Action: TypeAlias = Callable[[Stack, Story, datetime], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one event costs: the counts of the first time it was measured, the median of CPU of all times."""
+    """The cost of one event: the counts of its first measurement, and the median CPU of all measurements."""
 
     counted: Measured
     cpu_ms: float
@@ -46,7 +46,7 @@ class Cost:
         }
 
 
-# ── what happens ──
+# ── events ──
 
 
 def publish(stack: Stack, story: Story, now: datetime) -> None:
@@ -55,12 +55,12 @@ def publish(stack: Stack, story: Story, now: datetime) -> None:
 
 
 def edit(stack: Stack, story: Story, now: datetime) -> None:
-    """Publish another headline."""
+    """Publish an edit of the headline."""
     _post(stack, story, now, story.delivery("updated", now, updated=now, title=f"Updated: {story.data()['title']}"))
 
 
 def move(stack: Stack, story: Story, now: datetime) -> None:
-    """Publish another URL."""
+    """Publish a change of the URL."""
     _post(stack, story, now, story.delivery("updated", now, updated=now, url=story.url("and-what-the")))
 
 
@@ -69,15 +69,15 @@ def remove(stack: Stack, story: Story, now: datetime) -> None:
     _post(stack, story, now, story.delivery("deleted", now))
 
 
-# edit_fresh, slug_change and removal are of an article in the window, which stands in a shard as well.
-HAPPENINGS: dict[str, Happening] = {
+# edit_fresh, slug_change and removal are events of an article in the window, which a shard lists as well.
+ACTIONS: dict[str, Action] = {
     "new": publish, "edit_fresh": edit, "edit_old": edit, "slug_change": move, "removal": remove,
 }  # fmt: skip
-EVENTS = (*HAPPENINGS, "expiry")
+EVENTS = (*ACTIONS, "expiry")
 
 
 def new_story(now: datetime) -> Story:
-    """Return an article that no archive has; at equal instants an equal one."""
+    """Return an article that is in no archive, and the same article for equal instants."""
     return Story(5_000_000 + int((now - NOW).total_seconds()), now)
 
 
@@ -87,7 +87,7 @@ def _post(stack: Stack, story: Story, now: datetime, delivery: dict[str, object]
     stack.rest()
 
 
-# ── measuring it ──
+# ── measuring ──
 
 
 def measure_events(full: Archive, rounds: int = 1, events: Sequence[str] = EVENTS) -> dict[str, Cost]:
@@ -97,12 +97,12 @@ def measure_events(full: Archive, rounds: int = 1, events: Sequence[str] = EVENT
     times: dict[str, list[Measured]] = {event: [] for event in events}
     for event in (event for _ in range(rounds) for event in events if event != "expiry"):
         story = None if event == "new" else next(old if event == "edit_old" else fresh)
-        times[event].append(_measure_event(full.stack, HAPPENINGS[event], story))
+        times[event].append(_measure_event(full.stack, ACTIONS[event], story))
     if "expiry" in events:
-        # Their 48 hours end later than all that was measured before, one after the other.
+        # The 48 hours of these stories end one by one, after everything that was measured before.
         later = full.stack.clock.now() + 3 * APART - WINDOW
-        left = [story for story in full.window if story.published > later]
-        times["expiry"] = [_measure_expiry(full.stack, story) for story in left[:rounds]]
+        expiring = [story for story in full.window if story.published > later]
+        times["expiry"] = [_measure_expiry(full.stack, story) for story in expiring[:rounds]]
     return _costs(times)
 
 
@@ -140,7 +140,7 @@ def _measure_empty(rounds: int) -> dict[str, Cost]:
             warm(stack)
             story = new_story(stack.clock.now() + APART)
             for event in ("new", "edit_fresh"):
-                times[event].append(_measure_event(stack, HAPPENINGS[event], story))
+                times[event].append(_measure_event(stack, ACTIONS[event], story))
             times["expiry"].append(_measure_expiry(stack, story))
             times["edit_old"].append(_measure_event(stack, edit, story))
         with newsroom() as stack:
@@ -148,12 +148,12 @@ def _measure_empty(rounds: int) -> dict[str, Cost]:
             story = new_story(stack.clock.now())
             publish(stack, story, story.published)
             for event in ("slug_change", "removal"):
-                times[event].append(_measure_event(stack, HAPPENINGS[event], story))
+                times[event].append(_measure_event(stack, ACTIONS[event], story))
     return _costs(times)
 
 
 def warm(stack: Stack) -> None:
-    """Have every function import what it needs and make its clients; what is in the files stays as it is."""
+    """Have every function import its modules and create its clients, without a change of the files."""
     now = stack.clock.now() + APART
     stack.advance(now, every_schedule=True)
     story = new_story(now)
@@ -163,18 +163,18 @@ def warm(stack: Stack) -> None:
     stack.rest()
 
 
-def _measure_event(stack: Stack, happens: Happening, story: Story | None = None) -> Measured:
-    """Return what a happening does to a story, or to one that is new, a minute from now."""
+def _measure_event(stack: Stack, act: Action, story: Story | None = None) -> Measured:
+    """Return the counts of an action on a story, or on a new story, a minute from now."""
     now = stack.clock.now() + APART
     stack.advance(now)
     secrets.forget()
     with measuring(stack) as counts:
-        happens(stack, story or new_story(now), now)
+        act(stack, story or new_story(now), now)
     return counts
 
 
 def _measure_expiry(stack: Stack, story: Story) -> Measured:
-    """Return what the minute does in which a story leaves the window, less what an idle minute does."""
+    """Return the counts of the minute in which a story leaves the window, less those of an idle minute."""
     leaves = story.published + WINDOW
     stack.advance(leaves - 2 * APART, every_schedule=True)
     with measuring(stack) as idle:

@@ -1,8 +1,8 @@
-"""What the functions do between two instants: calls by kind, capacity units by call, bytes, and our own CPU.
+"""Counts of the functions' work between two instants: calls by kind, capacity units by call, bytes, and CPU of our code.
 
-The doubles' time is taken out: moto and the meter, the permissions' guard, the log that sums metrics. What stays is the
-functions' code with Powertools, pydantic and botocore, which builds, signs and parses its requests as on Lambda. What
-sending over a network costs is not in it.
+The doubles' time is excluded: moto and the meter, the permissions' guard, and the log that sums metrics. The rest is the
+functions' code with Powertools, pydantic and botocore, which builds, signs and parses its requests as on Lambda. The cost of
+sending over a network is not included.
 """
 
 import gc
@@ -23,13 +23,13 @@ from stoppress_cli.local.guard import Guard
 from stoppress_cli.local.lambda_functions import Function, Output
 from stoppress_cli.local.stack import Stack
 
-# Lambda's pollers are billed: they receive and delete at most 10 messages a request, so they make a larger batch of several.
+# Lambda's pollers are billed: they receive and delete at most 10 messages a request, so a larger batch takes several requests.
 SQS_REQUESTS_A_BATCH = 2
 
 
 @dataclass
 class Run:
-    """One invocation: the function, how many records it was given, its calls in their order and our CPU."""
+    """One invocation: the function, the number of records in its event, its calls in order, and its CPU."""
 
     function: str
     records: int
@@ -39,14 +39,14 @@ class Run:
 
 @dataclass
 class Measured:
-    """What was done while it was measured."""
+    """The counts of a measurement."""
 
     calls: Counter[str] = field(default_factory=Counter)  # "service.Operation"
     read_units: float = 0
     write_units: float = 0
     invocations: Counter[str] = field(default_factory=Counter)
-    runs: list["Run"] = field(default_factory=list)  # in their order
-    batches: int = 0  # of 10 messages at most, that queues handed to functions
+    runs: list["Run"] = field(default_factory=list)  # in order
+    batches: int = 0  # of at most 10 messages, delivered by queues to functions
     bytes_put: int = 0
     bytes_got: int = 0
     cpu_ms: float = 0
@@ -54,7 +54,7 @@ class Measured:
     metrics: set[tuple[str, ...]] = field(default_factory=set)  # custom metrics reported: name and dimensions
 
     def __sub__(self, other: "Measured") -> "Measured":
-        """Return this without what is done anyway. Only runs of functions stay that the other has not."""
+        """Return the counts less those of `other`. Of the runs, only those of functions that `other` does not have remain."""
         functions = {run.function for run in other.runs}
         runs = [run for run in self.runs if run.function not in functions]
         counts = {name: value - getattr(other, name) for name, value in vars(self).items() if name != "runs"}
@@ -82,7 +82,7 @@ class Measured:
 
 @dataclass
 class _Stopwatch:
-    """CPU seconds of this thread inside what it is put around; nested ones count once."""
+    """The CPU seconds of this thread inside the wrapped functions; nested calls count once."""
 
     seconds: float = 0
     depth: int = 0
@@ -111,7 +111,7 @@ def measuring(stack: Stack) -> Iterator[Measured]:
     read, written = meters.read_units, meters.write_units
     doubles, invoke = _Stopwatch(), Function.invoke
 
-    def invoked(function: Function, event: Any) -> Any:
+    def invoke_measured(function: Function, event: Any) -> Any:
         measured.invocations[function.logical] += 1
         records = event.get("Records", []) if isinstance(event, dict) else []
         if records and records[0].get("eventSource") == "aws:sqs":
@@ -125,28 +125,28 @@ def measuring(stack: Stack) -> Iterator[Measured]:
             run.cpu_ms = (time.thread_time() - began - (doubles.seconds - doubled)) * 1_000
             measured.cpu_ms += run.cpu_ms
 
-    printed = doubles.around(Output.write)
+    write = doubles.around(Output.write)
 
-    def logged(output: Output, text: str) -> Any:
+    def write_measured(output: Output, text: str) -> Any:
         measured.log_bytes += len(text.encode())
         if '"_aws"' in text:
             measured.metrics |= _metrics(json.loads(text))
-        return printed(output, text)
+        return write(output, text)
 
     answer = doubles.around(BotocoreStubber.__call__)
 
-    def answered(stubber: BotocoreStubber, event_name: str, request: Any, **kwargs: Any) -> Any:
+    def answer_measured(stubber: BotocoreStubber, event_name: str, request: Any, **kwargs: Any) -> Any:
         if stack.wire.thread.running is not None and measured.runs:
             measured.runs[-1].calls.append(event_name.partition(".")[2])
         return answer(stubber, event_name, request, **kwargs)
 
     with (
-        mock.patch.object(Function, "invoke", invoked),
-        mock.patch.object(BotocoreStubber, "__call__", answered),
+        mock.patch.object(Function, "invoke", invoke_measured),
+        mock.patch.object(BotocoreStubber, "__call__", answer_measured),
         mock.patch.object(Guard, "check", doubles.around(Guard.check)),
-        mock.patch.object(Output, "write", logged),
+        mock.patch.object(Output, "write", write_measured),
     ):
-        gc.freeze()  # moto's tables are no heap of a function's: they must not be gone through on its time
+        gc.freeze()  # garbage collection of moto's tables must not count as a function's time
         try:
             yield measured
         finally:

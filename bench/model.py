@@ -1,6 +1,6 @@
-"""A model of AWS: how long the hops take that a machine cannot show, by the assumptions of hops.toml, on a clock that is only counted.
+"""A model of AWS: the duration of the hops that one machine cannot measure, by the assumptions of hops.toml, on a simulated clock.
 
-What a function does (its calls, in their order, and our CPU) is taken from a run that was measured.
+A function's calls, in their order, and its CPU come from a measured run.
 """
 
 import math
@@ -17,7 +17,7 @@ from bench.wiring import wiring
 
 SEED = 20_261_121
 RUNS = 20_000
-# Of the standard normal distribution: how far the 99th percentile is from the median.
+# The distance of the 99th percentile from the median in the standard normal distribution.
 _Z99 = 2.3263
 
 # The cold start of a function in milliseconds where none was measured: the slowest of docs/explanation/costs.md, rounded up.
@@ -32,14 +32,14 @@ def hops() -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Hop:
-    """Something that takes time: its median and 99th percentile in milliseconds."""
+    """The duration of a hop: its median and 99th percentile in milliseconds."""
 
     p50_ms: float
     p99_ms: float
 
-    def draw(self, chance: random.Random) -> float:
-        """Return one time of many."""
-        return self.p50_ms * math.exp(chance.gauss(0, math.log(self.p99_ms / self.p50_ms) / _Z99))
+    def draw(self, rng: random.Random) -> float:
+        """Return a random duration in milliseconds."""
+        return self.p50_ms * math.exp(rng.gauss(0, math.log(self.p99_ms / self.p50_ms) / _Z99))
 
 
 def hop(name: str) -> Hop:
@@ -49,30 +49,30 @@ def hop(name: str) -> Hop:
 
 @cache
 def call(name: str) -> Hop:
-    """Return a call of a function, `service.Operation`."""
+    """Return the hop of a function's call, `service.Operation`."""
     calls = hops()["calls"]
     times = calls.get(name) or calls[f"{name.partition('.')[0]}.default"]
     return Hop(times["p50_ms"], times["p99_ms"])
 
 
 def logical(folder: str) -> str:
-    """Return the template's name of a function by that of its folder: record_article is RecordArticle."""
+    """Return a function's logical ID in the template by the name of its folder: RecordArticle for record_article."""
     return "".join(word.capitalize() for word in folder.split("_"))
 
 
 def cpu_ms(run: Run) -> float:
-    """Return our CPU of a run as the function's share of a processor takes it."""
+    """Return the CPU of a run, scaled to the function's share of a processor."""
     processor = hops()["processor"]
     share = min(1.0, wiring().memory_mb[run.function] / float(processor["full_vcpu_mb"]))
     return run.cpu_ms / share / float(processor["vcpu_to_this_machine"])
 
 
-def duration_ms(run: Run, chance: random.Random | None = None, until: str | None = None) -> float:
-    """Return how long a run takes, or comes to the end of the last call of a kind; without chance, at the medians."""
+def duration_ms(run: Run, rng: random.Random | None = None, until: str | None = None) -> float:
+    """Return the duration of a run, or until the end of its last call of the kind `until`; without `rng`, from the medians."""
     calls = run.calls
     if until in calls:
         calls = calls[: len(calls) - calls[::-1].index(until)]
-    return cpu_ms(run) + math.fsum(call(name).draw(chance) if chance else call(name).p50_ms for name in calls)
+    return cpu_ms(run) + math.fsum(call(name).draw(rng) if rng else call(name).p50_ms for name in calls)
 
 
 def event_to_file(
@@ -82,52 +82,52 @@ def event_to_file(
 
     `runs` are those of one event: the webhook, the recording, the rewriting, and the rewriting of the index.
     """
-    chance = random.Random(SEED)
+    rng = random.Random(SEED)
     share = hops()["cold"]["share"] if cold_share is None else cold_share
     [webhook] = [run for run in runs if run.function == "ReceiveWebhook"]
     [record] = [run for run in runs if run.function == "RecordArticle"]
     rewrite, *rewrites_after = [run for run in runs if run.function == "RewriteSitemaps"]
 
     def cold(run: Run) -> float:
-        if chance.random() >= share:
+        if rng.random() >= share:
             return 0.0
-        return hop("cold").draw(chance) + cold_ms.get(run.function, COLD_UNMEASURED_MS)
+        return hop("cold").draw(rng) + cold_ms.get(run.function, COLD_UNMEASURED_MS)
 
     def stream() -> float:
-        return hop("stream").draw(chance) + wiring().stream_window_ms
+        return hop("stream").draw(rng) + wiring().stream_window_ms
 
     times = []
     for _ in range(RUNS):
-        took = hop("api").draw(chance) + cold(webhook) + duration_ms(webhook, chance, "sqs.SendMessageBatch")
-        took += hop("queue").draw(chance) + wiring().queue_window_ms + cold(record)
-        took += duration_ms(record, chance, "dynamodb.TransactWriteItems") + stream() + cold(rewrite)
-        took += duration_ms(rewrite, chance, None if index else "s3.PutObject")
+        took = hop("api").draw(rng) + cold(webhook) + duration_ms(webhook, rng, "sqs.SendMessageBatch")
+        took += hop("queue").draw(rng) + wiring().queue_window_ms + cold(record)
+        took += duration_ms(record, rng, "dynamodb.TransactWriteItems") + stream() + cold(rewrite)
+        took += duration_ms(rewrite, rng, None if index else "s3.PutObject")
         for after in rewrites_after if index else ():
-            took += stream() + duration_ms(after, chance, "s3.PutObject")
+            took += stream() + duration_ms(after, rng, "s3.PutObject")
         times.append(took / 1_000)
     percentiles = quantiles(times, n=100)
     return percentiles[49], percentiles[98]
 
 
 def puts_of_an_article(runs: list[Run], shards: int, window_ms: float) -> float:
-    """Return the PUTs of one new article on average: its two files, and the index once or twice, if the stream has so many shards.
+    """Return the PUTs of one new article on average: its two files, and the index once or twice, with that many shards of the stream.
 
     The index is written twice if the marks of both files reach it in separate batches. The entries of the two files are in one
     batch if they are in one shard of the stream; one run then writes the files one after the other.
     """
-    chance = random.Random(SEED)
+    rng = random.Random(SEED)
     rewrite = next(run for run in runs if run.function == "RewriteSitemaps")
     one_file_ms = duration_ms(rewrite) / 2
     separate = 0
     for _ in range(RUNS):
         apart_ms = one_file_ms
-        if chance.random() >= 1 / shards:
-            apart_ms = abs(hop("stream").draw(chance) - hop("stream").draw(chance))
-        poll_ms = chance.uniform(0, 1_000 / hops()["stream"]["polls_a_second"])
+        if rng.random() >= 1 / shards:
+            apart_ms = abs(hop("stream").draw(rng) - hop("stream").draw(rng))
+        poll_ms = rng.uniform(0, 1_000 / hops()["stream"]["polls_a_second"])
         separate += apart_ms > poll_ms + window_ms
     return 3 + separate / RUNS
 
 
 def gb_seconds(runs: list[Run]) -> float:
-    """Return what Lambda bills of runs: their modelled duration times their memory."""
+    """Return the GB-seconds that Lambda bills for runs: their modelled duration times their memory."""
     return math.fsum(duration_ms(run) / 1_000 * wiring().memory_mb[run.function] / 1_024 for run in runs)

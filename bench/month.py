@@ -37,10 +37,10 @@ from stoppress_cli.local.template import ACCOUNT, REGION
 from stoppress_cli.scenario import listed_pages
 from stoppress_cli.scenario.feeds_server import FeedServer
 
-# The bucket's lifecycle in template.yaml keeps replaced versions of files for so many days.
+# Days for which the bucket's lifecycle in template.yaml keeps replaced versions of files.
 VERSIONS_DAYS = 14
 SITES, FEEDS_A_SITE = 20, 10
-# Prices are documented for so many feeds.
+# The numbers of feeds whose price is documented.
 POLLED = (1, 10_000)
 
 
@@ -79,7 +79,7 @@ CASES = {
 
 @dataclass(frozen=True, slots=True)
 class Stretches:
-    """What each stretch uses: an idle minute of a site, and what each other stretch adds."""
+    """The usage of an idle minute of a site, and the usage that each other stretch adds."""
 
     minute: Usage
     feeds_minute: Usage  # all sites and feeds of the large newsroom
@@ -128,7 +128,7 @@ def _play_night(pages: int) -> Usage:
 
 
 def _play_feeds() -> tuple[Usage, Usage]:
-    """Return what a minute uses in which no feed of the large newsroom changes, and what an event adds that a feed repeats."""
+    """Return the usage of a minute in which no feed of the large newsroom changes, and what an event adds that a feed repeats."""
     urls = []
     with FeedServer().running() as server, newsroom() as stack:
         for number in range(SITES):
@@ -149,9 +149,9 @@ def _play_feeds() -> tuple[Usage, Usage]:
 
 
 def measure_polling(feeds: int, idle: Usage) -> dict[str, Any]:
-    """Return what feeds add to an idle minute and month, in the form of results.json. Each is on its own host, and never changes.
+    """Return what feeds add to an idle minute and month, in the form of results.json. Each feed is on its own host, and never changes.
 
-    A quarter of an hour has one minute in which the states are written, as at its end here.
+    The states are written in one minute of each quarter of an hour, here in the last.
     """
     urls = [f"https://feeds{number}.example.net/feed.xml" for number in range(feeds)]
     with newsroom() as stack, mock.patch.object(client, "fetch", lambda url, _: client.Response(304, {}, b"", url)):
@@ -176,7 +176,7 @@ def measure_polling(feeds: int, idle: Usage) -> dict[str, Any]:
 
 
 def _measure_storage(stack: Stack) -> Usage:
-    """Return what the stack's pages take in the table and in the bucket."""
+    """Return the bytes of the stack's pages in the table and in the bucket."""
     items = dynamodb_backends[ACCOUNT][REGION].get_table(stack.variable("TABLE_NAME")).items
     attributes = [item.to_json()["Attributes"] for partition in items.values() for item in partition.values()]
     in_bucket = sum(len(file.body) for file in listed_pages.read(stack))
@@ -184,7 +184,7 @@ def _measure_storage(stack: Stack) -> Usage:
 
 
 def add_up(case: Newsroom, stretches: Stretches) -> Usage:
-    """Return what a newsroom uses in a month."""
+    """Return the usage of a newsroom in a month."""
     events = stretches.events
     total = (stretches.feeds_minute if case.feeds else stretches.minute) * MINUTES_A_MONTH
     total += (stretches.night * case.sites + stretches.night_page * case.articles) * DAYS_A_MONTH
@@ -211,7 +211,7 @@ def measure() -> dict[str, Any]:
         cases[name] = {
             "title": case.title,
             "dollars": total.dollars,
-            "used": {what: round(count, 2) for what, count in sorted(total.of.items())},
+            "used": {quantity: round(count, 2) for quantity, count in sorted(total.of.items())},
             "metrics": {" ".join(metric): round(share, 3) for metric, share in sorted(total.metrics.items())},
         }
     million = stretches.night_page * (MILLION * DAYS_A_MONTH) + stretches.stored_page * MILLION
@@ -229,9 +229,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.month", description=__doc__)
     parser.add_argument("--write", action="store_true", help="keep the result in results.json and in the documentation")
     results = report.load()
-    is_kept = parser.parse_args().write
+    is_written = parser.parse_args().write
     results["more"]["month"] = measure()
-    if is_kept:
+    if is_written:
         report.write(results)
     sys.stdout.write(f"{report.render('month', results)}\n")
     return 0

@@ -26,7 +26,7 @@ _WORDS = tuple(
     " football airport police court fire housing tax energy water wages tourism farming festival library climate vaccine"
     " factory startup bakery border treaty minister mayor verdict".split()
 )
-# Knuth's multiplicative hash: words that look drawn by chance and are the same in every run.
+# Knuth's multiplicative hash: words that look random but are the same in every run.
 _SPREAD = 2_654_435_761
 
 
@@ -39,20 +39,20 @@ class Story:
 
     @property
     def id(self) -> str:
-        """Return its id in the CMS."""
+        """Return the article's id in the CMS."""
         return str(self.number)
 
     def words(self) -> list[str]:
-        """Return what it is about: four words."""
+        """Return the four words of the article's subject."""
         mixed = self.number * _SPREAD % 2**32
         return [_WORDS[mixed // len(_WORDS) ** place % len(_WORDS)] for place in range(4)]
 
     def url(self, slug: str = "") -> str:
-        """Return its URL, as long as those of newspapers are; `slug` is that of another spelling."""
+        """Return the article's URL, as long as those of newspapers; `slug` replaces its first word."""
         return f"https://{HOST}/{self.published:%Y/%m/%d}/{slug or 'the'}-{'-'.join(self.words())}-{self.number}"
 
-    def data(self, *, updated: datetime | None = None, **said: Any) -> dict[str, Any]:
-        """Return what the CMS says of it: a headline, a section, three keywords, an image."""
+    def data(self, *, updated: datetime | None = None, **fields: Any) -> dict[str, Any]:
+        """Return the CMS's data of the article, with a headline, a section, three keywords and an image."""
         first, second, third, fourth = self.words()
         return {
             "id": self.id,
@@ -63,15 +63,15 @@ class Story:
             "section": _SECTIONS[self.number % len(_SECTIONS)],
             "keywords": [first, second, "region"],
             "images": [{"url": f"https://img.example.com/{self.published:%Y/%m}/{self.number}-1200x675.jpg"}],
-        } | said
+        } | fields
 
     def message_id(self, at: datetime) -> str:
         """Return the id of the delivery that is sent at an instant."""
         return f"msg_{self.id}_{at:%d%H%M%S}"
 
-    def delivery(self, kind: str, at: datetime, **said: Any) -> dict[str, Any]:
+    def delivery(self, kind: str, at: datetime, **fields: Any) -> dict[str, Any]:
         """Return the body of a webhook, of the type `article.<kind>`, sent at an instant."""
-        data = self.data(**said) if kind in ("published", "updated") else {"id": self.id}
+        data = self.data(**fields) if kind in ("published", "updated") else {"id": self.id}
         return {"type": f"article.{kind}", "timestamp": text(at), "data": data}
 
 

@@ -25,7 +25,7 @@ from tests.support.operated import doors
 
 HOUR = timedelta(hours=1)
 HOURS_A_MONTH = wiring.DAYS_A_MONTH * 24
-# How many stories an audit compares: two days of 100 articles, and some more.
+# Stories that an audit compares: two days of 100 articles, and some more.
 AUDITED = 300
 # The counted import fills a shard with the articles of a month.
 IMPORTED, IMPORT_END, IMPORT_LENGTH = 2_000, NOW - timedelta(days=21), timedelta(days=29)
@@ -37,8 +37,8 @@ BETWEEN_EDITS = timedelta(minutes=15)
 REQUESTS = 3
 
 
-def _added_when_idle(parameter: str) -> Usage:
-    """Return what a parameter set to `yes` adds to a month in which nothing happens: alarms, and long polls at its queue."""
+def _idle_usage(parameter: str) -> Usage:
+    """Return the usage that a parameter set to `yes` adds to an idle month: alarms, and long polls at its queue."""
     polls = wiring.polled_requests(parameter) - wiring.polled_requests()
     return Usage({"sqs_requests": polls, "alarm_metrics": wiring.alarm_metrics(parameter) - wiring.alarm_metrics()})
 
@@ -50,7 +50,7 @@ def measure_listing() -> dict[str, Any]:
     """Return what audits and imports use and cost, in the form of results.json."""
     audit = play_audit(AUDITED)
     return {
-        "switched_on": _added_when_idle("Listing").dollars["total"],
+        "switched_on": _idle_usage("Listing").dollars["total"],
         "audit": {
             "stories": AUDITED,
             "calls": audit.calls.total(),
@@ -63,7 +63,7 @@ def measure_listing() -> dict[str, Any]:
 
 
 def play_audit(stories: int) -> Measured:
-    """Return what one audit uses whose WordPress lists `stories` stories of the last two days, all recorded."""
+    """Return the counts of one audit of a WordPress site that lists `stories` stories of the last two days, all recorded."""
     blog = Blog()
     listed = {"url": f"https://{HOST}/wp-json/wp/v2/posts"}
     source = {"adapter": "wordpress", "secret": "newsroom", "settings": {"signature": "standard"}, "list": listed}
@@ -71,14 +71,14 @@ def play_audit(stories: int) -> Measured:
     with mock.patch.object(client, "fetch", blog.fetch), newsroom(site=site, Listing="yes") as stack:
         for number, at in enumerate(spread(stories, NOW - 40 * HOUR, NOW - HOUR), 1):
             blog.publish(number, at)
-        for _ in range(3):  # the first audit has them recorded
+        for _ in range(3):  # the first audit records them
             stack.advance(stack.clock.now() + HOUR, every_schedule=True)
         hour = stack.clock.now().replace(minute=0, second=0) + HOUR
         return _measure_hour(stack, hour)
 
 
 def _measure_hour(stack: Stack, hour: datetime) -> Measured:
-    """Return what the minute of an hour's begin uses more than the minute before."""
+    """Return the counts of the first minute of an hour, less those of the minute before."""
     stack.advance(hour - timedelta(minutes=2), every_schedule=True)
     with measuring(stack) as idle:
         stack.advance(hour - timedelta(minutes=1), every_schedule=True)
@@ -139,12 +139,10 @@ def _per_second(counts: Measured, function: str, articles: int) -> float:
 
 
 def measure_engines(stories: int) -> dict[str, Any]:
-    """Return what notifications use and cost, in the form of results.json. `stories`: how many a month has."""
+    """Return what notifications use and cost, in the form of results.json. `stories`: the stories of a month."""
     sweep = _play_sweep("yes") - _play_sweep("no")
     without = _play_story(SITE, "no")
-    rows: dict[str, Any] = {
-        "switched_on": (_added_when_idle("Engines") + usage(sweep) * HOURS_A_MONTH).dollars["total"]
-    }
+    rows: dict[str, Any] = {"switched_on": (_idle_usage("Engines") + usage(sweep) * HOURS_A_MONTH).dollars["total"]}
     for name, site, waits in (
         ("without_engines", SITE, 0),
         ("with_engines", NOTIFIED_SITE, REQUESTS * (1 + EDITS)),

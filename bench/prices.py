@@ -1,4 +1,4 @@
-"""What is used, in billed quantities and in dollars at list prices."""
+"""Usage in billed quantities and in dollars at list prices."""
 
 import tomllib
 from collections.abc import Mapping
@@ -38,7 +38,7 @@ CHARGES = (
     ("logs", "log_bytes", "cloudwatch.log_gb_month", GB),
     ("transfer", "bytes_out", "transfer.gb_out", GB),
 )
-# An event has none of these.
+# Charges of a month, not of an event.
 _OF_A_MONTH = {"alarms", "custom metrics", "logs", "transfer"}
 
 

@@ -1,6 +1,6 @@
-"""Rendering of whole files, ours beside others', each in a process of its own with the same pages.
+"""Rendering of whole files by Stoppress and by its peers, each in its own process with the same pages.
 
-What others wrote is fetched into bench/.peers (never committed). What cannot be fetched is skipped.
+The peers are installed into bench/.peers (never committed). A peer that cannot be fetched is skipped.
 """
 
 import json
@@ -20,12 +20,12 @@ from bench.newsroom import HOST, NOW, WINDOW, Story, spread, text
 ROOT = Path(__file__).parents[1]
 PEERS = Path(__file__).parent / ".peers"
 URLS, NEWS = 50_000, 1_000
-# How often each is done: the median counts.
+# Repetitions of each case, whose median is reported.
 REPEATS, REPEATS_NEWS = 3, 21
 QUICK_REPEATS, QUICK_REPEATS_NEWS = 1, 5
 WORKER_S_MAX, FETCHING_S_MAX = 300, 240
 
-# What each renders, by the pages that it is made of.
+# The cases of each renderer, with the kind of their pages.
 CASES = {
     "Stoppress": {
         "50k_plain": "plain", "50k_gzip": "plain", "50k_rich": "rich", "50k_rich_gzip": "rich", "1k_news": "news",
@@ -48,7 +48,7 @@ class CannotFetchError(RuntimeError):
 
 
 def measure(quick: bool) -> dict[str, Any]:
-    """Return the rows of ours and of the peers, in the form of results.json. `quick`: ours alone, fewer cases."""
+    """Return the rows of Stoppress and of its peers, in the form of results.json. `quick`: no peers, fewer cases."""
     peers: dict[str, dict[str, Row]] = {}
     skipped: dict[str, str] = {}
     versions: dict[str, str] = {}
@@ -92,7 +92,7 @@ def _run(command: list[str], timeout_s: float = WORKER_S_MAX) -> str:
 
 
 def _fetch_peer(name: str) -> list[str]:
-    """Fetch a peer if it is not here yet; return the command of its worker. Raises CannotFetchError."""
+    """Install a peer if it is missing; return the command of its worker. Raises CannotFetchError."""
     package = PACKAGES[name]
     folder, installed = PEERS / name, PEERS / name / "installed"
     python = str(folder / "bin/python")

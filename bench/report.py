@@ -1,4 +1,4 @@
-"""Show what was measured: results.json, the generated sections of the documentation, and the terminal.
+"""Show the measurements: results.json, the generated sections of the documentation, and the terminal.
 
 Each section is a template in `bench/tables/`.
 """
@@ -32,7 +32,7 @@ EVENTS = {
     "removal": "removal",
     "expiry": "expiry",
 }
-# The import command sends so many articles a second unless --rate says otherwise.
+# The articles a second that `stoppress import` sends without --rate.
 SENT_A_SECOND = 50
 
 Results = dict[str, Any]
@@ -89,12 +89,12 @@ def _duration(seconds: float) -> str:
 
 
 def _columns(archives: Mapping[str, dict[str, float]], sizes: list[str]) -> Iterator[tuple[str, ...]]:
-    """Yield the cells of what an event costs, each at archives of these sizes."""
+    """Yield the cells of an event's cost, each at archives of these sizes."""
     return zip(*(_figures(archives[size]) for size in sizes), strict=True)
 
 
 def _figures(row: dict[str, float]) -> list[str]:
-    """Return the cells of what an event costs."""
+    """Return the cells of an event's cost."""
     moved = f"{row['bytes'] / 1_000:,.0f} KB" if row["bytes"] >= 1_000 else f"{row['bytes']:.0f} B"
     units = [f"{row[name]:g}" for name in ("calls", "write_units", "read_units", "puts")]
     return [*units, moved, f"{row['cpu_ms']:.0f} ms"]

@@ -1,7 +1,7 @@
 """An hour of ten thousand sites on doubles of AWS: `python -m bench.scale` (make scale).
 
 Busy sites publish a story every five minutes, and their feeds answer 304. All other sites are idle and have no feeds. Calls and
-units are counted. The time that a run has left is what the model of AWS leaves of its time-out.
+units are counted. The remaining time of a run is its time-out less the time of its calls in the model of AWS.
 """
 
 import argparse
@@ -28,11 +28,11 @@ from stoppress_cli.local.lambda_functions import Context
 from tests.simulation.stack import StackOnDoubles
 
 MINUTE = timedelta(minutes=1)
-# A busy site publishes a story each so many minutes, and published as often in the first HOURS of the window.
+# The minutes between two stories of a busy site, now and in the first HOURS of the window.
 PACE, HOURS = 5, 4
-# DynamoDB stores so much more of each item (DynamoDB pricing, "Data storage").
+# DynamoDB bills these additional bytes for each item (DynamoDB pricing, "Data storage").
 ITEM_OVERHEAD_BYTES = 100
-# Botocore's names of the services that the doubles call otherwise.
+# Botocore's names of the services that have other names in the doubles.
 _NAMES = {"events": "eventbridge", "secretsmanager": "secrets-manager"}
 _IDLE, _BUSY = "idle", "busy"
 _EMPTY_FEED = b'<?xml version="1.0"?><rss version="2.0"><channel><title>News</title></channel></rss>'
@@ -42,10 +42,10 @@ class MeteredStack(StackOnDoubles):
     """The doubles with a meter. `idle_calls`: calls whose request or answer contains an idle site."""
 
     idle_calls = 0
-    spent_ms = 0.0  # of the run that is under way, by the model
+    spent_ms = 0.0  # of the current run, by the model
 
-    def __init__(self, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **named)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         self.units_read: defaultdict[str, float] = defaultdict(float)  # by function
         self.units_written: defaultdict[str, float] = defaultdict(float)
 
@@ -86,21 +86,21 @@ class MeteredStack(StackOnDoubles):
 
 def play(sites: int = 10_000, busy: int = 100, feeds: int = 5_000) -> dict[str, Any]:
     """Play the hour and the outage; return what the template `scale` shows."""
-    with _opened() as stack:
+    with _open_stack() as stack:
         newsrooms = [Newsroom(stack, number, feeds // busy) for number in range(busy)]
         idle_dollars = _add_idle_sites(stack, sites - busy)
         for minutes in (8, 5, 2):
             stack.advance(NOW - minutes * MINUTE, every_schedule=True)
         stack.advance(NOW)
         before = stack.idle_calls
-        functions, (left, late) = _counted(stack, lambda: _play_hour(stack, newsrooms))
+        functions, (due, late) = _count_usage(stack, lambda: _play_hour(stack, newsrooms))
         idle = {"idle_calls": stack.idle_calls - before, "idle_dollars": idle_dollars}
-        played = {"sites": sites, "busy": busy, "feeds": feeds, "functions": functions, "left": left, "late": late}
+        played = {"sites": sites, "busy": busy, "feeds": feeds, "functions": functions, "left": due, "late": late}
         return played | idle | {"recovery_minutes": _play_outage(stack, newsrooms)}
 
 
 @contextmanager
-def _opened() -> Iterator[MeteredStack]:
+def _open_stack() -> Iterator[MeteredStack]:
     def fetch(url: str, headers: Mapping[str, str], **_: Any) -> client.Response:
         if "If-None-Match" in headers:
             return client.Response(304, {}, b"", url)
@@ -167,7 +167,7 @@ def _url(host: str, at: datetime) -> str:
 
 
 def _add_idle_sites(stack: MeteredStack, count: int) -> float:
-    """Add one idle site with an old story, and copies of its items and files. Return the dollars a month that all of them store."""
+    """Add one idle site with an old story, and copies of its items and files. Return the price of their storage in dollars a month."""
     first = f"{_IDLE}-00000.example.com"
     _put_site(stack, first)
     _send_story(stack, first, NOW - timedelta(days=30))
@@ -181,24 +181,24 @@ def _add_idle_sites(stack: MeteredStack, count: int) -> float:
             item = json.loads(text.replace(first, host))
             table._write(item, item)
         objects.update({key.replace(first, host): stored for key, stored in files.items()})
-    stack.backend.read_stream("")  # and not handed on
+    stack.backend.read_stream("")  # discards the records
     table_bytes = sum(ITEM_OVERHEAD_BYTES + meter.item_bytes(json.loads(text)) for text in items)
     bucket_bytes = sum(len(stored.body) for stored in files.values())
     return (Usage({"table_bytes": table_bytes, "bucket_bytes": bucket_bytes}) * count).dollars["total"]
 
 
-def _counted(stack: MeteredStack, work: Callable[[], tuple[int, int]]) -> tuple[dict[str, Any], tuple[int, int]]:
-    """Do the work; return what each function used for it, and the work's result."""
-    before = _used(stack)
+def _count_usage(stack: MeteredStack, work: Callable[[], tuple[int, int]]) -> tuple[dict[str, Any], tuple[int, int]]:
+    """Do the work; return the usage of each function, and the result of the work."""
+    before = _read_usage(stack)
     result = work()
-    after = _used(stack)
+    after = _read_usage(stack)
     used = {
-        name: {what: after[name][what] - count for what, count in counts.items()} for name, counts in before.items()
+        name: {unit: after[name][unit] - count for unit, count in counts.items()} for name, counts in before.items()
     }
     return {name: counts for name, counts in used.items() if counts["invocations"]}, result
 
 
-def _used(stack: MeteredStack) -> dict[str, dict[str, float]]:
+def _read_usage(stack: MeteredStack) -> dict[str, dict[str, float]]:
     meters = stack.wire.meter
     return {
         name: {
@@ -212,8 +212,8 @@ def _used(stack: MeteredStack) -> dict[str, dict[str, float]]:
 
 
 def _play_hour(stack: MeteredStack, newsrooms: list[Newsroom]) -> tuple[int, int]:
-    """Play sixty minutes; return the stories that had to leave the news, and how many did not do so at the second."""
-    left = late = 0
+    """Play sixty minutes; return how many stories had to leave the news, and how many of them left early or late."""
+    due = late = 0
     for minute in range(1, 61):
         now = NOW + minute * MINUTE
         leaving = [newsroom for newsroom in newsrooms if newsroom.publishes(now)]
@@ -222,18 +222,18 @@ def _play_hour(stack: MeteredStack, newsrooms: list[Newsroom]) -> tuple[int, int
         for newsroom in leaving:
             newsroom.publish(now)
         stack.advance(now)
-        left += len(leaving)
+        due += len(leaving)
         late += early + sum(newsroom.lists(now - WINDOW) or not newsroom.lists(now) for newsroom in leaving)
-    return left, late
+    return due, late
 
 
 def _play_outage(stack: MeteredStack, newsrooms: list[Newsroom]) -> int:
-    """Let no schedule fire for three hours. Return the minutes after which the news lists no story that left meanwhile."""
+    """Let no schedule fire for three hours. Return the minutes until the news lists no story that should have left."""
     ended = NOW + timedelta(hours=HOURS)
-    left = [NOW - WINDOW + minute * MINUTE for minute in range(61, HOURS * 60 + 1)]
+    overdue = [NOW - WINDOW + minute * MINUTE for minute in range(61, HOURS * 60 + 1)]
     for minutes in range(60):
         stack.advance(ended + minutes * MINUTE)
-        if not any(newsroom.lists(at) for newsroom in newsrooms for at in left if newsroom.publishes(at)):
+        if not any(newsroom.lists(at) for newsroom in newsrooms for at in overdue if newsroom.publishes(at)):
             return minutes
     sys.exit("stories that should have left are listed an hour after the outage")
 

@@ -39,7 +39,7 @@ async function render() {
 }
 
 let added = 0;
-let made = null;
+let output = null;
 const times = [];
 global.gc();
 let before = null;
@@ -50,10 +50,10 @@ try {
   before = process.memoryUsage().rss / 1024 / 1024; // no Linux: the peak is counted from the start
 }
 for (let number = 0; number < Number(repeats); number += 1) {
-  made = null;
+  output = null;
   global.gc();
   const began = process.cpuUsage();
-  made = await render();
+  output = await render();
   const spent = process.cpuUsage(began);
   times.push((spent.user + spent.system) / 1000);
   if (number === 0) added = process.platform === "linux" ? resident("VmHWM") - before : 0;
@@ -63,6 +63,6 @@ const median = times.length % 2 ? times[(times.length - 1) / 2] : (times[times.l
 console.log(JSON.stringify({
   cpu_ms: Math.round(median * 100) / 100,
   peak_mib: Math.round(added * 10) / 10,
-  bytes: made.length,
+  bytes: output.length,
   version,
 }));

@@ -1,4 +1,4 @@
-"""How many webhooks one core takes."""
+"""The number of webhooks that one core processes."""
 
 import json
 import time
@@ -19,11 +19,11 @@ ROUNDS = 5
 def measure_webhooks(_quick: bool) -> dict[str, Any]:
     """Return the deliveries that one core verifies, normalises and enqueues in a second, with the calls of AWS faked."""
     site = read_site(json.dumps(SITE), 1)
-    posted = [
+    requests = [
         request(Story(number, NOW).delivery("published", NOW), NOW, f"msg_{number}") for number in range(REQUESTS)
     ]
     parameters = {"site": HOST, "source": "cms"}
-    deliveries = [Request(post.headers, post.body, path_parameters=parameters) for post in posted]
+    deliveries = [Request(post.headers, post.body, path_parameters=parameters) for post in requests]
     sent: list[str] = []
     with (
         mock.patch.object(sites, "load", lambda *_arguments, **_more: site),  # noqa: PT008 - a mock takes longer

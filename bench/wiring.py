@@ -1,4 +1,4 @@
-"""What template.yaml contains of the way from a request to the file, and of all that is billed."""
+"""The settings in template.yaml that the latency depends on, and the resources that are billed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

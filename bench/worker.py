@@ -1,6 +1,6 @@
-"""Rendering of a case in a process of its own, ours or a peer's: `python -m bench.worker RENDERER CASE PAGES.jsonl REPEATS`.
+"""Rendering of a case in its own process, by Stoppress or a peer: `python -m bench.worker RENDERER CASE PAGES.jsonl REPEATS`.
 
-It prints CPU and, of the first time, memory beyond what was there before. Each renderer has its entries ready before it is measured.
+It prints the CPU, and the memory that the first rendering adds. Each renderer has its entries ready before it is measured.
 """
 
 import ctypes
@@ -29,7 +29,7 @@ Render = Callable[[], bytes]
 
 
 def prepare_stoppress(case: str, pages: Pages) -> Render:
-    """Return our own rendering, of entries as the rewriter has them after it has read the table."""
+    """Return the rendering of Stoppress, of entries as the rewriter has them after it has read the table."""
     from stoppress.model.entries import Alternate, GeneralEntry, NewsEntry
     from stoppress.model.site import Site
     from stoppress.sitemaps.other_forms import compressed
@@ -109,7 +109,7 @@ RENDERERS: dict[str, Callable[[str, Pages], Render]] = {
 
 
 def measure(render: Render, repeats: int) -> dict[str, float]:
-    """Render `repeats` times; return the median of CPU, the memory that the first time adds at its peak, and the size."""
+    """Render `repeats` times; return the median CPU, the peak memory that the first rendering adds, and the size."""
     gc.collect()
     before_mib = _trimmed_mib()
     body = b""
@@ -127,7 +127,7 @@ def measure(render: Render, repeats: int) -> dict[str, float]:
 
 
 def _trimmed_mib() -> float:
-    """Return the resident memory after freed memory is given back; the peak is counted from here on, where Linux can."""
+    """Return the resident memory after freed memory is released, and reset the peak where Linux can."""
     try:
         ctypes.CDLL(None).malloc_trim(0)
         _CLEAR.write_text("5")

@@ -1,7 +1,7 @@
 """A flood of signed webhooks with faults on: `python -m bench.load` (make load), some minutes long.
 
-Some senders post over HTTP, on loopback, to the server of `stoppress up`, while calls of AWS fail by chance: a fixed set of articles is published, edited, moved, hidden and taken down. Then faults end, the stack comes to rest, and the
-served files must contain what the senders remember.
+Senders post to the server of `stoppress up` while AWS calls fail at random: articles are published, edited, moved, hidden and removed.
+Then the faults end, the stack finishes its work, and the served files must contain what the senders had acknowledged.
 """
 
 import argparse
@@ -13,7 +13,7 @@ from bench.load.run import Result, load
 
 
 def main() -> int:
-    """Exit code 0: nothing was lost."""
+    """Run a flood and print its report. Exit code 0: no article was lost."""
     parser = argparse.ArgumentParser("python -m bench.load", description=__doc__)
     parser.add_argument("--articles", type=int, default=500)
     parser.add_argument("--webhooks", type=int, default=8_000)

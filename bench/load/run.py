@@ -1,4 +1,4 @@
-"""A flood from its first delivery until the stack rests after the faults, and what is wrong then."""
+"""A flood from its first delivery until the stack is idle after the faults, and the check of the files."""
 
 import random
 import re
@@ -14,7 +14,7 @@ from bench.load.flood import Counts, Flood, Newsroom, Page
 from bench.load.stack import FloodedStack, open_stack
 from bench.newsroom import HOST, WINDOW, text
 
-# What could not be recorded comes again after ten seconds, and each time after twice as long, as does a file that could not be written.
+# Failed records and writes of files are retried after ten seconds, and then each time after twice as long.
 REST_MAX_S = 900.0
 _SITEMAP = "{http://www.sitemaps.org/schemas/sitemap/0.9}"
 _NEWS = "{http://www.google.com/schemas/sitemap-news/0.9}"
@@ -22,7 +22,7 @@ _NEWS = "{http://www.google.com/schemas/sitemap-news/0.9}"
 
 @dataclass
 class Result:
-    """What a run was."""
+    """The result of a run."""
 
     flood: Counts = field(default_factory=Counts)
     state: dict[str, Any] = field(default_factory=dict)
@@ -30,18 +30,18 @@ class Result:
     wrong: list[str] = field(default_factory=list)
 
 
-def load(articles: int, webhooks: int, senders: int, seed: int, *, storm: float = 1.0, hurry: bool = False) -> Result:
-    """Run a flood, and find what is wrong.
+def load(articles: int, webhooks: int, senders: int, seed: int, *, factor: float = 1.0, hurry: bool = False) -> Result:
+    """Run a flood, and check the files.
 
-    `storm`: how many times as often calls fail. `hurry`: the stack's clock goes ahead to what waits, instead of waiting for it.
+    `factor`: how many times as often calls fail. `hurry`: advance the stack's clock instead of waiting.
     """
     result = Result()
     newsroom = Newsroom(articles, random.Random(seed), datetime.now(UTC))
-    with open_stack(seed, storm) as stack:
+    with open_stack(seed, factor) as stack:
         flood = Flood(stack.url, newsroom, senders, random.Random(seed))
         stack.set_faults(on=True)
-        flood.pour(articles, Counts())
-        flood.pour(webhooks, result.flood)
+        flood.send(articles, Counts())
+        flood.send(webhooks, result.flood)
         stack.set_faults(on=False)
         result.state = _wait_for_rest(stack, hurry)
         result.listed = len(newsroom.pages)
@@ -58,10 +58,10 @@ def load(articles: int, webhooks: int, senders: int, seed: int, *, storm: float 
 
 
 def _wait_for_rest(stack: FloodedStack, hurry: bool) -> dict[str, Any]:
-    """Return the stack's state when nothing waits in it any more, or when it has waited too long."""
+    """Return the stack's state when no work is waiting, or after REST_MAX_S."""
     until = time.monotonic() + REST_MAX_S
     while (state := stack.state())["waiting"] and time.monotonic() < until:
-        # What is dead stays where it is.
+        # Dead letters stay in their queues.
         if all(name.endswith("DeadLetters") or name == "Failures" for name in state["waiting"]):
             break
         if hurry:
@@ -71,24 +71,24 @@ def _wait_for_rest(stack: FloodedStack, hurry: bool) -> dict[str, Any]:
     return state
 
 
-# ── the judge ──
+# ── the check ──
 
 
 def differences(get: Callable[[str], tuple[int, bytes]], pages: list[Page], now: datetime) -> list[str]:
-    """Return the differences between the files that are served and what the senders remember."""
+    """Return the differences between the served files and the acknowledged pages."""
     wrong: list[str] = []
     _, home = get("/")
     files = set(re.findall(rf'"/{HOST}/([^"]+)"', home.decode()))
     index = ET.fromstring(get("/sitemap.xml")[1])
     locs = [str(loc.text) for loc in index.iterfind(f"{_SITEMAP}sitemap/{_SITEMAP}loc")]
     indexed = [loc.removeprefix(f"https://{HOST}/") for loc in locs]
-    wrong += [f"sitemap.xml names {name} twice" for name, times in Counter(indexed).items() if times > 1]
-    wrong += [f"sitemap.xml names {name}, which is not there" for name in sorted(set(indexed) - files)]
+    wrong += [f"sitemap.xml lists {name} twice" for name, times in Counter(indexed).items() if times > 1]
+    wrong += [f"sitemap.xml lists {name}, which does not exist" for name in sorted(set(indexed) - files)]
     listed: dict[str, list[tuple[str, str, str]]] = {}  # by series: URL, title (of news), lastmod
     for name in sorted(files - {"sitemap.xml"}):
         status, body = get(f"/{name}")
         if status != 200:
-            wrong.append(f"{name} is answered {status}")
+            wrong.append(f"{name} has the status {status}")
             continue
         rows = [row for row in _rows(body) if row[0] != f"https://{HOST}/"]
         series = re.sub(r"(?<=news)-\d+|(?<=-\d\d-\d\d)-\d+", "", name.removesuffix(".xml"))
@@ -96,15 +96,15 @@ def differences(get: Callable[[str], tuple[int, bytes]], pages: list[Page], now:
             listed[series] = listed.get(series, []) + rows
         elif rows:
             wrong.append(f"{name} has pages, and is not in sitemap.xml")
-    wanted: dict[str, list[tuple[str, str, str]]] = {"sitemap-news": []}
+    expected: dict[str, list[tuple[str, str, str]]] = {"sitemap-news": []}
     for page in pages:
-        wanted.setdefault(f"sitemap-{page.first:%Y-%m}", []).append((page.url, "", text(page.changed)))
+        expected.setdefault(f"sitemap-{page.first:%Y-%m}", []).append((page.url, "", text(page.changed)))
         if page.first + WINDOW > now:
-            wanted["sitemap-news"].append((page.url, page.title, text(page.changed)))
-    for series in sorted(wanted.keys() | listed.keys()):
-        want, have = Counter(wanted.get(series, [])), Counter(listed.get(series, []))
-        wrong += [f"{series}: lost, or in an older state: {row}" for row in sorted((want - have).elements())]
-        wrong += [f"{series}: should not be there: {row}" for row in sorted((have - want).elements())]
+            expected["sitemap-news"].append((page.url, page.title, text(page.changed)))
+    for series in sorted(expected.keys() | listed.keys()):
+        right, actual = Counter(expected.get(series, [])), Counter(listed.get(series, []))
+        wrong += [f"{series}: lost, or in an older state: {row}" for row in sorted((right - actual).elements())]
+        wrong += [f"{series}: should not be there: {row}" for row in sorted((actual - right).elements())]
     return wrong
 
 

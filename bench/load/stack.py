@@ -1,4 +1,4 @@
-"""The stack that `make load` floods: the server of `stoppress up`, with faults on its wire."""
+"""The stack that `make load` floods: the server of `stoppress up`, with faults in its AWS calls."""
 
 import json
 import random
@@ -29,7 +29,7 @@ STEPS: list[dict[str, Any]] = [
     {"at": "2026-11-20T12:00:00Z", "secret": {"name": "newsroom", "value": SECRET}},
     {"site": {"host": HOST, "publication": "Example News", "sources": {"cms": {"secret": "newsroom"}}}},
 ]
-# What befalls the calls of each function, and how often.
+# The faults of each function's calls, with their probability.
 FAULTS: dict[str, list[dict[str, Any]]] = tomllib.loads(
     Path(__file__).with_name("faults.toml").read_text(encoding="utf-8")
 )
@@ -37,20 +37,20 @@ FAULTS: dict[str, list[dict[str, Any]]] = tomllib.loads(
 
 @dataclass
 class ChanceFault(Fault):
-    """A fault that befalls a function's calls by chance, while faults are on."""
+    """A fault that a function's calls meet at random, while faults are on."""
 
     function: str = ""
     chance: float = 0.0
     wire: Wire | None = None
-    dice: random.Random = field(default_factory=random.Random)
+    rng: random.Random = field(default_factory=random.Random)
     met: int = 0
 
     def matches(self, service: str, operation: str, request: Any) -> bool:
         assert self.wire is not None
-        is_meant = (service, operation) == (self.service, self.operation) and self.wire.thread.running == self.function
-        happens = is_meant and self.times > 0 and self.dice.random() < self.chance
-        self.met += happens
-        return happens
+        is_match = (service, operation) == (self.service, self.operation) and self.wire.thread.running == self.function
+        fails = is_match and self.times > 0 and self.rng.random() < self.chance
+        self.met += fails
+        return fails
 
     def raised(self, operation: str) -> ClientError:
         error = super().raised(operation)
@@ -64,15 +64,15 @@ class ChanceFault(Fault):
 
 
 class FloodedStack:
-    """The served stack and what a flood may ask of it. No function runs while it is asked."""
+    """The served stack, as a flood uses it. No function runs while its state is read or its clock advances."""
 
-    def __init__(self, stack: Stack, server: Server, seed: int, storm: float) -> None:
+    def __init__(self, stack: Stack, server: Server, seed: int, factor: float) -> None:
         self.url = server.url
         self._stack, self._server = stack, server
-        dice = random.Random(seed)
+        rng = random.Random(seed)
         self._faults = [
-            ChanceFault(**fault | {"chance": min(1.0, fault["chance"] * storm)},
-                        times=0, function=function, wire=stack.wire, dice=dice)
+            ChanceFault(**fault | {"chance": min(1.0, fault["chance"] * factor)},
+                        times=0, function=function, wire=stack.wire, rng=rng)
             for function, faults in FAULTS.items()
             for fault in faults
         ]  # fmt: skip
@@ -89,17 +89,17 @@ class FloodedStack:
             yield
 
     def set_faults(self, *, on: bool) -> None:
-        """Let calls fail from now on, or stop it."""
+        """Turn the faults on or off."""
         for fault in self._faults:
             fault.times = sys.maxsize if on else 0
 
     def advance(self) -> None:
-        """Let the stack's clock go ahead by a minute, and stand still from then on."""
+        """Advance the stack's clock by a minute, and stop it there."""
         with self._pausing():
             self._stack.advance(self._stack.clock.now() + player.MINUTE, every_schedule=True)
 
     def state(self) -> dict[str, Any]:
-        """Return what waits, which faults were met, and which batches came again."""
+        """Return the waiting work, the faults that were met, and the batches that were retried."""
         with self._pausing():
             sources = self._stack.sources
             waiting = self._stack.waiting_messages()
@@ -126,8 +126,8 @@ class FloodedStack:
 
 
 @contextmanager
-def open_stack(seed: int, storm: float) -> Iterator[FloodedStack]:
-    """Serve the stack as `stoppress up` does while the block runs. `storm`: how many times as often calls fail."""
+def open_stack(seed: int, factor: float) -> Iterator[FloodedStack]:
+    """Serve the stack as `stoppress up` does while the block runs. `factor`: how many times as often calls fail."""
     lines = parse([json.dumps(step) for step in STEPS], Path("load.jsonl"))
     with (
         Stack(find(None), start=lines[0].at) as stack,
@@ -138,7 +138,7 @@ def open_stack(seed: int, storm: float) -> Iterator[FloodedStack]:
         serving = threading.Thread(target=server.serve)
         serving.start()
         try:
-            yield FloodedStack(stack, server, seed, storm)
+            yield FloodedStack(stack, server, seed, factor)
         finally:
             server.stop()
             serving.join()

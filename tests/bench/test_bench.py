@@ -1,4 +1,4 @@
-"""`make bench` leaves results that other tools read, and a page that shows them."""
+"""`make bench` writes results that other tools read, and a page that shows them."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -25,43 +25,33 @@ EVENTS = {"new", "edit_fresh", "edit_old", "slug_change", "removal", "expiry"}
 ARCHIVES = {"0", "1000", "10000", "50000", "200000", "1000000"}
 
 
-def numbers(row: Mapping[str, Any], names: set[str]) -> bool:
-    """Whether a row has these names and no others, and a number under each."""
+def has_numbers(row: Mapping[str, Any], names: set[str]) -> bool:
+    """Return True if a row has exactly these names, and a number under each."""
     return row.keys() == names and all(isinstance(value, int | float) for value in row.values())
 
 
 def test_the_results_have_the_keys_that_other_tools_read() -> None:
-    known = {
-        "machine",
-        "versions",
-        "date",
-        "cost",
-        "burst",
-        "render",
-        "peers",
-        "cold_start",
-        "latency_model",
-        "webhook",
-    }
+    keys = {"machine", "versions", "date", "cost", "burst", "render", "peers", "cold_start", "latency_model", "webhook"}
 
-    assert RESULTS.keys() == known | {"skipped", "more"}
+    assert RESULTS.keys() == keys | {"skipped", "more"}
     assert RESULTS["cost"].keys() == EVENTS
     for by_archive in RESULTS["cost"].values():
         assert by_archive.keys() - {"50000000"} == ARCHIVES
-        assert all(numbers(row, COST) for row in by_archive.values())
+        assert all(has_numbers(row, COST) for row in by_archive.values())
     assert RESULTS["burst"].keys() == {"1", "10", "100", "1000", "10000"}
     assert all(
-        numbers(row, {"puts_per_article", "write_units_per_article", "seconds"}) for row in RESULTS["burst"].values()
+        has_numbers(row, {"puts_per_article", "write_units_per_article", "seconds"})
+        for row in RESULTS["burst"].values()
     )
     assert RESULTS["render"].keys() == CASES["Stoppress"].keys()
     rendered = [RESULTS["render"], *RESULTS["peers"].values()]
-    assert all(numbers(row, RENDERED) for cases in rendered for row in cases.values())
-    assert all(numbers(row, {"ms", "ratio"}) for row in RESULTS["cold_start"].values())
-    assert numbers(RESULTS["latency_model"], {"p50_s", "p99_s"})
-    assert numbers(RESULTS["webhook"], {"per_second"})
+    assert all(has_numbers(row, RENDERED) for cases in rendered for row in cases.values())
+    assert all(has_numbers(row, {"ms", "ratio"}) for row in RESULTS["cold_start"].values())
+    assert has_numbers(RESULTS["latency_model"], {"p50_s", "p99_s"})
+    assert has_numbers(RESULTS["webhook"], {"per_second"})
 
 
-def test_what_was_not_measured_is_reported() -> None:
+def test_parts_that_were_not_measured_are_reported() -> None:
     missing = {name for name in ("sitemap.js", "django", "xml-sitemap-writer") if name not in RESULTS["peers"]}
     missing |= set() if RESULTS["cold_start"] else {"cold starts"}
 
@@ -79,7 +69,7 @@ def test_the_chart_shows_the_results() -> None:
     assert chart.CHART.read_text(encoding="utf-8") == chart.draw(RESULTS), "run .venv/bin/python -m bench --write"
 
 
-def test_sections_are_written_without_what_a_quick_run_leaves_out() -> None:
+def test_sections_are_written_without_the_parts_that_a_quick_run_skips() -> None:
     more = {name: RESULTS["more"][name] for name in ("burst", "cost", "latency_model", "runs")}
     quick = RESULTS | {"peers": {}, "cold_start": {}, "skipped": {"django": "no network"}, "more": more}
 
@@ -146,7 +136,7 @@ def test_usage_is_added_multiplied_and_priced() -> None:
 
 # ── the model ──
 
-# One event's runs: each calls what it calls, in that order, and takes no CPU.
+# The runs of one event, with their calls in order and without CPU.
 RUNS = [
     Run("ReceiveWebhook", 0, ["sqs.SendMessageBatch"]),
     Run("RecordArticle", 1, ["dynamodb.BatchGetItem", "dynamodb.TransactWriteItems", "dynamodb.BatchWriteItem"]),
@@ -156,14 +146,16 @@ RUNS = [
 
 
 def test_the_model_waits_as_long_as_the_batch_windows_of_the_template(monkeypatch: pytest.MonkeyPatch) -> None:
-    waiting = model.event_to_file(RUNS, {}, 0.0)
+    with_windows = model.event_to_file(RUNS, {}, 0.0)
     wires = wiring.wiring()
     assert (wires.queue_window_ms, wires.stream_window_ms) == (0, 1_000)
     monkeypatch.setattr(model, "wiring", lambda: replace(wires, queue_window_ms=0.0, stream_window_ms=0.0))
 
-    at_once = model.event_to_file(RUNS, {}, 0.0)
+    without_windows = model.event_to_file(RUNS, {}, 0.0)
 
-    assert [long - short for long, short in zip(waiting, at_once, strict=True)] == pytest.approx([1.0, 1.0])
+    assert [long - short for long, short in zip(with_windows, without_windows, strict=True)] == pytest.approx(
+        [1.0, 1.0]
+    )
 
 
 def test_without_a_window_in_the_stream_the_index_is_written_twice() -> None:
@@ -176,22 +168,22 @@ def test_with_message_groups_another_site_waits_no_longer_than_a_batch() -> None
     assert max(bursts.neighbour_waits(0.3, groups=False)) > 50
 
 
-def test_a_cold_function_is_waited_for() -> None:
+def test_a_cold_start_adds_to_the_latency() -> None:
     warm, cold = model.event_to_file(RUNS, {}, 0.0), model.event_to_file(RUNS, {"RecordArticle": 10_000.0}, 1.0)
 
     assert cold[0] - warm[0] > 10
 
 
-def test_only_what_leads_to_the_last_call_of_a_kind_is_waited_for() -> None:
+def test_a_duration_until_a_call_excludes_the_calls_after_it() -> None:
     [rewrite] = [run for run in RUNS if "dynamodb.BatchGetItem" in run.calls and run.function == "RewriteSitemaps"]
 
-    all_of_it, to_the_put = model.duration_ms(rewrite), model.duration_ms(rewrite, until="s3.PutObject")
+    whole, to_the_put = model.duration_ms(rewrite), model.duration_ms(rewrite, until="s3.PutObject")
 
-    assert all_of_it - to_the_put == pytest.approx(model.call("dynamodb.PutItem").p50_ms)
+    assert whole - to_the_put == pytest.approx(model.call("dynamodb.PutItem").p50_ms)
 
 
 def test_our_cpu_takes_longer_in_a_function_with_less_memory() -> None:
-    # 512 and 1,024 of the 1,769 MB that a whole processor comes with.
+    # 512 and 1,024 of the 1,769 MB of a whole processor.
     assert model.cpu_ms(Run("RecordArticle", 1, cpu_ms=10)) == pytest.approx(10 * 1_769 / 512)
     assert model.cpu_ms(Run("RewriteSitemaps", 1, cpu_ms=10)) == pytest.approx(10 * 1_769 / 1_024)
 
@@ -199,7 +191,7 @@ def test_our_cpu_takes_longer_in_a_function_with_less_memory() -> None:
 # ── the prices ──
 
 
-def test_what_a_million_events_cost_is_what_their_parts_cost() -> None:
+def test_the_price_of_a_million_events_is_the_sum_of_its_services() -> None:
     counts = Measured(write_units=2, read_units=4, runs=[Run("RecordArticle", 1, ["dynamodb.GetItem"])])
     counts.calls.update({"s3.PutObject": 1, "s3.GetObject": 2, "sqs.SendMessageBatch": 1, "eventbridge.PutEvents": 1})
     counts.invocations.update({"ReceiveWebhook": 1, "RecordArticle": 1})

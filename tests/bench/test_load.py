@@ -1,4 +1,4 @@
-"""A small flood, as `make load` pours a large one."""
+"""A small flood; `make load` runs a large one."""
 
 import random
 from datetime import UTC, datetime, timedelta
@@ -17,8 +17,8 @@ ENTRY = "<url><loc>https://www.example.com/a</loc><lastmod>2026-11-20T11:55:00Z<
 NEWS = ENTRY.format("<news:news><news:title>Flood</news:title></news:news>")
 
 
-def test_nothing_of_a_flood_with_faults_on_is_lost() -> None:
-    result = load(articles=12, webhooks=80, senders=6, seed=1, storm=4, hurry=True)
+def test_a_flood_with_faults_on_loses_no_article() -> None:
+    result = load(articles=12, webhooks=80, senders=6, seed=1, factor=4, hurry=True)
 
     assert result.wrong == []
     assert result.listed > 0
@@ -43,7 +43,7 @@ class Files:
         return 200, f"{HEAD}{self.files[path[1:]]}</urlset>".encode()
 
 
-def test_files_with_what_the_senders_remember_are_right() -> None:
+def test_files_that_list_the_acknowledged_pages_are_right() -> None:
     files = Files(sitemap_2026_11=ENTRY.format(""), sitemap_news=NEWS)
 
     assert differences(files, [PAGE], NOW) == []
@@ -69,7 +69,7 @@ def test_files_with_anything_else_are_wrong(files: Files, pages: list[Page], wro
     assert any(line.startswith(wrong) for line in differences(files, pages, NOW))
 
 
-def test_an_older_version_that_is_acknowledged_late_need_not_be_in_the_files() -> None:
+def test_an_older_version_acknowledged_late_does_not_replace_the_newer_version() -> None:
     newsroom = Newsroom(1, random.Random(1), NOW)
     first, second = newsroom.next_delivery(), newsroom.next_delivery()
     newsroom.acknowledge(second)

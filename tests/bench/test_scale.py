@@ -1,4 +1,4 @@
-"""The simulation of scale, small."""
+"""A small run of `make scale`."""
 
 import pytest
 
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.moto
 STORIES = 60
 
 
-def test_an_hour_costs_what_its_stories_cost_however_many_sites_are_idle() -> None:
+def test_idle_sites_add_nothing_to_the_cost_of_an_hour() -> None:
     hour = scale.play(200, 5, 0)
 
     del hour["functions"]["PollFeeds"]  # reads its list of sites each minute
@@ -29,7 +29,7 @@ def test_an_hour_costs_what_its_stories_cost_however_many_sites_are_idle() -> No
     assert hour["recovery_minutes"] == 0  # of an outage
 
 
-def test_a_function_that_visits_every_site_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calls_for_idle_sites_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     every = due.every
     monkeypatch.setattr(due, "every", lambda kind, until=None: sites.hosts() and every(kind, until))
 

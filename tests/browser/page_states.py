@@ -1,4 +1,4 @@
-"""The states in which an editor can find the page, as documents: no, some and many stories, and each kind of answer."""
+"""The states of the editors' page, as HTML documents: no, some and many stories, and each kind of answer."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -42,8 +42,8 @@ DELIVERIES = (
 
 def story(reason: Reason) -> Story:
     """Return the answer about a story that no sitemap lists."""
-    answered = answer_story(FACTS, NOW)
-    return replace(answered, news=Answer(False, reasons=(reason,)), general=Answer(False, reasons=(reason,)))
+    unlisted = answer_story(FACTS, NOW)
+    return replace(unlisted, news=Answer(False, reasons=(reason,)), general=Answer(False, reasons=(reason,)))
 
 
 def document(
@@ -88,12 +88,12 @@ def document(
 
 
 WRONGLY_SIGNED = (Count(day="2026-11-20", source="cms", unverified=3, unverified_at=NOW - timedelta(minutes=13)),)
-FOUND = (
+MATCHES = (
     Match(URL, "Flood closes the harbour", "in the news", NOW - timedelta(hours=1)),
     Match(f"{URL}-report", "The flood report", "held", NOW + timedelta(hours=3)),
     Match("cms#44", "", "refused", NOW - timedelta(days=2)),
 )
-SEEN = (
+TIMELINE = (
     Stop("published", NOW - timedelta(minutes=20)),
     Stop("listed", NOW - timedelta(minutes=19), 60),
     Stop(READ_BY_GOOGLE, NOW - timedelta(minutes=15), 240),
@@ -118,7 +118,7 @@ STATES = {
             story(Reason("expired", "it is no news any more")),
             news=Answer(True, "sitemap-news.xml", NOW, NOW - timedelta(minutes=19), NOW + timedelta(hours=47)),
             google=f"yes: {READ_BY_GOOGLE} at 2026-11-20 12:45:00 +01:00; crawled by Google at 2026-11-20 12:51:00 +01:00",
-            way=SEEN,
+            way=TIMELINE,
         ),
         sitemaps=(SubmittedSitemap("sitemap-news.xml", NOW, NOW, NOW - timedelta(minutes=15)),),
     ),
@@ -144,7 +144,7 @@ STATES = {
             "unknown": ["sitemap-2026-11.xml"],
         },
     ),
-    "found": document(*TITLES, question="flood", matches=FOUND),
+    "found": document(*TITLES, question="flood", matches=MATCHES),
     "right to left, and hostile": document(
         RIGHT_TO_LEFT, HOSTILE, "Donaudampfschifffahrtsgesellschaftskapitänsmützenverordnung" * 3, question=HOSTILE
     ),

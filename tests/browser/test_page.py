@@ -1,6 +1,6 @@
-"""An editor with the page, in Chromium: is my story in, why not, when does it leave, and what comes next?
+"""The editors' page in Chromium: is my story listed, why not, when does it leave, and which stories come next?
 
-The Chromium is the machine's (Debian's package `chromium`). Without it, or without playwright, these tests are skipped.
+The tests use the machine's Chromium (Debian's package `chromium`). Without it, or without playwright, these tests are skipped.
 """
 
 import shutil
@@ -77,8 +77,8 @@ def address(chromium: "Browser", tmp_path_factory: pytest.TempPathFactory) -> It
     """The page of a stack in which each kind of delivery was received."""
     lines, folder = playing.written(STEPS), tmp_path_factory.mktemp("page")
     with Stack(TEMPLATE, start=lines[0].at) as stack:
-        with player.playing(stack, folder / "made.jsonl", folder, lambda _line, _text: None) as played_by:
-            played_by.play(lines)
+        with player.playing(stack, folder / "made.jsonl", folder, lambda _line, _text: None) as scenario:
+            scenario.play(lines)
         with serving(stack) as server:
             yield next(page for page in server.pages() if HOST in page)
 
@@ -86,16 +86,14 @@ def address(chromium: "Browser", tmp_path_factory: pytest.TempPathFactory) -> It
 @pytest.fixture
 def page(chromium: "Browser", address: str) -> Iterator["Page"]:
     opened = chromium.new_page()
-    complaints: list[str] = []
-    opened.on("console", lambda message: complaints.append(message.text))
-    opened.on("pageerror", lambda error: complaints.append(str(error)))
+    messages: list[str] = []
+    opened.on("console", lambda message: messages.append(message.text))
+    opened.on("pageerror", lambda error: messages.append(str(error)))
     opened.goto(address)
     opened.wait_for_selector("#read-at")
     yield opened
     opened.close()
-    assert [
-        complaint for complaint in complaints if "503" not in complaint
-    ] == []  # the policy of the page refused nothing
+    assert [text for text in messages if "503" not in text] == []  # the page's Content-Security-Policy blocked nothing
 
 
 def ask(page: "Page", words: str) -> str:
@@ -106,8 +104,8 @@ def ask(page: "Page", words: str) -> str:
     return page.locator("#answer").inner_text()
 
 
-def barriers(page: "Page", **options: Any) -> list[str]:
-    """Return what axe-core finds, of all rules or with axe's own options."""
+def find_violations(page: "Page", **options: Any) -> list[str]:
+    """Return the violations that axe-core finds, of all rules or with axe's options."""
     from axe_playwright_python.sync_playwright import Axe
 
     violations: list[dict[str, Any]] = (
@@ -137,7 +135,7 @@ def test_an_editor_has_the_answer_after_two_actions(page: "Page", words: str, an
     assert answer in text or (answer == "leaves" and "until 2026-11-22 12:00:00 +00:00" in text)
 
 
-def test_an_earlier_moment_is_asked_with_the_same_form(page: "Page") -> None:
+def test_the_form_also_answers_for_an_earlier_moment(page: "Page") -> None:
     page.get_by_text("At an earlier time").click()
     page.get_by_label("Date and time").fill("2026-11-20T12:00")
 
@@ -145,7 +143,7 @@ def test_an_earlier_moment_is_asked_with_the_same_form(page: "Page") -> None:
     assert page.get_by_label("Date and time").input_value() == "2026-11-20T12:00"
 
 
-def test_what_comes_next_is_shown_without_a_question(page: "Page") -> None:
+def test_coming_stories_are_shown_without_a_question(page: "Page") -> None:
     coming = page.get_by_role("region", name="Coming up").inner_text()
 
     assert "The secret report" in coming
@@ -153,7 +151,7 @@ def test_what_comes_next_is_shown_without_a_question(page: "Page") -> None:
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_each_state_fits_every_screen_and_axe_finds_no_barrier(
+def test_each_state_fits_every_screen_and_axe_finds_no_violation(
     chromium: "Browser", state: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     (tmp_path / "page.html").write_text(STATES[state], encoding="utf-8")
@@ -170,12 +168,12 @@ def test_each_state_fits_every_screen_and_axe_finds_no_barrier(
                 " && target.className !== 'skip' && target.getBoundingClientRect().height < 24).map((target) => target.outerHTML)"
             )
             assert small == []  # WCAG 2.2, 2.5.8: targets have 24 pixels
-            for name, wanted in SCREENSHOTS.items():
-                if request.config.getoption("--screenshots") and wanted == (state, width):
+            for name, shown in SCREENSHOTS.items():
+                if request.config.getoption("--screenshots") and shown == (state, width):
                     page.screenshot(path=IMAGES / name)
-        assert barriers(page) == []
+        assert find_violations(page) == []
         page.emulate_media(color_scheme="dark")
-        assert barriers(page, runOnly=["color-contrast", "link-in-text-block"]) == []
+        assert find_violations(page, runOnly=["color-contrast", "link-in-text-block"]) == []
 
 
 def test_the_page_works_by_keyboard_alone(page: "Page") -> None:
@@ -199,7 +197,7 @@ def test_the_page_works_without_a_script(chromium: "Browser", address: str) -> N
         assert "In the news sitemap: yes" in page.locator("#answer").inner_text()
 
 
-def test_a_stack_that_cannot_be_read_is_shown_with_a_retry_and_what_was_typed_stays(page: "Page") -> None:
+def test_a_failed_refresh_offers_a_retry_and_keeps_the_typed_text(page: "Page") -> None:
     field = page.get_by_role("searchbox", name="Find a story")
     field.fill("half a ques")
     page.get_by_role("searchbox", name="Show only").fill("flood")

@@ -29,7 +29,7 @@ _TYPES = {
 _COMPRESSED_TYPES = {"application/gzip", "application/x-gzip"}
 _AGE = re.compile(r"\b(?:s-maxage|max-age)\s*=\s*\"?(\d{1,12})", re.IGNORECASE)
 _CHARSET = re.compile(r"charset\s*=\s*\"?([\w-]+)", re.IGNORECASE)
-_KEPT_BY_NOBODY = re.compile(r"\bno-(?:store|cache)\b", re.IGNORECASE)
+_NOT_CACHED = re.compile(r"\bno-(?:store|cache)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ class Checked:
     def checked_urls(self) -> str:
         """Return how many of the sitemaps' URLs were checked, in words."""
         sitemaps = [facts for facts in self.files if facts.is_sitemap]
-        urls, left = (sum(facts.urls for facts in sitemaps), sum(facts.unchecked for facts in sitemaps))
-        return f"{urls:,} of {urls + left:,} URLs" if left else counted(urls, "URL")
+        urls, unchecked = (sum(facts.urls for facts in sitemaps), sum(facts.unchecked for facts in sitemaps))
+        return f"{urls:,} of {urls + unchecked:,} URLs" if unchecked else counted(urls, "URL")
 
     @property
     def unchecked(self) -> dict[str, int]:
@@ -67,20 +67,20 @@ def check(
     """
     files: list[Facts] = []
     first = sorted(sources, key=lambda source: not source.name.endswith("robots.txt"))
-    waiting: Iterator[Source] = iter(first)  # a source is fetched when its turn comes
-    guests: dict[str, set[str]] = {}  # by a sitemap's URL, the hosts whose robots.txt lists it
+    waiting: Iterator[Source] = iter(first)  # each source is fetched just before its check
+    listing_hosts: dict[str, set[str]] = {}  # by a sitemap's URL, the hosts whose robots.txt lists it
     with closing(sqlite3.connect("")) as rows:  # in a temporary file
         urls = Occurrences(rows)
         while source := next(waiting, None):
             base = place_of(source.url) if source.url else None
             facts = Facts(source.name, len(files), source.url)
             files.append(facts)
-            at = Pass(facts, findings, urls, now, base, frozenset(guests.get(source.url or "", ())))
+            at = Pass(facts, findings, urls, now, base, frozenset(listing_hosts.get(source.url or "", ())))
             check_file(source, at)
             _check_headers(source, at)
             if base is not None:
                 for url in facts.children if facts.kind == "robots" else ():
-                    guests.setdefault(url, set()).add(base.host)
+                    listing_hosts.setdefault(url, set()).add(base.host)
             if follow is not None:
                 waiting = chain(waiting, follow(facts))
         check_sets(files, urls, findings.add, all_here=is_all)
@@ -93,16 +93,16 @@ def _check_headers(source: Source, at: Pass) -> None:
         return
     report = at.on(None)
     is_compressed = source.is_gzip_by_name
-    given = source.headers.get("content-type", "")
-    kind, _, parameters = given.partition(";")
-    wanted = _COMPRESSED_TYPES if is_compressed else _TYPES.get(at.facts.kind)
+    content_type = source.headers.get("content-type", "")
+    kind, _, parameters = content_type.partition(";")
+    expected = _COMPRESSED_TYPES if is_compressed else _TYPES.get(at.facts.kind)
     charset = _CHARSET.search(parameters)
-    if wanted and kind.strip().lower() not in wanted:
-        served = f"as {shown(given)}" if given else "without Content-Type"
-        report("content-type", f"it is served {served}, not as {min(wanted)}")
-    elif wanted and charset and not is_compressed and charset[1].lower() != "utf-8":
-        report("content-type", f"it is served as {shown(given)}, not in UTF-8")
-    elif wanted and not charset and kind.strip().lower() == "text/xml":
+    if expected and kind.strip().lower() not in expected:
+        served = f"as {shown(content_type)}" if content_type else "without Content-Type"
+        report("content-type", f"it is served {served}, not as {min(expected)}")
+    elif expected and charset and not is_compressed and charset[1].lower() != "utf-8":
+        report("content-type", f"it is served as {shown(content_type)}, not in UTF-8")
+    elif expected and not charset and kind.strip().lower() == "text/xml":
         report("content-type", "it is served as text/xml, which some readers take for ASCII")
     if encoding := source.headers.get("content-encoding", "").strip():
         reader = "so clients unpack it" if is_compressed else "whatever the client accepts"
@@ -116,7 +116,7 @@ def _check_cache(control: str, report: Report) -> None:
     ages = [int(age) for age in _AGE.findall(control)]
     if not control:
         report("cache-control", "it has no Cache-Control, so caches may keep it for a day")
-    elif not _KEPT_BY_NOBODY.search(control) and (not ages or max(ages) > FRESH_AGE_SECONDS_MAX):
+    elif not _NOT_CACHED.search(control) and (not ages or max(ages) > FRESH_AGE_SECONDS_MAX):
         report(
             "cache-control", f"Cache-Control {shown(control)} lets caches keep it longer than {FRESH_AGE_SECONDS_MAX} s"
         )

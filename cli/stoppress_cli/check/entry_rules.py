@@ -87,7 +87,7 @@ def _check_entry(node: Node, at: Pass, allowed: tuple[str, ...]) -> tuple[str, P
             loc, place = child.text.strip(), _check_loc(child, at)
         elif child.name == "lastmod":
             lastmod = check_date(child.text, at.now, at.on(child.line))
-            at.newest(lastmod)
+            at.keep_newest(lastmod)
         elif child.name == "changefreq" and child.text.strip() not in CHANGEFREQ:
             at.report("changefreq-value", child.line, f"changefreq {shown(child.text)} does not exist")
         elif child.name == "priority" and not (_PRIORITY.fullmatch(child.text) and 0 <= float(child.text) <= 1):
@@ -159,7 +159,7 @@ def check_feed_entry(root: Node, entry: Node, at: Pass) -> None:
     at.count_url(url.strip(), check_url(url, at.on(line)), line, is_news=False)
     for child in entry.children:
         if child.name in {"updated", "published"} and child.namespace == ATOM:
-            at.newest(check_date(child.text, at.now, at.on(child.line)))
+            at.keep_newest(check_date(child.text, at.now, at.on(child.line)))
         elif child.name == "pubDate":
             _check_mail_date(child, at)
 
@@ -179,6 +179,6 @@ def _check_mail_date(node: Node, at: Pass) -> None:
     except (ValueError, TypeError, IndexError, OverflowError):
         at.report("date-form", node.line, f"{shown(node.text)} is no date in the form of RSS")
         return
-    at.newest(Moment(instant))
+    at.keep_newest(Moment(instant))
     if instant > at.now:
         at.report("date-future", node.line, f"{shown(node.text.strip())} is in the future")

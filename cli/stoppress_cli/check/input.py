@@ -1,7 +1,7 @@
-"""From a file's bytes to its text: decompresses, decodes, and keeps to the limits.
+"""Reads the bytes of a file as text: decompresses, decodes, and keeps to the limits.
 
-Reports each fault through `report(name of the rule, line, message)` and reads on where possible. Unlike the decompression
-in `http`, which refuses a damaged body, this one reports all faults of a stream.
+Reports each fault through `report(name of the rule, line, message)` and continues where possible. Unlike the decompression
+in `http`, which rejects a damaged body, this code reports all faults of a stream.
 """
 
 import codecs
@@ -20,7 +20,7 @@ from stoppress_cli.check.rulebook import BYTES_MAX
 from stoppress_cli.check.value_rules import CONTROLS
 
 CHUNK_BYTES = 65_536
-HEAD_CHARACTERS = 32_768  # must hold the declaration and the root element
+HEAD_CHARACTERS = 32_768  # must contain the declaration and the root element
 
 GZIP, ZIP = b"\x1f\x8b", b"PK\x03\x04"
 _GZIP_LAYERS_MAX = 2
@@ -84,12 +84,12 @@ class Text:
 def read_text(stream: Stream, report: ReportLine) -> Text:
     """Return the text of a file, without the text before the document."""
     text = Text()
-    text.rest = _decoded(_limited(_unpacked(stream, report, text), report, text), report)
+    text.rest = _decode(_limit_size(_decompress(stream, report, text), report, text), report)
     for piece in text.rest:
         text.head += piece
         if len(text.head) >= HEAD_CHARACTERS:
             break
-    _drop_what_leads(text, report)
+    _drop_leading_text(text, report)
     return text
 
 
@@ -99,7 +99,7 @@ def peek(path: Path) -> str:
         return read_text(stream, lambda *_: None).head
 
 
-def _unpacked(stream: Stream, report: ReportLine, text: Text, layer: int = 1) -> Iterator[bytes]:
+def _decompress(stream: Stream, report: ReportLine, text: Text, layer: int = 1) -> Iterator[bytes]:
     """Yield the content of a file in pieces, decompressed if it is gzip."""
     beginning = stream.peek(len(ZIP))
     if beginning.startswith(ZIP):
@@ -112,7 +112,7 @@ def _unpacked(stream: Stream, report: ReportLine, text: Text, layer: int = 1) ->
         if layer > 1:
             report("compressed-name", None, "this is compressed twice")
         try:
-            yield from _unpacked(gzip.GzipFile(fileobj=stream, mode="rb"), report, text, layer + 1)
+            yield from _decompress(gzip.GzipFile(fileobj=stream, mode="rb"), report, text, layer + 1)
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             if str(error).startswith("Not a gzipped file"):  # after the last member
                 report("gzip-trailing", None, "something else follows the gzip stream")
@@ -121,7 +121,7 @@ def _unpacked(stream: Stream, report: ReportLine, text: Text, layer: int = 1) ->
                 report("gzip-damaged", None, f"the gzip stream is damaged ({error})")
 
 
-def _limited(chunks: Iterator[bytes], report: ReportLine, text: Text) -> Iterator[bytes]:
+def _limit_size(chunks: Iterator[bytes], report: ReportLine, text: Text) -> Iterator[bytes]:
     for chunk in chunks:
         text.bytes += len(chunk)
         text.checksum = zlib.crc32(chunk, text.checksum)
@@ -132,7 +132,7 @@ def _limited(chunks: Iterator[bytes], report: ReportLine, text: Text) -> Iterato
         yield chunk
 
 
-def _decoded(chunks: Iterator[bytes], report: ReportLine) -> Iterator[str]:
+def _decode(chunks: Iterator[bytes], report: ReportLine) -> Iterator[str]:
     """Decode the bytes. Replace undecodable bytes and characters that XML forbids, and report them."""
     first = b""
     for chunk in chunks:
@@ -142,7 +142,7 @@ def _decoded(chunks: Iterator[bytes], report: ReportLine) -> Iterator[str]:
     encoding, first = _encoding_of(first, report)
     decoder = codecs.getincrementaldecoder(encoding)("strict")
     line = 1
-    for chunk in chain([first], chunks, [b""]):  # the empty one is the end
+    for chunk in chain([first], chunks, [b""]):  # the empty chunk is the end
         state = decoder.getstate()
         try:
             text = decoder.decode(chunk, not chunk)
@@ -183,7 +183,7 @@ def _encoding_of(first: bytes, report: ReportLine) -> tuple[str, bytes]:
     return "iso-8859-1", first
 
 
-def _drop_what_leads(text: Text, report: ReportLine) -> None:
+def _drop_leading_text(text: Text, report: ReportLine) -> None:
     """Drop and report stray text before the XML declaration or the root element. A file without them stays as it is."""
     start = _XML_START.search(text.head)
     if start is None:
@@ -191,7 +191,7 @@ def _drop_what_leads(text: Text, report: ReportLine) -> None:
     before = text.head[: start.start()]
     declared = start[0].startswith("<?xml")
     if not declared and before.lstrip().startswith("<") and not _WARNING.match(before):
-        return  # the parser judges a comment or a document type before the root element
+        return  # the parser checks a comment or a document type before the root element
     if before and (declared or before.strip()):
         what = "the XML declaration" if declared else "the root element"
         report("leading-bytes", 1, f"{shown(before[:60])} comes before {what}")

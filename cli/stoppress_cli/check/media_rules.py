@@ -94,8 +94,8 @@ def _find_list_fault(child: Node) -> str | None:
         return "has words other than web, mobile and tv"
     if not re.fullmatch(r"(?:\S+(?: +\S+)*)?", child.text):
         return "has white space that is not a space between two words"
-    is_known = child.attributes.get("relationship") in {"allow", "deny"}
-    return None if is_known else "has no relationship, allow or deny"
+    is_valid = child.attributes.get("relationship") in {"allow", "deny"}
+    return None if is_valid else "has no relationship, allow or deny"
 
 
 def _find_uploader_fault(child: Node, loc: str) -> str | None:
@@ -111,7 +111,7 @@ def _find_uploader_fault(child: Node, loc: str) -> str | None:
 
 
 def _domain(host: str) -> str:
-    """Return the last two labels of a host: nearly its registered domain."""
+    """Return the last two labels of a host, in most cases its registered domain."""
     return ".".join(host.partition(":")[0].split(".")[-2:])
 
 

@@ -5,7 +5,7 @@ from stoppress_cli.check.findings import shown
 from stoppress_cli.check.input import ReportLine
 from stoppress_cli.check.rulebook import EXTENSIONS, NEWS, SITEMAP
 
-# Namespaces that engines know or knew. Their elements are not checked.
+# Namespaces that engines support or once supported. Their elements are not checked.
 OTHERS = {
     "http://www.google.com/schemas/sitemap-mobile/1.0",
     "http://www.google.com/schemas/sitemap-pagemap/1.0",
@@ -22,20 +22,20 @@ class Namespaces:
     def __init__(self, report: ReportLine) -> None:
         self._report = report
         self._of_sitemap: bool | None = None  # until the root element is read
-        self._judged: dict[tuple[str | None, str], str | None] = {}
+        self._corrected: dict[tuple[str | None, str], str | None] = {}
 
-    def meant(self, namespace: str | None, prefix: str, name: str, line: int) -> str | None:
-        """Return the correct namespace for the one that an element has. In feeds and HTML pages every namespace stays as it is."""
+    def correct(self, namespace: str | None, prefix: str, name: str, line: int) -> str | None:
+        """Return the correct namespace for that of an element. In feeds and HTML pages, every namespace stays as it is."""
         if self._of_sitemap is None:
             self._of_sitemap = name in SITEMAP_ROOTS
         if not self._of_sitemap:
             return namespace
         key = (namespace, prefix)
-        if key not in self._judged and len(self._judged) < NAMESPACES_MAX:
-            self._judged[key] = self._judge(namespace, prefix, name, line)
-        return self._judged.get(key, namespace)
+        if key not in self._corrected and len(self._corrected) < NAMESPACES_MAX:
+            self._corrected[key] = self._check(namespace, prefix, name, line)
+        return self._corrected.get(key, namespace)
 
-    def _judge(self, namespace: str | None, prefix: str, name: str, line: int) -> str | None:
+    def _check(self, namespace: str | None, prefix: str, name: str, line: int) -> str | None:
         if namespace == SITEMAP:
             if prefix:
                 self._report("root-prefix", line, f"the protocol's elements have the prefix {shown(prefix)}")
@@ -45,11 +45,11 @@ class Namespaces:
         if namespace in EXTENSIONS or namespace in OTHERS:
             return namespace
         what = f"the prefix {shown(prefix)} is not declared" if namespace is None else f"namespace {shown(namespace)}"
-        for meant, extension in EXTENSIONS.items():
-            is_word_in_it = extension.word in (namespace or "").lower()
-            if prefix == extension.prefix or is_word_in_it or (name == extension.element and prefix):
+        for correct, extension in EXTENSIONS.items():
+            has_word = extension.word in (namespace or "").lower()
+            if prefix == extension.prefix or has_word or (name == extension.element and prefix):
                 self._report(extension.rule, line, what)
-                return meant
+                return correct
         if namespace is None:
             self._report("unbound-prefix", line, what)
             return None

@@ -43,13 +43,13 @@ def _check_article(article: Node, at: Pass) -> None:
         _check_title(title, name, at)
 
 
-def _check_children(node: Node, wanted: tuple[str, ...], at: Pass) -> dict[str, Node]:
-    """Check that a node has each of `wanted` once, in order, and nothing else (R2.2, R2.3, R2.13). Return the first of each."""
-    children = at.read_children(node, wanted)
-    for name in wanted:
+def _check_children(node: Node, required: tuple[str, ...], at: Pass) -> dict[str, Node]:
+    """Check that a node has each of `required` once, in order, and nothing else (R2.2, R2.3, R2.13). Return the first of each."""
+    children = at.read_children(node, required)
+    for name in required:
         if (count := len(children.get(name, ()))) != 1:
             at.report("news-child-count", node.line, f"{node.tag} has {count or 'no'} {name}")
-    if list(children) != [name for name in wanted if name in children]:
+    if list(children) != [name for name in required if name in children]:
         at.report("news-order", node.line, f"{node.tag} has {', '.join(children)} in this order")
     return {name: nodes[0] for name, nodes in children.items()}
 
@@ -69,7 +69,7 @@ def _check_name(node: Node, at: Pass) -> str:
 
 def _check_date(node: Node, at: Pass) -> None:
     moment = check_date(node.text, at.now, at.on(node.line), "published")
-    at.newest(moment)
+    at.keep_newest(moment)
     if moment and moment.end_in_utc < at.now - NEWS_WINDOW:
         date = shown(node.text.strip())
         at.report("out-of-window", node.line, f"published at {date}, more than {NEWS_HOURS} hours ago")

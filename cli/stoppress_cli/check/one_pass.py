@@ -53,7 +53,7 @@ class Occurrence(NamedTuple):
 class Occurrences:
     """The URLs and the alternates of all files, to be compared when every file has been read. Their hashes are in a temporary file.
 
-    Python's hash has a random key in each process, so that nobody can construct URLs that collide.
+    Python's hash has a random key in each process, so that no site can construct URLs that collide.
     """
 
     def __init__(self, rows: sqlite3.Connection) -> None:
@@ -76,14 +76,14 @@ class Occurrences:
         for _, group in groupby(rows, key=lambda row: row[0]):
             yield [Occurrence(*row[1:]) for row in group]
 
-    def one_sided(self, limit: int) -> list[tuple[int, int, bool, bool]]:
-        """Return alternates that do not point back: file and line of the page, whether both share a host, and whether a file lists the alternate."""
+    def find_one_sided(self, limit: int) -> list[tuple[int, int, bool, bool]]:
+        """Return alternates that do not point back: file and line of the page, if both share a host, and if a file lists the alternate."""
         self._rows.execute("CREATE INDEX pairs ON alternates (page, other)")
         self._rows.execute("CREATE INDEX listed ON urls (url)")
         return self._rows.execute(
             """
-            SELECT file, line, near, EXISTS (SELECT 1 FROM urls WHERE url = one.other) FROM alternates AS one
-            WHERE NOT EXISTS (SELECT 1 FROM alternates AS back WHERE back.page = one.other AND back.other = one.page)
+            SELECT file, line, near, EXISTS (SELECT 1 FROM urls WHERE url = link.other) FROM alternates AS link
+            WHERE NOT EXISTS (SELECT 1 FROM alternates AS back WHERE back.page = link.other AND back.other = link.page)
             ORDER BY file, line LIMIT ?
             """,
             (limit,),
@@ -99,7 +99,7 @@ class Pass:
     urls: Occurrences  # of all files
     now: datetime
     base: Place | None  # the file's place; if it is unknown, the host of its first URL is used
-    guests: frozenset[str] = frozenset()  # other hosts whose robots.txt lists this file (R1.9)
+    listing_hosts: frozenset[str] = frozenset()  # other hosts whose robots.txt lists this file (R1.9)
     first_lines: dict[bool, int] = field(default_factory=dict)  # of articles, and of other pages
 
     def report(self, name: str, line: int | None, message: str) -> None:
@@ -121,7 +121,7 @@ class Pass:
         """Return `report` for one line."""
         return lambda name, message: self.findings.add(self.facts.name, name, line, message)
 
-    def newest(self, moment: Moment | None) -> None:
+    def keep_newest(self, moment: Moment | None) -> None:
         """Keep the date if it is the newest in the file so far."""
         if moment and (self.facts.newest is None or moment.earliest > self.facts.newest.earliest):
             self.facts.newest = moment
@@ -167,6 +167,6 @@ class Pass:
             rule, where = "out-of-scope", f"is outside {base.directory}, where"
         else:
             return
-        if what == "index" or rule != "other-host" or place.host not in self.guests:
+        if what == "index" or rule != "other-host" or place.host not in self.listing_hosts:
             rule = "index-scope" if what == "index" else rule
             self.report(rule, line, f"{shown(url)} {where} this {what} is")

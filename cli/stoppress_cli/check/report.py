@@ -1,4 +1,4 @@
-"""The report of `check` and `doctor`: what was found in groups, the gravest first, as text, JSON, CSV or a page of HTML."""
+"""The report of `check` and `doctor`: groups of findings, the most severe first, as text, JSON, CSV or a page of HTML."""
 
 import csv
 import io
@@ -26,7 +26,7 @@ Ending = tuple[str, object, Sequence[dict[str, object]]]
 
 @dataclass(frozen=True)
 class Group:
-    """What was found of one kind. `examples` are some of the `count` sentences; `fix` applies to all."""
+    """The findings of one kind. `examples` are some of the `count` sentences; `fix` applies to all."""
 
     state: str
     title: str

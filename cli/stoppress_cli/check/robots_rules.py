@@ -1,4 +1,4 @@
-"""Checks a robots.txt: the sitemaps it names, and whether search engines may read them (R8.2)."""
+"""Checks a robots.txt: the sitemaps that it lists, and whether search engines may read them (R8.2)."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -25,7 +25,7 @@ _EVERYTHING = {"/", "/*", "*"}
 _ENGINES = {
     *"* googlebot googlebot-news bingbot applebot baiduspider duckduckbot seznambot slurp yandex yandexbot yeti".split()
 }
-# Every named sitemap must be open to all crawlers without a group of their own, and to those that matter for news.
+# Each listed sitemap must be open to all crawlers without their own group, and to those that matter for news.
 _READERS = {"*", "googlebot", "googlebot-news", "bingbot"}
 
 
@@ -41,7 +41,7 @@ class _Rule(NamedTuple):
 
 
 class _Group(NamedTuple):
-    """The rules of the groups that name a crawler, and the line that names it first. `agent` is the name as it is written."""
+    """The rules of the groups for a crawler, and the line that first contains its name. `agent` is the name as it is written."""
 
     agent: str
     line: int
@@ -55,7 +55,7 @@ def is_robots(head: str) -> bool:
 
 
 def check_robots(file: Text, at: Pass) -> None:
-    """Check every line, which engines are shut out, which rules a group drops, and whether each named sitemap is open."""
+    """Check every line, and find engines that are shut out, rules that a group drops, and listed sitemaps that are not open."""
     from protego import Protego  # most files that are checked are no robots.txt
 
     content = "".join(file.pieces())[:CHARACTERS_MAX]
@@ -93,7 +93,7 @@ def _check_shut_out(groups: Mapping[str, _Group], at: Pass) -> None:
     """Report engines that may read nothing. A group with any Allow is taken as deliberate."""
     shut_out: dict[int, list[str]] = {}
     for agent, group in groups.items():
-        if agent in _ENGINES and (closing := _closing(group)) and not any(rule.allows for rule in group.rules):
+        if agent in _ENGINES and (closing := _find_closing(group)) and not any(rule.allows for rule in group.rules):
             name = "every crawler without its own group" if agent == "*" else group.agent
             shut_out.setdefault(closing.line, []).append(name)
     for line, names in shut_out.items():
@@ -106,7 +106,7 @@ def _check_dropped(groups: Mapping[str, _Group], may_fetch: MayFetch, at: Pass) 
     A group with any Allow is taken as deliberate, and so is one beside a `*` that forbids everything.
     """
     everyone = groups.get("*")
-    if everyone is None or _closing(everyone):
+    if everyone is None or _find_closing(everyone):
         return
     forbidden = [rule.pattern for rule in everyone.rules if not rule.allows]
     for agent, group in groups.items():
@@ -123,7 +123,7 @@ def _is_dropped(pattern: str, agent: str, may_fetch: MayFetch) -> bool:
     return may_fetch(example, agent) and not may_fetch(example, "*")
 
 
-def _closing(group: _Group) -> _Rule | None:
+def _find_closing(group: _Group) -> _Rule | None:
     """Return the rule that forbids everything, if the group has one."""
     return next((rule for rule in group.rules if rule.pattern in _EVERYTHING and not rule.allows), None)
 

@@ -12,7 +12,7 @@ from typing import Literal
 
 from pydantic import TypeAdapter
 
-# The checker has its own namespaces and limits, because it also judges Stoppress's files.
+# The checker has its own namespaces and limits, because it also checks Stoppress's files.
 SITEMAP = "http://www.sitemaps.org/schemas/sitemap/0.9"
 NEWS = "http://www.google.com/schemas/sitemap-news/0.9"
 IMAGE = "http://www.google.com/schemas/sitemap-image/1.1"
@@ -40,7 +40,7 @@ Severity = Literal["error", "warning"]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A named check. A file with an error breaks the protocol, a schema or an engine's documentation. A warning is advice, or breaks what no reader minds."""
+    """A named check. An error breaks the protocol, a schema or an engine's documentation. A warning is advice, or disturbs no reader."""
 
     name: str
     id: str

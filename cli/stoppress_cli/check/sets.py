@@ -73,7 +73,7 @@ def _check_alternates(urls: Occurrences, files: Sequence[Facts], report: Report,
 
     A page that no file lists is reported only if the set is whole and the page is on the same host.
     """
-    for file, line, is_near, is_listed in urls.one_sided(ONE_SIDED_MAX):
+    for file, line, is_near, is_listed in urls.find_one_sided(ONE_SIDED_MAX):
         why = "does not point back" if is_listed else "is in no sitemap here, and so cannot point back"
         if is_listed or (is_whole and is_near):
             report(files[file].name, "alternate-not-mutual", line, f"an alternate of this page {why}")
@@ -89,14 +89,14 @@ def _check_indexes(files: Sequence[Facts], report: Report, *, all_here: bool) ->
             _check_child(index, child, loc, *index.children[loc], report)
     listed = {child.number for _, _, child in entries if child}
     named = {url for facts in files if facts.kind == "robots" for url in facts.children}
-    lost = _find_lost(files, listed, named)
+    unlisted = _find_unlisted(files, listed, named)
     if listed:
-        _check_unlisted(lost, indexes, report)
+        _check_unlisted(unlisted, indexes, report)
         _check_listed_twice(indexes, report)
     if all_here:
         for facts in files:
             _check_missing(facts, children[facts.number], report)
-        _check_entries(lost, named | {facts.url for facts in files}, report)
+        _check_entries(unlisted, named | {facts.url for facts in files}, report)
     return listed, bool(listed) and all(child is not None and child.is_whole for _, _, child in entries)
 
 
@@ -107,7 +107,7 @@ def _find_children(files: Sequence[Facts]) -> list[dict[str, Facts | None]]:
     return [{loc: by_url.get(loc) or by_name.get(loc.rpartition("/")[2]) for loc in facts.children} for facts in files]
 
 
-def _find_lost(files: Sequence[Facts], listed: set[int], named: Collection[str]) -> list[Facts]:
+def _find_unlisted(files: Sequence[Facts], listed: set[int], named: Collection[str]) -> list[Facts]:
     """Return the files that neither an index nor robots.txt lists."""
     stems = {_stem(files[number].name) for number in listed}
     return [facts for facts in files if facts.url not in named and _stem(facts.name) not in stems]
@@ -132,13 +132,13 @@ def _check_child(index: Facts, child: Facts, loc: str, line: int, lastmod: Momen
         report(index.name, "index-outdated", line, fault)
 
 
-def _check_entries(lost: list[Facts], found: Collection[str | None], report: Report) -> None:
-    """Report a sitemap at the root of each host that engines cannot find (R8.2). `found` are the URLs that they do find."""
+def _check_entries(unlisted: list[Facts], found_urls: Collection[str | None], report: Report) -> None:
+    """Report a sitemap at the root of each host that engines cannot find (R8.2). `found_urls` are the URLs that they do find."""
     by_root: dict[str, Facts] = {}
-    for facts in lost:
+    for facts in unlisted:
         root, _, name = (facts.url or "").rpartition("/")
         is_at_root = name and root.count("/") == 2 and facts.kind in {"urlset", "sitemapindex"}
-        if is_at_root and f"{root}/{_ENTRY}" not in found:
+        if is_at_root and f"{root}/{_ENTRY}" not in found_urls:
             by_root.setdefault(root, facts)
     for facts in by_root.values():
         folder, slash, name = facts.name.rpartition("/")
@@ -146,8 +146,8 @@ def _check_entries(lost: list[Facts], found: Collection[str | None], report: Rep
         report(f"{folder}{slash}{_ENTRY}", "no-entry", None, fault)
 
 
-def _check_unlisted(lost: list[Facts], indexes: list[Facts], report: Report) -> None:
-    for facts in lost:
+def _check_unlisted(unlisted: list[Facts], indexes: list[Facts], report: Report) -> None:
+    for facts in unlisted:
         is_sitemap = facts.kind in {"urlset", "text"} and not facts.only_home
         if is_sitemap and any(_is_below(facts, index) for index in indexes):
             report(facts.name, "not-in-index", None, "no index lists this sitemap")

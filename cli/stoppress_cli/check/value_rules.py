@@ -1,4 +1,4 @@
-"""Checks single values: URLs, dates, titles, and the codes of languages and territories. Reports faults through `report(name of the rule, message)`."""
+"""Checks single values: URLs, dates, titles, codes of languages and territories. Reports faults by `report(name of the rule, message)`."""
 
 import html
 import ipaddress
@@ -125,7 +125,7 @@ def place_of(url: str) -> Place | None:
     name = f"[{host}]" if ":" in host else host
     path = parts.path or "/"
     if path == "/" and parts.query:
-        path = f"/?{parts.query}"  # a page of its own, not the home page
+        path = f"/?{parts.query}"  # another page than the home page
     return Place(scheme, name if port in (None, DEFAULT_PORTS[scheme]) else f"{name}:{port}", path)
 
 
@@ -262,8 +262,8 @@ def hreflang_fault(code: str) -> str | None:
     if code.lower() == "x-default":
         return None
     language, *rest = code.split("-")
-    known = language.lower() in LANGUAGES or _THREE_LETTERS.fullmatch(language.lower())
-    if not known or language.lower() in LONG_FORMS:
+    is_language = language.lower() in LANGUAGES or _THREE_LETTERS.fullmatch(language.lower())
+    if not is_language or language.lower() in LONG_FORMS:
         return f"starts with {language!r}, which is no ISO 639-1 language{_hint(language.lower())}"
     if rest and _SCRIPT.fullmatch(rest[0]):
         rest = rest[1:]

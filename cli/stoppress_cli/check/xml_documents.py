@@ -19,7 +19,7 @@ _ROOT = re.compile(r"<(?:[\w.-]+:)?(urlset|sitemapindex|rss|feed|RDF)[\s>/]")
 _PAGE = re.compile(r"\s*(?:<!doctype\s+html|<html[\s>])", re.IGNORECASE)
 _URL_LINE = re.compile(r"\s*https?://", re.IGNORECASE)
 # A comment with the time of generation, which changes the file's bytes each time (R6.4).
-_MADE_AT = re.compile(
+_GENERATED_AT = re.compile(
     r"\d{4}-\d\d-\d\d|\d\d?:\d\d|\b(?:generated|written|created|updated|built|cached|made)\s+(?:at|on)\b.{0,80}\d",
     re.IGNORECASE | re.DOTALL,
 )
@@ -94,22 +94,22 @@ def _count_entries(source: Source, kind: str) -> int:
 
 
 def _check_xml(text: Text, at: Pass) -> bool:
-    """Check a document. Return False if it breaks off."""
+    """Check a document. Return False if it is not well-formed."""
     doctypes: list[int] = []
 
-    def note(what: str, line: int, content: str) -> None:
-        if what == "doctype":
+    def note(kind: str, line: int, content: str) -> None:
+        if kind == "doctype":
             doctypes.append(line)
-        elif what == "comment" and _MADE_AT.search(content[:COMMENT_CHARACTERS_MAX]):
+        elif kind == "comment" and _GENERATED_AT.search(content[:COMMENT_CHARACTERS_MAX]):
             at.report(
                 "generation-time",
                 line,
                 f"the comment {shown(content.strip())} contains the time at which the file was written",
             )
-        elif what == "text" and (document.root is None or document.root.name in SITEMAP_ROOTS):
+        elif kind == "text" and (document.root is None or document.root.name in SITEMAP_ROOTS):
             at.report("stray-text", line, f"{shown(content.strip())} is outside the entries")
 
-    document = Document(note, Namespaces(at.report).meant, text.line, lambda root: _FEED_ROOTS.get(root.name, 2))
+    document = Document(note, Namespaces(at.report).correct, text.line, lambda root: _FEED_ROOTS.get(root.name, 2))
     broken: Broken | None = None
     try:
         for entry in document.entries(text.pieces()):
@@ -146,15 +146,15 @@ def _check_root(root: Node | None, text: Text, doctypes: list[int], at: Pass) ->
 
 def _check_entry(root: Node, entry: Node, at: Pass) -> bool:
     """Check one entry. Return False if the rest of the file does not have to be read."""
-    wanted = "sitemap" if root.name == "sitemapindex" else "url"
+    expected = "sitemap" if root.name == "sitemapindex" else "url"
     is_in_sitemap = root.name in SITEMAP_ROOTS or root.namespace == SITEMAP  # also with a wrong root element
     if root.name in _FEED_ROOTS:
         entry_rules.check_feed_entry(root, entry, at)
     elif not is_in_sitemap and entry.name != "url":
         return root.name.lower() != "html"
-    elif entry.name != wanted:
-        at.report("unknown-child", entry.line, f"{entry.tag} is in {root.tag}, which takes only {wanted}")
-    elif wanted == "url":
+    elif entry.name != expected:
+        at.report("unknown-child", entry.line, f"{entry.tag} is in {root.tag}, which takes only {expected}")
+    elif expected == "url":
         entry_rules.check_url_entry(entry, at)
     else:
         entry_rules.check_sitemap_entry(entry, at)
@@ -175,12 +175,12 @@ def _check_lines(text: Text, at: Pass) -> None:
 
 def _split(text: Text, separator: str) -> Iterator[tuple[int, str]]:
     """Yield the number and the text of each line, or of each part up to another separator, cut to LINE_CHARACTERS_MAX."""
-    left, number = "", text.line
+    rest, number = "", text.line
     for piece in text.pieces():
-        *whole, left = (left + piece).split(separator)
+        *whole, rest = (rest + piece).split(separator)
         for line in whole:
             yield number, line[:LINE_CHARACTERS_MAX]
             number += 1
-        left = left[:LINE_CHARACTERS_MAX]
-    if left:
-        yield number, left
+        rest = rest[:LINE_CHARACTERS_MAX]
+    if rest:
+        yield number, rest

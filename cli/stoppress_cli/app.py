@@ -1,6 +1,6 @@
 """The command `stoppress`, put together from `commands/`: one module for each command.
 
-A module is imported when its command is used, so that one command does not load what another needs.
+A module is imported when its command is used, so that a command does not load the imports of another.
 """
 
 import functools
@@ -16,7 +16,7 @@ import typer.main
 from stoppress_cli import commands
 from stoppress_cli.options import Commands, Group
 
-# The module of each command. The name of a module that is a word of Python ends with an underscore.
+# The module of each command. A module whose command is a keyword of Python ends with an underscore.
 MODULES = {module.name.rstrip("_"): module.name for module in pkgutil.iter_modules(commands.__path__)}
 
 
@@ -51,8 +51,8 @@ app = Commands(
 )
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(value: bool) -> None:
+    if value:
         typer.echo(f"stoppress {version('stoppress')}")
         raise typer.Exit
 

@@ -1,4 +1,4 @@
-"""How a command finds its stack: the one that runs on this machine, or a deployed one; and why it cannot."""
+"""Connects a command to the stack on this machine or to a deployed one, and explains the errors of AWS."""
 
 import os
 import re
@@ -35,8 +35,8 @@ from stoppress_cli.output import FAILED, counted, errors, fail
 
 # Environment variable with the commit of the deployed stack, for `stoppress status`.
 DEPLOYED_COMMIT = "DEPLOYED_COMMIT"
-# Environment variables that `stoppress.aws` reads, each with the output of a deployed stack that has its value, and the logical name
-# in the template of the resource.
+# Environment variables that `stoppress.aws` reads, each with the output of a deployed stack that contains its value, and the
+# resource's logical name in the template.
 RESOURCES = {
     "TABLE_NAME": ("TableName", "Table"),
     "BUCKET_NAME": ("BucketName", "Bucket"),
@@ -54,8 +54,8 @@ _AWS_ERRORS = Path(__file__).with_name("aws_errors.toml")
 _CREDENTIALS = {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local"}
 
 
-def in_words(error: ClientError | BotoCoreError, used: str = "") -> str:
-    """Return an AWS error in words for an operator, with what to do about it. `used` is what `_used` returns."""
+def describe_error(error: ClientError | BotoCoreError, used: str = "") -> str:
+    """Return the text of an AWS error for an operator, with what to do. `used` is the result of `_describe_endpoint`."""
     if isinstance(error, ClientError):
         code, message = error.response["Error"].get("Code", ""), error.response["Error"].get("Message", "")
         names = [code]
@@ -64,13 +64,13 @@ def in_words(error: ClientError | BotoCoreError, used: str = "") -> str:
     else:
         names, fields = [kind.__name__ for kind in type(error).__mro__], error.kwargs
         unknown = " ".join(str(error).split())
-    known = tomllib.loads(_AWS_ERRORS.read_text(encoding="utf-8"))["advice"]
-    advice = next((entry["text"] for entry in known if not set(entry["errors"]).isdisjoint(names)), None)
+    entries = tomllib.loads(_AWS_ERRORS.read_text(encoding="utf-8"))["advice"]
+    advice = next((entry["text"] for entry in entries if not set(entry["errors"]).isdisjoint(names)), None)
     return (advice.format(**fields, used=used) if advice else unknown).strip()
 
 
 class BadRequest(ValueError):
-    """A command asks for what the stack does not have or must not do; the text contains what to give instead."""
+    """A request that the stack cannot or must not fulfil; the text contains what to give instead."""
 
 
 # Errors whose text is the reason why a command cannot do its work.
@@ -105,10 +105,10 @@ def exit_on_error(stack: str | None, endpoint: str) -> Iterator[None]:
     except (ClientError, BotoCoreError) as error:
         is_local = stack is None and isinstance(error, EndpointConnectionError)
         advice = f"nobody answers at {endpoint}; start `stoppress up`, or name a deployed stack with --stack"
-        fail(advice if is_local else in_words(error, _used(stack, endpoint)))
+        fail(advice if is_local else describe_error(error, _describe_endpoint(stack, endpoint)))
 
 
-def _used(stack: str | None, endpoint: str) -> str:
+def _describe_endpoint(stack: str | None, endpoint: str) -> str:
     """Return the region and the endpoint that a command used: an error may come from the wrong one. Empty if no region is set."""
     try:
         meta = clients.client("cloudformation").meta if stack else None
@@ -161,7 +161,7 @@ def _clock_of(endpoint: str) -> Iterator[None]:
     try:
         date = urllib3.request("HEAD", endpoint, timeout=CLOCK_SECONDS_MAX, retries=False).headers.get("date", "")
         ahead = parsedate_to_datetime(date) - datetime.now(UTC)
-    except (HTTPError, ValueError):  # nobody answers, as the command's first call reports; or there is no date
+    except (HTTPError, ValueError):  # no connection, which the command's first call reports, or no date
         ahead = timedelta()
     if abs(ahead) <= CLOCK_DIFFERENCE_MIN:
         yield
@@ -180,14 +180,14 @@ def deployed(stack: str) -> Iterator[None]:
     description = describe(stack)
     if description is None:
         advice = "give another name, region (--region) or profile (--profile)"
-        raise BadRequest(f"there is no stack {stack!r}: {advice}{_used(stack, '')}")
+        raise BadRequest(f"there is no stack {stack!r}: {advice}{_describe_endpoint(stack, '')}")
     outputs = {output["OutputKey"]: output["OutputValue"] for output in description.get("Outputs", [])}
     if missing := sorted({"TableName", "BucketName", "SecretsPath", "Version"} - outputs.keys()):
         raise BadRequest(f"{stack} is no stack of Stoppress: it has no output {missing[0]}")
-    own, its, commit = version("stoppress"), outputs["Version"], outputs.get("Commit", "unknown")
-    if its != own:
+    own, deployed_version, commit = version("stoppress"), outputs["Version"], outputs.get("Commit", "unknown")
+    if deployed_version != own:
         raise BadRequest(
-            f"the stack {stack} has version {its}, this command has {own}: check out the commit {commit}, or deploy {own}"
+            f"the stack {stack} has version {deployed_version}, this command has {own}: check out the commit {commit}, or deploy {own}"
         )
     variables = {name: outputs[output] for name, (output, _) in RESOURCES.items() if output in outputs}
     if pages := outputs.get("PagesUrl"):  # the stack has pages
@@ -222,7 +222,7 @@ def describe(stack: str) -> dict[str, Any] | None:
     try:
         return dict(clients.client("cloudformation").describe_stacks(StackName=stack)["Stacks"][0])
     except ClientError as error:
-        # CloudFormation has no error code of its own for a missing stack.
+        # CloudFormation has no error code for a missing stack.
         if "does not exist" in str(error):
             return None
         raise
@@ -238,7 +238,7 @@ def _is_url(endpoint: str) -> bool:
 
 @contextmanager
 def _connected(variables: Mapping[str, str | None]) -> Iterator[None]:
-    """Set the variables, and have `stoppress.aws` make new clients, while the block runs."""
+    """Set the variables, and have `stoppress.aws` create new clients, while the block runs."""
     with environment(variables):
         clients.forget()
         try:

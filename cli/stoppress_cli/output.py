@@ -22,7 +22,7 @@ from stoppress.primitives.text import encodable
 
 # Exit codes. Each command's help explains ATTENTION.
 OK = 0
-# The command worked, and its result asks for attention: a difference, a finding, an item that stays.
+# The command worked, and its result needs attention: a difference, a finding, an item that stays.
 ATTENTION = 1
 # The command could not do its work.
 FAILED = 2
@@ -43,9 +43,9 @@ _Item = TypeVar("_Item")
 
 
 def text_console(*, stderr: bool = False) -> Console:
-    """Return a console that prints text of other people as it is: brackets are no markup, `:word:` is no emoji."""
-    is_known = (sys.stderr if stderr else sys.stdout).isatty() or "COLUMNS" in os.environ
-    width = None if is_known else WIDTH_PIPED_COLUMNS
+    """Return a console that prints text verbatim: brackets are no markup, `:word:` is no emoji."""
+    has_width = (sys.stderr if stderr else sys.stdout).isatty() or "COLUMNS" in os.environ
+    width = None if has_width else WIDTH_PIPED_COLUMNS
     return Console(stderr=stderr, width=width, markup=False, emoji=False, highlight=False, soft_wrap=True)
 
 
@@ -69,10 +69,10 @@ def printing_json(*, as_json: bool) -> Iterator[None]:
 
 def print_answer(value: object, lines: Iterable["Part"], *, indent: int | None = 2) -> None:
     """Print the answer of a command: with --json the value, in one line if `indent` is None; else lines and tables."""
-    as_wide_as_now = text_console()
+    out = text_console()
     parts = [verbatim(json_of(value, indent=indent))] if is_json.get() else lines
-    for line in lay_out(parts, as_wide_as_now.width):
-        as_wide_as_now.print(line, soft_wrap=True)
+    for line in lay_out(parts, out.width):
+        out.print(line, soft_wrap=True)
 
 
 def json_of(value: object, *, indent: int | None = 2) -> str:
@@ -94,7 +94,7 @@ def end(value: object, lines: Iterable["Part"] = (), *, is_ok: bool, is_known: b
 
 
 def show(part: "Part") -> None:
-    """Print a line or a table on the way to an answer; with --json to standard error."""
+    """Print a line or a table before the answer; with --json to standard error."""
     out = errors if is_json.get() else console
     for line in lay_out([part], out.width):
         out.print(line)
@@ -129,7 +129,7 @@ def track(items: Sequence[_Item], noun: str) -> Iterator[_Item]:
 
 
 def agrees(question: str, *, yes: bool, dry_run: bool = False) -> bool:
-    """Return True if the user agrees. The user is not asked with `yes`, or in a dry run. With --json standard error has the question."""
+    """Return True if the user agrees. The user is not asked with `yes`, or in a dry run. With --json, standard error has the question."""
     return not dry_run and (yes or typer.confirm(question, err=is_json.get()))
 
 
@@ -182,7 +182,7 @@ def state(word: str) -> Text:
 
 
 def verbatim(text: str) -> Text:
-    """Return text whose lines are not broken, because it is there to be copied or read by a program."""
+    """Return text whose lines are not broken, because users copy it or programs read it."""
     return Text(text, no_wrap=True)
 
 
@@ -228,7 +228,7 @@ def fail(reason: object) -> NoReturn:
 
 @dataclass(frozen=True)
 class Check:
-    """The result of one check. `fix` shows how to mend a fault. A hint is advice, or may be intended."""
+    """The result of one check. `fix` shows how to correct a fault. A hint is advice, or may be intended."""
 
     check: str
     outcome: Literal["ok", "hint", "fault", "not checked", "unknown"]
@@ -247,7 +247,7 @@ def ago(instant: datetime | None, now: datetime, zone: ZoneInfo) -> str:
 
 
 def age(instant: datetime, now: datetime) -> str:
-    """Return the time since an instant: `3 minutes`, `2 hours`, `5 days`. An instant that another clock set ahead is 0 minutes old."""
+    """Return the time since an instant: `3 minutes`, `2 hours`, `5 days`. An instant in the future is 0 minutes old."""
     since, hour, day = max(now - instant, timedelta()), timedelta(hours=1), timedelta(days=1)
     unit, name = (day, "day") if since >= 2 * day else (hour, "hour") if since >= 2 * hour else (hour / 60, "minute")
     return counted(since // unit, name)

@@ -1,4 +1,4 @@
-"""What the commands that serve share: a port of this machine, requests as they arrive, and an end by Ctrl-C or SIGTERM."""
+"""Shared code of the commands that serve: bind a port, read requests, and stop at Ctrl-C or SIGTERM."""
 
 import errno
 import os
@@ -22,7 +22,7 @@ class PortInUse(OSError):
     """The port cannot be used."""
 
 
-class QuietHandler(WSGIRequestHandler):
+class ErrorHandler(WSGIRequestHandler):
     def log(self, type: str, message: str, *args: Any) -> None:
         if type == "error":
             super().log(type, message, *args)
@@ -44,7 +44,7 @@ def server_on(
     listener.listen(128)
     with listener:  # the server has a copy
         port = listener.getsockname()[1]
-        handler, fd = QuietHandler, listener.fileno()
+        handler, fd = ErrorHandler, listener.fileno()
         server = make_server(host, port, application, threaded=threaded, request_handler=handler, fd=fd)
     return server, f"http://{f'[{host}]' if ':' in host else host}:{port}/"
 

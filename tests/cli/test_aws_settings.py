@@ -176,7 +176,7 @@ def test_settings_that_cannot_work_are_one_sentence(case: str, tmp_path: Path, m
     [
         ("ExpiredToken", "No.", "the AWS credentials have expired: sign in again"),
         ("AccessDenied", "No.", "these AWS credentials may not call DescribeStacks: use others, or get the permission. No."),
-        ("InvalidClientTokenId", "No.", f"AWS does not know these credentials: give others with --profile or AWS_PROFILE{USED}"),
+        ("InvalidClientTokenId", "No.", f"AWS rejects these credentials: give others with --profile or AWS_PROFILE{USED}"),
         ("ThrottlingException", "No.", "AWS had too many requests: run the command again in a minute"),
         (
             "ResourceNotFoundException", "No.",

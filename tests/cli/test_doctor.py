@@ -23,7 +23,7 @@ from stoppress_cli.app import app
 from stoppress_cli.commands import doctor as command
 from stoppress_cli.inputs import page_answers, served
 from stoppress_cli.inputs.host_checks import Doctor
-from stoppress_cli.inputs.served import Known, Served, known
+from stoppress_cli.inputs.served import Known, Served, load_known
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.output import Check
 from tests.docs.pages import blocks, text_of
@@ -264,7 +264,7 @@ def newsroom(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Newsroom]:
     with operated([*first, last], tmp_path_factory.mktemp("after")) as stack:
         later(stack, 10)
         engines = SimpleNamespace(indexnow=SimpleNamespace(key=KEY))
-        mine = known(HOST)
+        mine = load_known(HOST)
         mine = replace(mine, site=mine.site.model_copy(update={"engines": engines}))
         yield Newsroom(stack, mine, look(stack), before, stack.clock.now())
 

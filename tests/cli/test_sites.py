@@ -343,7 +343,7 @@ def test_a_value_that_the_operator_enters_is_checked_and_not_shown(run: Operator
         done = run("secrets", "put", *words, typed=value)
         assert (words, done.exit_code, reason in done.stderr) == (words, 2, True), done.output
         assert not value.strip() or value not in done.output
-    assert f"`stoppress secrets put {HOST} wire` makes it" in run("secrets", "rotate", HOST, "wire").stderr
+    assert f"`stoppress secrets put {HOST} wire` creates it" in run("secrets", "rotate", HOST, "wire").stderr
     done = run("secrets", "put", HOST, "ghost", "--stdin", typed="a phrase with spaces\n")
     assert (done.exit_code, "a phrase with spaces" in done.stdout) == (0, False)
     assert valid(run, f"webhooks/{HOST}/ghost") == ["a phrase with spaces"]
@@ -384,4 +384,4 @@ def test_a_rotation_that_meets_another_one_reports_it(
     monkeypatch.setattr(stored_secrets, "_text", write_after_another)
     done = run("secrets", "rotate", HOST, "cms", *words)
     assert done.exit_code == 2
-    assert f"somebody else wrote the secret {name} in the same moment" in done.stderr
+    assert f"another user wrote the secret {name} at the same moment" in done.stderr

@@ -56,10 +56,10 @@ def try_delivery(
     try:
         raw = sys.stdin.buffer.read() if delivery == "-" else Path(delivery).read_bytes()
         recorded = recorded_in(raw)
-        given = json.loads(settings) if settings else {}
-        if not isinstance(given, dict):
+        overrides = json.loads(settings) if settings else {}
+        if not isinstance(overrides, dict):
             fail("--settings: give a JSON object")
-        values = {**recorded.settings, **given}
+        values = {**recorded.settings, **overrides}
         mapping = read_file(Path(name)) if name.endswith(".toml") else load(name)
         site = read_site(site_config.read_text(encoding="utf-8"), 0) if site_config else None
         instant = parse(now) if now else recorded.now or datetime.now(UTC)
@@ -76,7 +76,7 @@ def try_delivery(
 
 
 def verdict_lines(verdicts: Sequence[Verdict], now: datetime, site: Site | None) -> Iterator[Part]:
-    """Yield for people what an adapter makes of each item of a delivery."""
+    """Yield the lines about each item of a delivery, as an adapter reads it."""
     for number, verdict in enumerate(verdicts, 1):
         shown = verdict.shown(now, site)
         title = " ".join(filter(None, (verdict.disposition, verdict.action)))

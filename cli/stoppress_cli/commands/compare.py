@@ -22,7 +22,7 @@ from stoppress_cli.output import counted, end, progress, track
 
 app = Commands()
 
-# How many differences get a reason, which costs some reads of the table and the bucket.
+# The differences that get a reason, which costs some reads of the table and the bucket.
 REASONS_MAX = 1_000
 PROBLEMS_KEPT = 100
 
@@ -52,7 +52,7 @@ class Difference:
 
 @dataclass
 class Comparison:
-    """How many pages both sides list, or only one. `differences` has the first REASONS_MAX, `problems` what was not read."""
+    """How many pages both sides list, or only one. `differences` has the first REASONS_MAX, `problems` the parts that were not read."""
 
     both: int = 0
     only_old: int = 0
@@ -64,33 +64,33 @@ class Comparison:
         """Yield the comparison for people."""
         yield from (f"not read   {problem.place}: {problem.reason}" for problem in self.problems)
         yield from (f"only {row.listed:<5} {row.url}: {row.reason}" for row in self.differences)
-        if left := self.only_old + self.only_here - len(self.differences):
-            yield f"and {counted(left, 'more difference')}"
+        if omitted := self.only_old + self.only_here - len(self.differences):
+            yield f"and {counted(omitted, 'more difference')}"
         yield f"{self.both:,} in both, {self.only_old:,} only old, {self.only_here:,} only here"
 
 
 def compare_pages(old: Sitemaps, site: Site, now: datetime) -> Comparison:
     """Compare all pages. Raises ListingError, and the errors of table and bucket."""
     result = Comparison()
-    then, here = set[str](), set(_here(site))
+    old_urls, urls = set[str](), set(_read_urls(site))
     with progress("pages of the old sitemap") as show:
         for page in old.pages():
-            then |= {identity(item.event.url) for item in page.items if item.event.url}
+            old_urls |= {identity(item.event.url) for item in page.items if item.event.url}
             result.problems += page.problems[: PROBLEMS_KEPT - len(result.problems)]
-            show(len(then), page.total)
-    only_old, only_here = sorted(then - here), sorted(here - then)
-    result.both, result.only_old, result.only_here = len(then & here), len(only_old), len(only_here)
+            show(len(old_urls), page.total)
+    only_old, only_here = sorted(old_urls - urls), sorted(urls - old_urls)
+    result.both, result.only_old, result.only_here = len(old_urls & urls), len(only_old), len(only_here)
     refused = read_refused(site.host, now)
     for url in track((only_old + only_here)[:REASONS_MAX], "differences"):
         try:
-            reason = _reason(story_of(url, site.host, now, refused), is_here=url in here)
+            reason = _reason(story_of(url, site.host, now, refused), is_here=url in urls)
         except Unclear as error:
             reason = str(error)
-        result.differences.append(Difference(url, "here" if url in here else "old", reason))
+        result.differences.append(Difference(url, "here" if url in urls else "old", reason))
     return result
 
 
-def _here(site: Site) -> Iterator[str]:
+def _read_urls(site: Site) -> Iterator[str]:
     """Yield the pages in the site's files. Leaves out the home page in a news sitemap: it only keeps the file from being empty."""
     for file in track(all_files(site), "files of the site"):
         if not (is_shard(file) or is_news(file)) or not file.endswith(".xml"):

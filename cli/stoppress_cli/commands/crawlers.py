@@ -1,4 +1,4 @@
-"""`stoppress crawlers`: what access logs show of crawlers. Memory does not grow with the logs, and the order of lines does not matter."""
+"""`stoppress crawlers`: reads crawlers' requests from access logs. Memory does not grow with the logs, whose lines may have any order."""
 
 import gzip
 import sys
@@ -26,7 +26,7 @@ from stoppress.primitives.instants import iso, whole
 from stoppress.show.read_files import find_entry
 from stoppress.show.stack_status import Access
 from stoppress_cli.check.report import Format, Group, print_report
-from stoppress_cli.connect import in_words
+from stoppress_cli.connect import describe_error
 from stoppress_cli.inputs.log_lines import FIELDS, LINE_BYTES_MAX, Fetch, Ranges, is_crawler, load_ranges, read_fetches
 from stoppress_cli.options import READS, Commands
 from stoppress_cli.output import fail, progress
@@ -67,7 +67,7 @@ def crawlers(
     except OSError as error:
         fail(error)
     except (ClientError, BotoCoreError) as error:
-        fail(in_words(error))
+        fail(describe_error(error))
     rows = list(tally.rows())
     groups = [Group("ok", "; ".join(f"{name} {cell}" for name, cell in row.items() if cell)) for row in rows]
     groups += [Group("hint", f"{name}: requests from other addresses: {n:,}") for name, n in tally.unverified.items()]
@@ -78,7 +78,7 @@ def crawlers(
 
 
 class Tally:
-    """What logs show. `unverified` counts the requests whose address is not in the ranges of the crawler that they name."""
+    """The counts of access logs. `unverified` counts the requests whose address is not in the ranges of the crawler in their user agent."""
 
     def __init__(self, ranges: Ranges, listings: Listings) -> None:
         self.ranges, self.listings, self.unverified = ranges, listings, Counter[str]()
@@ -90,7 +90,7 @@ class Tally:
         self._earliest: dict[tuple[str, str, int], datetime] = {}
 
     def add(self, fetch: Fetch) -> None:
-        """Count a request, if its user agent names a crawler. Googlebot-News has the user agent of Googlebot."""
+        """Count a request, if its user agent contains the name of a crawler. Googlebot-News has the user agent of Googlebot."""
         name = next((name for name in self.ranges if name.casefold() in fetch.agent.casefold()), None)
         if name is None or not self._is_crawler(name, fetch.address):
             self.unverified.update(filter(None, [name]))
@@ -112,20 +112,20 @@ class Tally:
             statuses = " ".join(f"{status}×{number}" for status, number in sorted(counts.items()) if status != "bytes")
             intervals = {"median_interval": median(gaps), "longest_interval": max(gaps)}
             yield ROW | {"crawler": name, "files": kind, "statuses": statuses, "bytes": counts["bytes"]} | intervals
-        found: dict[tuple[str, str], tuple[datetime, str, datetime]] = {}
-        found_in = Counter[tuple[str, str]]()
+        fetches: dict[tuple[str, str], tuple[datetime, str, datetime]] = {}
+        counted = Counter[tuple[str, str]]()
         for (name, file, listed), first in sorted(self._earliest.items(), key=itemgetter(1)):
-            for since, url in self.listings[file][found_in[name, file] : listed]:
-                found.setdefault((url, name), (first, file, since))
-            found_in[name, file] = listed
-        for (url, name), (first, file, since) in sorted(found.items(), key=lambda row: row[1][2], reverse=True):
+            for since, url in self.listings[file][counted[name, file] : listed]:
+                fetches.setdefault((url, name), (first, file, since))
+            counted[name, file] = listed
+        for (url, name), (first, file, since) in sorted(fetches.items(), key=lambda row: row[1][2], reverse=True):
             after_s = int((first - since).total_seconds())
             instants = {"listed": iso(since), "first_fetch": iso(first), "after_s": after_s}
             yield ROW | {"crawler": name, "files": file, "story": url} | instants
 
 
 def read_lines(names: Sequence[str], skipped: Counter[str]) -> Iterator[bytes]:
-    """Yield the lines of logs, unpacked, and show how much was read. Raises OSError, and the errors of AWS."""
+    """Yield the lines of logs, decompressed, and show how much was read. Raises OSError, and the errors of AWS."""
     with progress("MB of logs") as show:
         size = 0
         for raw in chain.from_iterable(map(_open_logs, names)):
@@ -142,7 +142,7 @@ def read_lines(names: Sequence[str], skipped: Counter[str]) -> Iterator[bytes]:
 
 
 def _open_logs(name: str) -> Iterator[BufferedReader]:
-    """Yield the logs that an argument of the command names. Raises OSError, and the errors of AWS."""
+    """Yield the logs of one argument of the command. Raises OSError, and the errors of AWS."""
     if name.startswith("s3://"):
         bucket_name, _, prefix = name.removeprefix("s3://").partition("/")
         yield from bucket.read_all(bucket_name, prefix)
@@ -153,12 +153,12 @@ def _open_logs(name: str) -> Iterator[BufferedReader]:
 
 
 def read_listings(site: Site) -> Listings:
-    """Return when the stories of the news entered their files, by the versions of the files in the bucket."""
+    """Return when each story of the news entered its files, from the versions of the files in the bucket."""
     received: defaultdict[str, dict[str, datetime]] = defaultdict(dict)
     claims = read_claims(site.host, [entry.loc for entry in news_entries(site.host)])
     articles = read_articles(site.host, {claim.owner for claim in claims.values()})
     for url, claim in claims.items():
-        if article := articles.get(claim.owner):  # else it left while this was read
+        if article := articles.get(claim.owner):  # else it left the news during these reads
             for place in filter(None, (article.news, article.shard)):
                 received[place.file][url] = whole(article.received_at)
     return {file: list(_entries(site, file, stories)) for file, stories in received.items()}

@@ -50,7 +50,7 @@ def demo(
     with open_player(SCENARIO, log, template, read_lines=_read_moved) as (player, lines):
         from stoppress_cli.local.server import Server
 
-        # The port is taken first, so that a port in use is reported before the run.
+        # The port is bound first, so that a port in use is reported before the run.
         server = None if once else Server(player.stack, host, port)
         console.print("Playing two days of a newsroom on this machine, with a virtual clock …\n")
         began = time.perf_counter()

@@ -19,7 +19,7 @@ from stoppress.model.site import HOST
 from stoppress.show.stack_status import Access
 from stoppress_cli.check.report import EXAMPLES_MAX, Ending, Format, Group, print_report
 from stoppress_cli.inputs.host_checks import Doctor
-from stoppress_cli.inputs.served import Served, Server, known
+from stoppress_cli.inputs.served import Served, Server, load_known
 from stoppress_cli.options import READS, Commands
 from stoppress_cli.output import ATTENTION, OK, Check, counted, fail
 
@@ -47,7 +47,7 @@ def doctor(
     if not HOST.fullmatch(host):
         fail(f"{host!r} is not a host: give a name in small letters, such as www.example.com")
     server = _server(connect)
-    facts = known(host) if access else None
+    facts = load_known(host) if access else None
     webhook = webhook or (facts.webhook if facts else None)
     doctor, checks = Doctor(Served(host, datetime.now(UTC), facts, server), webhook), list[Check]()
     print_report(f"stoppress doctor {host}", _group_checks(doctor, checks), partial(_end, doctor, checks), form)
@@ -68,17 +68,17 @@ def _group_checks(doctor: Doctor, checks: list[Check]) -> Iterator[Group]:
     """Run the checks, and append them. Join the results of one check that have the same outcome and fix."""
     kinds = groupby(doctor.checks(), key=lambda check: (check.check, check.outcome, check.fix))
     for (name, outcome, fix), results in kinds:
-        checks += (found := list(results))
-        if len(found) == 1:
-            yield Group(outcome, f"{name}: {found[0].text}", fix=fix)
+        checks += (group := list(results))
+        if len(group) == 1:
+            yield Group(outcome, f"{name}: {group[0].text}", fix=fix)
         else:
-            yield Group(outcome, name, [check.text for check in found[:EXAMPLES_MAX]], len(found), fix)
+            yield Group(outcome, name, [check.text for check in group[:EXAMPLES_MAX]], len(group), fix)
 
 
 def _end(doctor: Doctor, checks: list[Check]) -> Ending:
     totals = Counter(check.outcome for check in checks)
     kinds = [counted(totals[outcome], outcome) for outcome in ("fault", "hint") if totals[outcome]]
-    left = [f"{totals['not checked']:,} not checked"] if totals["not checked"] else []
+    rest = [f"{totals['not checked']:,} not checked"] if totals["not checked"] else []
     states = doctor.pages.states if "states" in vars(doctor.pages) else []
-    summary = f"{', '.join(kinds + left) or 'no faults'} in {counted(len(states), 'page')} and {counted(len(doctor.served.files), 'file')}"
+    summary = f"{', '.join(kinds + rest) or 'no faults'} in {counted(len(states), 'page')} and {counted(len(doctor.served.files), 'file')}"
     return summary, checks, [asdict(state) for state in states]

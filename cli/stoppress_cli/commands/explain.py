@@ -23,7 +23,7 @@ app = Commands()
 
 # Signs of the bar, one for each hour of the window.
 HOURS = 48
-# A sender's timestamp is shown if it is so far from the delivery.
+# A sender's timestamp is shown if it is further than this from the delivery.
 SENT_APART_MAX = timedelta(minutes=1)
 _RELEASE = re.compile(r"(?<=^to be published at )[0-9T:.-]+Z$")
 
@@ -67,7 +67,7 @@ def as_lines(story: Story) -> Iterator[Part]:
         yield _article(article, story.url, zone)
     if story.way:
         yield "  way to the search engines"
-        yield _way(story, zone)
+        yield _timeline(story, zone)
     if story.received:
         yield "  received in 90 days"
         if story.received_earlier:
@@ -92,9 +92,9 @@ def past_lines(past: Past) -> Iterator[Part]:
 
 
 def draw_window(until: datetime, now: datetime) -> str:
-    """Return the 48 hours of a story as a bar with a sign for each hour, and the hours that are left."""
-    left = max(0, min(HOURS, ceil((until - now) / timedelta(hours=1))))
-    return f"{'█' * (HOURS - left)}{'░' * left}  {counted(left, 'hour')} left"
+    """Return the 48 hours of a story as a bar with a sign for each hour, and the remaining hours."""
+    remaining = max(0, min(HOURS, ceil((until - now) / timedelta(hours=1))))
+    return f"{'█' * (HOURS - remaining)}{'░' * remaining}  {counted(remaining, 'hour')} left"
 
 
 def _answer(question: str, answer: Answer, zone: ZoneInfo) -> Iterator[Text]:
@@ -123,7 +123,7 @@ def _article(article: Mapping[str, Any], url: str, zone: ZoneInfo) -> Table:
     return fields_of(rows, indent=4)
 
 
-def _way(story: Story, zone: ZoneInfo) -> Table:
+def _timeline(story: Story, zone: ZoneInfo) -> Table:
     stops = {}
     for stop in story.way:
         after = f", {stop.after_seconds:,} s later" if stop.after_seconds is not None else ""
@@ -132,15 +132,15 @@ def _way(story: Story, zone: ZoneInfo) -> Table:
 
 
 def _received(received: Received, zone: ZoneInfo) -> Iterator[Row]:
-    """Yield a delivery, and below it what is unusual about it: its URL, the sender's own timestamp, the reason for its outcome."""
+    """Yield a delivery, and below it its unusual parts: its URL, the sender's own timestamp, the reason for its outcome."""
     yield local_time(received.at, zone), received.action or "delivery", received.by, state(received.outcome)
-    sent_at, of_then = received.sent_at, "by the rules of that time, " if contains_rule(received.reason) else ""
+    sent_at, prefix = received.sent_at, "by the rules of that time, " if contains_rule(received.reason) else ""
     if received.url:
         yield Text(f"for {received.url}")
     if sent_at and (received.outcome == "late" or abs(received.at - sent_at) > SENT_APART_MAX):
         yield Text(f"with the sender's timestamp {local_time(sent_at, zone)}")
     if received.reason:
-        yield Text(f"{of_then}{_in_zone(received.reason, zone)}")
+        yield Text(f"{prefix}{_in_zone(received.reason, zone)}")
 
 
 def _in_zone(reason: str, zone: ZoneInfo) -> str:

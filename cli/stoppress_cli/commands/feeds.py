@@ -1,4 +1,4 @@
-"""`stoppress feeds`: the state of a stack's feeds, and the articles that a feed would give."""
+"""`stoppress feeds`: the state of a stack's feeds, and the articles that a feed's entries would become."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -166,7 +166,7 @@ def _file(path: Path) -> bytes:
 
 
 def trial_lines(reading: Reading, site: Site, now: datetime, feed: str) -> Iterator[str]:
-    """Yield for people what a poll would make of a feed: entries, deletions, counts, then what was left out."""
+    """Yield the lines about a poll of a feed: entries, deletions, counts, then the entries that are left out."""
     entries = judged(reading, site, now, feed=feed)
     removed = [event for event in to_events(reading, site, now, feed=feed)[0] if event.action == "remove"]
     for item in entries:
@@ -174,7 +174,7 @@ def trial_lines(reading: Reading, site: Site, now: datetime, feed: str) -> Itera
         yield f"  {item.entry.title or 'no title'}"
         if item.id != item.url:
             yield f"  id {item.id}"
-        yield from (f"  {line}" for line in _fate(item, site, now))
+        yield from (f"  {line}" for line in _describe_entry(item, site, now))
     for event in removed:
         yield f"{event.id}\n  is deleted: if the article is from this feed, it leaves the sitemaps"
     sent = sum(item.event is not None for item in entries)
@@ -184,8 +184,8 @@ def trial_lines(reading: Reading, site: Site, now: datetime, feed: str) -> Itera
         yield f"{'incomplete, counts as a failed poll' if entries else 'empty'}: {reading.incomplete}"
 
 
-def _fate(item: Judged, site: Site, now: datetime) -> list[str]:
-    """Return what would become of an entry: its dates and other data, its sitemaps, or why it is left out."""
+def _describe_entry(item: Judged, site: Site, now: datetime) -> list[str]:
+    """Return the lines about an entry: its dates and other data, its sitemaps, or why it is left out."""
     event = item.event
     if event is None:
         return [f"left out: {item.reason}"]
@@ -202,7 +202,7 @@ def _fate(item: Judged, site: Site, now: datetime) -> list[str]:
 
 
 def _place(event: ArticleEvent, site: Site, now: datetime) -> str:
-    """Return the sitemaps that would list the event's page, if nothing else is known of the page."""
+    """Return the sitemaps that would list the event's page, if the page is otherwise unknown."""
     assert event.url
     if event.published_at and is_embargo(event, now):
         return f"held until {iso(event.published_at)}"

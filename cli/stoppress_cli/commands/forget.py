@@ -51,9 +51,9 @@ OUT_OF_REACH = (
 )
 # The attributes of a claim with the pages that list its page, and that its page lists.
 _VERSIONS = ("lists", "links")
-# How often to look whether the functions have removed the article and written its files: for two minutes.
-_LOOKS_EVERY_S, _LOOKS_MAX = 2, 60
-# What a tombstone keeps of an article.
+# The checks whether the functions have removed the article and written its files: for two minutes.
+_CHECKS_EVERY_S, _CHECKS_MAX = 2, 60
+# The fields of an article that its tombstone keeps.
 _KEPT = (
     "site", "name", "state", "order", "deliveries", "received_at", "known_since", "reborn", "shard",
     "is_undated", "is_unlisted", "rev",
@@ -74,25 +74,25 @@ def forget(
     Exit code 1: something is left to erase; run the command again.
     """
     traces = gather(target, site)
-    planned = left = list(traces.lines())
+    planned = rest = list(traces.lines())
     for line in ["to erase:", *planned] if planned else ["the stack has nothing about it"]:
         show(line)
-    is_agreed = bool(left) and not dry_run and agrees(f"Forget {', '.join(traces.urls) or target} for good?", yes=yes)
+    is_agreed = bool(rest) and not dry_run and agrees(f"Forget {', '.join(traces.urls) or target} for good?", yes=yes)
     erased, answer = list[str](), list[str]()
     if is_agreed:
-        left = list(erase(traces, datetime.now(UTC)).lines())
-        erased = [line for line in planned if line not in left]
-        answer = ["erased:", *erased, *(["not erased yet, run the command again:", *left] if left else [])]
-    if is_agreed or (dry_run and left):
+        rest = list(erase(traces, datetime.now(UTC)).lines())
+        erased = [line for line in planned if line not in rest]
+        answer = ["erased:", *erased, *(["not erased yet, run the command again:", *rest] if rest else [])]
+    if is_agreed or (dry_run and rest):
         answer.append(OUT_OF_REACH)
     for line in answer:
         show(line)
-    end({"urls": list(traces.urls), "left": left, "erased": erased, "done": is_agreed and not left}, is_ok=not left)
+    end({"urls": list(traces.urls), "left": rest, "erased": erased, "done": is_agreed and not rest}, is_ok=not rest)
 
 
 @dataclass
 class Traces:
-    """What the stack has of a page. `items` are to be deleted, by kind; `versions` are noncurrent ones of its files."""
+    """The data that the stack has about a page: `items` to delete, by kind, and noncurrent `versions` of its files."""
 
     site: Site
     urls: tuple[str, ...]
@@ -136,7 +136,7 @@ class Traces:
         if kind in ("what is due", "what waits for a URL"):
             is_about = item["sk"].partition("#")[2] in {article.name for article in self.articles}
         elif kind in ("quarantine", "refused deliveries"):
-            is_about = self.are_in(item.get("event") or json.dumps(item))
+            is_about = self.concerns(item.get("event") or json.dumps(item))
         return kind if is_about else ""
 
     def lines(self) -> Iterator[str]:
@@ -145,7 +145,7 @@ class Traces:
         yield from (f"{file}: written again without" for file in self.files)
         for claim in self.claims:
             yield f"the claim on {claim['url']}: a tombstone stays, known by a hash of the URL"
-        yield from (f"{counted(len(some), 'item')} of {kind}" for kind, some in self.items.items())
+        yield from (f"{counted(len(group), 'item')} of {kind}" for kind, group in self.items.items())
         for item in self.mentions:
             yield f"{item['pk']} {item.get('loc', item['sk'])}: the mention, for example as an alternate"
         yield from (f"{counted(number, 'dead letter')} of {queue}" for queue, number in self.letters.items())
@@ -161,11 +161,11 @@ class Traces:
         elif self.urls and self.pattern.search(str(item)):
             is_article = pk in {items.article_key(host, article.name)[0] for article in self.articles}
             is_entry = identity(item.get("loc") or item.get("url") or "") in set(map(identity, self.urls))
-            # What engines were notified of a page expires by itself (OUT_OF_REACH).
+            # The records of a page's notifications expire by themselves (OUT_OF_REACH).
             if not (is_article or is_entry or pk == notified_pk(host)):
                 self.mentions.append(item)
 
-    def are_in(self, event: str) -> bool:
+    def concerns(self, event: str) -> bool:
         """Return True if an event, or a report of refusals, is about the page or one of its articles."""
         ids = {article.id for article in self.articles}
         events = [event]
@@ -205,17 +205,17 @@ class Traces:
 
 
 def gather(target: str, host: str | None) -> Traces:
-    """Return what the stack has of a URL, or of an article (`source#id`).
+    """Return the data that the stack has about a URL, or about an article (`source#id`).
 
     Reads the whole table once. Raises BadRequest, Unclear, UnknownSite, BadConfiguration, and the errors of the table, the bucket
     and the queues.
     """
-    traces = _begin(target, host)
+    traces = _start_traces(target, host)
     for item in scan(os.environ["TABLE_NAME"]):
         traces.add(item)
     traces.find_files()
     traces.letters = {
-        queue: number for queue in redrive.NAMES if (number := redrive.count_letters(queue, traces.are_in))
+        queue: number for queue in redrive.NAMES if (number := redrive.count_letters(queue, traces.concerns))
     }
     # Where only tombstones are left, the versions were erased before.
     if any((traces.full, traces.claims, traces.items, traces.mentions)):
@@ -223,7 +223,7 @@ def gather(target: str, host: str | None) -> Traces:
     return traces
 
 
-def _begin(target: str, host: str | None) -> Traces:
+def _start_traces(target: str, host: str | None) -> Traces:
     """Return the site, the spellings of the URL, and the articles that have or had its page.
 
     An article that has moved to another URL belongs to another page now. The URL of a displaced article belongs to another article.
@@ -255,23 +255,23 @@ def tombstone(article: Article) -> Article:
 
 
 def erase(traces: Traces, now: datetime, *, pause: Callable[[float], None] = time.sleep) -> Traces:
-    """Remove the page, wait until no file lists it, and erase it. Return what is left.
+    """Remove the page, wait until no file lists it, and erase it. Return the data that remains.
 
     Raises Conflict and the errors of `gather`. The articles and claims come last: a run that stops before finds the page again.
     """
     host = traces.site.host
-    stay = [item for item in traces.mentions if not _erase_mention(item, traces.pattern)]
+    remaining = [item for item in traces.mentions if not _erase_mention(item, traces.pattern)]
     queues.send_articles([_removal(article, now) for article in traces.listed])
-    for _ in track(range(_LOOKS_MAX), "looks at the files, one each two seconds"):
+    for _ in track(range(_CHECKS_MAX), "looks at the files, one each two seconds"):
         if not (traces.listed or traces.files):
             break
-        pause(_LOOKS_EVERY_S)
+        pause(_CHECKS_EVERY_S)
         traces.articles = list(read_articles(host, [article.name for article in traces.articles]).values())
         traces.find_files()
     for queue in traces.letters:
-        redrive.count_letters(queue, traces.are_in, erase=True)
+        redrive.count_letters(queue, traces.concerns, erase=True)
     if traces.listed or traces.files:
-        return replace(traces, letters={}, mentions=stay)
+        return replace(traces, letters={}, mentions=remaining)
     traces.find_versions()
     bucket.delete_objects(traces.versions)
     # The removal has added lines to the page's story, and itself to the refusals.
@@ -284,7 +284,7 @@ def erase(traces: Traces, now: datetime, *, pause: Callable[[float], None] = tim
     for claim in table.get_many(items.claim_key(host, url) for url in traces.urls).values():
         without = {name: value for name, value in claim.items() if name not in ("url", "waiting", *_VERSIONS)}
         table.put(without | {"live": False}, int(claim["rev"]))
-    return Traces(traces.site, traces.urls, mentions=stay)
+    return Traces(traces.site, traces.urls, mentions=remaining)
 
 
 def _erase_mention(item: Item, pattern: re.Pattern[str]) -> bool:
@@ -306,7 +306,7 @@ def _erase_mention(item: Item, pattern: re.Pattern[str]) -> bool:
 
 
 def _without(values: Mapping[str, Any], pattern: re.Pattern[str]) -> dict[str, Any]:
-    """Return the values, with lists and alternates that no longer mention the page, also in an event that is a part of them."""
+    """Return the values, with lists and alternates that no longer mention the page, also in an event within them."""
     without = dict(values)
     for name, value in values.items():
         if isinstance(value, list):

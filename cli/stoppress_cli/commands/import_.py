@@ -1,6 +1,6 @@
 """`stoppress import`: lists an archive, and sends its articles through the imports queue.
 
-A checkpoint records which part of the list was sent. After a kill, the import sends its last page again. record_article
+A checkpoint records which part of the list was sent. After an interruption, the import sends its last page again. record_article
 recognises these repeats by their delivery ids.
 """
 
@@ -32,7 +32,7 @@ from stoppress_cli.output import counted, end, errors, fail, progress
 app = Commands()
 
 EXAMPLES_KEPT = 3
-# Further reasons are counted together.
+# All further reasons are counted as one.
 REASONS_MAX = 200
 OTHER_REASONS = "other reasons"
 
@@ -112,7 +112,7 @@ class Tally:
     def add_page(
         self, page: Page, site: Site, *, predicts: bool, allow_changes: bool
     ) -> tuple[list[ArticleEvent], list[Problem]]:
-        """Count the items of a page, and with `predicts` their effects. Return the events to send, and what was refused.
+        """Count the items of a page, and with `predicts` their effects. Return the events to send, and the refused items.
 
         An ignored page is sent too: then no other source lists it. Without `allow_changes`, an event that moves a live story to
         another URL is refused, if that is predicted.
@@ -161,7 +161,7 @@ class Tally:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A file that records how far an import came."""
+    """A file with the progress of an import."""
 
     path: Path
 
@@ -198,10 +198,10 @@ def run(
     allow_changes: bool = False,
     refused: Path | None = None,
 ) -> Tally:
-    """Send what a source lists, from the checkpoint on. Without a checkpoint nothing is sent: a dry run.
+    """Send the articles that a source lists, from the checkpoint on. Without a checkpoint, send nothing: a dry run.
 
-    `rate` is in articles a second. `allow_changes`: as in `Tally.add_page`, for the rows of a file. `refused`: a file for what is
-    refused. Raises ListingError, SendError, and BadRequest if the stack has no queue for imports.
+    `rate` is in articles a second. `allow_changes`: as in `Tally.add_page`, for the rows of a file. `refused`: a file for refused
+    items. Raises ListingError, SendError, and BadRequest if the stack has no queue for imports.
     """
     cursor, tally = checkpoint.read() if checkpoint else (None, Tally())
     if checkpoint and "IMPORTS_QUEUE_URL" not in os.environ:

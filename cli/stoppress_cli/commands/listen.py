@@ -57,7 +57,7 @@ def listen(
         secrets = split(os.environ[secret_env]) if secret_env else []
         if out is not None:
             out.mkdir(parents=True, exist_ok=True)
-        # One delivery at a time, so that what is printed of two does not mix.
+        # One delivery at a time, so that the lines of two deliveries do not mix.
         server, url = server_on("127.0.0.1", port, application)
     except (OSError, ValueError) as error:
         fail(error)

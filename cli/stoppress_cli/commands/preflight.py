@@ -7,7 +7,7 @@ import typer
 from botocore.exceptions import BotoCoreError, ClientError
 
 from stoppress.aws.clients import client
-from stoppress_cli.connect import BadRequest, describe, in_words
+from stoppress_cli.connect import BadRequest, describe, describe_error
 from stoppress_cli.local import resources
 from stoppress_cli.local.resources import Resource
 from stoppress_cli.local.template import TemplateError, find, load
@@ -73,7 +73,7 @@ def _run(subject: str, check: Callable[..., tuple[str, str]], *arguments: object
     except BadRequest as error:
         return Check(subject, "unknown", str(error))
     except (ClientError, BotoCoreError) as error:
-        return Check(subject, "unknown", in_words(error))
+        return Check(subject, "unknown", describe_error(error))
     return Check(subject, "fault" if fix else "ok", text, fix)
 
 
@@ -86,17 +86,17 @@ def _credentials() -> tuple[str, str]:
 def _concurrency(resolved: Sequence[Resource]) -> tuple[str, str]:
     """Compare the account's quota with the most concurrent invocations that the stack can need."""
     mappings = [resource.properties for resource in resources.of_type(resolved, "AWS::Lambda::EventSourceMapping")]
-    queues = sum(int(each["ScalingConfig"]["MaximumConcurrency"]) for each in mappings if "ScalingConfig" in each)
-    streams = sum(int(each.get("ParallelizationFactor", 1)) for each in mappings if "ScalingConfig" not in each)
+    queues = sum(int(source["ScalingConfig"]["MaximumConcurrency"]) for source in mappings if "ScalingConfig" in source)
+    streams = sum(int(source.get("ParallelizationFactor", 1)) for source in mappings if "ScalingConfig" not in source)
     stream, clocks = _STREAM_SHARDS * streams, len(resources.of_type(resolved, "AWS::Scheduler::Schedule"))
     needed = queues + stream + clocks + _WEBHOOKS
     free = client("lambda").get_account_settings()["AccountLimit"]["UnreservedConcurrentExecutions"]
     parts = f"{queues} queues + {stream} stream + {clocks} clocks + {_WEBHOOKS} webhooks"
-    raised = (
+    fix = (
         "raise the quota: aws service-quotas request-service-quota-increase --service-code lambda"
         " --quota-code L-B99A9384 --desired-value 1000"
     )
-    return f"{free:,} free, {needed} needed ({parts})", "" if free >= needed else raised
+    return f"{free:,} free, {needed} needed ({parts})", "" if free >= needed else fix
 
 
 def _stack(stack: str) -> tuple[str, str]:

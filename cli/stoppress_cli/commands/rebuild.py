@@ -48,14 +48,14 @@ def requests(host: str | None, file: str | None) -> list[RewriteRequest]:
     candidates = chosen_sites(host)
     if file is None:
         return [RewriteRequest(site.host, name, checks_all=True) for site in candidates for name in all_files(site)]
-    having = [
+    owners = [
         site for site in candidates if file in all_files(site) or next(table.query(file_pk(site.host, file)), None)
     ]
-    if len(having) == 1:
-        return [RewriteRequest(having[0].host, file, checks_all=True)]
-    if having:
+    if len(owners) == 1:
+        return [RewriteRequest(owners[0].host, file, checks_all=True)]
+    if owners:
         raise BadRequest(
-            f"{len(having)} sites have a file {file!r}; give --site, one of {', '.join(site.host for site in having)}"
+            f"{len(owners)} sites have a file {file!r}; give --site, one of {', '.join(site.host for site in owners)}"
         )
-    known = f"; {candidates[0].host} has {', '.join(all_files(candidates[0])[:20])}" if len(candidates) == 1 else ""
-    raise BadRequest(f"no site has a file {file!r}{known}")
+    hint = f"; {candidates[0].host} has {', '.join(all_files(candidates[0])[:20])}" if len(candidates) == 1 else ""
+    raise BadRequest(f"no site has a file {file!r}{hint}")

@@ -58,7 +58,7 @@ def redrive(
 
 
 @dataclass(frozen=True)
-class Dead:
+class DeadLetter:
     """A dead letter: what it is, why it failed, and where it goes.
 
     `goes` is the queue `articles`, or `nowhere` if later runs have done the work. Empty: the letter stays, and `why` is what
@@ -103,15 +103,15 @@ def delete(queue: Name, receipt: str) -> None:
     client("sqs").delete_message(QueueUrl=os.environ[_URLS[queue]], ReceiptHandle=receipt)
 
 
-def count_letters(queue: Name, is_meant: Callable[[str], bool], *, erase: bool = False) -> int:
-    """Return the number of dead letters whose text is meant; `erase` deletes them."""
-    meant = [message for message in messages(queue) if is_meant(message["Body"])]
-    for message in meant if erase else ():
+def count_letters(queue: Name, matches: Callable[[str], bool], *, erase: bool = False) -> int:
+    """Return the number of dead letters whose body matches; `erase` deletes them."""
+    matching = [message for message in messages(queue) if matches(message["Body"])]
+    for message in matching if erase else ():
         delete(queue, message["ReceiptHandle"])
-    return len(meant)
+    return len(matching)
 
 
-def send_back(queue: Name, *, dry_run: bool) -> Iterator[Dead]:
+def send_back(queue: Name, *, dry_run: bool) -> Iterator[DeadLetter]:
     """Yield each dead letter, then send it back if it can be sent.
 
     A letter is deleted only after its work was sent: a crash repeats work and loses none.
@@ -119,7 +119,7 @@ def send_back(queue: Name, *, dry_run: bool) -> Iterator[Dead]:
     for message in messages(queue):
         sent_at = datetime.fromtimestamp(int(message["Attributes"]["SentTimestamp"]) / 1000, UTC)
         what, why, goes = _article(message, sent_at) if queue == "articles" else _failure(message)
-        yield Dead(queue, message["MessageId"], sent_at, message["Body"], what, why, goes)
+        yield DeadLetter(queue, message["MessageId"], sent_at, message["Body"], what, why, goes)
         if goes == "articles" and not dry_run:
             queues.send(os.environ["ARTICLES_QUEUE_URL"], [message["Body"]])
         if goes and not dry_run:
@@ -138,9 +138,9 @@ def _article(message: Mapping[str, Any], sent_at: datetime) -> _Description:
         return "an event", f"it would fail again, correct this first: {error}", ""
     if content.report and not content.site:
         return f"a report of refusals at {content.report.site}", "ten attempts to store it failed", "articles"
-    named = (event for event, _ in content.events)
-    events = [", ".join(filter(None, (f"{event.action} {event.name} of {event.site}", event.url))) for event in named]
-    what = "; ".join(events) or "an event that changes nothing"
+    events = [event for event, _ in content.events]
+    texts = [", ".join(filter(None, (f"{event.action} {event.name} of {event.site}", event.url))) for event in events]
+    what = "; ".join(texts) or "an event that changes nothing"
     return what, "ten attempts to record it failed: the log of record_article has the reason", "articles"
 
 

@@ -6,7 +6,7 @@ No stored secret is ever shown.
 import base64
 import json
 import os
-import secrets as chance
+import secrets as random_secrets
 import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -127,11 +127,11 @@ class SourceSecret:
     def generate(self) -> str:
         """Return a new secret in the form that the scheme needs."""
         if self.scheme == "basic":
-            return f"stoppress:{chance.token_urlsafe(_GENERATED_BYTES)}"
+            return f"stoppress:{random_secrets.token_urlsafe(_GENERATED_BYTES)}"
         prefix = self._hmac.key_prefix if self._hmac else ""
         if self._hmac and self._hmac.key == "base64":
-            return prefix + base64.b64encode(chance.token_bytes(_GENERATED_BYTES)).decode()
-        return prefix + chance.token_hex(_GENERATED_BYTES)
+            return prefix + base64.b64encode(random_secrets.token_bytes(_GENERATED_BYTES)).decode()
+        return prefix + random_secrets.token_hex(_GENERATED_BYTES)
 
     def check(self, value: str) -> None:
         """Raise BadRequest or BadSecret for a value that the scheme cannot use."""
@@ -175,7 +175,7 @@ def _stored(secret: SourceSecret) -> tuple[list[str], str]:
     try:
         answer = manager.get_secret_value(SecretId=secret.name)
     except manager.exceptions.ResourceNotFoundException:
-        advice = f"`stoppress secrets put {secret.host} {secret.source}` makes it"
+        advice = f"`stoppress secrets put {secret.host} {secret.source}` creates it"
         raise BadRequest(f"there is no secret {secret.name}: {advice}") from None
     try:
         return stored_secrets.split(answer.get("SecretString", "")), answer["VersionId"]
@@ -184,17 +184,17 @@ def _stored(secret: SourceSecret) -> tuple[list[str], str]:
 
 
 def _put(secret: SourceSecret, values: list[str], read_version: str) -> None:
-    """Write the values in place of the version that was read. Raises BadRequest if somebody else replaced it meanwhile."""
+    """Write the values in place of the version that was read. Raises BadRequest if another user replaced it meanwhile."""
     manager = client("secretsmanager")
     put_version = manager.put_secret_value(SecretId=secret.name, SecretString=_text(values))["VersionId"]
-    # Secrets Manager has no conditional put. Only the versions show whether somebody else wrote.
+    # Secrets Manager has no conditional put. Only the versions show a concurrent write.
     stages = manager.describe_secret(SecretId=secret.name)["VersionIdsToStages"]
     version_of = {label: version for version, labels in stages.items() for label in labels}
     current, previous = version_of.get("AWSCURRENT"), version_of.get("AWSPREVIOUS")
     is_outdated = current == read_version  # an eventually consistent answer, which shows nothing
     if not is_outdated and (current, previous) != (put_version, read_version):
         raise BadRequest(
-            f"somebody else wrote the secret {secret.name} in the same moment, so a new value may be lost:"
+            f"another user wrote the secret {secret.name} at the same moment, so a new value may be lost:"
             " agree with each other, and rotate once more"
         )
 

@@ -42,14 +42,14 @@ _PROGRAMS = Path(__file__).with_name("programs")
 
 TITLE = "Stoppress test article: please ignore"
 _ANSWER_SECONDS_MAX = 30.0
-_LOOKS_EVERY_S = 0.1
+_CHECKS_EVERY_S = 0.1
 _POSTS_EVERY_S = 2.0
 # Characters that need no escape in the quotation marks of any program.
 _ADDRESS = re.compile(r"https?://[A-Za-z0-9.:\[\]/_~$%-]+")
 # Errors of urllib3 that come before a request is sent.
 _NOT_CONNECTED = (NewConnectionError, ConnectTimeoutError)
 # 404: the function has not read a new site yet. The other statuses ask the sender to send again.
-_SENT_AGAIN = {404, 429, 500, 502, 503, 504}
+_RETRIED = {404, 429, 500, 502, 503, 504}
 
 
 class NotReached(Exception):
@@ -92,7 +92,7 @@ def send(
     try:
         sample.follow(sample.arrive)
     finally:  # after Ctrl-C too
-        if sample.may_be_taken and not keep:
+        if sample.may_be_accepted and not keep:
             try:
                 sample.follow(sample.leave)
             finally:
@@ -134,8 +134,8 @@ def sample_of(host: str | None, source: str | None, api: str | None, timeout_s: 
 class Sample:
     """A test article. `arrive` publishes it, `leave` removes it; each waits at most `timeout_s` until the files show that.
 
-    `stages` has each stage that the article has reached, and the milliseconds since it was sent. `may_be_taken`: the webhook has
-    or may have taken the article, so `leave` has to remove it. `is_removed`: it has taken the removal.
+    `stages` has each stage that the article has reached, and the milliseconds since it was sent. `may_be_accepted`: the webhook
+    may have accepted the article, so `leave` has to remove it. `is_removed`: it has accepted the removal.
     """
 
     site: Site
@@ -145,7 +145,7 @@ class Sample:
     id: str = field(default_factory=lambda: f"stoppress-test-{uuid.uuid4().hex[:12]}")
     stages: list[dict[str, str | int]] = field(default_factory=list)
     missed: list[str] = field(default_factory=list)
-    may_be_taken: bool = False
+    may_be_accepted: bool = False
     is_removed: bool = False
     _article: Article | None = None
     _files: list[str] = field(default_factory=list)
@@ -165,10 +165,10 @@ class Sample:
             text = text.replace(placeholder, value)
         return text
 
-    def follow(self, way: Callable[[], None]) -> None:
-        """Run `arrive` or `leave`, and keep what the article did not reach."""
+    def follow(self, stage: Callable[[], None]) -> None:
+        """Run `arrive` or `leave`, and record the stage that the article did not reach."""
         try:
-            way()
+            stage()
         except NotReached as error:
             self.missed.append(str(error))
             show(f"not reached  {error}")
@@ -204,7 +204,7 @@ class Sample:
             raise NotReached(f"listed in any file: {rules[0]} keeps it out")
 
     def _post(self, kind: str) -> None:
-        """Post an event of the article until the webhook takes it."""
+        """Post an event of the article until the webhook accepts it."""
         self._began = time.monotonic()
         delivery = f"msg_{uuid.uuid4()}"
         while True:
@@ -213,7 +213,7 @@ class Sample:
                 self.is_removed = kind == "article.deleted"
                 self._reach(f"answered 200 to {kind}")
                 return
-            if status not in _SENT_AGAIN or self._is_late(_POSTS_EVERY_S):
+            if status not in _RETRIED or self._is_late(_POSTS_EVERY_S):
                 raise NotReached(f"answered 200 to {kind}: {self.webhook} answers {status} {text}")
             time.sleep(_POSTS_EVERY_S)
 
@@ -229,18 +229,18 @@ class Sample:
         except ValueError as error:
             raise BadRequest(f"the source {self.source}: {error}") from None
         url = self.webhook + (f"?{signed.query}" if signed.query else "")
-        # Until the answer shows otherwise: Ctrl-C or a lost connection may hide that the webhook took the article.
-        was_taken, self.may_be_taken = self.may_be_taken, True
+        # Until the answer shows otherwise: Ctrl-C or a lost connection may hide that the webhook accepted the article.
+        was_accepted, self.may_be_accepted = self.may_be_accepted, True
         try:
             answer = urllib3.request(
                 "POST", url, body=signed.body, headers=dict(signed.headers), retries=False, timeout=_ANSWER_SECONDS_MAX
             )
         except HTTPError as error:
             if isinstance(error, _NOT_CONNECTED):
-                self.may_be_taken = was_taken
+                self.may_be_accepted = was_accepted
             raise BadRequest(f"nobody answers at {self.webhook}: {reason_of(error)}") from None
         if 400 <= answer.status < 500:
-            self.may_be_taken = was_taken
+            self.may_be_accepted = was_accepted
         return answer.status, answer.data.decode(errors="replace").strip()[:500]
 
     def load_secret(self) -> list[str]:
@@ -249,15 +249,15 @@ class Sample:
 
     def _wait_for(self, stages: Mapping[str, Callable[[], bool]]) -> None:
         """Wait until the condition of each stage holds. Raises NotReached."""
-        left = dict(stages)
-        while left:
-            for name in [name for name, is_reached in left.items() if is_reached()]:
-                del left[name]
+        pending = dict(stages)
+        while pending:
+            for name in [name for name, is_reached in pending.items() if is_reached()]:
+                del pending[name]
                 self._reach(name)
-            if left:
-                if self._is_late(_LOOKS_EVERY_S):
-                    raise NotReached(" and ".join(left))
-                time.sleep(_LOOKS_EVERY_S)
+            if pending:
+                if self._is_late(_CHECKS_EVERY_S):
+                    raise NotReached(" and ".join(pending))
+                time.sleep(_CHECKS_EVERY_S)
 
     def _is_late(self, pause_s: float) -> bool:
         return time.monotonic() + pause_s > self._began + self.timeout_s

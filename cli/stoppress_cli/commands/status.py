@@ -49,7 +49,7 @@ def as_lines(answer: StackStatus, *, in_detail: bool) -> Iterator[Part]:
     now = answer.at
     zones = {site["host"]: ZoneInfo(site["timezone"]) for site in answer.sites}
     # Times of the whole stack are in the zone of its sites, if they have one.
-    of_stack = next(iter(zones.values())) if len(set(zones.values())) == 1 else ZoneInfo("UTC")
+    stack_zone = next(iter(zones.values())) if len(set(zones.values())) == 1 else ZoneInfo("UTC")
     problems = Text(counted(len(answer.problems), "problem"), "red")
     unread = Text("no problem is known, but not everything could be read", "yellow")
     yield {"healthy": state("healthy"), "attention": problems, "unknown": unread}[answer.verdict]
@@ -57,7 +57,7 @@ def as_lines(answer: StackStatus, *, in_detail: bool) -> Iterator[Part]:
         yield ""
         yield f"{problem.site}: {problem.what}" if problem.site else problem.what
         if problem.since:
-            yield f"  since {ago(problem.since, now, zones.get(problem.site or '', of_stack))}"
+            yield f"  since {ago(problem.since, now, zones.get(problem.site or '', stack_zone))}"
         yield verbatim(f"  {problem.mend}")
     for unknown in answer.unknown:
         yield ""
@@ -67,7 +67,7 @@ def as_lines(answer: StackStatus, *, in_detail: bool) -> Iterator[Part]:
     if in_detail:
         yield from (part for site in answer.sites for part in _details(site, now, zones[site["host"]]))
     yield ""
-    yield from _stack(answer, of_stack)
+    yield from _stack(answer, stack_zone)
 
 
 def _overview(answer: StackStatus) -> Iterator[Part]:

@@ -31,7 +31,7 @@ app = Commands()
 LOOKS_EVERY_S = 3
 # How many deliveries are printed at the beginning.
 FIRST_SHOWN = 10
-# A delivery is shown if it is at most so much older than the beginning: another one may have hidden it until now.
+# A delivery that is up to this much older than the first read is shown, because a newer delivery may have hidden it.
 LATE_MAX = timedelta(minutes=5)
 
 
@@ -113,7 +113,7 @@ class Watch:
     seen: set[tuple[str, datetime, str, str]] = field(default_factory=set)
 
     def read_new(self, now: datetime) -> list[Delivery]:
-        """Return what is new since the last call, the oldest first; the first time the newest FIRST_SHOWN.
+        """Return the deliveries since the last call, the oldest first; at the first call, the newest FIRST_SHOWN.
 
         Calls for each site: two for the news, one for each of the newest stories, one for quarantine, two for refusals. Raises
         UnknownSite, BadConfiguration, and the errors of the table.

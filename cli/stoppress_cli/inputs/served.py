@@ -60,7 +60,7 @@ def is_page(answer: client.Response) -> bool:
     return _HTML.search(answer.body[:1_000]) is not None
 
 
-def known(host: str) -> Known:
+def load_known(host: str) -> Known:
     """Return what the connected stack has of a site. Raises UnknownSite and BadConfiguration."""
     site = sites.load(host)
     named = named_in_robots(site, read_indexes(host))

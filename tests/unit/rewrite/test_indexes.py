@@ -16,7 +16,7 @@ from stoppress.rewrite.sitemaps import hand_over, rewrite_all, rewrite_batch
 from stoppress.roll.window import roll
 from stoppress.show.read_site import read_site
 from stoppress.show.stack_status import report_site
-from stoppress_cli.inputs.served import known
+from stoppress_cli.inputs.served import load_known
 from tests.support.article_events import HOST
 from tests.support.moto_aws import PUBLISHING, MotoAws, counted, failing, once_before, put_site, queue_batch
 from tests.support.partitions import DAY, HOUR, INDEX, MINUTE, NOON, put_page, stream, take_page
@@ -258,7 +258,7 @@ def test_a_site_with_its_own_robots_has_one_index_until_that_is_urgent(
     assert listed() == ["2007"]
     lines = [f"Sitemap: https://{HOST}/{file}" for file in (INDEX, "sitemap-news.xml", THIRD, SECOND)]
     assert report_site(read_site(site, NOON, []), NOON)["robots_lines"] == lines
-    assert [f"Sitemap: https://{HOST}/{file}" for file in known(HOST).named] == lines  # the doctor looks for these
+    assert [f"Sitemap: https://{HOST}/{file}" for file in load_known(HOST).named] == lines  # the doctor looks for these
     behind.site(robots="")
     request_index("robots.txt")
     settle(behind, NOON + HOUR)

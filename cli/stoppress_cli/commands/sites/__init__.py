@@ -1,4 +1,4 @@
-"""`stoppress sites`: what a stack has of its sites, and how a site is added, changed and removed."""
+"""`stoppress sites`: shows the sites of a stack, and adds, changes and removes them."""
 
 from stoppress_cli.commands.sites.read_sites import app
 from stoppress_cli.commands.sites.write_sites import put

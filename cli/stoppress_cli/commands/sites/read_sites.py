@@ -141,7 +141,7 @@ def files(
         folder.mkdir(parents=True, exist_ok=True)
         for file, versions in groupby(bucket.versions(host), key=attrgetter("file")):
             if not WRITTEN.fullmatch(file):
-                continue  # somebody else put it, perhaps with a name that leads out of the folder
+                continue  # another program put it, perhaps with a name that leads out of the folder
             version = bucket.version_at(versions, moment, now)
             if version is None:
                 unknown.append(file)
@@ -175,8 +175,8 @@ def newest(host: str) -> Version:
     """Return the newest version of a site. Raises BadRequest for a host that is unknown or removed."""
     version = newest_or_none(host)
     if version is None or version.document is None:
-        known = ", ".join(sites.hosts()) or "none"
-        raise BadRequest(f"unknown site {host!r}: choose one of {known}")
+        hosts = ", ".join(sites.hosts()) or "none"
+        raise BadRequest(f"unknown site {host!r}: choose one of {hosts}")
     return version
 
 

@@ -28,7 +28,7 @@ from stoppress_cli.connect import BadRequest
 from stoppress_cli.options import WRITES, DryRun, Yes
 from stoppress_cli.output import agrees, counted, end, show, track
 
-# Settings that no file shows. They apply to events that come after the change.
+# Settings that affect no file by themselves, only the events after the change.
 LATER_KEYS = ("sources", "feeds", "timezone", "shards", "republish", "silent_after_hours")
 
 
@@ -137,8 +137,8 @@ def find_earlier(host: str, number: int | None) -> str:
     """Return an earlier document of a site; without a number, the newest readable one that differs. Raises BadRequest, BadConfiguration."""
     newest = newest_or_none(host)
     for version in site_versions.history(host) if newest else ():
-        is_wanted = number or not same_document(str(version.document), str(newest and newest.document))
-        if version.document and is_wanted and number in (None, version.number):
+        is_match = number or not same_document(str(version.document), str(newest and newest.document))
+        if version.document and is_match and number in (None, version.number):
             with nullcontext() if number else suppress(BadConfiguration):
                 site_versions.check_document(version.document)
                 return version.document
@@ -190,14 +190,14 @@ def _read_in_force(host: str) -> Site | None:
 
 
 def _explain_replaced(host: str, document: str) -> str:
-    """Explain what somebody else changed in a site's document since it was read; empty for a site that was removed meanwhile."""
-    theirs = newest_or_none(host)
-    if theirs is None or theirs.document is None:
+    """Explain what another user changed in a site's document since it was read; empty for a site that was removed meanwhile."""
+    current = newest_or_none(host)
+    if current is None or current.document is None:
         return ""
-    old, new = json.loads(document), json.loads(theirs.document)
+    old, new = json.loads(document), json.loads(current.document)
     keys = ", ".join(sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))) or "nothing"
     return (
-        f"{theirs.author} wrote version {theirs.number} of {host} meanwhile, and changed {keys}:"
+        f"{current.author} wrote version {current.number} of {host} meanwhile, and changed {keys}:"
         f" `stoppress sites show {host}` prints it; run the command again"
     )
 

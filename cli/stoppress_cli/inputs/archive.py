@@ -1,4 +1,4 @@
-"""What `stoppress import` can list: a source of the site by its API, a sitemap, or a file of rows."""
+"""The listings that `stoppress import` reads: a source's API, a sitemap, or a file of rows."""
 
 import json
 import re
@@ -23,7 +23,7 @@ from stoppress_cli.connect import BadRequest
 from stoppress_cli.inputs.rows import COLUMNS, Rows
 from stoppress_cli.inputs.sitemap_pages import BY_IMPORT, Sitemaps, is_url
 
-# The second walk begins so much earlier: the greatest offset of a time zone. Some APIs read an instant in their own zone.
+# The second walk begins earlier by the greatest offset of a time zone. Some APIs read an instant in their own zone.
 ZONE_MAX = timedelta(hours=14)
 # How far the CMS's clock may be behind this machine's.
 CLOCKS_APART = timedelta(hours=1)
@@ -74,7 +74,7 @@ Listing = Api | Rows | Sitemaps
 
 
 def listing_of(source: str, site: Site, name: str | None) -> Listing:
-    """Return what a source lists: a source of the site by its name, a URL, or a file. Raises BadRequest."""
+    """Return the listing of a source: a name of the site's configuration, a URL, or a file. Raises BadRequest."""
     if source in site.sources:
         if name:
             raise BadRequest(f"{source} is a source of {site.host}: leave --as out")
@@ -103,13 +103,13 @@ def _api(site: Site, name: str) -> Api:
 
 
 def _format(source: str, site: Site) -> Literal["sitemap", "JSON", "CSV"]:
-    """Return what a file has. Raises BadRequest."""
+    """Return the format of a file. Raises BadRequest."""
     try:
         head = peek(Path(source)).lstrip("\ufeff").strip()
     except OSError as error:
-        known = ", ".join(site.sources) or "none"
+        names = ", ".join(site.sources) or "none"
         raise BadRequest(
-            f"{source!r} is neither a source of {site.host} (it has {known}) nor a URL nor a readable file:"
+            f"{source!r} is neither a source of {site.host} (it has {names}) nor a URL nor a readable file:"
             f" {error.strerror or error}"
         ) from None
     if head.startswith("["):

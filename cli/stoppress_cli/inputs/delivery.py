@@ -19,7 +19,7 @@ from stoppress.model.validation import explain
 from stoppress.primitives.instants import exact, parse
 from stoppress.signatures.verify import TOLERANCE, BadSecret, BadSignature, verify
 
-# Stands for a secret in a recorded delivery.
+# The placeholder for a secret in a recorded delivery.
 REPLACED = "replaced-by-stoppress"
 # Names of headers, query parameters and fields of a body whose values are secrets. An HMAC signature is no secret.
 _SECRET_NAME = re.compile(r"authorization|cookie|token|secret|passw|api[-_]?key", re.IGNORECASE)
@@ -27,7 +27,7 @@ _SECRET_NAME = re.compile(r"authorization|cookie|token|secret|passw|api[-_]?key"
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A delivery as it was posted, with what was recorded with it: settings, instant, and the result that a test expects."""
+    """A delivery as it was posted, with its recorded settings, instant, and the result that a test expects."""
 
     received: Request
     settings: Mapping[str, Any]
@@ -84,7 +84,7 @@ class _Request(BaseModel):
 
 
 def request_in(record: Any) -> Request:
-    """Return a recorded request. Raises ValueError with the key and what it must have."""
+    """Return a recorded request. Raises ValueError with the key and the reason."""
     try:
         recorded = _Request.model_validate(record)
         body = recorded.body_bytes()
@@ -116,19 +116,17 @@ def without_secrets(request: Request, secrets: Iterable[str] = ()) -> Request:
     """
     texts = [form for text in secrets for form in (text, quote(text, safe=""), quote_plus(text), _base64(text)) if text]
 
-    def cleaned(value: str) -> str:
+    def clean(value: str) -> str:
         for text in texts:
             value = value.replace(text, REPLACED)
         return value
 
-    headers = {
-        name: REPLACED if _SECRET_NAME.search(name) else cleaned(value) for name, value in request.headers.items()
-    }
+    headers = {name: REPLACED if _SECRET_NAME.search(name) else clean(value) for name, value in request.headers.items()}
     body = _body_without_secrets(request)
     for text in texts:
         body = body.replace(text.encode(errors="surrogatepass"), REPLACED.encode())
-    query = cleaned(_form_without_secrets(request.query))
-    return replace(request, headers=headers, body=body, path=cleaned(request.path), query=query)
+    query = clean(_form_without_secrets(request.query))
+    return replace(request, headers=headers, body=body, path=clean(request.path), query=query)
 
 
 def _base64(text: str) -> str:
@@ -138,7 +136,7 @@ def _base64(text: str) -> str:
 def _body_without_secrets(request: Request) -> bytes:
     replaced = []
 
-    def cleaned(fields: dict[str, Any]) -> dict[str, Any]:
+    def clean(fields: dict[str, Any]) -> dict[str, Any]:
         names = [
             name for name, value in fields.items() if value and isinstance(value, str) and _SECRET_NAME.search(name)
         ]
@@ -146,7 +144,7 @@ def _body_without_secrets(request: Request) -> bytes:
         return fields | dict.fromkeys(names, REPLACED)
 
     try:
-        document = json.loads(request.body.decode("utf-8-sig"), object_hook=cleaned)
+        document = json.loads(request.body.decode("utf-8-sig"), object_hook=clean)
     except (ValueError, RecursionError):
         if "form-urlencoded" not in request.headers.get("content-type", ""):
             return request.body
@@ -177,10 +175,10 @@ _REQUESTS: TypeAdapter[list[dict[str, Any]]] = TypeAdapter(Annotated[list[dict[s
 
 
 class _Signed(BaseModel):
-    """How the signature of a recorded request is judged: the scheme, the secrets, the instant and the tolerance."""
+    """How the signature of a recorded request is verified: the scheme, the secrets, the instant and the tolerance."""
 
     scheme: str | dict[str, Any]
-    secrets: Annotated[list[str], BeforeValidator(lambda given: [given] if isinstance(given, str) else given)] = Field(
+    secrets: Annotated[list[str], BeforeValidator(lambda value: [value] if isinstance(value, str) else value)] = Field(
         validation_alias=AliasChoices("secrets", "secret")
     )
     now_ms: float | None = Field(None, strict=True)
@@ -189,7 +187,7 @@ class _Signed(BaseModel):
     tolerance_s: float = Field(TOLERANCE.total_seconds(), strict=True, ge=0)
 
     def instant(self) -> datetime:
-        """Return the instant to judge by. Raises ValueError and OverflowError."""
+        """Return the instant of the verification. Raises ValueError and OverflowError."""
         if self.now_ms is None and self.now_s is None:
             return parse(self.now) if self.now else datetime.now(UTC)
         # Whole milliseconds, so that a tolerance in seconds is exact.

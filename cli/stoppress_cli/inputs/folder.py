@@ -39,7 +39,7 @@ class Unreadable(Exception):
 
 @dataclass
 class Collected:
-    """The sources, notes on what was assumed, and whether the sources are the whole site."""
+    """The sources, notes on assumptions, and whether the sources are the whole site."""
 
     sources: list[Source] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -104,13 +104,13 @@ def _guess_place(folder: Path, names: list[str], prefix: str, host: str) -> Plac
     [((scheme, host), _)] = Counter((place.scheme, place.host) for place in places).most_common(1)
     paths = [place.path for place in places if place.host == host]
     endings = [f"/{name.removeprefix(prefix)}" for name in names]
-    found = ((path, ending) for path in paths for ending in endings if path.endswith(ending))
-    path, ending = next(found, ("/", "/"))
+    matches = ((path, ending) for path in paths for ending in endings if path.endswith(ending))
+    path, ending = next(matches, ("/", "/"))
     return Place(scheme, host, f"{path.removesuffix(ending)}/")
 
 
 def base_place(base_url: str, name: str = "") -> Place:
-    """Return the place of the folder that --base-url names, or of the file `name` in it. Raises Unreadable."""
+    """Return the place of the folder at --base-url, or of the file `name` in it. Raises Unreadable."""
     place = place_of(base_url)
     if place is None:
         raise Unreadable(f"--base-url {base_url!r} is no absolute http or https URL such as https://www.example.com/")

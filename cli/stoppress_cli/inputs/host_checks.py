@@ -1,4 +1,4 @@
-"""The checks of `stoppress doctor`: each yields faults, hints and what could not be looked at, or that it is OK."""
+"""The checks of `stoppress doctor`: each yields faults, hints and parts that could not be checked, or OK."""
 
 import re
 import socket
@@ -33,7 +33,7 @@ _OUTCOMES: tuple[Outcome, ...] = ("fault", "not checked", "hint", "ok")
 Results = Iterator[tuple[Outcome, str, str]]
 # Checks that also report findings of `stoppress check`.
 _CHECKS_OF_FILES = {rule.doctor for rule in RULES.values()}
-# By token of robots.txt: who requests for it.
+# By token of robots.txt, the crawler that sends its requests.
 SEARCH_ENGINES = {"Googlebot": "Googlebot", "Googlebot-News": "Googlebot", "Bingbot": "Bingbot"}
 # Crawlers of the search engines that answer with AI. A publisher may want to keep them out, so this is no fault.
 AI_SEARCH_ENGINES = ("OAI-SearchBot", "PerplexityBot", "Claude-SearchBot")
@@ -43,7 +43,7 @@ CONNECT_SECONDS_MAX = 10.0
 # Crawlers request less from a server that takes longer.
 SLOW_SECONDS = 2.0
 
-# More pages take a while, which the command then announces.
+# The command announces a check of more pages, because it takes a while.
 _PAGES_QUICK = 40
 _GZIP = b"\x1f\x8b"
 _NAME = re.compile(r"<news:name>([^<]*)</news:name>")
@@ -68,7 +68,7 @@ class _NotChecked(Exception):
 
 @dataclass
 class Doctor:
-    """The checks of what one host serves. `webhook` is the URL of a webhook of the site."""
+    """The checks of one host. `webhook` is the URL of a webhook of the site."""
 
     served: Served
     webhook: str | None = None
@@ -110,7 +110,7 @@ class Doctor:
             yield from self._check("webhook", partial(self._unsigned, self.webhook))
 
     def _check(self, name: str, check: Callable[[], Results]) -> Iterator[Check]:
-        """Yield what a check and the rules that belong to it report, or that it is OK."""
+        """Yield the results of a check and of its rules, or one result that it is OK."""
         results = sorted(self._run(name, check), key=lambda result: (_OUTCOMES.index(result[0]), result[2]))
         reported = [result for result in results if result[0] != "ok"]
         yield from (Check(name, *result) for result in reported or results)

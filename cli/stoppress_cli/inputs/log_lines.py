@@ -22,7 +22,7 @@ from stoppress.http.errors import FetchError
 from stoppress.primitives.instants import parse, utc, whole
 
 LINE_BYTES_MAX = 65_536  # the rest of a longer line counts as further lines
-REPEATS_FOUND_MAX = 200_000  # a repeat is found among so many lines before it
+REPEATS_FOUND_MAX = 200_000  # a repeated line is found if this many lines or fewer are between
 KEPT_FOR = timedelta(days=1)  # published ranges
 Ranges = dict[str, list[IPv4Network | IPv6Network]]
 _FORMATS = tomllib.loads(Path(__file__).with_name("log_formats.toml").read_text(encoding="utf-8"))
@@ -49,7 +49,7 @@ def read_fetches(
 ) -> Iterator[Fetch]:
     """Yield the requests for robots.txt and sitemaps of a host. `skipped` counts all other lines by the reason.
 
-    `names` are the fields of JSON lines by ours. With `trust_proxy`, the last address of X-Forwarded-For is the client's.
+    `names` are the field names of JSON lines by those of FIELDS. With `trust_proxy`, the last address of X-Forwarded-For is the client's.
     """
     columns: list[str] = []
     recent, older = set[int](), set[int]()
@@ -109,7 +109,7 @@ def _instant(text: str) -> datetime:
 
 
 def load_ranges(now: datetime) -> tuple[Ranges, list[str]]:
-    """Return the ranges of each crawler by its name, and a note on each that cannot be fetched: its ranges are those of this package."""
+    """Return the ranges of each crawler by its name, and a note on each list that cannot be fetched, for which this package has a copy."""
     packaged = json.loads(Path(__file__).with_name("crawlers.json").read_text("utf-8"))
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "stoppress"
     ranges: Ranges = {}
@@ -125,16 +125,16 @@ def load_ranges(now: datetime) -> tuple[Ranges, list[str]]:
     return ranges, notes
 
 
-def _read_published(url: str, kept: Path, now: datetime) -> bytes:
-    """Return a published list, or the one that was kept for less than a day. Raises FetchError."""
+def _read_published(url: str, copy: Path, now: datetime) -> bytes:
+    """Return a published list, or its copy of the last day. Raises FetchError."""
     with suppress(OSError):
-        if timedelta() <= now - datetime.fromtimestamp(kept.stat().st_mtime, now.tzinfo) < KEPT_FOR:
-            return kept.read_bytes()
+        if timedelta() <= now - datetime.fromtimestamp(copy.stat().st_mtime, now.tzinfo) < KEPT_FOR:
+            return copy.read_bytes()
     answer = client.fetch(url, {"Accept": "application/json"}, bytes_max=1_000_000, seconds_max=10)
     if answer.status == 200:
         with suppress(OSError):
-            kept.parent.mkdir(parents=True, exist_ok=True)
-            kept.write_bytes(answer.body)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(answer.body)
     return answer.body
 
 

@@ -1,4 +1,4 @@
-"""The pages that a host's sitemaps list: all of the news sitemaps and a sample of the others, and what the server answers for them."""
+"""The pages that a host's sitemaps list: all of the news sitemaps and a sample of the others, with the server's answers."""
 
 import time
 from collections import Counter
@@ -21,13 +21,13 @@ from stoppress.primitives.instants import Deadline
 from stoppress.primitives.urls import host_of
 from stoppress_cli.inputs.served import BROWSER, READERS, Answer, Served, is_page
 
-# The sample: of the sitemaps beside the news sitemaps the newest, the oldest and the one between, and of each so many pages.
+# The sample: the newest, the oldest and a middle sitemap beside the news sitemaps, and this many pages of each.
 SHARDS_MAX = 3
 SHARD_PAGES_MAX = 10
 # Pages that each reader requests, to compare the answers.
 COMPARED_PAGES_MAX = 5
 PAGES_SECONDS_MAX = 1_200.0
-# After so many pages in a row without an answer, the others are not requested.
+# No further pages are requested after this many pages in a row without an answer.
 FAILURES_MAX = 10
 # Pages differ in advertisements and identifiers, so only a much smaller one counts as another page.
 _SMALL_PART = 0.5
@@ -38,7 +38,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class PageState:
-    """What the server answers for a listed page. `indexable` is yes, no or `not checked`; `kind` is that of PageVerdict."""
+    """The server's answer for a listed page. `indexable` is yes, no or `not checked`; `kind` is that of PageVerdict."""
 
     url: str
     sitemap: str
@@ -78,7 +78,7 @@ class ListedPages:
         return [self._state(url, verdicts[url]) for url in self.dates]
 
     def differences(self) -> Iterator[str]:
-        """Compare what the readers get, as sentences: robots.txt, the files, the home page and some pages. Raises FetchError if nothing answers."""
+        """Describe differences between the readers' answers for files, home page and some pages. Raises FetchError without any answer."""
         files = [self.served.url(name) for name in ("robots.txt", *self.served.named)]
         pages = list(self.dates)
         sample = _spread(pages, COMPARED_PAGES_MAX)
@@ -114,7 +114,7 @@ class ListedPages:
                 yield f"{number:,} of {len(self.titles):,} pages have the title {title[:100]!r}: a question for consent, or a challenge"
 
     def _sitemap_answers(self) -> Iterator[tuple[client.Response, int]]:
-        """Yield the answers for sitemaps, and how many pages of each are looked at; 0 for all."""
+        """Yield the answers for sitemaps, each with the number of its pages to check; 0 for all."""
         files, children = self.served.files, self._children()
         news = [self.served.url(name) for name in self.served.named if is_news(name) and name in files]
         news = list(dict.fromkeys([*news, *(url for url in children if is_news(url.rpartition("/")[2]))]))
@@ -174,24 +174,24 @@ class ListedPages:
         if is_file:  # it may have changed between two requests
             again = {reader: self.served.request(url, reader) for reader in differing}
             differing = {r: answer for r, answer in again.items() if not _is_same(answer, browser, is_file=True)}
-        crawlers = ", ".join(f"{reader} gets {_described(answer)}" for reader, answer in differing.items())
-        return f"{url}: {crawlers}, and {BROWSER} gets {_described(browser)}" if crawlers else ""
+        crawlers = ", ".join(f"{reader} gets {_describe(answer)}" for reader, answer in differing.items())
+        return f"{url}: {crawlers}, and {BROWSER} gets {_describe(browser)}" if crawlers else ""
 
 
-def _is_same(one: Answer, other: Answer, *, is_file: bool) -> bool:
-    if isinstance(one, FetchError) or isinstance(other, FetchError):
-        return isinstance(one, FetchError) and isinstance(other, FetchError)
-    if (one.status, one.headers.get("location")) != (other.status, other.headers.get("location")):
+def _is_same(first: Answer, second: Answer, *, is_file: bool) -> bool:
+    if isinstance(first, FetchError) or isinstance(second, FetchError):
+        return isinstance(first, FetchError) and isinstance(second, FetchError)
+    if (first.status, first.headers.get("location")) != (second.status, second.headers.get("location")):
         return False
-    if one.status != 200:
+    if first.status != 200:
         return True
     if is_file:
-        return one.body == other.body
-    small, large = sorted((len(one.body), len(other.body)))
-    return small >= large * _SMALL_PART and title_of(one) == title_of(other)
+        return first.body == second.body
+    small, large = sorted((len(first.body), len(second.body)))
+    return small >= large * _SMALL_PART and title_of(first) == title_of(second)
 
 
-def _described(answer: Answer) -> str:
+def _describe(answer: Answer) -> str:
     if isinstance(answer, FetchError):
         return f"no answer ({answer})"
     where = f" to {location[:200]}" if (location := answer.headers.get("location")) else ""

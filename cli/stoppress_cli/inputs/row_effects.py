@@ -1,4 +1,4 @@
-"""What the events of an archive would change in the table. Reads it, and changes nothing."""
+"""Predicts the changes of the table by the events of an archive. Only reads the table."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from stoppress.primitives.urls import identity
 from stoppress.record.decide import decide
 from stoppress.record.transaction import recall
 
-# How the report calls each kind of effect, in its order.
+# The words of the report for each kind of effect, in its order.
 KINDS = {
     "new": "new",
     "unchanged": "unchanged",
@@ -24,7 +24,7 @@ KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """The gravest effect of an event, one of KINDS. `live_url` is the other URL at which the event's article is live and would no longer be."""
+    """The most severe effect of an event, one of KINDS. `live_url`: the URL at which the event's article would no longer be live."""
 
     kind: str
     live_url: str = ""
@@ -52,7 +52,7 @@ def _effect(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Eff
 
 
 def _find_kind(decision: Decision, live: Mapping[str, Article], *, is_moved: bool) -> str:
-    """Return the gravest effect of a decision; `live` are the articles with entries that it may change, by name."""
+    """Return the most severe effect of a decision; `live` are the articles with entries that it may change, by name."""
     after = decision.article
     if any(entry.published for entry in decision.out) and not decision.news:
         return "leaves_news"

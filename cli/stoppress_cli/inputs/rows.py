@@ -65,16 +65,16 @@ class Rows:
         """Yield the articles from the cursor on, or all. Raises ListingError for a bad cursor, or a file that cannot be read."""
         size_bytes = self.path.stat().st_size
         done = self._read_cursor(cursor, size_bytes) if cursor else 0
-        with self._opened() as file:
+        with self._open() as file:
             rows = (
-                (values if isinstance(values, Problem) else self._taken(values, end), (end, size_bytes))
+                (values if isinstance(values, Problem) else self._read_values(values, end), (end, size_bytes))
                 for end, values in self._values(_read_lines(file))
                 if end > done and values is not None
             )
             yield from collect_pages(rows, self._total)
         yield Page(notes=tuple(self._unknown.values()), total=self._total)
 
-    def _opened(self) -> BinaryIO:
+    def _open(self) -> BinaryIO:
         try:
             with self.path.open("rb") as file:
                 is_gzip = file.read(len(GZIP)) == GZIP
@@ -85,7 +85,7 @@ class Rows:
     @cached_property
     def _total(self) -> int:
         """Return the number of the file's lines: about how many articles it has."""
-        with self._opened() as file:
+        with self._open() as file:
             lines = sum(piece.count(b"\n") for piece in iter(lambda: file.read(1 << 20), b""))
         return lines if self.is_json else max(0, lines - 1)
 
@@ -129,12 +129,12 @@ class Rows:
             )
         return columns
 
-    def _taken(self, values: Mapping[str, Any], line: int) -> Listed | Problem:
+    def _read_values(self, values: Mapping[str, Any], line: int) -> Listed | Problem:
         place = f"line {line}"
-        given = dict(values) if self.source else {"title": "-", **values, "id": "-"}
+        fields = dict(values) if self.source else {"title": "-", **values, "id": "-"}
         try:
             event, unknown = read_article(
-                "article.published", given, self.site, self.source or SITEMAP_SOURCE, None, self._asked_at
+                "article.published", fields, self.site, self.source or SITEMAP_SOURCE, None, self._asked_at
             )
         except BadArticle as error:
             return Problem(place, "; ".join(str(error).splitlines()))
@@ -143,7 +143,7 @@ class Rows:
             self._unknown.setdefault(name, Problem(place, reason))
         if self.source is None:
             now, date = datetime.now(UTC), event.published_at
-            # Within the window, the date could bring an article of the CMS that takes the page over into the news.
+            # Within the window, the date could put an article of the CMS that takes over the page into the news.
             date = None if date and date <= now and is_current(date, now) else date
             title = clean(str(values.get("title") or ""))
             event = replace(
@@ -182,7 +182,7 @@ def _json_values(line: str | Problem, place: str) -> dict[str, Any] | Problem | 
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the object of these keys and values. Raises ValueError for a key that is there twice: one value would be lost."""
+    """Return the object of these keys and values. Raises ValueError for a repeated key: one value would be lost."""
     values = dict(pairs)
     if len(values) < len(pairs):
         [(key, _)] = Counter(key for key, _ in pairs).most_common(1)
@@ -191,7 +191,7 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _csv_values(lines: Iterator[_Line], columns: list[str], delimiter: str) -> Iterator[_Row]:
-    ahead: list[_Line] = []  # what was read beyond the last row
+    ahead: list[_Line] = []  # lines that were read after the last row
     while ahead or (ahead := list(islice(lines, 1))):
         row, used, fault = _read_row(ahead, lines, delimiter)
         if row and len(row) != len(columns):
@@ -206,7 +206,7 @@ def _csv_values(lines: Iterator[_Line], columns: list[str], delimiter: str) -> I
 
 
 def _read_row(ahead: list[_Line], lines: Iterator[_Line], delimiter: str) -> tuple[list[str], int, str]:
-    """Read the row that begins with the first line of `ahead`, and add to `ahead` what it reads. Return its values, the number of its lines, and a fault."""
+    """Read the row that begins in `ahead[0]`, and add its further lines to `ahead`. Return its values, its number of lines, and a fault."""
     if isinstance(first := ahead[0][1], Problem):
         return [], 1, first.reason
 

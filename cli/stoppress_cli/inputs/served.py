@@ -1,6 +1,6 @@
-"""What a host serves to search engines: robots.txt and sitemaps, each requested once by each crawler and by a browser.
+"""The files that a host serves to search engines: robots.txt and sitemaps, each requested once by each crawler and by a browser.
 
-`known` has what a stack has of the same site, to compare with.
+`known` has the data of a stack about the same site, for comparison.
 """
 
 import os
@@ -44,7 +44,7 @@ _HTML = re.compile(rb"<!doctype html|<html[\s>]", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Known:
-    """What a stack has of a site: the configuration, the files that robots.txt should name, and the URL of a webhook.
+    """A stack's data about a site: the configuration, the files that robots.txt should list, and the URL of a webhook.
 
     `files`: those of them that are in the bucket.
     """
@@ -61,7 +61,7 @@ def is_page(answer: client.Response) -> bool:
 
 
 def load_known(host: str) -> Known:
-    """Return what the connected stack has of a site. Raises UnknownSite and BadConfiguration."""
+    """Return the connected stack's data about a site. Raises UnknownSite and BadConfiguration."""
     site = sites.load(host)
     named = named_in_robots(site, read_indexes(host))
     files = {name: file for name in named if (file := bucket.read(host, name))}
@@ -72,9 +72,9 @@ def load_known(host: str) -> Known:
 
 @dataclass
 class Served:
-    """What a host serves. `server` is an address and port to connect to, instead of the host's own.
+    """The files of a host, as it serves them. `server` is an address and port to connect to, instead of the host's own.
 
-    `notes` are about what was not looked at, and about findings that are not shown. `seconds` are the times to complete answers,
+    `notes` are about files that were not checked, and findings that are not shown. `seconds` are the times to complete answers,
     by `clock`.
     """
 
@@ -97,7 +97,7 @@ class Served:
         return f"{self.site.origin}/{file}"
 
     def get(self, url: str, reader: str | None = None, *, keep: bool = True) -> client.Response:
-        """Return a reader's answer for a URL, which is requested once and kept, unless without `keep`. Raises FetchError."""
+        """Return a reader's answer for a URL, which is requested once, and kept if `keep`. Raises FetchError."""
         answer = self.answer(url, reader or self.reader, keep=keep)
         if isinstance(answer, FetchError):
             raise answer
@@ -111,7 +111,7 @@ class Served:
         return answer
 
     def request(self, url: str, reader: str, seconds_max: float = client.FETCH_SECONDS_MAX) -> Answer:
-        """Request a URL as a reader of READERS, without following redirects. Gzip of a Content-Encoding is unpacked once."""
+        """Request a URL as a reader of READERS, without following redirects. A Content-Encoding is decoded once."""
         self._wait()
         headers, begin = {"User-Agent": READERS[reader], "Accept-Encoding": "gzip"}, self.clock()
         limits: dict[str, Any] = {"bytes_max": BYTES_MAX, "seconds_max": seconds_max, "server": self.server}
@@ -148,12 +148,12 @@ class Served:
 
     @cached_property
     def named(self) -> list[str]:
-        """Return the files that robots.txt should name."""
+        """Return the files that robots.txt should list."""
         return self.known.named if self.known else named_in_robots(self.site)
 
     @cached_property
     def files(self) -> dict[str, client.Response]:
-        """Return the answers with status 200 for the files that robots.txt should name, by file name."""
+        """Return the answers with status 200 for the files that robots.txt should list, by file name."""
         answers = {name: self.answer(self.url(name), self.reader) for name in self.named}
         return {
             name: answer
@@ -163,7 +163,7 @@ class Served:
 
     @cached_property
     def findings(self) -> dict[str, list[Finding]]:
-        """Return what `stoppress check` finds in robots.txt and all sitemaps, by the doctor's check."""
+        """Return the findings of `stoppress check` in robots.txt and all sitemaps, by the doctor's check."""
         findings, sources = Findings(EACH_MAX), []
         fetcher = Fetcher(findings, self._get_for_check)
         for name in ("robots.txt", *self.named):
@@ -182,6 +182,6 @@ class Served:
         return by_check
 
     def _get_for_check(self, url: str) -> client.Response:
-        """Request a file. Its Content-Encoding was asked for, so it breaks no rule."""
+        """Request a file. Its Content-Encoding was requested, so it breaks no rule."""
         answer = self.get(url, keep=False)
         return replace(answer, headers={k: v for k, v in answer.headers.items() if k != "content-encoding"})

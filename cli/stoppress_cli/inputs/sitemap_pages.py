@@ -1,4 +1,4 @@
-"""The pages of a sitemap, or of all sitemaps that an index or a robots.txt names, as a listing.
+"""The pages of a sitemap, or of all sitemaps that an index or a robots.txt lists, as a listing.
 
 A sitemap rarely has the date of publication, so its pages have the source `sitemap` and never get a news entry. A part that
 cannot be read becomes a problem; the rest is listed.
@@ -34,7 +34,7 @@ from stoppress_cli.check.robots_rules import is_robots
 
 # Prefix of an import's delivery ids.
 BY_IMPORT = "import"
-# How many pages are read before they are sent. A killed import sends at most so many again.
+# The pages that are read before they are sent. A killed import sends at most this many again.
 PAGE_ITEMS = 100
 # Longer than for a feed, because a sitemap may have 50 MiB.
 FETCH_SECONDS_MAX = 120.0
@@ -57,8 +57,8 @@ _Reached = tuple[Listed | Problem, list[_Level]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Named:
-    """A page that a file names, or without an entry a sitemap."""
+class _Link:
+    """A page that a file lists, or without an entry a sitemap."""
 
     place: str
     url: str | None
@@ -66,7 +66,7 @@ class _Named:
 
 
 class _Changed(Exception):
-    """The beginning of a file is not what it was when the checkpoint was written."""
+    """The beginning of a file has changed since the checkpoint was written."""
 
 
 @dataclass
@@ -87,7 +87,7 @@ class Sitemaps:
         yield Page()
 
     def _walk(self, target: str, resumed: list[_Level], depth: int) -> Iterator[_Reached]:
-        """Yield the pages of a file and of the sitemaps that it names, which an earlier run did not read."""
+        """Yield the pages of a file and of the sitemaps that it lists, without those that an earlier run read."""
         self._seen.add(_digest(target))
         try:
             try:
@@ -100,39 +100,39 @@ class Sitemaps:
             yield Problem(target, str(error)), []
 
     def _read(self, target: str, resumed: list[_Level], depth: int) -> Iterator[_Reached]:
-        """Yield what `_walk` does. Raises _Changed if the earlier run read other URLs, FeedError."""
+        """Yield the same as `_walk`. Raises _Changed if the earlier run read other URLs, and FeedError."""
         problems: list[Problem] = []
         read, *below = resumed or [(0, "")]
         level = read
         text, url, asked_at = self._open(target, problems)
-        for before, named, level in self._unread(self._names(text, target, url, problems), read):
-            if named.entry is not None:
-                yield page_of(named.entry, named.place, self.site, asked_at), [level]
-            elif reason := self._refuse(named.url, depth):
-                yield Problem(named.place, reason), [level]
+        for before, link, level in self._unread(self._links(text, target, url, problems), read):
+            if link.entry is not None:
+                yield page_of(link.entry, link.place, self.site, asked_at), [level]
+            elif reason := self._refuse(link.url, depth):
+                yield Problem(link.place, reason), [level]
             else:
-                for item, levels in self._walk(str(named.url), below, depth + 1):
+                for item, levels in self._walk(str(link.url), below, depth + 1):
                     yield item, [before, *levels]
             below = []
         yield from ((problem, [level]) for problem in problems)
 
-    def _unread(self, names: Iterator[_Named], resumed: _Level) -> Iterator[tuple[_Level, _Named, _Level]]:
-        """Yield what an earlier run did not read of a file, each with how far the file is read before and after it. Raises _Changed."""
+    def _unread(self, links: Iterator[_Link], resumed: _Level) -> Iterator[tuple[_Level, _Link, _Level]]:
+        """Yield the links that an earlier run did not read, each with the progress before and after it. Raises _Changed."""
         done, digest = resumed
         running = blake2b(digest_size=16)
         skipped: list[bytes] = []
         after: _Level = 0, running.hexdigest()
-        for named in names:
+        for link in links:
             before = after
-            running.update(f"{named.url}\n".encode(errors="replace"))
+            running.update(f"{link.url}\n".encode(errors="replace"))
             after = before[0] + 1, running.hexdigest()
             if after[0] > done:
                 self._seen.update(skipped)
                 skipped.clear()
-                yield before, named, after
+                yield before, link, after
                 continue
-            if named.entry is None and named.url:
-                skipped.append(_digest(named.url))
+            if link.entry is None and link.url:
+                skipped.append(_digest(link.url))
             if after[0] == done and after[1] != digest:
                 raise _Changed
         if after[0] < done:
@@ -174,14 +174,14 @@ class Sitemaps:
         except OSError as error:
             raise FeedError(f"cannot be read: {error.strerror or error}") from None
 
-    def _names(self, text: str, target: str, url: str, problems: list[Problem]) -> Iterator[_Named]:
+    def _links(self, text: str, target: str, url: str, problems: list[Problem]) -> Iterator[_Link]:
         """Yield the pages or sitemaps that a file lists. A fault that ends the reading becomes a problem. Raises FeedError."""
         if not text.lstrip().startswith("<"):
             yield from _in_lines(text, target)
             return
         if feed_documents.is_feed(text):  # sitemaps.org allows feeds as sitemaps
             reading = parse.read(feed_documents.read_document(text.encode(), {}), url, self.site)
-            yield from (_Named(f"{target}, entry {n}", entry.url, entry) for n, entry in enumerate(reading.entries, 1))
+            yield from (_Link(f"{target}, entry {n}", entry.url, entry) for n, entry in enumerate(reading.entries, 1))
             problems += [Problem(target, reason) for reason in (reading.incomplete, *reading.left_out) if reason]
             return
         tree, broken = new_tree(), ""
@@ -192,7 +192,7 @@ class Sitemaps:
                 if tree.root is None or tree.root.name not in SITEMAPS:
                     break
                 entry = entry_of(node, url, self.site) if tree.root.name != "sitemapindex" else None
-                yield _Named(f"{target}, <{node.name}> {number}", web_url(text_of(node, "loc"), url), entry)
+                yield _Link(f"{target}, <{node.name}> {number}", web_url(text_of(node, "loc"), url), entry)
         except Broken as error:
             broken = f"cannot be read after line {error.line}: {error.message}"
             problems.append(Problem(f"{target}, line {error.line}", broken))
@@ -201,7 +201,7 @@ class Sitemaps:
 
 
 def collect_pages(items: Iterator[tuple[Listed | Problem, Any]], total: int | None = None) -> Iterator[Page]:
-    """Join items to pages. The cursor of a page is what comes with its last item, as JSON."""
+    """Join items to pages. The cursor of a page is the second part of its last pair, as JSON."""
     while batch := list(islice(items, PAGE_ITEMS)):
         listed = tuple(item for item, _ in batch if isinstance(item, Listed))
         problems = tuple(item for item, _ in batch if isinstance(item, Problem))
@@ -212,7 +212,7 @@ def page_of(entry: Entry, place: str, site: Site, asked_at: datetime) -> Listed 
     """Return a page that is known only from a sitemap, as an event. Its id is its URL. Its date only decides which shard lists it."""
     changed_at = entry.updated_at or entry.published_at
     dates = (entry.published_at, *_dates_in(entry.url or ""), changed_at)
-    # A later date could bring the page, or an article of the CMS that takes it over, into the news.
+    # A later date could put the page, or an article of the CMS that takes it over, into the news.
     latest = window_start(datetime.now(UTC))
     date = next((date for date in dates if date and date <= latest), None)
     plain = replace(entry, guid=None, source=SITEMAP_SOURCE, published_at=date, updated_at=changed_at)
@@ -226,7 +226,7 @@ def is_url(target: str) -> bool:
     return target.lower().startswith(("http://", "https://"))
 
 
-def _in_lines(text: str, target: str) -> Iterator[_Named]:
+def _in_lines(text: str, target: str) -> Iterator[_Link]:
     """Yield the sitemaps of a robots.txt, or the pages of a sitemap that has a URL on each line. Raises FeedError."""
     lines = text.split("\n")
     robots = is_robots(text)
@@ -236,10 +236,10 @@ def _in_lines(text: str, target: str) -> Iterator[_Named]:
         place = f"{target}, line {number}"
         if robots:
             if field_ := _SITEMAP_LINE.match(line):
-                yield _Named(place, web_url(field_[1], ""))
+                yield _Link(place, web_url(field_[1], ""))
         elif line.strip():
             url = web_url(line, "")
-            yield _Named(place, url, Entry(None, url, "", None, None))
+            yield _Link(place, url, Entry(None, url, "", None, None))
 
 
 def _digest(url: str) -> bytes:

@@ -24,7 +24,7 @@ RUN_SECONDS_MAX = 1_800.0
 
 
 def get_as_sent(url: str) -> client.Response:
-    """Request a URL of a host that the user named, whatever its address. Raises FetchError."""
+    """Request a URL of a host that the user gave, whatever its address. Raises FetchError."""
     _, host, port = address.split_url(url)
     headers = {"User-Agent": USER_AGENT, "Accept-Encoding": "identity"}
     limits = {"bytes_max": BYTES_MAX, "seconds_max": FILE_SECONDS_MAX}
@@ -64,7 +64,7 @@ class Fetcher:
             raise Unreadable(f"{url} {error}: give the URL of a sitemap, an index or a robots.txt") from None
 
     def follow(self, facts: Facts) -> Iterator[Source]:
-        """Fetch the files on the same host that an index or a robots.txt lists, each when it is asked for."""
+        """Fetch the files on the same host that an index or a robots.txt lists, each on demand."""
         for url, (line, _) in facts.children.items():
             if url in self._seen or (address := self._address(url)) is None:
                 continue

@@ -52,8 +52,8 @@ class ChanceFault(Fault):
         self.met += fails
         return fails
 
-    def raised(self, operation: str) -> ClientError:
-        error = super().raised(operation)
+    def to_error(self, operation: str) -> ClientError:
+        error = super().to_error(operation)
         if self.error == "TransactionCanceledException":
             error.response["CancellationReasons"] = [{"Code": "TransactionConflict"}]
         return error

@@ -30,7 +30,7 @@ class StackOnDoubles(Stack):
             self.backend = self.backend_kind(self)
             lacks = lambda bucket, key: key not in self.backend.objects()  # noqa: E731
             opening.enter_context(mock.patch.object(guard, "lacks", lacks))
-            self.metrics = opening.enter_context(OUTPUT.aimed(self._log))
+            self.metrics = opening.enter_context(OUTPUT.write_to(self._log))
             for function in self.functions.values():  # so that all modules are there to be patched
                 with environment(function.variables_set()), redirect_stdout(OUTPUT):
                     function._load()
@@ -71,7 +71,7 @@ class StackOnDoubles(Stack):
         fault.times -= 1
         if fault.applied:
             act(**params)
-        raise fault.raised(name)
+        raise fault.to_error(name)
 
 
 class StackOfNextVersion(StackOnDoubles):

@@ -109,7 +109,7 @@ class MotoAws:
     def call(self, function: str, event: Mapping[str, Any], context: Any = None) -> Any:
         """Call a function's handler with an event of JSON, as Lambda does. Its log is kept, its metrics are added."""
         log = io.StringIO()
-        with redirect_stdout(OUTPUT), OUTPUT.aimed(log) as metrics:
+        with redirect_stdout(OUTPUT), OUTPUT.write_to(log) as metrics:
             # Late, so that loggers and metrics find their variables and their stream when they are made.
             module = importlib.import_module(f"functions.{function}.app")
             try:
@@ -150,7 +150,7 @@ def opened(at: datetime) -> Iterator[MotoAws]:
             if name == BUS:
                 doors.announced.append(event)
 
-        opening.enter_context(bus.overheard(arrived))
+        opening.enter_context(bus.observe_events(arrived))
         yield doors
 
 

@@ -35,14 +35,14 @@ _OPERATORS = {"prefix", "suffix", "anything-but", "exists", "numeric", "equals-i
 def read_pattern(pattern: str | Json, where: str) -> Callable[[Any], bool]:
     """Return moto's test whether an event matches the pattern of a rule or of a mapping's filter, JSON text or object.
 
-    Raises TemplateError for a pattern or an operator that moto does not know.
+    Raises TemplateError for a pattern or an operator that moto does not support.
     """
     try:
         parsed = EventPattern.load(pattern if isinstance(pattern, str) else json.dumps(pattern))
     except InvalidEventPatternException as error:
         raise TemplateError(f"{where}: {error.message}") from error
     if unknown := sorted(set(_operators(parsed.get_pattern())) - _OPERATORS):
-        raise TemplateError(f"{where}: the local stack does not know the filter {unknown[0]!r}")
+        raise TemplateError(f"{where}: the local stack does not support the filter {unknown[0]!r}")
     return parsed.matches_event
 
 
@@ -55,7 +55,7 @@ def _operators(pattern: Json) -> Iterator[str]:
 
 
 class Rule:
-    """A pattern on a bus and the ARNs of its targets, which get the event itself. Raises TemplateError."""
+    """A pattern on a bus and the ARNs of its targets, which receive the event itself. Raises TemplateError."""
 
     def __init__(self, resource: Resource) -> None:
         properties = resource.properties
@@ -68,7 +68,7 @@ class Rule:
 
 def _check_target(resource: Resource, target: Json) -> None:
     if unknown := sorted(set(target) - {"Arn", "DeadLetterConfig", "Id", "RetryPolicy", "RoleArn"}):
-        raise TemplateError(f"{resource.logical}: the local stack does not know the target property {unknown[0]}")
+        raise TemplateError(f"{resource.logical}: the local stack does not support the target property {unknown[0]}")
 
 
 class Schedule:
@@ -106,7 +106,7 @@ class Schedule:
         return len(self._minutes) == _DAY_MINUTES
 
     def fire(self, now: datetime) -> Json:
-        """Fire: return the event for the target."""
+        """Record that the schedule fires. Return the event for the target."""
         self._fired = self._count(now)
         return envelope("Scheduled Event", "aws.scheduler", "{}", now, [self._arn])
 
@@ -141,7 +141,7 @@ class _Invocation:
 
 
 class Invocations:
-    """Asynchronous invocations: retried after a minute, then two, then handed to the failure destination."""
+    """Asynchronous invocations: retried after a minute, then two, then sent to the failure destination."""
 
     def __init__(self) -> None:
         self._configured: dict[str, Json] = {}
@@ -161,10 +161,10 @@ class Invocations:
         for invocation in due:
             result = invoke(invocation.function, invocation.event)
             if result.error is not None:
-                self._failed(invocation, result, now)
+                self._retry_or_report(invocation, result, now)
         return bool(due)
 
-    def _failed(self, invocation: _Invocation, result: Result, now: datetime) -> None:
+    def _retry_or_report(self, invocation: _Invocation, result: Result, now: datetime) -> None:
         settings = self._configured.get(invocation.function.name, {})
         attempts = int(settings.get("MaximumRetryAttempts", 2))
         age = timedelta(seconds=int(settings.get("MaximumEventAgeInSeconds", 21_600)))
@@ -191,8 +191,8 @@ class Invocations:
 
 
 @contextmanager
-def overheard(arrived: Callable[[str, Json], None]) -> Iterator[None]:
-    """Call `arrived(bus, event)` for every event that is put on a bus of moto while the block runs."""
+def observe_events(on_event: Callable[[str, Json], None]) -> Iterator[None]:
+    """Call `on_event(bus, event)` for every event that is put on a bus of moto while the block runs."""
     put_events = EventsBackend.put_events
 
     def put_and_report(self: EventsBackend, events: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -203,9 +203,9 @@ def overheard(arrived: Callable[[str, Json], None]) -> Iterator[None]:
                 detail = json.loads(entry["Detail"])
                 at = entry.get("Time", now)
                 at = at if isinstance(at, datetime) else datetime.fromtimestamp(at, UTC)
-                made = envelope(entry["DetailType"], entry["Source"], detail, at, entry.get("Resources"))
-                made["id"] = answer["EventId"]
-                arrived(str(entry.get("EventBusName") or DEFAULT_BUS).rsplit("/", 1)[-1], made)
+                event = envelope(entry["DetailType"], entry["Source"], detail, at, entry.get("Resources"))
+                event["id"] = answer["EventId"]
+                on_event(str(entry.get("EventBusName") or DEFAULT_BUS).rsplit("/", 1)[-1], event)
         return answers
 
     with mock.patch.object(EventsBackend, "put_events", put_and_report):

@@ -18,7 +18,7 @@ DEEP_MESSAGES = 100  # moto's queues are slow above this depth, so they are drai
 
 
 class EndlessLoopError(RuntimeError):
-    """The functions cause work for each other without end."""
+    """The functions invoke each other without end."""
 
 
 class Sources:
@@ -80,8 +80,8 @@ class Sources:
                 continue
             if len(request.body) > gateway.PAYLOAD_BYTES_MAX:
                 return gateway.plain(413, "Request Entity Too Large")
-            made = gateway.event(request, route, parameters, datetime.now(UTC))
-            return gateway.answer(self.invoke(self.functions[route.function_arn], made))
+            event = gateway.event(request, route, parameters, datetime.now(UTC))
+            return gateway.answer(self.invoke(self.functions[route.function_arn], event))
         return gateway.plain(404, "Not Found")
 
     def event_arrived(self, bus_name: str, event: Json) -> None:

@@ -64,9 +64,9 @@ def routes(api: Resource) -> list[Route]:
 
 
 def event(request: Request, route: Route, parameters: Mapping[str, str], now: datetime) -> Json:
-    """Return the event that an HTTP API makes of a request."""
+    """Return the event of an HTTP API for a request."""
     headers = {"host": "localhost", "content-length": str(len(request.body)), **request.headers}
-    made: Json = {
+    document: Json = {
         "version": "2.0",
         "routeKey": route.key,
         "rawPath": request.path,
@@ -95,10 +95,10 @@ def event(request: Request, route: Route, parameters: Mapping[str, str], now: da
     }
     if request.query:
         parameters_of_query = urllib.parse.parse_qs(request.query, keep_blank_values=True)
-        made["queryStringParameters"] = {name: ",".join(values) for name, values in parameters_of_query.items()}
+        document["queryStringParameters"] = {name: ",".join(values) for name, values in parameters_of_query.items()}
     if request.body:
-        made["body"], made["isBase64Encoded"] = _body(request)
-    return made
+        document["body"], document["isBase64Encoded"] = _body(request)
+    return document
 
 
 def _body(request: Request) -> tuple[str, bool]:

@@ -1,7 +1,7 @@
 """Compares calls with what the template grants: those of functions, and those that AWS itself makes. A call without a grant is refused.
 
-Source: AWS's service authorization reference. Grants for AWS itself are looked for before anything runs, because on AWS their
-absence would lose events or logs silently.
+Source: AWS's service authorization reference. Grants for AWS itself are checked before anything runs, because without them
+AWS would lose events or logs silently.
 """
 
 from collections.abc import Iterable, Mapping
@@ -50,9 +50,9 @@ class Guard:
     def asks(self, service: str, operation: str, params: Json) -> list[Ask]:
         match service:
             case "dynamodb":
-                return self._of_table(operation, params)
+                return self._table_asks(operation, params)
             case "s3":
-                return self._of_bucket(operation, params)
+                return self._bucket_asks(operation, params)
             case "sqs":
                 queue = arn_of("sqs", str(params["QueueUrl"]).rsplit("/", 1)[1])
                 return [Ask(f"sqs:{operation.removesuffix('Batch')}", queue)]
@@ -66,7 +66,7 @@ class Guard:
                 return []  # it needs no permission (STS API reference)
         return [Ask(f"{service}:{operation}", "*")]  # unknown here: the role must allow the call on every resource
 
-    def _of_bucket(self, operation: str, params: Json) -> list[Ask]:
+    def _bucket_asks(self, operation: str, params: Json) -> list[Ask]:
         bucket = f"arn:aws:s3:::{params.get('Bucket', '')}"
         match operation:
             case "GetObject" | "HeadObject":
@@ -79,18 +79,18 @@ class Guard:
             case "DeleteObjects":
                 actions = {True: "s3:DeleteObjectVersion", False: "s3:DeleteObject"}
                 objects = params["Delete"]["Objects"]
-                return [Ask(actions["VersionId" in each], f"{bucket}/{each['Key']}") for each in objects]
+                return [Ask(actions["VersionId" in row], f"{bucket}/{row['Key']}") for row in objects]
             case "ListObjectsV2":
                 return [Ask("s3:ListBucket", bucket)]
             case "ListObjectVersions":
                 return [Ask("s3:ListBucketVersions", bucket)]
         return [Ask(f"s3:{operation}", "*")]
 
-    def _of_table(self, operation: str, params: Json) -> list[Ask]:
+    def _table_asks(self, operation: str, params: Json) -> list[Ask]:
         items: dict[str, list[Json]] = {params["TableName"]: []} if "TableName" in params else {}
         match operation:
             case "Query":
-                items = {params["TableName"]: self._queried(params)}
+                items = {params["TableName"]: self._queried_keys(params)}
             case "GetItem":
                 items = {params["TableName"]: [params["Key"]]}
             case "BatchGetItem":
@@ -111,7 +111,7 @@ class Guard:
         keys = {str(next(iter(item[name].values()))) for item in items if name in item}
         return Ask(f"dynamodb:{action}", arn_of("dynamodb", f"table/{table}"), {_LEADING_KEYS: tuple(sorted(keys))})
 
-    def _queried(self, params: Json) -> list[Json]:
+    def _queried_keys(self, params: Json) -> list[Json]:
         """Return the key of the queried partition. moto raises for an expression without one, which must not pass here."""
         names, values = params.get("ExpressionAttributeNames", {}), params["ExpressionAttributeValues"]
         schema = self._schemas[params["TableName"]]
@@ -128,7 +128,7 @@ def denied(service: str, operation: str, message: str) -> ClientError:
 def missing_grants(resources: Iterable[Resource], permissions: Permissions) -> list[str]:
     """Return a text for each call of AWS itself that the template does not allow: the resource that needs it, and what is missing."""
     resources = list(resources)
-    roles = {each.ref: str(each.properties.get("Role")) for each in of_type(resources, "AWS::Lambda::Function")}
+    roles = {item.ref: str(item.properties.get("Role")) for item in of_type(resources, "AWS::Lambda::Function")}
     return list(
         dict.fromkeys(
             f"{resource.logical}: {refusal}"

@@ -26,7 +26,7 @@ _NO_METRIC = {"_aws", "message", "service"}
 class Output(io.TextIOBase):
     """Replaces standard output while functions run: sums the metrics in their lines (`stoppress.aws.metrics`), and copies lines to a log.
 
-    A process has one instance, because a logger keeps the first stream it was given. `aimed` sets the log.
+    A process has one instance, because a logger keeps its first stream. `write_to` sets the log.
     """
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class Output(io.TextIOBase):
         self._line = ""
 
     @contextmanager
-    def aimed(self, log: TextIO | None) -> Iterator["Counter[str]"]:
+    def write_to(self, log: TextIO | None) -> Iterator["Counter[str]"]:
         """Send lines to `log` and sum metrics into the yielded counter while the block runs."""
         before = self.metrics, self._log
         self.metrics, self._log = Counter(), log
@@ -142,7 +142,7 @@ class Function:
         if self._module is None:
             if not self._path.is_file():
                 raise TemplateError(f"{self.logical}: there is no {self._path}, which is its code in the template")
-            # All handlers are called app.py, so each module gets a name of its own.
+            # All handlers are called app.py, so each module gets its own name.
             name = f"stoppress_function_{self.folder.name}_{next(_loaded)}"
             spec = importlib.util.spec_from_file_location(name, self._path)
             assert spec is not None

@@ -22,14 +22,14 @@ def send(arn: str, body: str) -> None:
 
 
 def visible(source: Queue) -> int:
-    """Return the number of messages that a consumer could take at this instant."""
+    """Return the number of messages that a consumer could receive at this instant."""
     now = unix_time_millis()
     with LOCK:
         return sum(1 for message in source._messages if _due(message, now))
 
 
 def receive(source: Queue, count: int) -> list[Message]:
-    """Take up to `count` messages; they are invisible for the queue's visibility time-out.
+    """Receive up to `count` messages; they are invisible for the queue's visibility time-out.
 
     A message that was received as often as the redrive policy allows goes to the dead-letter queue instead.
     """
@@ -38,21 +38,21 @@ def receive(source: Queue, count: int) -> list[Message]:
     with LOCK:
         due = [message for message in source._messages if _due(message, now)]
         dead = [message for message in due if message.approximate_receive_count >= limit]
-        taken = [message for message in due if message.approximate_receive_count < limit][:count]
-        for message in taken:
+        received = [message for message in due if message.approximate_receive_count < limit][:count]
+        for message in received:
             message.mark_received(source.visibility_timeout)  # type: ignore[attr-defined]
         if source.dead_letter_queue is not None:
             delete(source, dead)
             for message in dead:
                 message.visible_at = 0.0
                 source.dead_letter_queue._messages.append(message)
-        return taken
+        return received
 
 
 def delete(source: Queue, messages: list[Message]) -> None:
-    gone = {id(message) for message in messages}
+    deleted = {id(message) for message in messages}
     with LOCK:
-        source._messages = [message for message in source._messages if id(message) not in gone]
+        source._messages = [message for message in source._messages if id(message) not in deleted]
 
 
 def record(message: Message, arn: str) -> Json:

@@ -17,7 +17,7 @@ Invoke = Callable[[Function, Json], Result]
 
 
 class _Mapping:
-    """What mappings from queues and from streams share."""
+    """Shared code of mappings from queues and from streams."""
 
     def __init__(self, resource: Resource, function: Function, batch_size: int) -> None:
         properties = resource.properties
@@ -28,8 +28,8 @@ class _Mapping:
         self._batch_size = int(properties.get("BatchSize", batch_size))
         self._reports_failures = "ReportBatchItemFailures" in properties.get("FunctionResponseTypes", [])
 
-    def _failed(self, result: Result, identifiers: list[str]) -> set[str]:
-        """Return the failed ones of a batch's identifiers."""
+    def _failed_ids(self, result: Result, identifiers: list[str]) -> set[str]:
+        """Return the identifiers of the failed records of a batch."""
         if result.error is not None:
             return set(identifiers)
         failures = (result.payload or {}).get("batchItemFailures") or [] if self._reports_failures else []
@@ -45,15 +45,15 @@ class QueueMapping(_Mapping):
             raise TemplateError(f"{resource.logical}: the local stack filters streams only")
 
     def deliver(self, invoke: Invoke) -> bool:
-        """Pass on the messages that are visible now, not those that follow from them. Return False if there was none."""
+        """Deliver the messages that are visible now, not those that follow from them. Return False if there was none."""
         source = local_queues.queue(self.arn)
-        left = local_queues.visible(source)
+        remaining = local_queues.visible(source)
         worked = False
-        while left > 0 and (messages := local_queues.receive(source, min(self._batch_size, left))):
+        while remaining > 0 and (messages := local_queues.receive(source, min(self._batch_size, remaining))):
             worked = True
-            left -= len(messages)
+            remaining -= len(messages)
             records = [local_queues.record(message, self.arn) for message in messages]
-            failed = self._failed(invoke(self.function, {"Records": records}), [message.id for message in messages])
+            failed = self._failed_ids(invoke(self.function, {"Records": records}), [message.id for message in messages])
             self.reported += len(failed)
             # Failed messages wait for their visibility.
             local_queues.delete(source, [message for message in messages if message.id not in failed])
@@ -73,7 +73,7 @@ class _Batch:
 class StreamMapping(_Mapping):
     """An event source mapping from a DynamoDB stream to a function.
 
-    A failed batch is tried once more at the same instant. Further attempts follow when the clock has moved, because Lambda
+    A failed batch is retried once at the same instant. Further attempts follow when the clock has moved, because Lambda
     would back off. Until the batch succeeds, later records wait, as on AWS.
     """
 
@@ -90,7 +90,7 @@ class StreamMapping(_Mapping):
         return not self._filters or any(matches(record) for matches in self._filters)
 
     def deliver(self, invoke: Invoke, now: datetime) -> bool:
-        """Pass on new records and batches that may be tried again. Return False if there was nothing to do."""
+        """Deliver new records and batches that may be retried. Return False if there was nothing to do."""
         new = [record for record in local_queues.read_stream(self.arn) if self.passes(record)]
         for start in range(0, len(new), self._batch_size):
             self._pending.append(_Batch(new[start : start + self._batch_size]))
@@ -99,10 +99,10 @@ class StreamMapping(_Mapping):
             worked = True
             batch = self._pending.popleft()
             numbers = [record["dynamodb"]["SequenceNumber"] for record in batch.records]
-            failed = self._failed(invoke(self.function, {"Records": batch.records}), numbers)
+            failed = self._failed_ids(invoke(self.function, {"Records": batch.records}), numbers)
             if failed:
-                left = batch.records[min(map(numbers.index, failed)) :]  # the records before the reported one are done
-                self.reported += len(left)
+                rest = batch.records[min(map(numbers.index, failed)) :]  # the records before the reported one are done
+                self.reported += len(rest)
                 attempts = batch.failed_at_instant + 1 if batch.instant == now else 1
-                self._pending.appendleft(_Batch(left, now, attempts))
+                self._pending.appendleft(_Batch(rest, now, attempts))
         return worked

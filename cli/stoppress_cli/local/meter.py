@@ -1,4 +1,4 @@
-"""Counts what the functions use of AWS: calls, DynamoDB capacity units, S3 requests and bytes.
+"""Counts the functions' usage of AWS: calls, DynamoDB capacity units, S3 requests and bytes.
 
 moto reports no real capacity, so the units are computed from item sizes. The rules are AWS's (DynamoDB developer guide,
 "DynamoDB item sizes and formats" and "read and write capacity").

@@ -39,7 +39,7 @@ Json = dict[str, Any]
 
 
 def read_item(table_name: str, key: Json) -> Json | None:
-    """Return the current item of moto's table in DynamoDB's JSON, or None; `key` may hold more than the key."""
+    """Return the current item of moto's table in DynamoDB's JSON, or None; `key` may contain other attributes."""
     table = dynamodb_backends[ACCOUNT][REGION].tables.get(table_name)
     keys = _keys(table, key)
     item: Item | None = table.items.get(keys[0], {}).get(keys[1]) if table is not None and keys else None
@@ -85,8 +85,8 @@ def _transact_write_items(self: DynamoDBBackend, transact_items: list[Json]) -> 
         raise
 
 
-def _query_partition(*given: Any, **named: Any) -> tuple[list[Item], int, Json | None]:
-    call = _query_signature.bind(*given, **named).arguments
+def _query_partition(*args: Any, **kwargs: Any) -> tuple[list[Item], int, Json | None]:
+    call = _query_signature.bind(*args, **kwargs).arguments
     table, projection, condition = call["self"], call["projection_expressions"], call.get("filter_expression")
     partition = [*table.items.get(call["hash_key"], {}).values()]
     with mock.patch.object(table, "all_items", return_value=partition):

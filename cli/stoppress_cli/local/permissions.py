@@ -16,7 +16,7 @@ from stoppress_cli.local.template import Json, TemplateError
 
 Context = dict[str, tuple[str, ...]]  # condition keys in lower case, each with its values
 
-# Policies see every request as made over TLS.
+# Policies see every request as sent over TLS.
 _ALWAYS: Context = {"aws:securetransport": ("true",)}
 
 
@@ -53,24 +53,24 @@ class Statement:
 
 
 def statements(document: Mapping[str, Any]) -> list[Statement]:
-    """Return the statements of a policy document, intrinsic functions resolved. Raises TemplateError for an element that is not known here."""
+    """Return the statements of a policy document with resolved intrinsic functions. Raises TemplateError for an unsupported element."""
     parsed = []
-    for written in _list(document["Statement"]):
+    for element in _list(document["Statement"]):
         known = {"Action", "Condition", "Effect", "Principal", "Resource", "Sid"}
-        if unknown := sorted(set(written) - known):
+        if unknown := sorted(set(element) - known):
             raise TemplateError(
                 f"a policy has {unknown[0]}, which the local stack cannot evaluate; write it with Action and Resource"
             )
-        if "${aws:" in json.dumps(written):
+        if "${aws:" in json.dumps(element):
             raise TemplateError("a policy has a policy variable (${aws:…}), which the local stack cannot evaluate")
-        principal = written.get("Principal", {})
+        principal = element.get("Principal", {})
         principals = ["*"] if principal == "*" else [name for names in principal.values() for name in _list(names)]
         parsed.append(
             Statement(
-                written["Effect"] == "Allow",
-                tuple(_list(written["Action"])),
-                tuple(_list(written.get("Resource", "*"))),
-                written.get("Condition", {}),
+                element["Effect"] == "Allow",
+                tuple(_list(element["Action"])),
+                tuple(_list(element.get("Resource", "*"))),
+                element.get("Condition", {}),
                 tuple(principals),
             )
         )
@@ -85,7 +85,7 @@ def allowed(ask: Ask, own: Iterable[Statement]) -> bool:
 
 @dataclass(frozen=True)
 class Role:
-    """A role of the template, with the statements of its own policies and those on who may assume it."""
+    """A role of the template, with the statements of its own policies and of its trust policy."""
 
     logical: str
     arn: str
@@ -93,7 +93,7 @@ class Role:
     statements: tuple[Statement, ...]
 
     def is_trusted_to(self, service: str) -> bool:
-        return allowed(Ask("sts:AssumeRole", "*"), [each for each in self.trust if service in each.principals])
+        return allowed(Ask("sts:AssumeRole", "*"), [rule for rule in self.trust if service in rule.principals])
 
 
 class Permissions:
@@ -139,7 +139,7 @@ class Permissions:
 
 
 def _attached_statements(resource: Resource, arns: Mapping[str, str]) -> Iterator[tuple[str, Statement]]:
-    """Return the statements of a resource that is a policy, each with the ARN of what it is attached to."""
+    """Return the statements of a resource that is a policy, each with the ARN of the resource that it is attached to."""
     properties = resource.properties
     match resource.type:
         case "AWS::SQS::QueuePolicy" | "AWS::S3::BucketPolicy":
@@ -167,15 +167,15 @@ def _list(value: Any) -> list[Any]:
 
 @functools.lru_cache(16_384)
 def _like(pattern: str, text: str) -> bool:
-    """Return True if a text matches a pattern with IAM's wildcards * and ?; in IAM brackets stand for themselves."""
+    """Return True if a text matches a pattern with IAM's wildcards * and ?; in IAM, brackets are literal."""
     return fnmatch.fnmatchcase(text, pattern.replace("[", "[[]"))
 
 
 _TESTS: dict[str, Callable[[Any, str], bool]] = {
     "ArnEquals": _like,  # IAM's reference: the same as ArnLike
     "ArnLike": _like,
-    "Bool": lambda wanted, value: str(wanted).lower() == value.lower(),
-    "StringEquals": lambda wanted, value: wanted == value,
+    "Bool": lambda expected, value: str(expected).lower() == value.lower(),
+    "StringEquals": lambda expected, value: expected == value,
     "StringLike": _like,
 }
 
@@ -183,16 +183,16 @@ _TESTS: dict[str, Callable[[Any, str], bool]] = {
 def _holds(conditions: Mapping[str, Any], context: Context) -> bool:
     """Return True if every condition holds. Raises TemplateError for an operator that is not supported here."""
     return all(
-        _one_holds(operator, wanted, (_ALWAYS | context).get(key.lower(), ()))
+        _condition_holds(operator, expected, (_ALWAYS | context).get(key.lower(), ()))
         for operator, keys in conditions.items()
-        for key, wanted in keys.items()
+        for key, expected in keys.items()
     )
 
 
-def _one_holds(written: str, wanted: Any, values: tuple[str, ...]) -> bool:
-    quantifier, _, operator = written.rpartition(":")
+def _condition_holds(name: str, expected: Any, values: tuple[str, ...]) -> bool:
+    quantifier, _, operator = name.rpartition(":")
     if operator not in _TESTS or quantifier not in {"", "ForAllValues"}:
-        raise TemplateError(f"the local stack does not know the condition {written}; add it to permissions.py")
-    passed = [any(_TESTS[operator](pattern, value) for pattern in _list(wanted)) for value in values]
+        raise TemplateError(f"the local stack does not support the condition {name}; add it to permissions.py")
+    passed = [any(_TESTS[operator](pattern, value) for pattern in _list(expected)) for value in values]
     # Without any value, ForAllValues holds and a plain condition does not.
     return all(passed) and bool(passed or quantifier)

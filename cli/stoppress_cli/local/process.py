@@ -1,4 +1,4 @@
-"""What a stack changes of its process: environment variables and the clock."""
+"""Changes of the process by a stack: environment variables and the clock."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -30,8 +30,8 @@ def _set(variables: Mapping[str, str | None]) -> None:
 
 def no_aws_settings() -> dict[str, str | None]:
     """Return variables that override every AWS setting of this machine's user: accounts, profiles and endpoints."""
-    users = dict.fromkeys(name for name in os.environ if name.startswith("AWS_"))
-    return users | {
+    inherited = dict.fromkeys(name for name in os.environ if name.startswith("AWS_"))
+    return inherited | {
         "AWS_DEFAULT_REGION": REGION,
         "AWS_REGION": REGION,
         "AWS_CONFIG_FILE": os.devnull,
@@ -50,7 +50,7 @@ class Clock:
         self._travel: Any = None
 
     def now(self) -> datetime:
-        """Return the instant that the whole process sees, in UTC."""
+        """Return the time of the whole process, in UTC."""
         return datetime.now(UTC)
 
     def move(self, instant: datetime, *, runs: bool = False) -> None:

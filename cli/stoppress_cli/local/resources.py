@@ -32,10 +32,10 @@ Client = Callable[[str], Any]
 def _create_table(resource: Resource, client: Client) -> None:
     dynamodb, properties = client("dynamodb"), resource.properties
     created = ("AttributeDefinitions", "BillingMode", "KeySchema")
-    wanted: Json = {key: properties[key] for key in created if key in properties}
+    arguments: Json = {key: properties[key] for key in created if key in properties}
     if stream := properties.get("StreamSpecification"):
-        wanted["StreamSpecification"] = {"StreamEnabled": True, **stream}
-    dynamodb.create_table(TableName=resource.ref, **wanted)
+        arguments["StreamSpecification"] = {"StreamEnabled": True, **stream}
+    dynamodb.create_table(TableName=resource.ref, **arguments)
     if ttl := properties.get("TimeToLiveSpecification"):
         dynamodb.update_time_to_live(TableName=resource.ref, TimeToLiveSpecification=ttl)
 
@@ -81,7 +81,7 @@ def resolve(template: Template, stack_name: str = STACK_NAME) -> list[Resource]:
     """Return every resource of the template that runs here, in the template's order, all properties resolved.
 
     Layers are left out, because their code is this installation's. Raises TemplateError for a type that the local stack does
-    not know.
+    not support.
     """
     nameless = Resolver(template, {}, stack_name)
     present = {
@@ -106,15 +106,15 @@ def _values(logical: str, resource: Json, nameless: Resolver, stack_name: str) -
     kind = resource["Type"]
     if kind not in _types():
         raise TemplateError(
-            f"{logical}: the local stack does not know {kind}. Add it to stoppress_cli/local/resource_types.toml,"
+            f"{logical}: the local stack does not support {kind}. Add it to stoppress_cli/local/resource_types.toml,"
             " with the reason if the local stack does not run it"
         )
     type_ = _types()[kind]
-    given = resource.get("Properties", {}).get(type_.name_property)
-    name = nameless.resolve(given) if given else f"{stack_name}-{logical}"
-    filled_in = {"name": name, "lower": name.lower(), "region": REGION, "account": ACCOUNT}
+    fixed_name = resource.get("Properties", {}).get(type_.name_property)
+    name = nameless.resolve(fixed_name) if fixed_name else f"{stack_name}-{logical}"
+    fields = {"name": name, "lower": name.lower(), "region": REGION, "account": ACCOUNT}
     attributes = {"Arn": type_.arn, **type_.attributes} if type_.arn else type_.attributes
-    return type_.ref.format(**filled_in), {key: text.format(**filled_in) for key, text in attributes.items()}
+    return type_.ref.format(**fields), {key: text.format(**fields) for key, text in attributes.items()}
 
 
 def of_type(resources: Iterable[Resource], kind: str) -> list[Resource]:
@@ -122,18 +122,18 @@ def of_type(resources: Iterable[Resource], kind: str) -> list[Resource]:
 
 
 def check_properties(resources: Iterable[Resource]) -> None:
-    """Raise TemplateError for a property that the local stack does not know."""
+    """Raise TemplateError for a property that the local stack does not support."""
     for resource in resources:
         known = _types()[resource.type].properties
         if known is not None and (unknown := sorted(set(resource.properties) - set(known))):
             raise TemplateError(
-                f"{resource.logical} ({resource.type}): the local stack does not know the property {unknown[0]};"
+                f"{resource.logical} ({resource.type}): the local stack does not support the property {unknown[0]};"
                 " implement it, or list it as known in stoppress_cli/local/resource_types.toml"
             )
 
 
 def is_given(resource: Resource) -> bool:
-    """Return True if an operator provides the resource: a secret, which scenarios bring themselves."""
+    """Return True if an operator provides the resource: a secret, which scenarios create themselves."""
     return resource.logical.startswith("First") and resource.type == "AWS::SecretsManager::Secret"
 
 

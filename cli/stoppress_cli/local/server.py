@@ -106,7 +106,7 @@ class Server:
         return Response(answer.body, answer.status, answer.headers)(environ, start_response)
 
     def _move_clock(self, request: Request) -> Answer:
-        """Move the clock as the form of the first page asks, let the stack come to rest, and redirect to that page."""
+        """Move the clock as the form of the first page requests, let the stack come to rest, and redirect to that page."""
         if not _is_own(request.headers):
             return plain(403, "A form is accepted only from a page of this server.")
         hours = parse_qs(request.body.decode(errors="replace")).get("hours", [""])[0]

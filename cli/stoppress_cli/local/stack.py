@@ -29,11 +29,11 @@ from stoppress_cli.local.wire import LOCK, Wire
 class Stack:
     """A running stack; use it as a context manager, one at a time in a process.
 
-    `parameters` are the template's. `first_site` creates the site parameter and the secret of the template; scenarios bring
+    `parameters` are the template's. `first_site` creates the site parameter and the secret of the template; scenarios create
     their own. The functions' output goes to `log`.
     `start` is the instant at which the virtual clock starts; without it the clock is this machine's.
 
-    Raises TemplateError for a template that it cannot run whole.
+    Raises TemplateError for a template that it cannot run completely.
     """
 
     def __init__(
@@ -56,12 +56,12 @@ class Stack:
             raise TemplateError("\n".join(faults))
         self.wire = Wire(Guard(permissions, self.resources.values()))
         functions = resources.of_type(self.resources.values(), "AWS::Lambda::Function")
-        self.functions = {each.logical: Function(each, loaded.code[each.logical]) for each in functions}
+        self.functions = {item.logical: Function(item, loaded.code[item.logical]) for item in functions}
         self.sources = Sources(self.functions.values())
         self._first_site, self._log, self._start = first_site, log, start
         self._open = contextlib.ExitStack()
         self._clients: dict[str, Any] = {}
-        # What each function caches of `stoppress.aws.sites`.
+        # The cache of `stoppress.aws.sites` in each function.
         self._sites: dict[str, Any] = {}
 
     def __enter__(self) -> Self:
@@ -73,11 +73,11 @@ class Stack:
             opening.enter_context(mock_aws())
             opening.enter_context(self.wire.attached())
             opening.enter_context(moto_fixes.applied())
-            opening.enter_context(bus.overheard(self.sources.event_arrived))
-            self.metrics = opening.enter_context(OUTPUT.aimed(self._log))
+            opening.enter_context(bus.observe_events(self.sources.event_arrived))
+            self.metrics = opening.enter_context(OUTPUT.write_to(self._log))
             self.forget_clients()
             opening.callback(self.forget_clients)
-            self._make()
+            self._create_resources()
             self._open = opening.pop_all()
         return self
 
@@ -109,7 +109,7 @@ class Stack:
         self.sources.rest()
 
     def put_site(self, host: str, document: str) -> tuple[int, str]:
-        """Write the next version of a site. Return its number, and why it cannot be read; then it is as if written by hand."""
+        """Write the next version of a site. Return its number, and why it cannot be read; such a version is put without a check."""
         with self.as_operator():
             expected = self._version(host)
             try:
@@ -153,7 +153,7 @@ class Stack:
 
     def client(self, service: str) -> Any:
         """Return a client for the stack's own use; its calls are not counted."""
-        with LOCK:  # making a client is not thread-safe
+        with LOCK:  # creating a client is not thread-safe
             if service not in self._clients:
                 self._clients[service] = boto3.client(service)  # type: ignore[call-overload]
             return self._clients[service]
@@ -179,7 +179,7 @@ class Stack:
 
     # ── creation ───────────────────────────────────────────────────────────────────────────────
 
-    def _make(self) -> None:
+    def _create_resources(self) -> None:
         # A redrive policy refers to an existing queue, so queues without a policy come first.
         for resource in sorted(self.resources.values(), key=lambda resource: "RedrivePolicy" in resource.properties):
             if self._first_site or not resources.is_given(resource):

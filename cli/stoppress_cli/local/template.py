@@ -45,13 +45,13 @@ class Template:
     code: dict[str, Path]
 
 
-def find(given: Path | None) -> Path:
-    """Return the template: the given one, else this checkout's, else the wheel's. Raises TemplateError."""
-    if given is not None and not given.is_file():
-        raise TemplateError(f"there is no template {given}")
+def find(path: Path | None) -> Path:
+    """Return `path`, or else this checkout's template, or the wheel's. Raises TemplateError."""
+    if path is not None and not path.is_file():
+        raise TemplateError(f"there is no template {path}")
     folders = Path(__file__).resolve().parents
     places = [folders[3] / "template.yaml", folders[1] / "deployment/template.yaml"]
-    path = given or next((place for place in places if place.is_file()), None)
+    path = path or next((place for place in places if place.is_file()), None)
     if path is None:
         raise TemplateError("this installation has no template.yaml: install the wheel again, or give --template")
     return path
@@ -62,7 +62,7 @@ def parse_yaml(text: str) -> Any:
     import yaml
     from samtranslator.yaml_helper import intrinsics_multi_constructor
 
-    # SAM's own parser takes PyYAML's loader in Python, which needs eight times as long as the one in C.
+    # SAM's own parser uses PyYAML's loader in Python, which takes eight times as long as the loader in C.
     loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     loader.add_multi_constructor("!", intrinsics_multi_constructor)
     return yaml.load(text, loader)  # noqa: S506 - a safe loader
@@ -92,8 +92,8 @@ def _read(path: Path, changed_ns: int) -> tuple[Json, Template]:
             if resource["Type"] == "AWS::Serverless::Function":
                 folders[name] = folder
     declared: Json = document.get("Parameters", {})
-    made = _transform(document)
-    return declared, Template(made.get("Resources", {}), made.get("Conditions", {}), {}, folders)
+    transformed = _transform(document)
+    return declared, Template(transformed.get("Resources", {}), transformed.get("Conditions", {}), {}, folders)
 
 
 def _transform(document: Json) -> Json:
@@ -103,12 +103,12 @@ def _transform(document: Json) -> Json:
 
     session: Any = SimpleNamespace(region_name=REGION)  # instead of one with the user's settings
     try:
-        transformed = Translator({}, Parser(), boto_session=session).translate(document, {})
+        translated = Translator({}, Parser(), boto_session=session).translate(document, {})
     except InvalidDocumentException as error:
         causes = "; ".join(str(cause.message) for cause in error.causes)
         raise TemplateError(f"the SAM transform refuses the template: {causes}") from error
-    made: Json = json.loads(json.dumps(transformed))
-    return made
+    transformed: Json = json.loads(json.dumps(translated))
+    return transformed
 
 
 def load(
@@ -120,12 +120,12 @@ def load(
     are ignored. Raises TemplateError for invalid SAM, a parameter without a value, or a name in `parameters` that the template lacks.
     """
     declared, template = _read(path.resolve(), path.stat().st_mtime_ns)
-    given = dict(parameters or {})
-    if unknown := sorted(set(given) - set(declared)):
+    overrides = dict(parameters or {})
+    if unknown := sorted(set(overrides) - set(declared)):
         raise TemplateError(f"{path.name} has no parameter {unknown[0]}; it has {', '.join(sorted(declared))}")
     values: dict[str, str | list[str]] = {}
     for name, declaration in declared.items():
-        value = given.get(name, (defaults or {}).get(name, declaration.get("Default")))
+        value = overrides.get(name, (defaults or {}).get(name, declaration.get("Default")))
         if value is None:
             raise TemplateError(f"{path.name}: the parameter {name} has no default; give it a value")
         values[name] = str(value).split(",") if declaration.get("Type") == "CommaDelimitedList" else str(value)
@@ -173,7 +173,7 @@ class Resolver:
             case [("Fn::If", [condition, then, otherwise])]:
                 return self.resolve(then if self.holds(condition) else otherwise)
             case [(name, _)] if name.startswith("Fn::"):
-                raise TemplateError(f"the local stack does not know the intrinsic function {name}; add it to Resolver")
+                raise TemplateError(f"the local stack lacks the intrinsic function {name}; add it to Resolver")
         resolved = {key: self.resolve(part) for key, part in value.items()}
         return {key: part for key, part in resolved.items() if part is not _NO_VALUE}
 
@@ -191,7 +191,7 @@ class Resolver:
                 return not self.holds(argument[0])
             case "Condition":
                 return self.holds(argument)
-        raise TemplateError(f"the local stack does not know the condition function {name}; add it to Resolver")
+        raise TemplateError(f"the local stack lacks the condition function {name}; add it to Resolver")
 
     def _value(self, name: str) -> Any:
         if name not in self._values:

@@ -1,4 +1,4 @@
-"""The place that every AWS call of the process passes: permissions, a lock, faults, and the meter.
+"""The hooks on every AWS call of the process: permissions, a lock, faults, and the meter.
 
 moto answers botocore's "before-send" event. moto is not thread-safe, so it answers under a lock. `up` holds this lock too,
 while it answers as the AWS endpoint. Only the calls of a running function are checked, counted and subject to faults; the
@@ -59,7 +59,7 @@ class Fault:
         text = body.decode("utf-8", "replace") if isinstance(body, bytes) else str(body)
         return self.key in urllib.parse.unquote(request.url) or self.key in text
 
-    def raised(self, operation: str) -> ClientError:
+    def to_error(self, operation: str) -> ClientError:
         return ClientError({"Error": {"Code": self.error, "Message": "a fault of the scenario"}}, operation)
 
 
@@ -84,9 +84,9 @@ class Wire:
             with LOCK:
                 if self.thread.running is None or not stubber.enabled:
                     return _answer(stubber, event_name, request, **kwargs)
-                return self._counted(event_name, request, lambda: _answer(stubber, event_name, request, **kwargs))
+                return self._count_call(event_name, request, lambda: _answer(stubber, event_name, request, **kwargs))
 
-        def checked(client: BaseClient, operation: str, params: dict[str, Any]) -> Any:
+        def check_and_call(client: BaseClient, operation: str, params: dict[str, Any]) -> Any:
             if (function := self.thread.running) is not None:
                 self.guard.check(function, client.meta.service_model.service_name, operation, params)
             return _call(client, operation, params)
@@ -95,12 +95,12 @@ class Wire:
         clients.session().register_component("data_loader", _loader)
         boto3.setup_default_session(botocore_session=clients.session())
         with (
-            mock.patch.object(BaseClient, "_make_api_call", checked),
+            mock.patch.object(BaseClient, "_make_api_call", check_and_call),
             mock.patch.object(BotocoreStubber, "__call__", answer),
         ):
             yield
 
-    def _counted(self, event_name: str, request: Any, send: Callable[[], Any]) -> Any:
+    def _count_call(self, event_name: str, request: Any, send: Callable[[], Any]) -> Any:
         _, service, operation = event_name.split(".")
         self.meter.calls[str(self.thread.running), f"{service}.{operation}"] += 1
         fault = next((fault for fault in self.faults if fault.matches(service, operation, request)), None)
@@ -108,7 +108,7 @@ class Wire:
             fault.times -= 1
             if fault.applied:
                 send()
-            raise fault.raised(operation)
+            raise fault.to_error(operation)
         if service == "dynamodb":
             body = json.loads(request.body)
             response, read, written = meter.capacity(operation, body, send, read_item, last_query)

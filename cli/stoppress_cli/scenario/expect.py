@@ -20,19 +20,19 @@ from stoppress_cli.scenario.feeds_server import FeedServer
 from stoppress_cli.scenario.file import Expectation
 from stoppress_cli.scenario.listed_pages import Listed
 
-_SHOWN_MAX = 20  # of a long list of URLs
+_VALUES_MAX = 20  # of a long list of URLs
 _OF_NO_SITE = {"status", "reply", "asked", "subscribed"}
 _OF_FILES = {"news", "urls", "files", "index", "titles", "lastmod", "news_files"}
 
 
 def differences(
-    wanted: Expectation, site: str | None, stack: Stack, feeds: FeedServer, answer: Answer | None
+    expected: Expectation, site: str | None, stack: Stack, feeds: FeedServer, answer: Answer | None
 ) -> list[str]:
     """Return a sentence for each part of the expectation that does not hold.
 
     `site` is the host that the expectation is about, `answer` the answer to the last request.
     """
-    parts = {name: value for name, value in wanted if name != "site" and value is not None}
+    parts = {name: value for name, value in expected if name != "site" and value is not None}
     if site is None and parts.keys() - _OF_NO_SITE:
         return ["there is not one site but several or none: set `site`"]
     listed = Listed()
@@ -47,31 +47,31 @@ def differences(
 
 
 def _compare_part(
-    name: str, wanted: Any, site: str, listed: Listed, feeds: FeedServer, answer: Answer | None
+    name: str, expected: Any, site: str, listed: Listed, feeds: FeedServer, answer: Answer | None
 ) -> list[str]:
     match name:
         case "news" | "urls" | "files" | "index":
-            return _compare_sets(name, wanted, getattr(listed, name))
+            return _compare_sets(name, expected, getattr(listed, name))
         case "news_files":  # all of them are compared
-            return _compare_sets(name, [*wanted], [*listed.news_files]) or _compare(name, wanted, listed.news_files)
+            return _compare_sets(name, [*expected], [*listed.news_files]) or _compare(name, expected, listed.news_files)
         case "status":
-            return _compare(name, wanted, answer.status if answer else None)
+            return _compare(name, expected, answer.status if answer else None)
         case "reply":
-            return _compare(name, wanted, _json(answer))
+            return _compare(name, expected, _json(answer))
         case "asked":
-            return _compare(name, wanted, {url: feeds.requests_for(url) for url in wanted})
+            return _compare(name, expected, {url: feeds.requests_for(url) for url in expected})
         case "subscribed":
-            topics = ((hub, listed, feeds.hubs.subscribed(hub)) for hub, listed in wanted.items())
+            topics = ((hub, listed, feeds.hubs.subscribed(hub)) for hub, listed in expected.items())
             return [line for hub, *both in topics for line in _compare_sets(f"{name}: {hub}", *both)]
         case "quarantined":
-            return _compare_reasons(wanted, [str(item.get("reason", "")) for item in table.query(quarantine_pk(site))])
+            return _compare_reasons(expected, [str(row.get("reason", "")) for row in table.query(quarantine_pk(site))])
         case "articles" | "feeds" | "subscriptions":
-            return [line for key, value in wanted.items() for line in _compare_stored(name, key, value, site)]
-    return _compare(name, wanted, getattr(listed, name))
+            return [line for key, value in expected.items() for line in _compare_stored(name, key, value, site)]
+    return _compare(name, expected, getattr(listed, name))
 
 
-def _stored(name: str, site: str, key: str) -> dict[str, Any] | None:
-    """Return what is stored of an article, `<source>/<id>`; or of a feed: its state, or its subscription."""
+def _read_stored(name: str, site: str, key: str) -> dict[str, Any] | None:
+    """Return the stored attributes of an article, `<source>/<id>`; or of a feed's state or subscription."""
     match name:
         case "articles":
             source, _, article_id = key.partition("/")
@@ -87,46 +87,46 @@ def _stored(name: str, site: str, key: str) -> dict[str, Any] | None:
 
 
 def _attributes(value: Any) -> dict[str, Any]:
-    """Return the fields of a dataclass as JSON has them, so that an expectation does not depend on how the table stores them."""
+    """Return the fields of a dataclass in their JSON form, so that an expectation does not depend on how the table stores them."""
     attributes: dict[str, Any] = json.loads(json.dumps(asdict(value), default=exact))
     return attributes
 
 
-def _compare(name: str, wanted: Any, actual: Any) -> list[str]:
+def _compare(name: str, expected: Any, actual: Any) -> list[str]:
     """Compare the keys that are given."""
-    if isinstance(wanted, Mapping) and isinstance(actual, Mapping):
-        return [line for key in wanted for line in _compare(f"{name}: {key}", wanted[key], actual.get(key))]
-    return [] if wanted == actual else [f"{name}: expected {_text(wanted)}, found {_text(actual)}"]
+    if isinstance(expected, Mapping) and isinstance(actual, Mapping):
+        return [line for key in expected for line in _compare(f"{name}: {key}", expected[key], actual.get(key))]
+    return [] if expected == actual else [f"{name}: expected {_text(expected)}, found {_text(actual)}"]
 
 
-def _compare_stored(name: str, key: str, wanted: Mapping[str, Any] | None, site: str) -> list[str]:
+def _compare_stored(name: str, key: str, expected: Mapping[str, Any] | None, site: str) -> list[str]:
     """Compare attributes of an item. Null expects no value: the table stores neither null nor an empty list."""
-    actual = _stored(name, site, key)
-    if wanted is not None and actual is not None:
-        wanted = {each: value for each, value in wanted.items() if value is not None or actual.get(each)}
-    return _compare(f"{name}: {key}", wanted, actual)
+    actual = _read_stored(name, site, key)
+    if expected is not None and actual is not None:
+        expected = {field: value for field, value in expected.items() if value is not None or actual.get(field)}
+    return _compare(f"{name}: {key}", expected, actual)
 
 
-def _compare_sets(name: str, wanted: Sequence[str], actual: Sequence[str]) -> list[str]:
+def _compare_sets(name: str, expected: Sequence[str], actual: Sequence[str]) -> list[str]:
     """Compare lists as sets. A value that the files list twice is a difference too."""
-    missing, unexpected = sorted(set(wanted) - set(actual)), sorted(set(actual) - set(wanted))
+    missing, unexpected = sorted(set(expected) - set(actual)), sorted(set(actual) - set(expected))
     twice = sorted(value for value, count in Counter(actual).items() if count > 1)
     shown = (("missing", missing), ("unexpected", unexpected), ("listed more than once", twice))
-    return [f"{name}: {what}: {_shown(values)}" for what, values in shown if values]
+    return [f"{name}: {what}: {_join(values)}" for what, values in shown if values]
 
 
-def _compare_reasons(wanted: Sequence[str], reasons: Sequence[str]) -> list[str]:
+def _compare_reasons(expected: Sequence[str], reasons: Sequence[str]) -> list[str]:
     """Compare substrings with reasons. Each substring needs its own reason."""
-    left = list(reasons)
+    remaining = list(reasons)
     missing = []
-    for part in sorted(wanted, key=len, reverse=True):  # the most specific first
-        fitting = min((reason for reason in left if part in reason), key=len, default=None)
-        if fitting is None:
+    for part in sorted(expected, key=len, reverse=True):  # the most specific first
+        matching = min((reason for reason in remaining if part in reason), key=len, default=None)
+        if matching is None:
             missing.append(part)
         else:
-            left.remove(fitting)
+            remaining.remove(matching)
     lines = [f"quarantined: no reason with {_text(part)}" for part in missing]
-    return lines + [f"quarantined: unexpected: {_text(reason)}" for reason in left]
+    return lines + [f"quarantined: unexpected: {_text(reason)}" for reason in remaining]
 
 
 def _json(answer: Answer | None) -> Any:
@@ -136,9 +136,9 @@ def _json(answer: Answer | None) -> Any:
         return answer.body.decode("utf-8", "replace") if answer is not None else None
 
 
-def _shown(values: Sequence[str]) -> str:
-    more = f" and {len(values) - _SHOWN_MAX} more" if len(values) > _SHOWN_MAX else ""
-    return ", ".join(values[:_SHOWN_MAX]) + more
+def _join(values: Sequence[str]) -> str:
+    more = f" and {len(values) - _VALUES_MAX} more" if len(values) > _VALUES_MAX else ""
+    return ", ".join(values[:_VALUES_MAX]) + more
 
 
 def _text(value: Any) -> str:

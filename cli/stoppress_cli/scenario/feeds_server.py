@@ -45,7 +45,7 @@ class FeedServer:
         self._server, _ = server_on("127.0.0.1", 0, self._answer, threaded=True)
         self.port = self._server.port
         self._open = ExitStack()
-        self._is_hurried = False
+        self._is_fast = False
         self._lock = threading.Lock()
         self.hubs = Hubs()
         self._requests: Counter[str] = Counter()
@@ -59,8 +59,8 @@ class FeedServer:
         self._answers[without_scheme(url)] = answer
         if answer.addresses:
             self._addresses[urlsplit(url).hostname or ""] = tuple(map(str, answer.addresses))
-        if (answer.delay_s or answer.drip_s) and not self._is_hurried:
-            self._is_hurried = True
+        if (answer.delay_s or answer.drip_s) and not self._is_fast:
+            self._is_fast = True
             for name in ("CONNECT_SECONDS_MAX", "FETCH_SECONDS_MAX"):
                 self._open.enter_context(mock.patch.object(client, name, getattr(client, name) / TIMES_AS_FAST))
 
@@ -71,7 +71,7 @@ class FeedServer:
         if request.method == "POST":
             self._count(key)
             with self._lock:
-                status, text = self.hubs.take(key, dict(parse_qsl(request.body.decode())))
+                status, text = self.hubs.subscribe(key, dict(parse_qsl(request.body.decode())))
             return Response(text, status)(environ, start_response)
         # The answer of the URL, else of the URL without its query. A URL without a step is a feed without entries.
         if key not in self._answers:
@@ -120,7 +120,7 @@ class FeedServer:
         thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
         thread.start()
         try:
-            with self._open, _pools_led_to(self.port, self.look_up):
+            with self._open, _connect_pools(self.port, self.look_up):
                 yield self
         finally:
             self.ending.set()
@@ -130,14 +130,14 @@ class FeedServer:
 
 
 @contextmanager
-def _pools_led_to(port: int, look_up: Callable[..., list[tuple[Any, ...]]]) -> Iterator[None]:
-    """Give stoppress.http this resolver, and connect what it permits to this server."""
-    checked = address.pool_to
+def _connect_pools(port: int, look_up: Callable[..., list[tuple[Any, ...]]]) -> Iterator[None]:
+    """Make stoppress.http use this resolver, and connect its permitted requests to this server."""
+    check = address.pool_to
 
     def pool_to(scheme: str, host: str, other_port: int) -> Any:
         if host in _LOOPBACK and other_port not in _PLAIN_PORTS:  # a server that the user runs on this machine
             return urllib3.HTTPConnectionPool("127.0.0.1", other_port)
-        checked(scheme, host, other_port, look_up)
+        check(scheme, host, other_port, look_up)
         return urllib3.HTTPConnectionPool("127.0.0.1", port)
 
     with mock.patch.object(address, "pool_to", pool_to):

@@ -39,7 +39,7 @@ def body_bytes(body: Any) -> Any:
 
 # Bodies and headers of a step, as they are sent: header names are lower case.
 Body = Annotated[bytes, BeforeValidator(body_bytes)]
-Headers = Annotated[dict[str, str], AfterValidator(lambda given: {name.lower(): given[name] for name in given})]
+Headers = Annotated[dict[str, str], AfterValidator(lambda headers: {name.lower(): headers[name] for name in headers})]
 
 
 class Strict(BaseModel):
@@ -52,7 +52,7 @@ class FeedAnswer(Strict):
     """The answer of a feed's URL.
 
     `delay_s` passes before the answer, `drip_s` between its bytes. `length` replaces the true Content-Length. `gzip` compresses
-    the body. With `bomb_bytes` the body is gzip that inflates to so many zeros. With `changing_etag` each answer has a new ETag.
+    the body. With `bomb_bytes` the body is gzip that inflates to this many zeros. With `changing_etag` each answer has a new ETag.
     `addresses` are the addresses of the URL's host.
     """
 
@@ -223,7 +223,7 @@ class Damage(Strict):
     set: Json | None = None
 
     @model_validator(mode="after")
-    def _is_of_one_thing(self) -> Self:
+    def _has_one_target(self) -> Self:
         if (self.file is None) == (self.item is None):
             raise ValueError("damage is done to a `file` (<host>/<name>) or to an `item` ([pk, sk])")
         return self
@@ -261,7 +261,7 @@ def read(path: Path) -> list[Line]:
 
 
 def parse(lines: Sequence[str], path: Path) -> list[Line]:
-    """Return the steps of a scenario's lines. `path` is named in errors, and files are relative to its folder. Raises ScenarioError."""
+    """Return the steps of a scenario's lines. Errors contain `path`, and files are relative to its folder. Raises ScenarioError."""
     steps: list[Line] = []
     now: datetime | None = None
     for number, text in enumerate(lines, start=1):
@@ -299,8 +299,8 @@ def _step(text: str, where: str) -> tuple[Any, Any]:
     kinds = [kind for kind in KINDS if kind in raw]
     # Exactly one key is the kind; keys such as `headers` and `body` belong to it.
     if len(kinds) != 1:
-        given = " and ".join(kinds) if kinds else "none"
-        raise ScenarioError(f"{where}: a step has exactly one of {', '.join(KINDS)}; found {given}")
+        names = " and ".join(kinds) if kinds else "none"
+        raise ScenarioError(f"{where}: a step has exactly one of {', '.join(KINDS)}; found {names}")
     try:
         return kinds[0], KINDS[kinds[0]].model_validate(raw)
     except ValidationError as error:

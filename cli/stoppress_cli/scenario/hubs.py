@@ -1,4 +1,4 @@
-"""The WebSub hubs of a scenario: they take subscription requests on loopback, verify them, and push.
+"""The WebSub hubs of a scenario: they receive subscription requests on loopback, verify them, and push.
 
 They are reached like feeds (`feeds_server`), after stoppress.http has checked the hub's URL. Their own requests go through the
 API of the stack, after the function that sent the subscription request has ended.
@@ -25,12 +25,12 @@ class _Subscriber:
     topic: str
     callback: str
     secret: str
-    is_asked: bool = True  # whether the hub has yet to verify it
+    is_pending: bool = True  # the hub has not verified it yet
     is_verified: bool = False
 
 
 class Hubs:
-    """All hubs of a scenario, by their URL. The server lets one thread at a time take a request."""
+    """All hubs of a scenario, by their URL. Only one thread of the server at a time calls `subscribe`."""
 
     def __init__(self) -> None:
         self._steps: dict[str, HubStep] = {}
@@ -40,8 +40,8 @@ class Hubs:
         """Set how the hub answers from now on, and whether it then verifies or denies requests, or does neither."""
         self._steps[without_scheme(step.hub)] = step
 
-    def take(self, hub: str, form: Mapping[str, str]) -> tuple[int, str]:
-        """Take a subscription request at a hub, given without its scheme. Return the status and text of the answer."""
+    def subscribe(self, hub: str, form: Mapping[str, str]) -> tuple[int, str]:
+        """Handle a subscription request at a hub, whose URL has no scheme. Return the status and text of the answer."""
         step = self._steps.get(hub)
         if step is None:
             return 404, "there is no hub here"
@@ -56,30 +56,30 @@ class Hubs:
         """Return the last subscriber of a topic."""
         return self._subscribers.get((without_scheme(hub), topic))
 
-    def questions(self) -> list[tuple[_Subscriber, dict[str, Any]]]:
+    def verifications(self) -> list[tuple[_Subscriber, dict[str, Any]]]:
         """Return the subscribers to verify, and the parameters of the request to each; each is returned once."""
-        questions: list[tuple[_Subscriber, dict[str, Any]]] = []
+        requests: list[tuple[_Subscriber, dict[str, Any]]] = []
         for (hub, _), subscriber in self._subscribers.items():
             step = self._steps[hub]
-            if subscriber.is_asked and step.denies is not None:
-                questions.append((subscriber, {"hub.mode": "denied", "hub.reason": step.denies}))
-            elif subscriber.is_asked and step.verifies:
-                questions.append((subscriber, {"hub.mode": "subscribe", "hub.lease_seconds": step.lease_s}))
+            if subscriber.is_pending and step.denies is not None:
+                requests.append((subscriber, {"hub.mode": "denied", "hub.reason": step.denies}))
+            elif subscriber.is_pending and step.verifies:
+                requests.append((subscriber, {"hub.mode": "subscribe", "hub.lease_seconds": step.lease_s}))
             else:
                 continue
-            subscriber.is_asked = False
-        return questions
+            subscriber.is_pending = False
+        return requests
 
     def subscribed(self, hub: str) -> list[str]:
         """Return the topics with a verified subscriber."""
         name = without_scheme(hub)
-        return [topic for (at, topic), each in self._subscribers.items() if at == name and each.is_verified]
+        return [topic for (at, topic), last in self._subscribers.items() if at == name and last.is_verified]
 
 
-def ask(subscriber: _Subscriber, parameters: Mapping[str, Any], send: Callable[[Request], Answer]) -> Answer:
+def verify(subscriber: _Subscriber, parameters: Mapping[str, Any], send: Callable[[Request], Answer]) -> Answer:
     """Send a verification request with these parameters, and record the answer. A parameter without a value is left out."""
-    asked = {"hub.topic": subscriber.topic, "hub.challenge": CHALLENGE, **parameters}
-    query = urllib.parse.urlencode({name: value for name, value in asked.items() if value is not None})
+    fields = {"hub.topic": subscriber.topic, "hub.challenge": CHALLENGE, **parameters}
+    query = urllib.parse.urlencode({name: value for name, value in fields.items() if value is not None})
     answer = send(Request(method="GET", path=_path(subscriber.callback), query=query))
     if parameters.get("hub.mode") == "subscribe":
         subscriber.is_verified = 200 <= answer.status < 300 and answer.body == CHALLENGE.encode()

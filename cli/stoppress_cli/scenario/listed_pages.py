@@ -35,7 +35,7 @@ class File:
 
 @dataclass
 class Listed:
-    """What all files of a site list."""
+    """The pages and files that all files of a site list."""
 
     files: list[str] = field(default_factory=list)
     index: list[str] = field(default_factory=list)
@@ -60,7 +60,7 @@ def listed(files: list[File]) -> Listed:
     """Return what the files of one site list: articles with news:news, and the URLs in the shards of the index.
 
     If the index lists a file's gzip, the XML beside it is read. Other forms (.txt, .atom, robots.txt) count as files. An emptied
-    file lists the home page, which does not count: its entry has no news:news, and the index does not name an emptied
+    file lists the home page, which does not count: its entry has no news:news, and the index does not list an emptied
     shard. Raises ValueError for a file that is not XML.
     """
     result = Listed(files=sorted(file.name for file in files))

@@ -33,7 +33,7 @@ MINUTE = timedelta(minutes=1)
 
 
 class Player:
-    """Plays lines one after the other; `show(line, text)` gets a short text for each step."""
+    """Plays lines one after the other; `show(line, text)` receives a short text for each step."""
 
     def __init__(
         self, stack: Stack, feeds: FeedServer, path: Path, out: Path, show: Callable[[Line, str], None]
@@ -71,15 +71,15 @@ class Player:
         minute = now.replace(second=0, microsecond=0) + MINUTE
         while every_minute and minute < later:
             self.stack.advance(minute)
-            self._let_hubs_ask()
+            self._send_verifications()
             minute += MINUTE
         self.stack.advance(later, every_schedule=True)
-        self._let_hubs_ask()
+        self._send_verifications()
 
-    def _let_hubs_ask(self) -> None:
+    def _send_verifications(self) -> None:
         """Send the hubs' verification requests, after the poller has ended."""
-        for subscriber, parameters in self._feeds.hubs.questions():
-            hubs.ask(subscriber, parameters, self.stack.request)
+        for subscriber, parameters in self._feeds.hubs.verifications():
+            hubs.verify(subscriber, parameters, self.stack.request)
 
     def rows(self, seconds: float) -> dict[str, str]:
         """Return what `stoppress play` prints at the end, by heading; `seconds` is how long the run took."""
@@ -91,14 +91,14 @@ class Player:
         files = Counter(file.host for file in listed_pages.read(stack))
         rows = {
             "steps": f"{self.steps:,} in {seconds:.1f} s, {counted(len(self.failures), 'difference')}",
-            "articles": _listed(articles) or "none",
-            "files": _listed(files) or "none",
-            "API calls": f"{sum(meter.calls.values()):,}: {_listed(meter.operations())}" if meter.calls else "none",
+            "articles": _format(articles) or "none",
+            "files": _format(files) or "none",
+            "API calls": f"{sum(meter.calls.values()):,}: {_format(meter.operations())}" if meter.calls else "none",
             "capacity": f"{meter.write_units:,g} write units, {meter.read_units:,g} read units",
             "S3": f"{meter.s3_bytes_put:,} bytes put, {meter.s3_bytes_got:,} bytes got",
             "metrics": ", ".join(f"{name} {value:,g}" for name, value in sorted(stack.metrics.items())) or "none",
         }
-        return rows | {name: text for name, text in _troubles(stack).items() if text}
+        return rows | {name: text for name, text in _problem_rows(stack).items() if text}
 
     # ── the kinds of steps ──────────────────────────────────────────────────────────────────────
 
@@ -136,21 +136,21 @@ class Player:
     def _post(self, line: Line) -> str:
         step: file.PostStep = line.step
         path, _, query = step.post.partition("?")
-        given = step.query if isinstance(step.query, str) else urllib.parse.urlencode(step.query)
+        more = step.query if isinstance(step.query, str) else urllib.parse.urlencode(step.query)
         headers = dict(step.headers)
         if step.body is not None and not isinstance(step.body, str):
             headers.setdefault("content-type", "application/json")
         body = step.body if isinstance(step.body, str | None) else json.dumps(step.body)
-        query = "&".join(part for part in (query, given) if part)
+        query = "&".join(part for part in (query, more) if part)
         request = Request(headers, body_bytes(body), step.method.upper(), path, query)
         if step.sign:
-            request = self._signed(line, request)
+            request = self._sign(line, request)
         self.answer = self.stack.request(request)
         self.stack.sources.drain_deep_queues()
         text = self.answer.body.decode("utf-8", "replace")
         return f"{request.method} {path} → {self.answer.status}" + (f" {text}" if self.answer.status >= 300 else "")
 
-    def _signed(self, line: Line, request: Request) -> Request:
+    def _sign(self, line: Line, request: Request) -> Request:
         parts = [urllib.parse.unquote(part) for part in request.path.strip("/").split("/")]
         host, source = (parts[1], parts[2]) if len(parts) >= 3 else ("", "")
         settings = self.sites.get(host, {}).get("sources", {}).get(source, {})
@@ -164,8 +164,8 @@ class Player:
             to_sign = replace(request, path=chosen.get("signed_path", request.path))
             # Equal bodies are one delivery that is sent again. A step with another `webhook-id` is another delivery.
             message_id = f"msg_{hashlib.sha256(request.body).hexdigest()[:16]}"
-            made = signing.signed(to_sign, scheme, secrets.split(secret)[0], message_id, self.stack.clock.now())
-            return replace(made, path=request.path)
+            signed = signing.signed(to_sign, scheme, secrets.split(secret)[0], message_id, self.stack.clock.now())
+            return replace(signed, path=request.path)
         except ValueError as error:
             raise self._error(line, str(error)) from error
 
@@ -193,7 +193,7 @@ class Player:
             self._feeds.hubs.set(step)
             return f"{step.hub} answers {step.status}"
         subscriber = self._subscriber(line, step.hub, str(step.topic))
-        self.answer = hubs.ask(subscriber, step.asks, self.stack.request)
+        self.answer = hubs.verify(subscriber, step.asks, self.stack.request)
         return f"{step.hub} asks for {step.asks.get('hub.mode')} → {self.answer.status}"
 
     def _push(self, line: Line) -> str:
@@ -221,9 +221,9 @@ class Player:
         return f"{counted(len(meta), 'file')} in {self._out / name}"
 
     def _expect(self, line: Line) -> str:
-        wanted = line.step.expect
-        site = wanted.site or (next(iter(self.sites)) if len(self.sites) == 1 else None)
-        differences = expect.differences(wanted, site, self.stack, self._feeds, self.answer)
+        expected = line.step.expect
+        site = expected.site or (next(iter(self.sites)) if len(self.sites) == 1 else None)
+        differences = expect.differences(expected, site, self.stack, self._feeds, self.answer)
         self.failures += [f"{self._path}:{line.number}: {difference}" for difference in differences]
         return "as expected" if not differences else counted(len(differences), "difference")
 
@@ -268,19 +268,19 @@ def playing(stack: Stack, path: Path, out: Path, show: Callable[[Line, str], Non
         yield Player(stack, feeds, path, out, show)
 
 
-def _troubles(stack: Stack) -> dict[str, str]:
-    """Return the rows of failures, refused calls, faults that met no call, and messages that wait; an empty text where there are none."""
+def _problem_rows(stack: Stack) -> dict[str, str]:
+    """Return the rows of failures, refused calls, faults without a call, and waiting messages; an empty text where there are none."""
     functions, mappings = stack.functions.items(), [*stack.sources.queue_mappings, *stack.sources.stream_mappings]
     refused = stack.wire.guard.refused
     unmet = [fault for fault in stack.wire.faults if fault.times > 0]
     return {
-        "failed": ", ".join(f"{name} {counted(each.errors, 'time')}" for name, each in functions if each.errors),
-        "retried": ", ".join(f"{each.name} {counted(each.reported, 'record')}" for each in mappings if each.reported),
+        "failed": ", ".join(f"{name} {counted(item.errors, 'time')}" for name, item in functions if item.errors),
+        "retried": ", ".join(f"{item.name} {counted(item.reported, 'record')}" for item in mappings if item.reported),
         "refused": f"{counted(len(refused), 'call')}; the first: {refused[0]}" if refused else "",
         "faults": ", ".join(f"{fault.service}.{fault.operation} {fault.times:,} not met" for fault in unmet),
         "queues": ", ".join(f"{name} {number:,}" for name, number in stack.waiting_messages().items()),
     }
 
 
-def _listed(numbers: Mapping[str, int]) -> str:
+def _format(numbers: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {number:,}" for name, number in sorted(numbers.items()))

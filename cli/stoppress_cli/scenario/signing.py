@@ -14,7 +14,7 @@ from stoppress.signatures import canonical, verify
 
 
 def signed(request: Request, scheme: Scheme, secret: str, message_id: str, now: datetime) -> Request:
-    """Return the request, signed with the secret; headers that it has already win, and are signed.
+    """Return the request, signed with the secret; its existing headers stay, and are signed.
 
     `message_id` is used by schemes that have one. Raises ValueError for a scheme without a signer, or a secret that it cannot use.
     """
@@ -41,7 +41,7 @@ def signed(request: Request, scheme: Scheme, secret: str, message_id: str, now: 
             if not isinstance(document, dict):
                 raise ValueError("`sign` puts the secret into the body, which has to be a JSON object")
             return replace(request, body=json.dumps({"secret": secret, **document}).encode())
-    raise ValueError(f"`sign` does not know the signature {scheme!r}")
+    raise ValueError(f"`sign` does not support the signature {scheme!r}")
 
 
 def _with_header(request: Request, name: str, value: str) -> Request:

@@ -1,1 +1,1 @@
-"""What Stoppress costs and how fast it is: `make bench` measures, prints a table, and writes results.json."""
+"""The cost and speed of Stoppress: `make bench` measures, prints a table, and writes results.json."""

@@ -31,7 +31,7 @@ AUDITED = 300
 IMPORTED, IMPORT_END, IMPORT_LENGTH = 2_000, NOW - timedelta(days=21), timedelta(days=29)
 NOTIFIED_SITE = {**SITE, "engines": {"indexnow": {"key": "0f4b1c2d3e4f5a6b"}}}
 EDITS = 2
-# Longer than the ten minutes that IndexNow asks for between two requests for one page.
+# Longer than the ten minutes that IndexNow requires between two requests for one page.
 BETWEEN_EDITS = timedelta(minutes=15)
 # Fetches and requests for each change: the page, its robots.txt and the engine.
 REQUESTS = 3
@@ -184,7 +184,7 @@ def _play_story(site: Mapping[str, object], switched_on: str) -> Measured:
 
 
 def _play_sweep(switched_on: str) -> Measured:
-    """Play an hourly sweep when no notification is left to send."""
+    """Play an hourly sweep without a notification to send."""
     with newsroom(site=NOTIFIED_SITE, Engines=switched_on) as stack:
         cost.warm(stack)
         return _measure_hour(stack, stack.clock.now().replace(minute=0, second=0) + 3 * HOUR)

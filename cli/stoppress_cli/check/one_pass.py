@@ -105,11 +105,11 @@ class Pass:
     def report(self, name: str, line: int | None, message: str) -> None:
         self.findings.add(self.facts.name, name, line, message)
 
-    def read_children(self, node: Node, known: Collection[str]) -> dict[str, list[Node]]:
-        """Return the children of an extension's element that have known tags, by name. Report the others."""
+    def read_children(self, node: Node, names: Collection[str]) -> dict[str, list[Node]]:
+        """Return the children of an extension's element with these names, by name. Report the others."""
         extension, children = EXTENSIONS[node.namespace or ""], dict[str, list[Node]]()
         for child in node.children:
-            if child.namespace == node.namespace and child.name in known:
+            if child.namespace == node.namespace and child.name in names:
                 children.setdefault(child.name, []).append(child)
             elif child.namespace == node.namespace and child.name in extension.retired:
                 self.report(f"{extension.prefix}-dead-tag", child.line, f"{child.tag} was retired")

@@ -72,7 +72,7 @@ def as_lines(story: Story) -> Iterator[Part]:
         yield "  received in 90 days"
         if story.received_earlier:
             yield f"    … {story.received_earlier:,} earlier"
-        rows = [row for received in story.received for row in _received(received, zone)]
+        rows = [row for received in story.received for row in _delivery_rows(received, zone)]
         yield Table(("", "", "", ""), rows, indent=4)
     yield from (f"  not everything was searched: {text}" for text in story.unsearched)
     if story.did_you_mean:
@@ -131,7 +131,7 @@ def _timeline(story: Story, zone: ZoneInfo) -> Table:
     return fields_of(stops | {"not notified yet": story.not_notified}, indent=4)
 
 
-def _received(received: Received, zone: ZoneInfo) -> Iterator[Row]:
+def _delivery_rows(received: Received, zone: ZoneInfo) -> Iterator[Row]:
     """Yield a delivery, and below it its unusual parts: its URL, the sender's own timestamp, the reason for its outcome."""
     yield local_time(received.at, zone), received.action or "delivery", received.by, state(received.outcome)
     sent_at, prefix = received.sent_at, "by the rules of that time, " if contains_rule(received.reason) else ""

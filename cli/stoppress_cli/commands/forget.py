@@ -96,7 +96,7 @@ class Traces:
 
     site: Site
     urls: tuple[str, ...]
-    articles: list[Article] = field(default_factory=list)  # also those of which only a tombstone is left
+    articles: list[Article] = field(default_factory=list)  # also those that have only a tombstone
     claims: list[Item] = field(default_factory=list)
     items: dict[str, list[Item]] = field(default_factory=lambda: defaultdict(list))
     mentions: list[Item] = field(default_factory=list)  # items of other pages that mention the page
@@ -217,7 +217,7 @@ def gather(target: str, host: str | None) -> Traces:
     traces.letters = {
         queue: number for queue in redrive.NAMES if (number := redrive.count_letters(queue, traces.concerns))
     }
-    # Where only tombstones are left, the versions were erased before.
+    # If there are only tombstones, the versions were erased before.
     if any((traces.full, traces.claims, traces.items, traces.mentions)):
         traces.find_versions()
     return traces

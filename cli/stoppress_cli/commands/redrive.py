@@ -28,7 +28,7 @@ NAMES: tuple[Name, ...] = ("articles", "failures")
 _URLS = {"articles": "ARTICLES_DEAD_LETTERS_URL", "failures": "FAILURES_URL"}
 # Visibility time-out while the messages are read; those that stay become visible again at the end.
 _HIDDEN_S = 300
-# A short poll may return nothing although there are messages, because SQS asks only some of its servers.
+# A short poll may return nothing although there are messages, because SQS queries only some of its servers.
 _EMPTY_RECEIVES_MAX = 3
 _ACTIONS = {"articles": "back to the articles queue", "nowhere": "deleted, there is nothing to send", "": "it stays"}
 

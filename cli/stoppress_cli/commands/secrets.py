@@ -75,7 +75,7 @@ def rotate(
     if finish:
         if not agrees(f"Does {source} of {site} sign with the new secret?", yes=yes):
             end({"secret": secret.name, "removed": 0, "done": False}, is_ok=False)
-        (newest, *older), version = _stored(secret)
+        (newest, *older), version = _read_values(secret)
         if older:
             _put(secret, [newest], version)
         ends_at = datetime.now(UTC) + stored_secrets.SIGNED_AGE_MAX
@@ -83,7 +83,7 @@ def rotate(
         show(f"The webhook accepts the old value until {local_time(ends_at, sites.load(site).zone)} at the latest.")
         end({"secret": secret.name, "old_valid_until": ends_at, "removed": len(older), "done": True}, is_ok=True)
     value = _value(secret, stdin=stdin)
-    values, version = _stored(secret)
+    values, version = _read_values(secret)
     _put(secret, [value, *values], version)  # all of them verify webhooks
     command = access.command(f"secrets rotate {site} {source} --finish")
     later = f"The old value ends with this command; run it when the CMS uses the new one: {command}"
@@ -169,7 +169,7 @@ def missing_secrets(site: Site) -> list[tuple[str, str]]:
     return [(name, full_name(path)) for name, path in paths if not stored_secrets.is_there(path)]
 
 
-def _stored(secret: SourceSecret) -> tuple[list[str], str]:
+def _read_values(secret: SourceSecret) -> tuple[list[str], str]:
     """Return the valid values, and the id of the secret's version that has them. Raises BadRequest."""
     manager = client("secretsmanager")
     try:

@@ -48,7 +48,7 @@ _POSTS_EVERY_S = 2.0
 _ADDRESS = re.compile(r"https?://[A-Za-z0-9.:\[\]/_~$%-]+")
 # Errors of urllib3 that come before a request is sent.
 _NOT_CONNECTED = (NewConnectionError, ConnectTimeoutError)
-# 404: the function has not read a new site yet. The other statuses ask the sender to send again.
+# 404: the function has not read a new site yet. The other statuses request a retry.
 _RETRIED = {404, 429, 500, 502, 503, 504}
 
 
@@ -174,7 +174,7 @@ class Sample:
             show(f"not reached  {error}")
 
     def arrive(self) -> None:
-        """Publish the article, and wait until the files list it. Raises NotReached, and BadRequest if nobody answers."""
+        """Publish the article, and wait until the files list it. Raises NotReached, and BadRequest without an answer."""
         self._post("article.published")
         self._wait_for({"recorded": self._is_recorded})
         self._find_files()

@@ -107,7 +107,7 @@ class Doctor:
         if engines and engines.indexnow:
             yield from self._check("IndexNow", partial(self._indexnow, engines.indexnow.key))
         if self.webhook:
-            yield from self._check("webhook", partial(self._unsigned, self.webhook))
+            yield from self._check("webhook", partial(self._check_unsigned, self.webhook))
 
     def _check(self, name: str, check: Callable[[], Results]) -> Iterator[Check]:
         """Yield the results of a check and of its rules, or one result that it is OK."""
@@ -319,7 +319,7 @@ class Doctor:
             yield "fault", f"{url} does not contain the key", "let the CDN serve the file of the bucket"
         yield "ok", "the key file is served", ""
 
-    def _unsigned(self, webhook: str) -> Results:
+    def _check_unsigned(self, webhook: str) -> Results:
         if urlsplit(webhook).scheme != "https":
             raise _NotChecked(f"{webhook} is not https")
         status = client.post(webhook, {}).status

@@ -22,7 +22,7 @@ from stoppress.http.errors import FetchError
 from stoppress.primitives.instants import parse, utc, whole
 
 LINE_BYTES_MAX = 65_536  # the rest of a longer line counts as further lines
-REPEATS_FOUND_MAX = 200_000  # a repeated line is found if this many lines or fewer are between
+REPEATS_FOUND_MAX = 200_000  # a repeat is recognised within this many lines
 KEPT_FOR = timedelta(days=1)  # published ranges
 Ranges = dict[str, list[IPv4Network | IPv6Network]]
 _FORMATS = tomllib.loads(Path(__file__).with_name("log_formats.toml").read_text(encoding="utf-8"))

@@ -155,7 +155,7 @@ class Invocations:
         self._waiting.append(_Invocation(function, event, now, now))
 
     def deliver(self, invoke: Callable[[Function, Json], Result], now: datetime) -> bool:
-        """Make every invocation that is due. Return False if there is none."""
+        """Run every invocation that is due. Return False if there is none."""
         due = [waiting for waiting in self._waiting if waiting.due <= now]
         self._waiting = deque(waiting for waiting in self._waiting if waiting.due > now)
         for invocation in due:

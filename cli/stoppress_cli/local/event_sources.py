@@ -89,7 +89,7 @@ class Sources:
         self._events.append((bus_name, event))
 
     def rest(self) -> None:
-        """Deliver until nothing is left at this instant. Retries and delayed messages wait for the clock.
+        """Deliver until no work is due at this instant. Retries and delayed messages wait for the clock.
 
         Raises EndlessLoopError after ROUNDS_MAX rounds.
         """

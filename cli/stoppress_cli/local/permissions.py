@@ -56,8 +56,8 @@ def statements(document: Mapping[str, Any]) -> list[Statement]:
     """Return the statements of a policy document with resolved intrinsic functions. Raises TemplateError for an unsupported element."""
     parsed = []
     for element in _list(document["Statement"]):
-        known = {"Action", "Condition", "Effect", "Principal", "Resource", "Sid"}
-        if unknown := sorted(set(element) - known):
+        supported = {"Action", "Condition", "Effect", "Principal", "Resource", "Sid"}
+        if unknown := sorted(set(element) - supported):
             raise TemplateError(
                 f"a policy has {unknown[0]}, which the local stack cannot evaluate; write it with Action and Resource"
             )
@@ -122,15 +122,15 @@ class Permissions:
         """Return True if the role may make the call: a statement allows it and none denies it."""
         call = (role.arn, str(ask))
         if call not in self._answers:
-            self._answers[call] = allowed(ask, [*role.statements, *self._attached(ask, {"*", role.arn})])
+            self._answers[call] = allowed(ask, [*role.statements, *self._find_attached(ask, {"*", role.arn})])
         return self._answers[call]
 
     def service_may(self, service: str, source_arn: str, ask: Ask) -> bool:
         """Return True if the resource's policy lets an AWS service make the call on behalf of `source_arn`."""
         of_source = Ask(ask.action, ask.resource, {**ask.context, "aws:sourcearn": (source_arn,)})
-        return allowed(of_source, self._attached(of_source, {"*", service}))
+        return allowed(of_source, self._find_attached(of_source, {"*", service}))
 
-    def _attached(self, ask: Ask, principals: set[str]) -> list[Statement]:
+    def _find_attached(self, ask: Ask, principals: set[str]) -> list[Statement]:
         return [
             statement
             for arn, statement in self._of_resources

@@ -124,8 +124,8 @@ def of_type(resources: Iterable[Resource], kind: str) -> list[Resource]:
 def check_properties(resources: Iterable[Resource]) -> None:
     """Raise TemplateError for a property that the local stack does not support."""
     for resource in resources:
-        known = _types()[resource.type].properties
-        if known is not None and (unknown := sorted(set(resource.properties) - set(known))):
+        supported = _types()[resource.type].properties
+        if supported is not None and (unknown := sorted(set(resource.properties) - set(supported))):
             raise TemplateError(
                 f"{resource.logical} ({resource.type}): the local stack does not support the property {unknown[0]};"
                 " implement it, or list it as known in stoppress_cli/local/resource_types.toml"

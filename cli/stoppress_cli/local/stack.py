@@ -71,7 +71,7 @@ class Stack:
             if self._start is not None:
                 self.clock.move(self._start)
             opening.enter_context(mock_aws())
-            opening.enter_context(self.wire.attached())
+            opening.enter_context(self.wire.attach())
             opening.enter_context(moto_fixes.applied())
             opening.enter_context(bus.observe_events(self.sources.event_arrived))
             self.metrics = opening.enter_context(OUTPUT.write_to(self._log))
@@ -105,7 +105,7 @@ class Stack:
         return self.sources.request(request)
 
     def rest(self) -> None:
-        """Deliver until nothing is left at this instant."""
+        """Deliver until no work is due at this instant."""
         self.sources.rest()
 
     def put_site(self, host: str, document: str) -> tuple[int, str]:

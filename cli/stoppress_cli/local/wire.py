@@ -77,7 +77,7 @@ class Wire:
         self.thread = _Thread()
 
     @contextmanager
-    def attached(self) -> Iterator[None]:
+    def attach(self) -> Iterator[None]:
         """Install the hooks while the block runs. moto must be mocking already, because it resets boto3's session."""
 
         def answer(stubber: BotocoreStubber, event_name: str, request: Any, **kwargs: Any) -> Any:

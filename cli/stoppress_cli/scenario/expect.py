@@ -93,7 +93,7 @@ def _attributes(value: Any) -> dict[str, Any]:
 
 
 def _compare(name: str, expected: Any, actual: Any) -> list[str]:
-    """Compare the keys that are given."""
+    """Compare the keys of `expected`."""
     if isinstance(expected, Mapping) and isinstance(actual, Mapping):
         return [line for key in expected for line in _compare(f"{name}: {key}", expected[key], actual.get(key))]
     return [] if expected == actual else [f"{name}: expected {_text(expected)}, found {_text(actual)}"]

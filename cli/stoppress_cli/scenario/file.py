@@ -182,7 +182,7 @@ class SaveStep(_Step):
 
 
 class Expectation(Strict):
-    """What must hold; keys that are not given are not compared."""
+    """The expected state; absent keys are not compared."""
 
     site: str | None = None  # selects one of several sites
     news: list[str] | None = None  # URLs in the news sitemaps

@@ -18,7 +18,7 @@ SENDERS ?= 16
 SEED ?= 1
 # The address of the repository, to which each page of the documentation links: that of the clone's origin.
 REPOSITORY ?= $(shell git config --get remote.origin.url 2>/dev/null | sed 's|^git@\([^:]*\):|https://\1/|; s|\.git$$||')
-TEMPLATES := template.yaml template-cdn.yaml template-door.yaml .github/deploy-role.yaml docs/how-to/purge.yaml
+TEMPLATES := template.yaml template-cdn.yaml template-firewall.yaml .github/deploy-role.yaml docs/how-to/purge.yaml
 # A lock is complete, so pip resolves nothing. pip cannot hash this package itself, so a second call installs it.
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check --no-deps
 INSTALL_LOCKED := $(PIP_INSTALL) --require-hashes --requirement

@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 SOURCE: dict[str, Any] = parse_yaml((ROOT / "template.yaml").read_text(encoding="utf-8"))
 STACK = template.load(ROOT / "template.yaml")
 CDN_RESOURCES = template.load(ROOT / "template-cdn.yaml").resources
-TEMPLATES = ("template.yaml", "template-cdn.yaml", "template-door.yaml")
+TEMPLATES = ("template.yaml", "template-cdn.yaml", "template-firewall.yaml")
 SAMCONFIG: dict[str, Any] = tomllib.loads((ROOT / "samconfig.toml").read_text(encoding="utf-8"))
 ENVIRONMENTS = {name: table for name, table in SAMCONFIG.items() if isinstance(table, dict)}
 WORKFLOWS = {path.name: path for path in sorted((ROOT / ".github/workflows").glob("*.yml"))}

@@ -1,4 +1,4 @@
-"""template-door.yaml, the distribution with a firewall before the webhooks, and what of it is in template.yaml."""
+"""template-firewall.yaml, the distribution with a firewall in front of the webhooks, and its settings in template.yaml."""
 
 import re
 import tomllib
@@ -14,7 +14,7 @@ from tests.docs.pages import text_of
 pytestmark = pytest.mark.deployed
 
 ROOT = Path(__file__).parents[2]
-DOCUMENT: Json = parse_yaml((ROOT / "template-door.yaml").read_text(encoding="utf-8"))
+DOCUMENT: Json = parse_yaml((ROOT / "template-firewall.yaml").read_text(encoding="utf-8"))
 STACK = load(ROOT / "template.yaml")
 API_DOMAIN = "d-a1b2c3d4e5.execute-api.eu-west-1.amazonaws.com"
 # AWS's list of managed policies: the numbers are the same in every account.

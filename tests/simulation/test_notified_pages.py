@@ -297,7 +297,7 @@ FAULTS = {
     "there is no sweep": Swap("notify.engines:_sweep", lambda _: lambda _site, _now: None, 1),
     "unread stories are not noted": Swap("notify.google:watch_reads", lambda _: lambda *_of: None, 91),
     "the quota is not counted": Swap("notify.page_state:count_inspection", lambda _: lambda *_of: True, 756),
-    "the sweep leaves stories out": Swap("notify.google:due_questions", lambda _: lambda *_of: [], 5),
+    "the sweep leaves stories out": Swap("notify.google:due_requests", lambda _: lambda *_of: [], 5),
 }
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from stoppress.audit.pages import Unavailable, fetch_patiently
+from stoppress.audit.pages import Unavailable, fetch_with_retries
 from stoppress.cms.listing import marked
 from stoppress.feeds import feed_documents, parse
 from stoppress.feeds.events import judged
@@ -161,7 +161,7 @@ class Sitemaps:
         try:
             if is_url(target):
                 headers = {"User-Agent": client.user_agent(self.site.home)}
-                response = fetch_patiently(target, headers, bytes_max=BYTES_MAX, seconds_max=FETCH_SECONDS_MAX)
+                response = fetch_with_retries(target, headers, bytes_max=BYTES_MAX, seconds_max=FETCH_SECONDS_MAX)
                 if response.status != 200:
                     raise FeedError(f"the server answers {response.status}: give a URL that answers 200")
                 url, content = response.url, response.body

@@ -9,7 +9,7 @@ from stoppress.primitives.instants import exact, parse
 
 # `stoppress status` shows the webhooks that were lost in a day.
 HOURS_KEPT = timedelta(hours=24)
-# How many URLs missing in the list the state keeps until the next audit. A list that lacks more is probably faulty.
+# The most URLs that the state keeps as missing from the list until the next audit. A list that lacks more is probably faulty.
 UNLISTED_MAX = 200
 
 
@@ -21,8 +21,8 @@ class AuditState:
     With `cursor` the listing of the period from `since` until `open_until` is unfinished. `listed` counts the articles of the
     last complete listing. `missed` has the number of lost webhooks by hour.
 
-    `unlisted` are URLs of the news sitemap that the list lacked, `confirmed` those that two audits in a row did not find. `silent`
-    is the number of stories that came by feed while no webhook came.
+    `unlisted` are URLs of the news sitemap that the list lacked, `confirmed` those that two consecutive audits did not find. `silent`
+    is the number of stories that feeds delivered while no webhook arrived.
     """
 
     until: datetime | None = None
@@ -47,7 +47,7 @@ class AuditState:
 class AuditOutcome:
     """The audit of a source: `result` is audited, unfinished, failed, or not reached.
 
-    `missed` has the events that were sent to the articles queue. `unlisted` has the URLs that two audits in a row did not find
+    `missed` has the events that were sent to the articles queue. `unlisted` has the URLs that two consecutive audits did not find
     in the list. `newly_silent`: the source is silent, and was not before.
     """
 

@@ -10,7 +10,7 @@ from stoppress.model.event import ArticleEvent, order_of
 from stoppress.model.site import FEED_SOURCE, SITEMAP_SOURCE, Site
 from stoppress.primitives.instants import parse
 
-# A CMS is silent if at least so many stories came by feed and none by webhook. Fewer may be pages that the CMS never sends, such
+# A CMS is silent if feeds delivered at least this many stories and webhooks none. Fewer may be pages that the CMS never sends, such
 # as a liveblog of another system.
 SILENT_STORIES_MIN = 3
 # A younger story is not counted: its webhook may still arrive.
@@ -72,9 +72,9 @@ def has_changed_since(article: Article, since: datetime) -> bool:
 
 
 def silent_sources(site: Site, news: Iterable[NewsEntry], claims: Mapping[str, Claim], now: datetime) -> dict[str, int]:
-    """Return the sources with a secret, if feeds brought SILENT_STORIES_MIN stories of the news sitemap and webhooks none.
+    """Return the sources with a secret if they are silent, each with the number of stories that feeds delivered.
 
-    Each has the number of stories that the feeds brought.
+    The sources are silent if feeds delivered SILENT_STORIES_MIN stories of the news sitemap, and webhooks none.
     """
     counts: Counter[str] = Counter()
     for entry in news:

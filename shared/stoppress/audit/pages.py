@@ -1,7 +1,7 @@
 """Read a listing page by page, with one page in memory.
 
 A request that fails is repeated. If all attempts fail and pages have numbers, the page becomes a problem and the next one is read.
-A page or a position that comes again ends the listing with ListingError, so that no listing is read without end.
+A repeated page or position ends the listing with ListingError, so that no listing is endless.
 """
 
 import time
@@ -31,11 +31,11 @@ from stoppress.primitives.instants import NEVER, Deadline
 WAITS_S = (1.0, 4.0, 16.0)
 # A longer `Retry-After` ends the listing.
 RETRY_AFTER_MAX_S = 600.0
-# After so many failed pages in a row the listing ends: the server is down.
+# This many consecutive failed pages end the listing, because the server is down.
 FAILED_PAGES_MAX = 3
-# How often the reader goes back to an earlier page because articles left the listing.
+# The most times that the reader returns to an earlier page because articles left the listing.
 BACKWARD_MAX = 100
-_PASSING = {408, 425, 429, 500, 502, 503, 504}
+_TRANSIENT = {408, 425, 429, 500, 502, 503, 504}
 _NO_SUCH_PAGE = {400, 404, 410, 416}
 
 
@@ -51,14 +51,14 @@ class OutOfTime(Exception):
     """The next attempt would come after the deadline."""
 
 
-def fetch_patiently(
+def fetch_with_retries(
     url: str,
     headers: Mapping[str, str],
     deadline: Deadline = NEVER,
     read: Callable[[client.Response], Any] = lambda response: response,
     **limits: Any,
 ) -> Any:
-    """Fetch a page and return `read(response)`. Repeats the request if the server is overloaded or cannot be reached.
+    """Fetch a page and return `read(response)`. Repeat the request if the server is overloaded or unreachable.
 
     If `read` raises UnreadablePage, the request is repeated too. `limits` are those of `client.fetch`. Raises Unavailable,
     OutOfTime, ListingError for a `Retry-After` of more than RETRY_AFTER_MAX_S, and any other error of `read`.
@@ -68,7 +68,7 @@ def fetch_patiently(
         wait_s = planned_s or 0.0
         try:
             response = client.fetch(url, headers, **limits)
-            if response.status not in _PASSING:
+            if response.status not in _TRANSIENT:
                 return read(response)
             reason = f"the server answers {response.status}"
             wait = client.retry_after(response.headers, datetime.now(UTC))
@@ -89,14 +89,14 @@ def fetch_patiently(
 
 @dataclass
 class Reader:
-    """Requests the pages of a listing once. `by` is the prefix of the events' delivery ids: `audit` or `import`."""
+    """A single reading of a listing. `by` is the prefix of the events' delivery ids: `audit` or `import`."""
 
     query: Query
     by: str
     deadline: Deadline = NEVER
     # Links and cursors, and the digests of pages. They are reset when the reader goes back.
     _seen: set[str] = field(default_factory=set)
-    # How many pages have failed in a row, and how often the reader went back.
+    # The number of consecutive failed pages, and of returns to an earlier page.
     _failed: int = 0
     _backward: int = 0
     # The number of the last page that did not exist, and the listing's length at that time.
@@ -111,73 +111,73 @@ class Reader:
         while at is not None:
             place = _place(self.query, at)
             try:
-                following = yield from self._step(at, place)
+                next_at = yield from self._step(at, place)
             except OutOfTime:
                 yield Page(cursor=at.text(), total=at.total)
                 return
             except ListingError as error:
                 raise ListingError(f"{place}: {self.query.without_secrets(str(error))}") from None
-            at = following
+            at = next_at
 
     def _step(self, at: Position, place: str) -> Generator[Page, None, Position | None]:
         """Yield the page at a position, and return the position of the next. Raises ListingError and OutOfTime."""
         if self.deadline.is_over():
             raise OutOfTime
-        asked_at = datetime.now(UTC)
+        requested_at = datetime.now(UTC)
         url, headers = self.query.request(at)
         headers["User-Agent"] = client.user_agent(self.query.site.home)
-        following: Position | None
+        next_at: Position | None
         try:
-            answer: Answer = fetch_patiently(url, headers, self.deadline, lambda response: self._read(response, at))
+            answer: Answer = fetch_with_retries(url, headers, self.deadline, lambda response: self._read(response, at))
         except Unavailable as error:
             reason = self.query.without_secrets(str(error))
             self._failed += 1
-            following = after_failure(self.query, at) if self._failed < FAILED_PAGES_MAX else None
-            if following is None:
+            next_at = after_failure(self.query, at) if self._failed < FAILED_PAGES_MAX else None
+            if next_at is None:
                 raise ListingError(reason) from None
-            yield Page(problems=(Problem(place, reason),), cursor=following.text(), total=at.total)
-            return following
+            yield Page(problems=(Problem(place, reason),), cursor=next_at.text(), total=at.total)
+            return next_at
         except _NoSuchPage as error:
-            following = self._before_missing_page(at, str(error))
-            yield Page(cursor=_text(following), total=at.total)
-            return following
+            next_at = self._before_missing_page(at, str(error))
+            yield Page(cursor=_text(next_at), total=at.total)
+            return next_at
         digest = sha256(repr(answer.items).encode(errors="surrogatepass")).hexdigest()
         if answer.items and digest in self._seen:
             raise ListingError("repeats a page that was read before: take a page number out of list.url")
         self._seen.add(digest)
         self._failed = 0
         try:
-            following = self._after(at, answer)
+            next_at = self._after(at, answer)
         except ListingError:
-            yield self._page(answer, place, asked_at, at)
+            yield self._page(answer, place, requested_at, at)
             raise
-        yield self._page(answer, place, asked_at, following)
-        return following
+        yield self._page(answer, place, requested_at, next_at)
+        return next_at
 
     def _after(self, at: Position, answer: Answer) -> Position | None:
         """Return the page after this one, or an earlier page if articles have left the listing. Raises ListingError."""
-        following = next_position(self.query, at, answer)
-        if following and self.query.listing.next in ("link", "cursor"):
-            if following.text() in self._seen:
+        next_at = next_position(self.query, at, answer)
+        if next_at and self.query.listing.next in ("link", "cursor"):
+            if next_at.text() in self._seen:
                 raise ListingError("links as the next page one that was read before")
-            self._seen.add(following.text())
-        if following and following.page <= at.page > 1:
+            self._seen.add(next_at.text())
+        if next_at and next_at.page <= at.page > 1:
             self._count_backward()
-        return following
+        return next_at
 
     def _before_missing_page(self, at: Position, reason: str) -> Position | None:
         """Return the page before one that does not exist: articles may have left the listing since its length was read.
 
         None: the same page did not exist before, in a listing of the same length. Raises ListingError.
         """
-        following = back(self.query, at)
-        if following is None:
+        next_at = back(self.query, at)
+        if next_at is None:
             raise ListingError(reason)
         if self._missing == (at.page, at.total):
             return None
         self._missing = at.page, at.total
         self._count_backward()
-        return following
+        return next_at
 
     def _count_backward(self) -> None:
         self._seen.clear()
@@ -198,22 +198,22 @@ class Reader:
             raise UnreadablePage(f"has no items, although the listing has {answer.total:,}")
         return answer
 
-    def _page(self, answer: Answer, place: str, asked_at: datetime, following: Position | None) -> Page:
+    def _page(self, answer: Answer, place: str, requested_at: datetime, next_at: Position | None) -> Page:
         items: list[Listed] = []
         problems: list[Problem] = []
         ignored: list[Problem] = []
         for number, item in enumerate(answer.items, 1):
             where = f"{place}, item {number}"
             try:
-                taken = self.query.item(answer, item, where, asked_at, self.by)
+                outcome = self.query.item(answer, item, where, requested_at, self.by)
             except Ignored as reason:
                 ignored.append(Problem(where, str(reason)))
             else:
-                if isinstance(taken, Listed):
-                    items.append(taken)
+                if isinstance(outcome, Listed):
+                    items.append(outcome)
                 else:
-                    problems.append(taken)
-        return Page(tuple(items), tuple(problems), tuple(ignored), _text(following), answer.total)
+                    problems.append(outcome)
+        return Page(tuple(items), tuple(problems), tuple(ignored), _text(next_at), answer.total)
 
 
 def _text(position: Position | None) -> str | None:

@@ -1,7 +1,7 @@
 """Audits: each hour, compare what each source lists with what was recorded, and send the articles whose webhook is missing.
 
-An audit sends its events to the articles queue. Their `received_at` is the instant of the request for the list, so what the source
-sends later is newer. A killed or failed audit lists the same period again in the next hour.
+An audit sends its events to the articles queue. Their `received_at` is the instant of the request for the list, so later events of the
+source are newer. A killed or failed audit lists the same period again in the next hour.
 """
 
 from collections.abc import Iterable, Iterator
@@ -34,7 +34,7 @@ BY_AUDIT = "audit"
 def audit_sources(sites: Iterable[Site], now: datetime, deadline: Deadline = NEVER) -> Iterator[AuditOutcome]:
     """Audit each source that has a list, or a secret on a site with feeds. The source with the oldest audit comes first.
 
-    Without a list, the audit only looks whether the source is silent. A source that fails does not stop the others.
+    Without a list, the audit only checks whether the source is silent. A source that fails does not stop the others.
     """
     audited = {
         audit_key(site.host, name): (site, name)
@@ -43,14 +43,14 @@ def audit_sources(sites: Iterable[Site], now: datetime, deadline: Deadline = NEV
         if (source.list and source.list.audit) or (source.secret and site.feeds)
     }
     states = {key: from_item(AuditState, item) for key, item in table.get_many(audited).items()} if audited else {}
-    never = AuditState()
-    in_turn = sorted(audited, key=lambda key: exact(at) if (at := states.get(key, never).tried_at) else "")
-    for key in in_turn:
+    no_audit = AuditState()
+    oldest_first = sorted(audited, key=lambda key: exact(at) if (at := states.get(key, no_audit).tried_at) else "")
+    for key in oldest_first:
         site, name = audited[key]
         if deadline.is_over():
             yield AuditOutcome(site.host, name, "not reached", reason="the run's time was over")
             continue
-        state = states.get(key, never)
+        state = states.get(key, no_audit)
         try:
             outcome, state = _audit(site, name, state, now, deadline)
         except Exception as error:  # noqa: BLE001 - the other sources are audited all the same
@@ -80,18 +80,20 @@ def _audit(
     outcome = replace(outcome, listed=len(listed), missed=tuple(missed))
     state = replace(state, missed=with_missed(state.missed, len(missed), now))
     if page.cursor:
-        left = replace(state, cursor=page.cursor, since=since, open_until=until)
-        return replace(outcome, result="unfinished", reason="the run's time was over"), left
+        unfinished = replace(state, cursor=page.cursor, since=since, open_until=until)
+        return replace(outcome, result="unfinished", reason="the run's time was over"), unfinished
     urls: tuple[str, ...] = ()
     confirmed: tuple[str, ...] = ()
     # An incomplete list proves nothing about what it lacks, and an empty one is a fault of the source.
     if listed and not state.cursor and is_readable:
         names = unlisted(news, claims, name, listed, until)
         articles = read_articles(site.host, names.values())
-        urls = tuple(url for url, name in names.items() if (of := articles.get(name)) and has_changed_since(of, since))
+        urls = tuple(
+            url for url, name in names.items() if name in articles and has_changed_since(articles[name], since)
+        )
         # An article that was recorded after the last audit may have been published again. Only the next audit can confirm it.
-        before = unlisted(news, claims, name, listed, state.until or until).keys() & set(state.unlisted)
-        confirmed = tuple(url for url in urls if url in before)
+        unlisted_before = unlisted(news, claims, name, listed, state.until or until).keys() & set(state.unlisted)
+        confirmed = tuple(url for url in urls if url in unlisted_before)
     state = replace(state, until=until, cursor="", since=None, open_until=None, listed=len(listed))
     state = replace(state, unlisted=urls[:UNLISTED_MAX], confirmed=confirmed)
     return replace(outcome, unlisted=confirmed), state

@@ -1,7 +1,7 @@
 """Compare rewritten files with their last compared versions, and mark the pages that changed.
 
-Each changed page is marked in the table, and gets a message of its own. A repeated or lost message of a file does no harm: the
-changes follow from the file and from the copy of what was compared before.
+Each changed page is marked in the table and gets its own message. A repeated or lost message of a file does no harm, because the
+changes follow from the file and the copy of its last compared version.
 """
 
 import json
@@ -24,11 +24,11 @@ from stoppress.notify import google, page_state
 from stoppress.notify.page_state import PageState
 from stoppress.primitives.instants import exact, parse
 
-# Copies of the files as they were compared last. No CDN serves this folder, because its name is no host.
+# Folder of the last compared versions of the files. No CDN serves this folder, because its name is no host.
 COPIES = "notified"
-# A sweep notices a site's new setting within an hour. So pages of the hour before count too.
+# A sweep notices a site's new setting within an hour, so pages of the previous hour count too.
 BEGAN_BEFORE = timedelta(hours=1)
-# The most pages of a file that one run marks. The file's message comes again for the others.
+# The most pages of a file that one run marks. The file's message is sent again for the others.
 MARKED_MAX = 1_000
 
 _URL = re.compile(r"<url>(.*?)</url>", re.DOTALL)
@@ -38,7 +38,7 @@ _PUBLISHED = re.compile(r"<news:publication_date>([^<]*)</news:publication_date>
 
 
 def file_message(host: str, file: str) -> str:
-    """Return a message that asks to compare a file. It has the part of the bus event that is read."""
+    """Return a request to compare a file, in the form of a bus event."""
     return json.dumps({"detail": {"site": host, "file": file}})
 
 
@@ -78,8 +78,8 @@ def find_changes(before: bytes | None, after: bytes, home: str, began: datetime,
     The version of a page that a file lists newly or with a new lastmod is its lastmod, or without one a digest of its tags. A page that
     has left the file has the version GONE. `home` is the home page, which files without pages list.
 
-    IndexNow wants no back catalogue. So a date of the page must lie in the news window, and a page without dates counts only if
-    there is a version before. Without one, the date must also be later than `began`, when notifications were switched on.
+    IndexNow is for new pages only, so a date of the page must lie in the news window. A page without dates counts only if the file has
+    a previous version. Without one, the date must also be later than `began`, when notifications were switched on.
     """
     old, new = _entries(before or b"", home, now), _entries(after, home, now)
     start = window_start(now)
@@ -108,7 +108,7 @@ def _entries(body: bytes, home: str, now: datetime) -> dict[str, tuple[PageState
 
 
 def _mark_all(site: Site, file: str, changed: Sequence[PageState], now: datetime) -> bool:
-    """Mark the changed pages, and send messages for them. Returns whether all are marked."""
+    """Mark the changed pages, and send messages for them. Return True if all are marked."""
     host = site.host
     stored = table.get_many(page_state.page_key(host, change.url) for change in changed) if changed else {}
     states = {state.url: state for state in map(page_state.read_page, stored.values())}
@@ -121,7 +121,7 @@ def _mark_all(site: Site, file: str, changed: Sequence[PageState], now: datetime
             new.append(change)
             continue
         if not (state.is_notified or state.checked_at) and len(urls) < MARKED_MAX:
-            urls.append(change.url)  # marked by an earlier run, which perhaps did not get to send the message
+            urls.append(change.url)  # marked by an earlier run, which may have been killed before it sent the message
         if change.listed_at and not state.listed_at:
             of_news = {"published": change.published, "listed_at": change.listed_at, "news_file": file}
             page_state.update_page(host, change.url, partial(replace, **of_news))
@@ -133,9 +133,9 @@ def _mark_all(site: Site, file: str, changed: Sequence[PageState], now: datetime
 
 
 def mark(host: str, old: PageState | None, new: PageState) -> None:
-    """Write the new version of a page over its state. What engines were notified of, and what they know of the page, stays."""
+    """Write the new version of a page over its state. Keep what engines were notified of and what they reported."""
 
-    def marked(old: PageState) -> PageState:
+    def apply_version(old: PageState) -> PageState:
         published, no_checks = new.published or old.published, page_state.NO_FAILED_CHECKS
         since = new if new.gone or not old.listed_at else old
         of_news: dict[str, Any] = {"listed_at": since.listed_at, "news_file": since.news_file}
@@ -143,19 +143,19 @@ def mark(host: str, old: PageState | None, new: PageState) -> None:
             old, version=new.version, changed=new.changed, published=published, checked_at=None, **of_news, **no_checks
         )
 
-    if not page_state.write_page(host, old, marked(old) if old else new):
-        page_state.update_page(host, new.url, marked, first=new)  # a transaction that held the item may have left none
+    if not page_state.write_page(host, old, apply_version(old) if old else new):
+        page_state.update_page(host, new.url, apply_version, first=new)  # a conflicting transaction may leave no item
 
 
 def note_began(host: str, now: datetime, *, sweeps: bool = False) -> datetime:
-    """Return when notifications began at a site, and note it, or a sweep.
+    """Return when notifications began at a site, and store this instant or the time of a sweep.
 
-    They begin again if no sweep came for NEWS_WINDOW, because they were switched off then.
+    They begin again if no sweep ran for NEWS_WINDOW, because they were switched off in that time.
     """
     pk = page_state.notified_pk(host)
-    known = table.get(pk, page_state.BEGAN)
-    is_known = known is not None and is_current(parse(known["swept"]), now)
-    began = parse(known["at"]) if known and is_known else now - BEGAN_BEFORE
-    if sweeps or not is_known:
+    stored = table.get(pk, page_state.BEGAN)
+    is_recent = stored is not None and is_current(parse(stored["swept"]), now)
+    began = parse(stored["at"]) if stored and is_recent else now - BEGAN_BEFORE
+    if sweeps or not is_recent:
         table.put_if({"pk": pk, "sk": page_state.BEGAN, "at": exact(began), "swept": exact(now)})
     return began

@@ -25,7 +25,7 @@ from stoppress.notify.changed_files import compare, file_message, mark, note_beg
 from stoppress.notify.fetch_page import check_pages
 from stoppress.notify.indexnow import Meaning
 from stoppress.notify.page_state import PageState
-from stoppress.notify.sitemap_reports import left_unread
+from stoppress.notify.sitemap_reports import describe_unread
 from stoppress.primitives.instants import NEVER, Deadline
 
 # The hourly sweep compares the files that changed in this time, in case their events were lost. Older changes are left out.
@@ -34,15 +34,15 @@ SWEPT_FILES = NEWS_WINDOW
 SWEPT_CLAIMS = timedelta(hours=2)
 # The sweep skips a page that changed or was checked within this time: its own messages are on their way.
 SWEPT_PAGES = timedelta(seconds=2 * page_state.SLOW_CHECK_SECONDS)
-# The kinds of work, in their order. Questions come last, because no notification waits for Google's answers.
-_FILE, _PAGES, _QUESTIONS = range(3)
-# When to look again at a page that another run claims: its ten minutes, and one more.
+# The kinds of work, in their order. Requests to Search Console come last, because no notification waits for Google's answers.
+_FILE, _PAGES, _SEARCH_CONSOLE = range(3)
+# Seconds until the next check of a page that another run has claimed: ten minutes, and one more.
 CLAIMED_SECONDS = int(page_state.PAUSE.total_seconds())
 
 
 @dataclass
 class Notified:
-    """What a run did. `notified` has site and URL; `not_ready` a reason too. `engines_failing` has the site, and why an engine fails.
+    """The outcome of a run. `notified` has site and URL; `not_ready` a reason too. `engines_failing` has the site, and why an engine fails.
 
     `failed` has errors by message id, `postponed` the ids of messages for which there was no time.
     """
@@ -55,7 +55,7 @@ class Notified:
 
 
 def notify_engines(messages: Mapping[str, str], now: datetime, deadline: Deadline = NEVER) -> Notified:
-    """Handle messages by id. Messages in `failed`, and in `postponed` for lack of time, must come again."""
+    """Handle messages by id. Messages in `failed`, and in `postponed` for lack of time, must be delivered again."""
     done = Notified()
     tasks: defaultdict[tuple[int, str, str], dict[str, Any]] = defaultdict(dict)
     for id_, body in messages.items():
@@ -74,9 +74,9 @@ def notify_engines(messages: Mapping[str, str], now: datetime, deadline: Deadlin
             elif kind == _PAGES:
                 urls = dict.fromkeys(document["page"] for document in documents.values())
                 notify_pages(host, list(urls), now, deadline, done)
-            elif reason := google.ask(host, documents.values(), now, deadline):
+            elif reason := google.handle(host, documents.values(), now, deadline):
                 done.engines_failing.append((host, reason))
-        except Exception as error:  # noqa: BLE001 - the other files and sites go on
+        except Exception as error:  # noqa: BLE001 - the other files and sites are handled all the same
             done.failed |= dict.fromkeys(documents, error)
     return done
 
@@ -86,7 +86,7 @@ def _task_of(document: Any) -> tuple[int, str, str]:
     if isinstance(document.get("page"), str):
         return _PAGES, document["site"], ""
     if "inspect" in document or "sitemaps" in document:
-        return _QUESTIONS, document["site"], ""
+        return _SEARCH_CONSOLE, document["site"], ""
     return _FILE, document["detail"]["site"], document["detail"]["file"]
 
 
@@ -103,23 +103,23 @@ def notify_pages(host: str, urls: Sequence[str], now: datetime, deadline: Deadli
     stored = table.get_many([engine_key, *(page_state.page_key(host, url) for url in urls), *claim_keys.values()])
     engine = stored.pop(engine_key, {})
     live = {url: items.read_claim(stored.pop(key), url).live for url, key in claim_keys.items() if key in stored}
-    states = list(_as_claimed(host, map(page_state.read_page, stored.values()), live, now))
+    states = list(_reconcile(host, map(page_state.read_page, stored.values()), live, now))
     waits = [(state, page_state.seconds_until_check(state, now)) for state in states]
-    again = [(state, seconds) for state, seconds in waits if seconds]
-    due, late = [state for state, seconds in waits if seconds == 0], list[tuple[PageState, int]]()
+    waiting = [(state, seconds) for state, seconds in waits if seconds]
+    due, delayed = [state for state, seconds in waits if seconds == 0], list[tuple[PageState, int]]()
     if seconds := page_state.paused_seconds(engine, now):
-        late = [(state, seconds) for state in due]
+        delayed = [(state, seconds) for state in due]
     elif due:
-        late = list(_check(site, engine, due, now, deadline, done))
+        delayed = list(_check(site, engine, due, now, deadline, done))
     # Later only the sweep tries.
-    again += [(state, seconds) for state, seconds in late if now < state.changed + page_state.CHECKED_FOR]
-    queues.send_engines((page_state.message(host, page=state.url), seconds) for state, seconds in again)
+    waiting += [(state, seconds) for state, seconds in delayed if now < state.changed + page_state.CHECKED_FOR]
+    queues.send_engines((page_state.message(host, page=state.url), seconds) for state, seconds in waiting)
 
 
 def _check(
     site: Site, engine: Mapping[str, str], due: Sequence[PageState], now: datetime, deadline: Deadline, done: Notified
 ) -> Iterator[tuple[PageState, int]]:
-    """Check pages, and notify the engines of those that are ready. Yields the others, with the seconds until they come again."""
+    """Check pages, and notify the engines of those that are ready. Yield the others, with the seconds until their next check."""
     verdicts = check_pages({state.url: state.published for state in due}, deadline)
     claimed: list[PageState] = []
     for state in due:
@@ -141,8 +141,8 @@ def _check(
         yield from _notify(site, engine, claimed, now, done)
 
 
-def _as_claimed(host: str, states: Iterable[PageState], live: Mapping[str, bool], now: datetime) -> Iterator[PageState]:
-    """Yield the states of pages whose articles and files agree. `live`: by URL, whether an article has it.
+def _reconcile(host: str, states: Iterable[PageState], live: Mapping[str, bool], now: datetime) -> Iterator[PageState]:
+    """Yield the states of pages whose articles and files agree. `live`: by URL, whether an article is published there.
 
     A listed page that its article has left is marked as GONE. A GONE page that an article has again waits until its file is compared.
     """
@@ -159,15 +159,15 @@ def _as_claimed(host: str, states: Iterable[PageState], live: Mapping[str, bool]
 def _notify(
     site: Site, engine: Mapping[str, str], claimed: Sequence[PageState], now: datetime, done: Notified
 ) -> Iterator[tuple[PageState, int]]:
-    """Notify the engines of claimed pages. Yields them with the seconds until they come again, if the engines did not take them."""
-    answer = _ask_indexnow(site, [state.url for state in claimed], now)
+    """Notify the engines of claimed pages. Yield them with the seconds until the next attempt, if the engines did not accept them."""
+    answer = _post_to_indexnow(site, [state.url for state in claimed], now)
     if answer.result == "accepted":
-        at = now if site.engines and site.engines.indexnow else None  # Search Console is only asked
+        at = now if site.engines and site.engines.indexnow else None  # Search Console is not notified
         for state in claimed:
             done.notified += [(site.host, state.url)] if at else []
             notified = {"notified": state.version, "notified_at": at}
             page_state.update_page(site.host, state.url, partial(replace, **notified))
-        queues.send_engines(google.first_questions(site, claimed))
+        queues.send_engines(google.first_inspections(site, claimed))
     else:
         for state in claimed:
             if answer.is_certain:
@@ -178,7 +178,7 @@ def _notify(
         done.engines_failing.append((site.host, reason))
 
 
-def _ask_indexnow(site: Site, urls: list[str], now: datetime) -> Meaning:
+def _post_to_indexnow(site: Site, urls: list[str], now: datetime) -> Meaning:
     if site.engines is None or site.engines.indexnow is None:
         return Meaning("accepted")
     settings = site.engines.indexnow
@@ -198,10 +198,10 @@ def _ask_indexnow(site: Site, urls: list[str], now: datetime) -> Meaning:
 # ── sweep ──
 
 
-def sweep(known: Iterable[Site], now: datetime) -> Notified:
-    """Send messages for what engines were not notified of, in case an event or a message was lost. `failed` has the errors by host."""
+def sweep(all_sites: Iterable[Site], now: datetime) -> Notified:
+    """Send messages for pages and files that engines were not notified of, in case an event or a message was lost. `failed` has the errors by host."""
     done = Notified()
-    for site in known:
+    for site in all_sites:
         if site.engines:
             try:
                 done.engines_failing += [(site.host, reason) for reason in _sweep(site, now)]
@@ -211,14 +211,14 @@ def sweep(known: Iterable[Site], now: datetime) -> Notified:
 
 
 def _sweep(site: Site, now: datetime) -> list[str]:
-    """Sweep a site. Return what is wrong at Google."""
+    """Sweep a site. Return a sentence for each sitemap that Google has stopped reading."""
     indexes, marks = read_marks(site.host, consistent=False)
     files = [mark.file for mark in marks if mark.changed > now - SWEPT_FILES]
     stored = list(table.query(page_state.notified_pk(site.host), consistent=False))
     note_began(site.host, now, sweeps=True)
     states = page_state.pages_in(stored)
     engine = next((item for item in stored if item["sk"] == page_state.INDEXNOW), {})
-    urls = [] if page_state.paused_seconds(engine, now) else [state.url for state in states if _is_left(state, now)]
+    urls = [] if page_state.paused_seconds(engine, now) else [state.url for state in states if _is_pending(state, now)]
     recent = [state.url for state in states if not state.gone and state.changed > now - SWEPT_CLAIMS]
     # A run that is killed after it marked a page leaves no copy of the file. If the page then leaves the file before the next
     # comparison, only its claim shows that it left.
@@ -227,11 +227,11 @@ def _sweep(site: Site, now: datetime) -> list[str]:
     messages = [file_message(site.host, file) for file in files]
     messages += [page_state.message(site.host, page=url) for url in urls]
     sitemaps = [*indexes.files, *(mark.file for mark in marks if is_news(mark.file))] if marks else []
-    messages += google.due_questions(site, sitemaps, stored, now)
+    messages += google.due_requests(site, sitemaps, stored, now)
     queues.send_engines((message, 0) for message in messages)
-    return [*left_unread(stored, now)]
+    return [*describe_unread(stored, now)]
 
 
-def _is_left(state: PageState, now: datetime) -> bool:
+def _is_pending(state: PageState, now: datetime) -> bool:
     last = max(at for at in (state.changed, state.checked_at, state.tried_at) if at)
     return not state.is_notified and state.changed + page_state.TRIED_FOR > now >= last + SWEPT_PAGES

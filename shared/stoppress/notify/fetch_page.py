@@ -14,7 +14,7 @@ from stoppress.http.errors import FetchError, Unreachable
 from stoppress.notify.page_readiness import PageVerdict, judge
 from stoppress.primitives.instants import Deadline
 
-# Requests at the same time, to one host and in all.
+# Concurrent requests, to one host and in total.
 HOST_REQUESTS_MAX = 2
 REQUESTS_MAX = 16
 PAGE_SECONDS_MAX = 10.0
@@ -70,9 +70,9 @@ def _rules_of(origin: str, deadline: Deadline, fetch: Fetch) -> Protego:
     RFC 9309, 2.3.1: without a robots.txt (4xx) everything is allowed; while the server fails, nothing is. For Google, 429 is
     a failure of the server too.
     """
-    kept = _rules.get(origin)
-    if kept and time.monotonic() < kept[0]:
-        return kept[1]
+    cached = _rules.get(origin)
+    if cached and time.monotonic() < cached[0]:
+        return cached[1]
     response = _fetch(f"{origin}/robots.txt", deadline, fetch)
     if response.status == 429 or response.status >= 500:
         raise Unreachable(f"the server answers {response.status}")

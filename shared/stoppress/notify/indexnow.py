@@ -1,4 +1,4 @@
-"""IndexNow: the request that notifies an engine of URLs, and what each answer means. Pure.
+"""IndexNow: the request that notifies an engine of URLs, and the meaning of its answers. Pure.
 
 Source: indexnow.org/documentation and its FAQ. It is enough to notify one engine, because the engines share the URLs.
 """
@@ -13,21 +13,21 @@ from stoppress.http import client
 from stoppress.http.errors import FetchError, Refused
 
 CONTENT_TYPE = "application/json; charset=utf-8"
-# Until an engine is notified again of what it did not take.
+# Seconds until an engine is notified again of URLs that it did not accept.
 LATER_SECONDS = 600
-# Until an engine is notified again of what it called wrong: somebody may have corrected it.
+# Seconds until a request that an engine called wrong is repeated, because an operator may have corrected its settings.
 WRONG_SECONDS = 900
-# No engine is asked again sooner, whatever its Retry-After is.
+# Limits of an engine's Retry-After.
 RETRY_AFTER_MIN_SECONDS = 60
 RETRY_AFTER_MAX_SECONDS = 86_400
 
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What an answer means: the engine took the URLs (`accepted`), takes them `later`, or the request is `wrong`.
+    """The meaning of an answer: the URLs were `accepted`, the engine may accept them `later`, or the request is `wrong`.
 
-    `after_seconds`: when to try again. `is_certain`: the engine did not take the URLs. After a time-out or an error of the
-    server, it may have taken them.
+    `after_seconds`: when to try again. `is_certain`: the engine did not accept the URLs. After a time-out or a server
+    error, it may have accepted them.
     """
 
     result: Literal["accepted", "later", "wrong"]
@@ -37,12 +37,12 @@ class Meaning:
 
 
 def wrong(reason: str) -> Meaning:
-    """Return the meaning of a request that somebody must correct."""
+    """Return the meaning of a request that an operator must correct."""
     return Meaning("wrong", reason, WRONG_SECONDS, is_certain=True)
 
 
 def meaning_of_failure(error: FetchError, *, is_certain: bool = False) -> Meaning:
-    """Return what it means that there was no answer."""
+    """Return the meaning of a request without an answer."""
     return wrong(str(error)) if isinstance(error, Refused) else Meaning("later", str(error), is_certain=is_certain)
 
 
@@ -61,10 +61,10 @@ def request_body(host: str, key: str, location: str, urls: Sequence[str]) -> byt
 
 
 def meaning(status: int, headers: Mapping[str, str], body: bytes, now: datetime) -> Meaning:
-    """Return what an engine's answer means. The names of `headers` are in lower case."""
+    """Return the meaning of an engine's answer. The names of `headers` are in lower case."""
     detail = " ".join(body[:300].decode(errors="replace").split())
     answered = f"answers {status}: {detail}" if detail else f"answers {status}"
-    if status in (200, 202):  # 202: the engine takes the URLs, and checks the key later
+    if status in (200, 202):  # 202: the engine accepts the URLs, and checks the key later
         return Meaning("accepted")
     if status in (429, 503):
         return Meaning("later", answered, retry_after(headers, now), is_certain=True)

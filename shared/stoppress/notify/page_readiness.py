@@ -1,4 +1,4 @@
-"""What a page's answer means: whether search engines can index the page as the sitemap lists it. Pure.
+"""Judge from a page's response whether search engines can index the page as the sitemap lists it. Pure.
 
 Sources: Google's documentation of robots meta tags, of canonical URLs and of Article structured data; the HTML standard.
 """
@@ -19,7 +19,7 @@ from stoppress.http.client import Response
 from stoppress.primitives.instants import iso, parse
 from stoppress.primitives.urls import identity, linked
 
-# A larger page is read only so far. That limits parsing to about a second.
+# Only this much of a larger page is parsed, which takes about a second.
 PAGE_BYTES_MAX = 2_000_000
 # Some CMSs round dates to the minute.
 DATE_TOLERANCE = timedelta(minutes=1)

@@ -1,7 +1,7 @@
-"""What engines were notified of, page by page, in the table under `notified#<site>`.
+"""The states of the pages that engines are notified of, in the table under `notified#<site>`.
 
 A page's item has the version that the files list, and the version that the engines were notified of. So a message may be repeated,
-reordered or lost: the item shows what is left to do.
+reordered or lost: the item shows the remaining work.
 """
 
 import json
@@ -31,10 +31,10 @@ CHECK_DELAYS_SECONDS = (10, 20, 40, 80, 160, 290)
 SLOW_CHECK_SECONDS = 900
 # After this time only the hourly sweep checks the page.
 CHECKED_FOR = timedelta(hours=2)
-# After this time a page is no longer tried, because it is no longer news.
+# After this time engines are no longer notified of a page, because it is no longer news.
 TRIED_FOR = timedelta(hours=48)
 STATE_KEPT = timedelta(days=14)
-# Search Console is asked about a new story this long after engines were notified of it, and again this long after its publication.
+# A new story is inspected in Search Console this long after engines were notified of it, and again this long after its publication.
 INSPECTED_AFTER = timedelta(minutes=15)
 INSPECTED_AGAIN_AFTER = timedelta(hours=6)
 # Sort key of the instant at which notifications began at a site.
@@ -49,8 +49,8 @@ INDEXNOW = f"{ENGINE}IndexNow"
 SEARCH_CONSOLE_NAME = "Search Console"
 SEARCH_CONSOLE = f"{ENGINE}{SEARCH_CONSOLE_NAME}"
 
-# An engine that rejects notifications for this long needs somebody's attention.
-PATIENCE = timedelta(hours=1)
+# An engine that rejects notifications for this long needs an operator's attention.
+FAILING_MAX = timedelta(hours=1)
 # developers.google.com/webmaster-tools/limits: inspections of one property in a day. The limit of a minute is its answer 429.
 INSPECTIONS_A_DAY = 2_000
 QUOTA_KEPT = timedelta(days=2)
@@ -61,11 +61,11 @@ class PageState:
     """A page that engines are notified of.
 
     `version`: the newest version that a file listed, or GONE; `changed`: when a run noticed it. `notified`: the version that engines were
-    last notified of, at `notified_at` (None without IndexNow); empty while an answer is missing. `tried_at`: when a run last claimed the page, to notify engines of it.
-    `checked_at`: the last check of the page. `checks` counts the failed checks since the change. `failing_since` is the first of
+    last notified of, at `notified_at` (None without IndexNow); empty while an answer is missing. `tried_at`: when a run last claimed
+    the page to notify engines. `checked_at`: the last check. `checks` counts the failed checks since the change. `failing_since` is the first of
     these, and `reason` continues "the page …".
 
-    `inspected_at`: when Search Console was last asked about the page. `verdict`, `coverage`, `google_canonical` and `robots_state` are
+    `inspected_at`: the last inspection in Search Console. `verdict`, `coverage`, `google_canonical` and `robots_state` are
     its answer, in Google's words. `crawled_at` is Google's last crawl, `indexed_at` the first answer that the page is in the index.
     `listed_at`: when the news sitemap `news_file` was written that listed the page first.
     """
@@ -139,7 +139,7 @@ def pages_in(items: Iterable[Item]) -> list[PageState]:
 
 
 def message(host: str, **work: object) -> str:
-    """Return a message of the engines queue: a `page` to check, a page to `inspect`, or the `sitemaps` to ask Google about."""
+    """Return a message of the engines queue: a `page` to check, a page to `inspect`, or `sitemaps` to submit and read reports of."""
     return json.dumps({"site": host, **work})
 
 
@@ -153,7 +153,7 @@ def notified_site(host: str) -> Site | None:
 
 
 def write_page(host: str, old: PageState | None, new: PageState) -> PageState | None:
-    """Write a state over the one that was read. None: another run was faster.
+    """Write a state over the one that was read. None: another run has changed the item.
 
     A failing page has a copy of its item, so that `stoppress status` reads no other pages. The copy is deleted before the state
     changes: after a crash in between, the next run deletes it.
@@ -171,7 +171,7 @@ def write_page(host: str, old: PageState | None, new: PageState) -> PageState | 
 
 
 def update_page(host: str, url: str, change: Callable[[PageState], PageState], first: PageState | None = None) -> None:
-    """Change a page's state, however many others write it. `first`: the state of a page that has none. Raises Conflict."""
+    """Change a page's state, despite concurrent writers. `first`: the state of a page that has none. Raises Conflict."""
 
     def change_item(item: Item | None) -> Item | None:
         new = change(read_page(item)) if item else first
@@ -181,14 +181,14 @@ def update_page(host: str, url: str, change: Callable[[PageState], PageState], f
 
 
 def paused_seconds(engine: Mapping[str, str], now: datetime) -> int:
-    """Return the seconds until an engine that refused may be asked again; 0: now."""
+    """Return the seconds until an engine that refused may get requests again; 0: now."""
     return max(0, int((parse(engine["until"]) - now).total_seconds())) if "until" in engine else 0
 
 
 def note_answer(host: str, name: str, engine: Mapping[str, str], answer: "Meaning", now: datetime) -> str | None:
-    """Note an engine's refusal for `stoppress status`, and until when it is left alone; or that it takes requests again.
+    """Store an engine's refusal for `stoppress status` and the end of its pause, or that it accepts requests again.
 
-    `name` is the sort key of the engine's item, `engine` the item that was read. Returns engine and reason if somebody must look at it.
+    `name` is the sort key of the engine's item, `engine` the item that was read. Return engine and reason if an operator must act.
     """
     key = {"pk": notified_pk(host), "sk": name, "at": exact(now)}
     if answer.result == "accepted":
@@ -199,12 +199,12 @@ def note_answer(host: str, name: str, engine: Mapping[str, str], answer: "Meanin
     until = now + timedelta(seconds=answer.after_seconds)
     pause = {"until": exact(until)} if answer.is_certain else {}
     table.put_if(key | {"since": since, "reason": answer.reason[:500]} | pause)
-    is_lasting = answer.result == "wrong" or parse(since) + PATIENCE <= now
+    is_lasting = answer.result == "wrong" or parse(since) + FAILING_MAX <= now
     return f"{name.removeprefix(ENGINE)}: {answer.reason}" if is_lasting else None
 
 
 def count_inspection(property_: str, now: datetime) -> bool:
-    """Count an inspection before it is made. False: the day's quota is used up."""
+    """Count an inspection before its request. Return False if the day's quota is used up."""
     pk, sk = _quota_key(property_, now)
 
     def count(item: Item | None) -> Item | None:
@@ -225,7 +225,7 @@ def _quota_key(property_: str, now: datetime) -> tuple[str, str]:
 
 
 def seconds_until_check(state: PageState, now: datetime) -> int | None:
-    """Return the seconds until a page is checked next, 0 if it is now; None: there is nothing left to do."""
+    """Return the seconds until a page is checked next, 0 if it is now; None: no check is needed."""
     if state.is_notified or now >= state.changed + TRIED_FOR:
         return None
     if state.tried_at and now < state.tried_at + PAUSE:
@@ -258,7 +258,7 @@ def after_failed_check(state: PageState, verdict: "PageVerdict", at: datetime) -
 
 
 def is_inspection_due(state: PageState, now: datetime) -> bool:
-    """Return True if Search Console is to be asked about a story now. Pages that no news sitemap lists are no stories."""
+    """Return True if the inspection of a story is due. Pages that no news sitemap lists are no stories."""
     if state.gone or state.published is None or now >= state.published + TRIED_FOR:
         return False
     again = state.published + INSPECTED_AGAIN_AFTER

@@ -1,4 +1,4 @@
-"""Google's Search Console: its requests, and what each answer means. Pure.
+"""The requests of Google's Search Console API, and the meaning of its answers. Pure.
 
 Sources: developers.google.com/webmaster-tools/v1/sitemaps, and …/v1/urlInspection.index/inspect.
 """
@@ -75,7 +75,7 @@ def read_report(body: bytes) -> dict[str, Any]:
 
 
 def read_inspection(body: bytes) -> dict[str, Any]:
-    """Return what Google has of a page, as fields of `PageState`. Raises ValueError."""
+    """Return Google's index status of a page, as fields of `PageState`. Raises ValueError."""
     return _read(_Inspection, body).status.model_dump()
 
 
@@ -88,7 +88,7 @@ def _read(model: type[_Model], body: bytes) -> _Model:
 
 
 def meaning(status: int, headers: Mapping[str, str], body: bytes, now: datetime, fix: str = "") -> Meaning:
-    """Return what an answer of Google means. The names of `headers` are in lower case. `fix` mends a wrong request; default: by its status."""
+    """Return the meaning of Google's answer. The names of `headers` are in lower case. `fix`: how to correct a wrong request."""
     if 200 <= status < 300:
         return Meaning("accepted")
     detail = error_detail(body)

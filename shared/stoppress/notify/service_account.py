@@ -25,9 +25,9 @@ GRANT_TYPE = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 # Allows to submit sitemaps. The scope that only reads does not.
 SCOPE = "https://www.googleapis.com/auth/webmasters"
 # The longest that Google allows.
-SIGNED_FOR = timedelta(hours=1)
+ASSERTION_LIFETIME = timedelta(hours=1)
 # A token is not used in its last minute.
-SPARED = timedelta(minutes=1)
+EXPIRY_MARGIN = timedelta(minutes=1)
 
 # A token that may stand in a header (RFC 6750, 2.1).
 _TOKEN = r"^[A-Za-z0-9._~+/-]{1,4096}=*$"
@@ -37,9 +37,9 @@ _HEADER = {"alg": "RS256", "typ": "JWT"}
 
 
 class Unanswered(Exception):
-    """Google did not do what it was asked. `meaning` is why, and when to ask again.
+    """A request to Google failed. `meaning` has the reason, and when to try again.
 
-    `is_of_page`: perhaps this concerns only the page of the question.
+    `is_of_page`: the failure may concern only the inspected page.
     """
 
     def __init__(self, meaning: Meaning, *, is_of_page: bool = False) -> None:
@@ -70,16 +70,16 @@ def token(secret: str, now: datetime) -> str:
     """Return a valid access token for the service account whose JSON key is in a secret. Raises Unanswered."""
     try:
         account = ServiceAccount.model_validate_json(secrets.load_text(secret))
-        until, kept = _tokens.get(account, (now, ""))
-        if now < until:
-            return kept
+        valid_until, cached = _tokens.get(account, (now, ""))
+        if now < valid_until:
+            return cached
         form = {"grant_type": GRANT_TYPE, "assertion": assertion(account, now)}
     except secrets.NoSecret as error:
         later = Meaning("later", str(error), is_certain=True)
         raise Unanswered(later if error.may_pass else wrong(str(error))) from None
     except ValueError:  # pydantic's text has the key
         raise Unanswered(wrong(f"the secret {secret} {_NO_KEY}")) from None
-    answer = ask(lambda: client.post(TOKEN_URL, form))
+    answer = send(lambda: client.post(TOKEN_URL, form))
     refused = meaning(answer.status, answer.headers, answer.body, now, _NEW_KEY)
     if refused.result != "accepted":
         raise Unanswered(replace(refused, reason=f"returns no token: {refused.reason}"))
@@ -87,11 +87,11 @@ def token(secret: str, now: datetime) -> str:
         read = _Answer.model_validate_json(answer.body)
     except ValidationError:
         raise Unanswered(Meaning("later", "answers without a token", is_certain=True)) from None
-    _tokens[account] = (now + timedelta(seconds=read.expires_in) - SPARED, read.access_token)
+    _tokens[account] = (now + timedelta(seconds=read.expires_in) - EXPIRY_MARGIN, read.access_token)
     return read.access_token
 
 
-def ask(request: Callable[[], client.Response]) -> client.Response:
+def send(request: Callable[[], client.Response]) -> client.Response:
     """Return the answer to a request to Google. Raises Unanswered if there is none."""
     try:
         return request()
@@ -120,7 +120,7 @@ def assertion(account: ServiceAccount, now: datetime) -> str:
     if not isinstance(key, RSAPrivateKey):
         raise ValueError("is no RSA key")
     issued = epoch_seconds(now)
-    expires = issued + int(SIGNED_FOR.total_seconds())
+    expires = issued + int(ASSERTION_LIFETIME.total_seconds())
     claims = {"iss": account.client_email, "scope": SCOPE, "aud": TOKEN_URL, "exp": expires, "iat": issued}
     parts = [urlsafe_b64encode(json.dumps(part, separators=(",", ":")).encode()) for part in (_HEADER, claims)]
     signed = b".".join(part.rstrip(b"=") for part in parts)

@@ -15,8 +15,8 @@ from stoppress.primitives.instants import epoch_seconds, exact, parse, whole
 
 # The report on a sitemap is read each day (a little less, because the sweep comes each hour), and this often while a story is unread.
 READ_EVERY, READ_UNREAD_EVERY = timedelta(hours=23, minutes=30), timedelta(minutes=10)
-UNREAD_MAX = 200  # the waits of so many stories are counted in one read
-# Google reads a sitemap often if reports showed so many reads in a day. Then it is noticed if no read comes for LEFT_UNREAD_AFTER.
+UNREAD_MAX = 200  # the most stories whose waits are counted in one read
+# Google reads a sitemap often if reports showed this many reads in a day. Then LEFT_UNREAD_AFTER without a read is a problem.
 READS_OFTEN, DAY = 6, timedelta(days=1)
 LEFT_UNREAD_AFTER = timedelta(hours=6)
 # Beginnings of sort keys: of sitemaps in Search Console, and of Google's reads of them.
@@ -52,7 +52,7 @@ class SubmittedSitemap:
         return self.submitted_at is not None and (self.read_at is None or self.read_at + every <= now)
 
     def is_due(self, now: datetime) -> bool:
-        """Return True if Search Console has to be asked about the sitemap."""
+        """Return True if the sitemap has to be submitted, or its report has to be read."""
         return self.is_to_submit or self.is_to_read(now)
 
     def is_unread(self, now: datetime) -> bool:
@@ -75,7 +75,7 @@ def submitted_in(stored: Iterable[Item]) -> list[SubmittedSitemap]:
 
 
 def note_report(site: str, new: SubmittedSitemap, now: datetime) -> SubmittedSitemap:
-    """Keep a report, and a new read of Google with the waits that it ended. Meanwhile others may have noted stories, or a newer report."""
+    """Store a report, and a new read by Google with the waits that it ended. Other runs may write the item at the same time."""
 
     def change(old: SubmittedSitemap) -> SubmittedSitemap:
         last = max(filter(None, (old.downloaded_at, new.downloaded_at)), default=None)
@@ -91,9 +91,9 @@ def note_report(site: str, new: SubmittedSitemap, now: datetime) -> SubmittedSit
 
 
 def note_unread(site: str, file: str, listed: Sequence[datetime], now: datetime) -> bool:
-    """Note when stories were listed in a news sitemap. Return True if they are the only unread ones: no message asks for the report yet."""
-    noted = _update(site, file, now, lambda old: replace(old, unread=(*old.unread, *listed)[-UNREAD_MAX:]))
-    return len(noted.unread) == len(listed) or not is_current(noted.unread[-len(listed) - 1], now)
+    """Store when stories were listed in a news sitemap. Return True if no other story is unread, so no message requests the report."""
+    sitemap = _update(site, file, now, lambda old: replace(old, unread=(*old.unread, *listed)[-UNREAD_MAX:]))
+    return len(sitemap.unread) == len(listed) or not is_current(sitemap.unread[-len(listed) - 1], now)
 
 
 def _update(site: str, file: str, now: datetime, change: Callable[..., SubmittedSitemap]) -> SubmittedSitemap:
@@ -117,11 +117,11 @@ def median_wait_s(site: str, file: str, now: datetime) -> float | None:
     return median(waits) if waits else None
 
 
-def left_unread(stored: Sequence[Item], now: datetime) -> Iterator[str]:
-    """Yield a sentence for each sitemap that Google used to read often, and has left unread. `stored` are all items under `notified#<site>`."""
+def describe_unread(stored: Sequence[Item], now: datetime) -> Iterator[str]:
+    """Yield a sentence for each sitemap that Google used to read often, and no longer reads. `stored` are all items under `notified#<site>`."""
     for sitemap in submitted_in(stored):
-        last, asked, prefix = sitemap.downloaded_at, sitemap.read_at, f"{READ}{sitemap.file}#"
-        if last and asked and sitemap.is_unread(now) and asked - last >= LEFT_UNREAD_AFTER:
+        last, read_at, prefix = sitemap.downloaded_at, sitemap.read_at, f"{READ}{sitemap.file}#"
+        if last and read_at and sitemap.is_unread(now) and read_at - last >= LEFT_UNREAD_AFTER:
             earliest = f"{prefix}{exact(last - DAY)}"
             if sum(item["sk"].startswith(prefix) and item["sk"] > earliest for item in stored) >= READS_OFTEN:
                 yield f"Google has left {sitemap.file} unread"

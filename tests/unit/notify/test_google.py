@@ -28,7 +28,7 @@ from stoppress.notify.page_state import (
 from stoppress.notify.sitemap_reports import (
     READ,
     SubmittedSitemap,
-    left_unread,
+    describe_unread,
     median_wait_s,
     note_report,
     note_unread,
@@ -470,7 +470,7 @@ def test_a_sitemap_that_google_used_to_read_and_leaves_unread_is_noticed(
     left = SubmittedSitemap(NEWS, T, at(asked), at(last), unread=stories)
     of_reads = [{"sk": f"{READ}{NEWS}#{exact(at(-minute))}"} for minute in range(reads)]
     stored = [submitted_item(HOST, left, T), *of_reads]
-    assert list(left_unread(stored, at(asked))) == [f"Google has left {NEWS} unread"] * is_left
+    assert list(describe_unread(stored, at(asked))) == [f"Google has left {NEWS} unread"] * is_left
 
 
 def test_the_sweep_reports_a_sitemap_that_google_leaves_unread(doors: MotoAws, sent: list[tuple[str, int]]) -> None:

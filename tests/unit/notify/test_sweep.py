@@ -74,7 +74,7 @@ def test_a_refused_request_does_not_end_the_claim_of_another_run(
         return Meaning("later", "answers 429", 60, is_certain=True)
 
     monkeypatch.setattr(engines, "check_pages", lambda *_: {URL: PageVerdict(ready=True)})
-    monkeypatch.setattr(engines, "_ask_indexnow", refuse)
+    monkeypatch.setattr(engines, "_post_to_indexnow", refuse)
     notify_engines({"1": message(HOST, page=URL)}, T, NEVER)
 
     assert read_page(table.get(*page_key(HOST, URL)) or {}).tried_at == T + HOUR

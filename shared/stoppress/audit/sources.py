@@ -87,10 +87,8 @@ def _audit(
     # An incomplete list proves nothing about what it lacks, and an empty one is a fault of the source.
     if listed and not state.cursor and is_readable:
         names = unlisted(news, claims, name, listed, until)
-        articles = read_articles(site.host, names.values())
-        urls = tuple(
-            url for url, name in names.items() if name in articles and has_changed_since(articles[name], since)
-        )
+        stored = read_articles(site.host, names.values())
+        urls = tuple(url for url, name in names.items() if name in stored and has_changed_since(stored[name], since))
         # An article that was recorded after the last audit may have been published again. Only the next audit can confirm it.
         unlisted_before = unlisted(news, claims, name, listed, state.until or until).keys() & set(state.unlisted)
         confirmed = tuple(url for url in urls if url in unlisted_before)

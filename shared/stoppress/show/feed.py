@@ -10,7 +10,7 @@ from stoppress.feeds.websub import can_be_trusted
 from stoppress.model.site import Site
 from stoppress.model.site_parts import Feed
 
-# poll_feeds may leave the instant of the next poll unwritten for WRITTEN_EVERY. Five minutes more let some runs be late.
+# poll_feeds may leave the instant of the next poll unwritten for WRITTEN_EVERY. Five more minutes allow for late runs.
 OVERDUE_AFTER = WRITTEN_EVERY + timedelta(minutes=5)
 
 
@@ -58,7 +58,7 @@ class FeedStatus:
 
     @property
     def last_new(self) -> datetime | None:
-        """Return when the last new story came, by poll or by push."""
+        """Return when the last new story was received, by poll or by push."""
         instants = [self.state and self.state.last_new, self.subscription and self.subscription.last_push]
         return max((instant for instant in instants if instant), default=None)
 

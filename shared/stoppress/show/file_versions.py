@@ -1,4 +1,4 @@
-"""What the files listed at an earlier moment, from their versions in the bucket. S3 has whole seconds, so a moment is the end of its second."""
+"""The pages that files listed at an earlier moment, from their versions in the bucket. S3 has whole seconds: a moment ends its second."""
 
 import re
 from datetime import datetime, timedelta
@@ -30,7 +30,7 @@ def read_moment(text: str, site: Site, now: datetime) -> datetime:
 def past_of(asked: str, host: str | None, moment: str, now: datetime) -> Past:
     """Return which files listed a page at a moment: `url`, `site`, `timezone`, `at`, `listings`, and `unknown` for files without a version.
 
-    A listing has `file`, its version's `put_at` and `until` (None: it is the present one), what Google read next as `_find_next_read`
+    A listing has `file`, its version's `put_at` and `until` (None: it is the present one), the next read of Google as `_find_next_read`
     returns it, and the texts of TAGS. Raises the errors of `find_question` and `read_moment`.
     """
     question = find_question(asked, host, now)

@@ -17,7 +17,7 @@ from stoppress.primitives.instants import iso, local_time, utc
 from stoppress.show.read_page import SitePage
 from stoppress.show.read_story import Received
 
-# How many stories and deliveries the page shows unfolded, and how many files and found stories it shows.
+# How many stories and deliveries the page shows unfolded, and how many files and matches it shows.
 UNFOLDED_MAX = 25
 FILES_MAX = 20
 MATCHES_MAX = 50
@@ -44,7 +44,7 @@ def render_frame(host: str, question: str, content: str = "", moment: str = "") 
 
 
 def render_content(page: SitePage) -> str:
-    """Return what the table and the files have now, as HTML for the frame. Its times are in the newsroom's time zone."""
+    """Return the present state of the table and the files as HTML for the frame. Its times are in the newsroom's time zone."""
     [site] = page.status.sites
     return _ENVIRONMENT.get_template("content.html").render(
         page=page,
@@ -99,7 +99,7 @@ def _path(url: str) -> str:
     """Return path and query of a URL; any other text unchanged."""
     try:
         parts = urlsplit(url)
-    except ValueError:  # a refused delivery may name anything
+    except ValueError:  # a refused delivery may have any text
         return url
     return f"{parts.path}{f'?{parts.query}' if parts.query else ''}" if parts.scheme else url
 

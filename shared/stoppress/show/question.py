@@ -1,4 +1,4 @@
-"""What a user asks about: a page by its URL, an article by its name, or a story by what people know of it. Also URLs like a page's."""
+"""Find the page, the article or the story that a user asks about, by URL, name or words. Find similar URLs of an unknown page."""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -23,12 +23,12 @@ REFUSED_SEARCHED_MAX = 5_000
 
 
 class Unclear(ValueError):
-    """A question about no page, or about several. The text contains what to give instead."""
+    """A question about no page, or about several. The text contains what to enter instead."""
 
 
 @dataclass(frozen=True)
 class Match:
-    """A story that a search found. `target` is its URL, or its article's name if it has none. `state` is what became of it at `at`."""
+    """A story that a search found. `target` is its URL, or its article's name if it has none. `state` is its outcome at `at`."""
 
     target: str
     title: str = ""
@@ -38,13 +38,13 @@ class Match:
 
     @property
     def path(self) -> str:
-        """Return path and query of the URL as people read them, without the first slash, in lower case."""
+        """Return path and query of the URL, unquoted and without the first slash, in lower case."""
         parts = urlsplit(self.target)
         return _normal(urlunsplit(("", "", parts.path, parts.query, ""))).removeprefix("/") if parts.scheme else ""
 
     @property
     def text(self) -> str:
-        """Return what is searched."""
+        """Return the text to search."""
         return f"{_normal(self.title)} {self.path or self.target.casefold()} {self.id.casefold()}"
 
 
@@ -56,16 +56,16 @@ class Several(Unclear):
         shown = [f"{match.target}{f'  {match.title}' if match.title else ''}  ({match.state})" for match in best]
         more = [f"and {len(matches) - MATCHES_MAX:,} more"] if len(matches) > MATCHES_MAX else []
         lines = "".join(f"\n  {line}" for line in [*shown, *more])
-        what = f"{len(matches):,} stories {scope} have {text!r} in headline, URL or id"
-        super().__init__(f"{what}. Did you mean one of these?{lines}")
+        summary = f"{len(matches):,} stories {scope} have {text!r} in headline, URL or id. Did you mean one of these?"
+        super().__init__(f"{summary}{lines}")
         self.matches = tuple(matches)
 
 
 @dataclass(frozen=True)
 class Question:
-    """What a user asks about: a page by its URL, or an article by its name. `asked` is what the user gave.
+    """The page, by its URL, or the article, by its name, that a user asks about. `asked` is the user's text.
 
-    `refused` is what `read_refused` returned, if it was read already.
+    `refused` is the result of `read_refused`, if it was read already.
     """
 
     asked: str
@@ -82,17 +82,16 @@ def read_refused(site: str, now: datetime) -> Sequence[Refusal]:
 
 
 def find_question(asked: str, host: str | None, now: datetime, refused: Sequence[Refusal] | None = None) -> Question:
-    """Find what a user asks about. `host` is the site; None: the URL's host, or the stack's only site.
+    """Find the page or article that a user asks about. `host` is the site; None: the URL's host, or the stack's only site.
 
-    `refused`: what `read_refused` returned, if the caller has read it. Raises Unclear, UnknownSite, BadConfiguration, and the table's
-    errors.
+    `refused`: the result of `read_refused`, if the caller has it. Raises Unclear, UnknownSite, BadConfiguration, and the table's errors.
     """
     text = asked.strip()
     source, _, id_ = text.partition("#")
     if id_ and SOURCE.fullmatch(source):
         return Question(asked, choose_site(host), article=article_name(source, id_), refused=refused)
     host_like = text.partition("/")[0].lower()
-    if "://" not in text and {*sites.hosts()} & {host_like, _other(host_like)}:
+    if "://" not in text and {*sites.hosts()} & {host_like, _other_host(host_like)}:
         text = f"https://{text}"
     if "://" in text:
         try:
@@ -102,7 +101,7 @@ def find_question(asked: str, host: str | None, now: datetime, refused: Sequence
         site = choose_site(host or host_of(url), url)
         return Question(asked, site, on_site(url, site.host), refused=refused)
     site = choose_site(host)
-    return _find_one(text, asked, site, read_refused(site.host, now) if refused is None else refused)
+    return _find_story(text, asked, site, read_refused(site.host, now) if refused is None else refused)
 
 
 def choose_site(host: str | None, url: str = "") -> Site:
@@ -116,11 +115,12 @@ def choose_site(host: str | None, url: str = "") -> Site:
         return sites.load(host)
     except sites.UnknownSite as error:
         hosts = sites.hosts()
-        hint = f". Did you mean {url.replace(host, _other(host), 1)}?" if url and _other(host) in hosts else ""
+        other = _other_host(host)
+        hint = f". Did you mean {url.replace(host, other, 1)}?" if url and other in hosts else ""
         raise sites.UnknownSite(f"{error}{hint}. {_listing_of(hosts)}") from None
 
 
-def _other(host: str) -> str:
+def _other_host(host: str) -> str:
     """Return the host with `www.`, or without it."""
     return host.removeprefix("www.") if host.startswith("www.") else f"www.{host}"
 
@@ -132,7 +132,7 @@ def _listing_of(hosts: Collection[str]) -> str:
 # ── words of a headline, or a part of a URL or an id ──
 
 
-def _find_one(text: str, asked: str, site: Site, refused: Sequence[Refusal]) -> Question:
+def _find_story(text: str, asked: str, site: Site, refused: Sequence[Refusal]) -> Question:
     """Return the only story that has the words, or whose path ends with the text. Raises Unclear for none, and Several."""
     words = _normal(text).strip("/").split()
     if not words:
@@ -178,10 +178,10 @@ def _refused_stories(site: Site, refused: Sequence[Refusal]) -> Iterator[Match]:
 
 
 def held_events(host: str) -> Iterator[ArticleEvent]:
-    """Yield the events of a site that are held, those that are released first come first."""
+    """Yield the held events of a site, in the order of their release."""
     due = table.query(items.due_pk(host), consistent=False)
     events = (from_message(item["message"]) for item in due if item["queue"] == "articles")
-    yield from (event for event in events if event.action == "publish")  # others have pages recorded again
+    yield from (event for event in events if event.action == "publish")  # other events have pages recorded again
 
 
 def _normal(text: str) -> str:
@@ -199,11 +199,11 @@ def spell_url(text: object, site: Site) -> str | None:
         return None
 
 
-# ── URLs like this one ──
+# ── similar URLs ──
 
 
 def find_variants(site: Site, url: str) -> Iterator[str]:
-    """Yield pages of the site that differ from an unknown page by a slash, by case, by escapes or by the query."""
+    """Yield pages of the site that differ from an unknown URL by a slash, by case, by escapes or by the query."""
     parts = urlsplit(url)
     readable = unquote(unquote(parts.path))
     paths = dict.fromkeys([parts.path, readable, normalize("NFC", readable), normalize("NFD", readable)])

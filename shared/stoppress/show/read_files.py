@@ -24,7 +24,7 @@ class FileRead:
 def read_files(
     site: Site, urls: Sequence[str], files: Iterable[str], *, tags: Sequence[str] = ("<loc>{}</loc>",)
 ) -> Iterator[FileRead]:
-    """Read files, and see whether they list one of the URLs in one of the tags."""
+    """Read files, and find out whether they list one of the URLs in one of the tags."""
     for file in dict.fromkeys(files):
         stored = bucket.read(site.host, file)
         lists = find_entry(site, file, stored, urls, tags) is not None
@@ -45,6 +45,6 @@ def find_entry(
 
 
 def listed_at(site: Site, url: str, file: str, at: datetime, now: datetime) -> bool:
-    """Return True if a file listed a page before an instant, or if the bucket no longer has its version of then."""
+    """Return True if a file listed a page before an instant, or if the bucket no longer has its version of that instant."""
     version, stored = bucket.read_at(site.host, file, at - timedelta(seconds=1), now)
     return version is None or find_entry(site, file, stored, [url]) is not None

@@ -1,7 +1,7 @@
-"""Read what the page of a site shows, and change nothing. Also the token in the URL of the page.
+"""Read the content of a site's page, and change nothing. Also create and check the token in the URL of the page.
 
 The token is the HMAC-SHA256 of the host, with the stack's secret for pages as key. It is stored nowhere. While the secret is
-rotated, the stack may have several secrets: new tokens are made with the first, and tokens of all are accepted.
+rotated, the stack may have several secrets: new tokens are created with the first, and tokens of all are accepted.
 """
 
 import base64
@@ -44,7 +44,7 @@ NO_ANSWER = "The answer cannot be read: try again in a minute."
 
 _NOT_READ = "cannot be read; the log of show_site has the reason"
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{43}")
-_Each = TypeVar("_Each")
+_Value = TypeVar("_Value")
 _log = logging.getLogger(__name__)
 
 
@@ -57,7 +57,7 @@ def page_token(secret: str, host: str) -> str:
 def is_page_token(text: str, load_secrets: Callable[[], Sequence[str]], host: str) -> bool:
     """Return True if a text is the token of a host under one of the secrets. Compares in constant time.
 
-    A text that has not the form of a token costs no read of the secrets.
+    A text without the form of a token does not cause a read of the secrets.
     """
     if not _TOKEN.fullmatch(text):
         return False
@@ -67,10 +67,10 @@ def is_page_token(text: str, load_secrets: Callable[[], Sequence[str]], host: st
 
 @dataclass(frozen=True)
 class SitePage:
-    """What the page of a site shows. `news` are the entries of all news sitemaps. `deliveries` are newest first.
+    """The content of a site's page. `news` are the entries of all news sitemaps. `deliveries` are newest first.
 
-    `coming` are the held events, those that are released first come first. The `url` of a delivery is what the reader may ask about.
-    `answer` is the answer to the reader's question, or what to ask instead; None: the reader asked nothing.
+    `coming` are the held events in the order of their release. The `url` of a delivery is a question that the reader may ask.
+    `answer` is the answer to the reader's question, or advice to ask another one; None: there is no question.
     """
 
     site: Site
@@ -109,7 +109,7 @@ def read_page(host: str, question: str, now: datetime, moment: str = "") -> Site
     quarantined = _attempt("events in quarantine", unknown, lambda: list(read_quarantined(site, now)))
     coming = _attempt("held stories", unknown, lambda: list(islice(held_events(host), COMING_MAX)))
     # A removed, held or excluded article is recorded and among the refusals.
-    deliveries = {(each.at, each.outcome, each.url): each for each in [*list_refused(refused), *recorded]}
+    deliveries = {(row.at, row.outcome, row.url): row for row in [*list_refused(refused), *recorded]}
     newest_first = sorted(deliveries.values(), key=lambda delivery: delivery.at, reverse=True)
     bad = (sites.BadSite(host, site.fault),) if site.fault else ()
     stack = StackFacts((facts,), bad, queues=queues, rolled_at=read_last_runs()[0], unknown=tuple(unknown))
@@ -136,8 +136,8 @@ def _answer(question: str, host: str, now: datetime, refused: Sequence[Refusal],
         return Unclear(NO_ANSWER)
 
 
-def _attempt(what: str, unknown: list[Unknown], read: Callable[[], Sequence[_Each]]) -> Sequence[_Each]:
-    """Return what `read` returns. If `read` fails, log the error, add `what` to `unknown` and return nothing."""
+def _attempt(what: str, unknown: list[Unknown], read: Callable[[], Sequence[_Value]]) -> Sequence[_Value]:
+    """Return the result of `read`. If `read` fails, log the error, add `what` to `unknown` and return an empty tuple."""
     try:
         return read()
     except Exception:  # noqa: BLE001 - the rest of the page must be shown

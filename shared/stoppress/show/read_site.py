@@ -32,7 +32,7 @@ from stoppress.show.feed import FeedStatus
 from stoppress.show.read_story import kept_items
 from stoppress.show.timeline import median_delays
 
-# So many refused deliveries of a source in a day are a problem.
+# This many refused deliveries of a source in a day are a problem.
 REFUSED_MIN = 3
 # An event in quarantine has up to 50 KB, and a page of a query 1 MB. So this many events take at most six calls.
 QUARANTINED_COUNTED_MAX = 100
@@ -45,8 +45,8 @@ QUEUES = {
     "FAILURES_URL": ("failures", True),
 }
 
-# For the median delays so many pages are read, of any age: their keys are hashes, so the first ones are a random sample. Of the
-# pages that changed in the last day, so many are looked up with their articles, in two calls.
+# How many pages of any age are read for the median delays: their keys are hashes, so the first ones are a random sample. How many of
+# the pages that changed in the last day are looked up with their articles, in two calls.
 PAGES_READ_MAX = 5_000
 DELAYS_MAX = 100
 
@@ -57,7 +57,7 @@ _Answer = TypeVar("_Answer")
 
 @dataclass(frozen=True)
 class Quarantine:
-    """The events in quarantine: how many, whether there are more than were counted, and the newest."""
+    """The events in quarantine: their number, whether there are more than were counted, and the newest."""
 
     events: int = 0
     more: bool = False
@@ -67,12 +67,12 @@ class Quarantine:
 
 @dataclass(frozen=True)
 class SiteFacts:
-    """What the stack has of a site.
+    """The facts of a site in the stack.
 
-    `secrets`: whether each source's secret is there, by the source's name; None if that could not be read. `stored`: the names in the
+    `secrets`: whether each source's secret exists, by the source's name; None if that could not be read. `stored`: the names in the
     bucket; None if they could not be read. `last_event` is known only for sites with `silent_after_hours`. `counts` are today's, by
     source. `refused` are today's refusals of sources with REFUSED_MIN or more, newest first. `audits` are states by audited source.
-    `refusing` has by engine why it refuses notifications, `not_ready` are listed pages that engines cannot index. `submitted` are the
+    `refusing` has the reason of each engine that rejects notifications, `not_ready` are listed pages that engines cannot index. `submitted` are the
     sitemaps in Search Console, `waits_s` the day's median waits for Google, by file. `delays` are those of the last day; None: the site has no engines, or they were not read.
     """
 
@@ -97,7 +97,7 @@ class SiteFacts:
 
 @dataclass(frozen=True)
 class Unknown:
-    """What could not be read, and why."""
+    """A part of the facts that could not be read, and the reason."""
 
     what: str
     reason: str
@@ -147,7 +147,7 @@ def read_stack(host: str | None, now: datetime, stack: str | None) -> StackFacts
     Calls: one each for a hundred sites, for their list, the clocks, the alarms and each queue; then those of `read_site` for each
     site. A site with engines costs two more, and one for each megabyte of PAGES_READ_MAX pages.
 
-    Raises UnknownSite for a host that is no site of the stack, and the table's errors. What any other service refuses is `unknown`.
+    Raises UnknownSite for a host that is no site of the stack, and the table's errors. Facts that another service refuses are in `unknown`.
     """
     unknown: list[Unknown] = []
     good, bad = sites.load_all()
@@ -155,9 +155,9 @@ def read_stack(host: str | None, now: datetime, stack: str | None) -> StackFacts
     if host and host not in hosts:
         raise sites.UnknownSite(f"unknown site {host!r}: choose one of {', '.join(hosts) or 'none'}")
     rolled_at, reconciled_at = read_last_runs()
-    wanted = [site for site in good if host in (None, site.host)]
+    chosen = [site for site in good if host in (None, site.host)]
     return StackFacts(
-        sites=tuple(replace(read_site(site, now, unknown), delays=_delays_of(site, now)) for site in wanted),
+        sites=tuple(replace(read_site(site, now, unknown), delays=_delays_of(site, now)) for site in chosen),
         unreadable=tuple(site for site in bad if host in (None, site.host)),
         quarantine=Quarantine() if host else _quarantine(UNKNOWN_SITE, now),
         queues=tuple(read_queues(os.environ, unknown)),
@@ -177,15 +177,15 @@ def read_last_runs() -> tuple[datetime | None, datetime | None]:
 
 
 def read_site(site: Site, now: datetime, unknown: list[Unknown]) -> SiteFacts:
-    """Return the facts of a site. What S3 or Secrets Manager refuses is added to `unknown`. Raises the table's errors.
+    """Return the facts of a site. Add those that S3 or Secrets Manager refuses to `unknown`. Raises the table's errors.
 
     Calls of the table: one for 50 feeds, one for the counts of 100 sources, and one or two for a source that had many refusals. One
     each for the commit marks, the audits, the names of the news sitemaps, and each of these. Up to six for quarantine. Other calls:
     one for each secret, and one of S3 for 1,000 files.
     """
     counts = {count.source: count for count in refusals.counts_of_day(site.host, now.date(), site.sources)}
-    many = [count for count in counts.values() if count.refused >= REFUSED_MIN]
-    refused = {count.source: refusals.refused_of_day(site.host, count) for count in many}
+    refusing = [count for count in counts.values() if count.refused >= REFUSED_MIN]
+    refused = {count.source: refusals.refused_of_day(site.host, count) for count in refusing}
     indexes, marks = read_marks(site.host, consistent=False)
     return SiteFacts(
         site=site,
@@ -199,7 +199,7 @@ def read_site(site: Site, now: datetime, unknown: list[Unknown]) -> SiteFacts:
         marks=tuple(marks),
         news=tuple(news_entries(site.host)),
         stored=_attempt(
-            "files in the bucket", unknown, lambda host: {each.file for each in bucket.listed(host)}, site.host
+            "files in the bucket", unknown, lambda host: {file.file for file in bucket.listed(host)}, site.host
         ),
         quarantine=_quarantine(site.host, now),
         last_event=parse(last["at"]) if (last := table.get(*items.last_event_key(site.host))) else None,
@@ -211,7 +211,7 @@ def read_site(site: Site, now: datetime, unknown: list[Unknown]) -> SiteFacts:
 
 
 def _engines(site: Site, now: datetime) -> dict[str, Any]:
-    """Why engines refuse notifications, which pages are not ready, and what Google made of the sitemaps.
+    """Return the engines that reject notifications, the pages that are not ready, and Google's reports on the sitemaps.
 
     Without `engines` nothing is read.
     """
@@ -221,12 +221,12 @@ def _engines(site: Site, now: datetime) -> dict[str, Any]:
     pk = page_state.notified_pk(site.host)
     engines, failing, submitted = (table.query(pk, prefix=prefix, consistent=False) for prefix in prefixes)
     reasons = {item["sk"].removeprefix(page_state.ENGINE): item.get("reason") for item in engines}
-    sitemaps = submitted_in(submitted) if site.engines.search_console else []
+    sitemaps = {item.file: item for item in submitted_in(submitted)} if site.engines.search_console else {}
     return {
         "refusing": {engine: reason for engine, reason in reasons.items() if reason},
         "not_ready": tuple(map(page_state.read_page, failing)),
-        "submitted": tuple(sitemaps),
-        "waits_s": {each.file: median_wait_s(site.host, each.file, now) for each in sitemaps if is_news(each.file)},
+        "submitted": tuple(sitemaps.values()),
+        "waits_s": {file: median_wait_s(site.host, file, now) for file in sitemaps if is_news(file)},
     }
 
 
@@ -282,7 +282,7 @@ def _alarms(stack: str, unknown: list[Unknown]) -> Iterable[Alarm]:
 
 
 def _attempt(what: str, unknown: list[Unknown], read: Callable[[str], _Answer], argument: str) -> _Answer | None:
-    """Return what `read` returns. If the service refuses or does not answer, adds that to `unknown` once, and returns None."""
+    """Return the result of `read`. If the service refuses or does not answer, add that to `unknown` once, and return None."""
     try:
         return read(argument)
     except (ClientError, BotoCoreError) as error:

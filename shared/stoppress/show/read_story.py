@@ -1,4 +1,4 @@
-"""Read the facts of a page: what the table, the files and the site's configuration have of it. Changes nothing."""
+"""Read the facts of a page from the table, the files and the site's configuration. Changes nothing."""
 
 import json
 import re
@@ -34,7 +34,7 @@ RECEIVED_SEARCHED_MAX = 5_000
 _TEXT = r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4}))*"'
 _URL_OR_ID = re.compile(rf'"(url|id)"\s*:\s*({_TEXT}|[0-9]{{1,20}}\b)')
 
-_Each = TypeVar("_Each")
+_Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Received:
     """A delivery about the page and its outcome.
 
     `sent_at` is the sender's own timestamp. `title` is the headline, if it is known. `by` is the article's name, or its source if the
-    id is unknown. `url` is the URL that the delivery named, if it is another one. `outcome` is an outcome of recording, or refused,
+    id is unknown. `url` is the URL in the delivery, if it is not the page's. `outcome` is an outcome of recording, or refused,
     ignored or quarantined.
     """
 
@@ -58,13 +58,13 @@ class Received:
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """What the stack has of a page.
+    """The facts of a page in the stack.
 
-    `asked` is what the user gave. `url` is the page, empty for an article of which no URL is known. `article` is the name of the
-    article, if the user asked for an article. `articles` own or owned the page, or an event about them named it. `general` has
+    `asked` is the user's text. `url` is the page, empty for an article of which no URL is known. `article` is the name of the
+    article, if the user asked for an article. `articles` own or owned the page, or had an event about it. `general` has
     their entries in shards by name, `news` is the owner's entry in a news sitemap. `held` has the events of held
-    articles by name. `received` is oldest first. `others` are known pages whose URLs are like this one. `unsearched` says what
-    was not searched for the page, because there is too much of it. `page_state` is what engines were notified of. `read_by_google`
+    articles by name. `received` is oldest first. `others` are known pages whose URLs are like this one. `unsearched` lists
+    the kinds of items that were too many to be searched completely. `page_state` is the state of the engines' notifications. `read_by_google`
     is when Google first read the news sitemap after it listed the page, and `console_reason` why Search Console reports no more.
 
     If no event of the page was received, `unverified` are today's counts of the sources whose requests had a wrong signature.
@@ -130,7 +130,7 @@ def _read_owned(site: Site, url: str) -> Claim | None:
 
 
 def read_facts(question: Question, now: datetime) -> Facts:
-    """Return what the table and the files hold of a page or an article. Raises the errors of the table and the bucket."""
+    """Return the facts of a page or an article. Raises the errors of the table and the bucket."""
     unsearched: list[str] = []
     site, name = question.site, question.article
     names = dict.fromkeys(filter(None, [name]))
@@ -151,8 +151,8 @@ def read_facts(question: Question, now: datetime) -> Facts:
     refused = read_refused(site.host, now) if question.refused is None else question.refused
     received = [
         *(read_line(line, url) for line in lines),
-        *_refused(_first(iter(refused), REFUSED_SEARCHED_MAX, "refused deliveries", unsearched), site, url, names),
-        *_quarantined(site, url, names, now, unsearched),
+        *_refusals(_first(iter(refused), REFUSED_SEARCHED_MAX, "refused deliveries", unsearched), site, url, names),
+        *_quarantined_events(site, url, names, now, unsearched),
     ]
     # The site's rules for the general sitemap apply to these entries.
     general = {article.name: _entry(site, article, article.shard) for article in articles}
@@ -184,7 +184,7 @@ def read_facts(question: Question, now: datetime) -> Facts:
 
 
 def _read_engines(site: Site, url: str, now: datetime) -> dict[str, Any]:
-    """Return what engines have of the page, as fields of `Facts`. Without `engines` nothing is read."""
+    """Return the notifications and Google's reports of the page, as fields of `Facts`. Without `engines` nothing is read."""
     if not (url and site.engines):
         return {}
     page_key, engine_key = page_state.page_key(site.host, url), (notified_pk(site.host), SEARCH_CONSOLE)
@@ -207,7 +207,7 @@ def _unrecognized(site: Site, refused: Iterable[Refusal], now: datetime) -> dict
     today = takewhile(lambda refusal: refusal.at.date() == now.date(), refused)
     return {
         "unverified": tuple(count for count in counts if count.unverified),
-        "unidentified": tuple(each for each in today if each.outcome == "refused" and not (each.id or each.url)),
+        "unidentified": tuple(entry for entry in today if entry.outcome == "refused" and not (entry.id or entry.url)),
     }
 
 
@@ -217,8 +217,8 @@ def kept_items(pk: str, now: datetime, *, consistent: bool = False) -> Iterator[
     return takewhile(lambda item: items.is_kept(item, now), stored)
 
 
-def _first(stored: Iterator[_Each], number: int, what: str, unsearched: list[str]) -> Iterator[_Each]:
-    """Yield the first `number` of these. If there are more, adds a line to `unsearched`, which calls them `what`."""
+def _first(stored: Iterator[_Value], number: int, what: str, unsearched: list[str]) -> Iterator[_Value]:
+    """Yield the first `number` items. If there are more, add a line to `unsearched`, which calls them `what`."""
     yield from islice(stored, number)
     if next(stored, None) is not None:
         unsearched.append(f"there are more than {number:,} {what}, and only {number:,} were searched")
@@ -246,11 +246,11 @@ def candidates(facts: Facts) -> list[str]:
     return files + items.series_files(items.read_series(series, table.get(items.places_pk(host), series)))
 
 
-# ── what was received ──
+# ── deliveries ──
 
 
 def read_line(line: Item, url: str) -> Received:
-    sent_at, named = line.get("said_at"), line.get("names")
+    sent_at, url_in_event = line.get("said_at"), line.get("names")
     return Received(
         parse(line["received_at"]),
         line["action"],
@@ -258,13 +258,13 @@ def read_line(line: Item, url: str) -> Received:
         line["outcome"],
         line.get("reason", ""),
         parse(sent_at) if sent_at else None,
-        named if named and identity(named) != identity(url) else None,
+        url_in_event if url_in_event and identity(url_in_event) != identity(url) else None,
         line.get("title", ""),
     )
 
 
-def _refused(refused: Iterable[Refusal], site: Site, url: str, names: Collection[str]) -> Iterator[Received]:
-    """Yield the refused and ignored deliveries that contain the page or one of its articles."""
+def _refusals(refused: Iterable[Refusal], site: Site, url: str, names: Collection[str]) -> Iterator[Received]:
+    """Yield the refused and ignored deliveries about the page or one of its articles."""
     for refusal in refused:
         if refusal.outcome in refusals.UNLISTED:  # the page's story has it
             continue
@@ -277,7 +277,7 @@ def _refused(refused: Iterable[Refusal], site: Site, url: str, names: Collection
             yield Received(refusal.at, "", by, refusal.outcome, refusal.reason, url=other)
 
 
-def _quarantined(
+def _quarantined_events(
     site: Site, url: str, names: Collection[str], now: datetime, unsearched: list[str]
 ) -> Iterator[Received]:
     """Yield quarantined events about the page, also those of an unknown site."""
@@ -297,20 +297,20 @@ def is_about(event: str, url: str, site: Site, ids: Collection[str]) -> bool:
     """
     for data in _objects(event):
         previous = data.get("previous_urls")
-        named = [spell_url(text, site) for text in (data.get("url"), *(previous if isinstance(previous, list) else ()))]
-        is_own = named[0] is None or host_of(named[0]) == site.host
-        is_page = url and identity(url) in [identity(each) for each in named if each]
+        urls = [spell_url(text, site) for text in (data.get("url"), *(previous if isinstance(previous, list) else ()))]
+        is_own = urls[0] is None or host_of(urls[0]) == site.host
+        is_page = url and identity(url) in map(identity, filter(None, urls))
         if is_page or (is_own and str(data.get("id")).strip() in ids):
             return True
     return False
 
 
 def _objects(event: str) -> list[dict[str, Any]]:
-    """Return the parts of an event that may hold URL and id: `detail` of the bus, `data` of a webhook, or the event itself."""
+    """Return the parts of an event that may contain URL and id: `detail` of the bus, `data` of a webhook, or the event itself."""
     try:
         document = json.loads(event)
     except (ValueError, RecursionError):
-        found = reversed(_URL_OR_ID.findall(event))  # of several values of one name the first counts
-        return [{name: value if value.isdigit() else json.loads(value) for name, value in found}]
+        fields = reversed(_URL_OR_ID.findall(event))  # of several values of one name the first counts
+        return [{name: value if value.isdigit() else json.loads(value) for name, value in fields}]
     parts = (document.get("detail"), document.get("data"), document) if isinstance(document, dict) else ()
     return [part for part in parts if isinstance(part, dict)]

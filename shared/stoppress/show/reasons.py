@@ -1,4 +1,4 @@
-"""Why a sitemap does not list a page. The table and the site's configuration give the reasons; several may hold. Pure."""
+"""Why a sitemap does not list a page. The table and the site's configuration show the reasons; several may apply. Pure."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ Kind: TypeAlias = Literal[
     "not written",
 ]
 
-# What became of a delivery that was not recorded.
+# The outcomes of deliveries that were not recorded.
 _UNRECORDED = {"refused": "was refused", "ignored": "was ignored", "quarantined": "is in quarantine"}
 # Reasons of an article that a later date ends.
 _OF_DATES = (exclusion_reasons.NO_DATE, exclusion_reasons.EXPIRED)
@@ -71,7 +71,7 @@ def find_reasons(facts: Facts, owner: Article | None, target: Target, now: datet
         if target == "general":
             return tuple(ruled)
         reasons = [*_event_reasons(owner.news_reason), *ruled, *_date_reasons(facts, owner, now)]
-        return tuple([*reasons, *_unapplied(facts)] if reasons else reasons)
+        return tuple([*reasons, *_unapplied_reasons(facts)] if reasons else reasons)
     if facts.is_configured:
         return (Reason("page", "it is a page of the site's configuration, not an article"),)
     return (*_absence_reasons(facts), *_later_reasons(facts, target))
@@ -79,7 +79,7 @@ def find_reasons(facts: Facts, owner: Article | None, target: Target, now: datet
 
 def find_held_article(facts: Facts) -> Article | None:
     """Return the held article that is released next."""
-    held = [article for article in _absentees(facts) if article.release_at and article.state == "held"]
+    held = [article for article in _absent_articles(facts) if article.release_at and article.state == "held"]
     return min(held, key=attrgetter("release_at"), default=None)
 
 
@@ -92,7 +92,7 @@ def _rule_reasons(facts: Facts, target: Target, url: str, traits: Traits) -> Ite
 
 
 def _event_reasons(text: str) -> Iterator[Reason]:
-    """Yield the reason that `model/exclusion_reasons.py` found in an event. Rules and dates are judged anew."""
+    """Yield the reason that `model/exclusion_reasons.py` found in an event. Rules and dates are checked again elsewhere."""
     if text in (exclusion_reasons.PAGE, exclusion_reasons.HOME_PAGE):
         yield Reason("page", f"it is {text}" if text == exclusion_reasons.PAGE else text)
     elif text == exclusion_reasons.NO_TITLE:
@@ -102,7 +102,7 @@ def _event_reasons(text: str) -> Iterator[Reason]:
 
 
 def _date_reasons(facts: Facts, article: Article, now: datetime) -> Iterator[Reason]:
-    """Yield how the publication date keeps an article with entries out of the news sitemap."""
+    """Yield the reason why the publication date keeps an article with entries out of the news sitemap."""
     first = article.first_published
     if first is None:
         yield Reason("no date", "no event gave its publication date (published_at)")
@@ -110,7 +110,7 @@ def _date_reasons(facts: Facts, article: Article, now: datetime) -> Iterator[Rea
         ended = window_end(first)
         text = f"it was published more than 48 hours ago: the window ended at {facts.at(ended)}"
         yield Reason("expired", text, ended)
-    elif article.news_reason in _OF_DATES:  # a date came later, and there was no title for an entry
+    elif article.news_reason in _OF_DATES:  # the date came in a later event, without a title for an entry
         yield Reason("no title", "no event gave its title together with its publication date")
 
 
@@ -119,8 +119,8 @@ def _date_reasons(facts: Facts, article: Article, now: datetime) -> Iterator[Rea
 
 def _absence_reasons(facts: Facts) -> Iterator[Reason]:
     """Yield why a page has no entries. The first reason decides."""
-    own = _own_reason(facts)
-    reasons = [*([own] if own else []), *_unapplied(facts)]
+    reason = _article_reason(facts)
+    reasons = [*([reason] if reason else []), *_unapplied_reasons(facts)]
     what = f"the article {facts.article}" if facts.article else "this page"
     if reasons:
         yield from reasons
@@ -132,11 +132,11 @@ def _absence_reasons(facts: Facts) -> Iterator[Reason]:
         yield Reason("not found", f"no event that was searched mentions {what}")
     else:
         yield Reason("never received", f"no event has mentioned {what}")
-        yield from _unrecognized(facts)
+        yield from _unverified_reasons(facts)
 
 
-def _unrecognized(facts: Facts) -> Iterator[Reason]:
-    """Yield the sources with deliveries of today that nobody could verify, or that contain no article: the story may be one of them."""
+def _unverified_reasons(facts: Facts) -> Iterator[Reason]:
+    """Yield the sources whose deliveries of today had a wrong signature or contained no article, because one may be for the story."""
     for count in facts.unverified:
         text = f"{describe_unverified(count, facts.site)}: one of them may be for this story. Check the secret in the CMS, or rotate it"
         yield Reason("wrong signature", text, count.unverified_at)
@@ -147,7 +147,7 @@ def _unrecognized(facts: Facts) -> Iterator[Reason]:
 
 
 def describe_unverified(count: Count, site: Site) -> str:
-    """Return how many deliveries of a source had a wrong signature today, and what was wrong with the last one."""
+    """Return how many deliveries of a source had a wrong signature today, and the fault of the last one."""
     last = f", the last at {local_time(count.unverified_at, site.zone)}" if count.unverified_at else ""
     because = f" ({count.unverified_because})" if count.unverified_because else ""
     return f"at least {_deliveries(count.unverified)} from {count.source} had a wrong signature today{last}{because}"
@@ -164,18 +164,18 @@ def _deliveries(number: int) -> str:
     return f"{number:,} {'delivery' if number == 1 else 'deliveries'}"
 
 
-def _own_reason(facts: Facts) -> Reason | None:
-    """Return why the page's articles have no entries, as far as the table shows it."""
+def _article_reason(facts: Facts) -> Reason | None:
+    """Return why the page's articles have no entries, if the table shows it."""
     claim = facts.claim
     if held := find_held_article(facts):
         assert held.release_at
         return Reason("held", f"{held.name} is held until {facts.at(held.release_at)}", parse(held.order.received))
     if facts.article and (owner := facts.owner):
         return Reason("other article", f"{owner.name} has its URL", parse(owner.order.received))
-    absent = [article for article in _absentees(facts) if article.state in ("removed", "excluded")]
-    gone = [_gone_reason(facts, article) for article in absent]
+    articles = [article for article in _absent_articles(facts) if article.state in ("removed", "excluded")]
+    gone = [_gone_reason(facts, article) for article in articles]
     removal = claim.removed.get(claim.source) if claim and not claim.live else None
-    orders = [claim.order, *(article.order for article in absent if article.source == claim.source)] if claim else []
+    orders = [claim.order, *(article.order for article in articles if article.source == claim.source)] if claim else []
     if claim and removal and not any(map(removal.is_before, orders)):
         gone.append(Reason("removed", f"{claim.source} removed this URL", parse(removal.received)))
     return max(gone, key=attrgetter("since")) if gone else _other_reason(facts)
@@ -191,16 +191,16 @@ def _other_reason(facts: Facts) -> Reason | None:
             return _gone_reason(facts, article)
         return Reason("moved", f"{article.name} moved to {article.url}", parse(article.order.received))
     for article in facts.articles:
-        if article.state == "displaced" and _is_meant(facts, article):
-            left = "" if claim is None or claim.live else f". The URL is free since: send {article.name} again"
-            return Reason("other article", f"{article.reason}{left}", parse(article.order.received))
+        if article.state == "displaced" and _is_requested(facts, article):
+            hint = "" if claim is None or claim.live else f". The URL is free since: send {article.name} again"
+            return Reason("other article", f"{article.reason}{hint}", parse(article.order.received))
     return None
 
 
-def _absentees(facts: Facts) -> list[Article]:
+def _absent_articles(facts: Facts) -> list[Article]:
     """Return the articles that would be listed at the page if their own reason ended: no claim on the URL keeps them out."""
-    meant = [article for article in facts.articles if _is_meant(facts, article) and not article.has_entries]
-    return [article for article in meant if not _is_outclaimed(article, facts.claim)]
+    requested = [article for article in facts.articles if _is_requested(facts, article) and not article.has_entries]
+    return [article for article in requested if not _is_outclaimed(article, facts.claim)]
 
 
 def _is_outclaimed(article: Article, claim: Claim | None) -> bool:
@@ -211,13 +211,13 @@ def _is_outclaimed(article: Article, claim: Claim | None) -> bool:
     return claim.rank > article.rank or (removal is not None and article.order.is_before(removal))
 
 
-def _is_meant(facts: Facts, article: Article) -> bool:
+def _is_requested(facts: Facts, article: Article) -> bool:
     """Return True if the answer is about the article: the user asked for it, or its URL is the page."""
     return article.name == facts.article if facts.article else facts.is_here(article)
 
 
 def _later_reasons(facts: Facts, target: Target) -> Iterator[Reason]:
-    """Yield what keeps a held article out after its release too."""
+    """Yield the reasons that keep a held article out after its release too."""
     article = find_held_article(facts)
     event = facts.held.get(article.name) if article else None
     if article is None or event is None or event.url is None or article.release_at is None:
@@ -241,7 +241,7 @@ def _gone_reason(facts: Facts, article: Article) -> Reason:
     return Reason("excluded", f"{article.name} is excluded: {article.reason}", since)
 
 
-def _unapplied(facts: Facts) -> Iterator[Reason]:
+def _unapplied_reasons(facts: Facts) -> Iterator[Reason]:
     """Yield the newest refused or quarantined delivery, if no event was recorded after it. It might have ended another reason."""
     newest = takewhile(lambda received: received.outcome in _UNRECORDED, reversed(facts.received))
     unapplied = next((received for received in newest if received.outcome != "ignored"), None)

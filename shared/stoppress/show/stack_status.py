@@ -1,7 +1,4 @@
-"""Is the stack healthy? The answer from the facts that `show.read_site` read. Commands, JSON and the page render this answer.
-
-Pure.
-"""
+"""The health of the stack, from the facts that `show.read_site` read. Commands, JSON and the page render it. Pure."""
 
 import shlex
 from collections.abc import Iterator, Mapping
@@ -21,9 +18,9 @@ from stoppress.show.read_site import Alarm, Quarantine, Queue, SiteFacts, StackF
 from stoppress.show.reasons import describe_refused, describe_unverified
 from stoppress.sitemaps.robots import named_in_robots, robots_lines
 
-# roll_window sends a heartbeat each minute.
+# roll_window writes a heartbeat each minute.
 ROLLED_AGE_MAX = timedelta(minutes=10)
-# audit_sources runs each hour; two more hours let runs be late or fail.
+# audit_sources runs each hour. Two more hours allow for late and failed runs.
 AUDITED_AGE_MAX = timedelta(hours=3)
 
 
@@ -75,7 +72,7 @@ class Access:
 
 @dataclass(frozen=True)
 class Problem:
-    """What is wrong, since when if that is known, and the command that mends or explains it. `site`: None for the stack."""
+    """A problem, the command that solves or explains it, and its beginning if known. `site`: None for the stack."""
 
     site: str | None
     what: str
@@ -105,7 +102,7 @@ class StackStatus:
 
 
 def stack_status(facts: StackFacts, now: datetime, access: Access) -> StackStatus:
-    """Return the answer from the facts that were read at `now`."""
+    """Return the status that follows from the facts that were read at `now`."""
     problems = [problem for site in facts.sites for problem in _site_problems(site, now, access)]
     problems += _stack_problems(facts, now, access)
     unknown = facts.unknown

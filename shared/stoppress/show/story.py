@@ -1,7 +1,7 @@
-"""Is my story in the sitemaps, and why not? The answer from the facts that `show.read_story` read.
+"""Whether a story is in the sitemaps, and why not, from the facts that `show.read_story` read.
 
-Commands, JSON and the page render it. The files decide whether a page is listed. The reasons in `show.reasons` explain why not: the
-page appears when none of them applies any more.
+Commands, JSON and the page render the answer. The files decide whether a page is listed. The reasons in `show.reasons` explain why
+not: the page appears when none of them applies any more.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ class Answer:
     """Whether a sitemap lists the page.
 
     `file` lists it; `changed` is the file's last change. `since` is when the page entered, `until` when it leaves, `enters_at`
-    when it will enter. The first of `reasons` decides, the others hold too. A listed page with reasons leaves with the next
+    when it will enter. The first of `reasons` decides, the others apply too. A listed page with reasons leaves with the next
     rewrite of the file.
     """
 
@@ -48,9 +48,9 @@ class Story:
     """The answer about one page. `articles` has the reports of `report_article`. `received` are the page's newest deliveries, and
     `received_earlier` counts the others.
 
-    The times in sentences are in `timezone`, the site's time zone. `unsearched` says what was not searched for the page. If the
-    site notifies engines, `way` is the story's timeline, and `not_notified` says why engines do not have its newest change.
-    `google` says whether Google has seen the story, as Search Console reports it.
+    The times in sentences are in `timezone`, the site's time zone. `unsearched` lists the items that were not searched. If the
+    site notifies engines, `way` is the story's timeline, and `not_notified` explains why engines do not have its newest change.
+    `google` shows whether Google has seen the story, as Search Console reports it.
     """
 
     asked: str
@@ -90,11 +90,11 @@ def answer_story(facts: Facts, now: datetime) -> Story:
     if facts.article and owner and owner.name != facts.article:
         owner = None  # the page is listed for another article
     held = None if owner else find_held_article(facts)
-    # The present pages of articles that left this page.
-    present = [article.url for article in facts.articles if article.url and article.has_entries and not facts.owner]
-    way: tuple[Stop, ...] = ()
+    # The present pages of articles that moved away from this page.
+    moved_to = [article.url for article in facts.articles if article.url and article.has_entries and not facts.owner]
+    timeline: tuple[Stop, ...] = ()
     if owner and facts.site.engines:
-        way = list_stops(owner.first_published, owner.received_at, facts.page_state, facts.read_by_google)
+        timeline = list_stops(owner.first_published, owner.received_at, facts.page_state, facts.read_by_google)
     return Story(
         asked=facts.asked,
         site=facts.site.host,
@@ -107,11 +107,11 @@ def answer_story(facts: Facts, now: datetime) -> Story:
         articles=tuple(report_article(facts, article, now) for article in facts.articles),
         received=facts.received[-RECEIVED_MAX:],
         received_earlier=max(0, len(facts.received) - RECEIVED_MAX),
-        did_you_mean=tuple(dict.fromkeys([*present, *facts.others])),
+        did_you_mean=tuple(dict.fromkeys([*moved_to, *facts.others])),
         unsearched=facts.unsearched,
-        way=way,
+        way=timeline,
         not_notified=_not_notified(facts, now),
-        google=_google(facts, way),
+        google=_google(facts, timeline),
     )
 
 
@@ -140,7 +140,7 @@ def _not_written(facts: Facts, owner: Article | None, target: Target, files: lis
 
 
 def _listed_since(facts: Facts, owner: Article | None) -> datetime | None:
-    """Return since when the owner is listed; None if the events of 90 days do not show it, or not all were read."""
+    """Return the start of the owner's present listing; None if the events of 90 days do not show it, or not all were read."""
     since = None
     for received in () if facts.unsearched else facts.received:
         if owner and received.by == owner.name and received.url is None:
@@ -178,12 +178,12 @@ def _not_notified(facts: Facts, now: datetime) -> str:
     return f"the engines are to be notified of the change of {facts.at(page.changed)}"
 
 
-def _google(facts: Facts, way: Sequence[Stop]) -> str:
-    """Return whether Google has seen a story, and what Search Console reports of it; empty if it is not asked."""
+def _google(facts: Facts, timeline: Sequence[Stop]) -> str:
+    """Return whether Google has seen a story, and the reports of Search Console; empty without Search Console."""
     page, engines = facts.page_state, facts.site.engines
     if page is None or not (engines and engines.search_console):
         return ""
-    seen = [f"{stop.what} at {facts.at(stop.at)}" for stop in way if "Google" in stop.what]
+    seen = [f"{stop.what} at {facts.at(stop.at)}" for stop in timeline if "Google" in stop.what]
     parts = [f"yes: {'; '.join(seen)}" if seen else "not yet: no report shows that Google has read the story"]
     if page.inspected_at:
         parts.append(f"{page.coverage or page.verdict} (asked {facts.at(page.inspected_at)})")

@@ -1,4 +1,4 @@
-"""The timeline of a story from its publication to the search engines, each stop with its delay. Pure."""
+"""The timeline of a story from its publication to the search engines, with the delay of each stop. Pure."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +17,7 @@ READ_BY_GOOGLE = "Google read the news sitemap (first time after the story was l
 
 @dataclass(frozen=True)
 class Stop:
-    """A stop of the timeline: what happened, when, and how many seconds after the stop before."""
+    """A stop of the timeline: the event, its instant, and the seconds since the previous stop."""
 
     what: str
     at: datetime
@@ -29,7 +29,7 @@ def list_stops(
 ) -> tuple[Stop, ...]:
     """Return the stops that a story has passed, the earliest first.
 
-    `received` is when the first event was received; `page` is what engines were notified of, and what Google made of it. `read` is
+    `received` is when the first event was received; `page` is the state of the engines' notifications and Google's reports. `read` is
     Google's first read of the listed story.
     """
     instants = {"published": published, "received": received}
@@ -76,6 +76,6 @@ def _delays(page: PageState, article: Article | None, now: datetime) -> tuple[ti
 
 
 def _median_s(periods: Iterable[timedelta | None]) -> float | None:
-    """Return the median of the known periods. A negative one is left out: the later stop belongs to an earlier event."""
+    """Return the median of the known periods. A negative period is left out, because its later stop belongs to an earlier event."""
     seconds = [period.total_seconds() for period in periods if period is not None and period >= timedelta()]
     return median(seconds) if seconds else None

@@ -1,8 +1,8 @@
-"""Our own contract: reads what a newsroom posts, or puts on the bus, into an article event.
+"""The contract of Stoppress: reads a newsroom's webhook or bus event into an article event.
 
     {"type": "article.published", "timestamp": "2026-11-20T08:00:00Z", "data": {"id": "1042", "url": …, "title": …}}
 
-A publication needs id, url and title. A removal needs the id, or the URL where the sender knows no id. Events of type
+A publication needs id, url and title. A removal needs the id, or the URL if the sender does not know the id. Events of type
 `page.*` are for pages that are not articles, and need no title.
 """
 
@@ -39,8 +39,8 @@ MEDIA_BYTES_MAX = 100_000
 UNKNOWN_FIELDS_SHOWN = 20
 DROPPED_SHOWN = 20
 FLAGS_MAX = 100
-# The fields that `_usable` reads.
-_DROPPED_FROM = ("type", "flags", "images", "videos", "alternates")
+# The fields that `_read_droppable` reads.
+_DROPPABLE = ("type", "flags", "images", "videos", "alternates")
 
 
 class BadArticle(ValueError):
@@ -74,15 +74,15 @@ _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 
 
 def _meant_type(kind: str) -> str | None:
-    """Return the type that a misspelt one means: `article.published` for `Article.publish`. None if it means no type of ours."""
-    from difflib import get_close_matches  # imported here: only a misspelt type needs it
+    """Return the type that a misspelt one means: `article.published` for `Article.publish`. None if it is like no type of the contract."""
+    from difflib import get_close_matches  # imported here, because only a misspelt type needs it
 
     for noun, verb in pairwise(word.lower() for word in _WORD.findall(kind[:200])):
-        things = get_close_matches(noun, ["article", "page"], n=1, cutoff=_ALIKE)
+        nouns = get_close_matches(noun, ["article", "page"], n=1, cutoff=_ALIKE)
         # The first letter must agree: `depublished` is like `published` and means the opposite.
-        verbs = [known for known in ("published", "updated", "unpublished", "deleted") if known[0] == verb[0]]
-        if things and (likely := get_close_matches(verb, verbs, n=1, cutoff=_ALIKE)):
-            return f"{things[0]}.{likely[0]}"
+        verbs = [name for name in ("published", "updated", "unpublished", "deleted") if name[0] == verb[0]]
+        if nouns and (verb_alike := get_close_matches(verb, verbs, n=1, cutoff=_ALIKE)):
+            return f"{nouns[0]}.{verb_alike[0]}"
     return None
 
 
@@ -122,8 +122,8 @@ def read_bus_event(envelope: Mapping[str, Any], site: Site, now: datetime) -> tu
     """
     source = envelope.get("source")
     if not isinstance(source, str) or source not in site.sources:
-        known = ", ".join(site.sources) or "none"
-        raise BadArticle(f"{source!r} is not among the sources of {site.host} ({known}); add it there", "source")
+        names = ", ".join(site.sources) or "none"
+        raise BadArticle(f"{source!r} is not among the sources of {site.host} ({names}); add it there", "source")
     document = {"type": envelope.get("detail-type"), "timestamp": envelope.get("time"), "data": envelope.get("detail")}
     event, unknown = read_delivery(document, site, source, now)
     return event, [name for name in unknown if name != "site"]
@@ -157,20 +157,20 @@ def model_of(verb: Verb, *, page: bool) -> type[Removal]:
 
 def event_of(fields: Removal, site: Site, source: str, verb: Verb, *, page: bool, **instants: Any) -> ArticleEvent:
     """Return the article event of fields that were read. Raises BadArticle."""
-    values = fields.model_dump(exclude={*_DROPPED_FROM, *(fields.model_extra or {})}, exclude_none=True)
+    values = fields.model_dump(exclude={*_DROPPABLE, *(fields.model_extra or {})}, exclude_none=True)
     values |= {"source": source, "verb": verb, **instants}
     if not isinstance(fields, Publication):
         return ArticleEvent(site=site.host, action="remove", **values | _removal_fields(fields, site))
     values |= _urls(fields, site)
-    return ArticleEvent(site=site.host, action="publish", page=page, **values, **_usable(fields, values["url"]))
+    return ArticleEvent(site=site.host, action="publish", page=page, **values, **_read_droppable(fields, values["url"]))
 
 
-def _usable(publication: Publication, url: str) -> dict[str, Any]:
+def _read_droppable(publication: Publication, url: str) -> dict[str, Any]:
     """Return type, flags, images, videos and alternates, as many as fit, and the reasons for the values dropped."""
-    if publication.model_fields_set.isdisjoint(_DROPPED_FROM):
+    if publication.model_fields_set.isdisjoint(_DROPPABLE):
         return {}
-    types, bad_types = _names("type", publication.type, 1)
-    flags, bad_flags = _flags(publication.flags)
+    types, bad_types = _read_names("type", publication.type, 1)
+    flags, bad_flags = _read_flags(publication.flags)
     media, bad_media = read_media(publication.images, publication.videos, publication.alternates, url)
     dropped = [clean(reason) for reason in (*bad_media, *bad_types, *bad_flags)]
     if len(dropped) > DROPPED_SHOWN:
@@ -179,7 +179,7 @@ def _usable(publication: Publication, url: str) -> dict[str, Any]:
 
 
 def read_media(images: object, videos: object, alternates: object, url: str) -> tuple[dict[str, Any], list[str]]:
-    """Return images, videos and alternates of a page, as many as fit, and the reasons for what was left out."""
+    """Return images, videos and alternates of a page, as many as fit, and the reasons for values left out."""
     kept_images, bad_images = read_images(images, url)
     kept_videos, bad_videos = read_videos(videos, url)
     kept_alternates, bad_alternates = read_alternates(alternates, url)
@@ -188,18 +188,18 @@ def read_media(images: object, videos: object, alternates: object, url: str) -> 
     return dict(zip(names, media, strict=True)), [*bad_images, *bad_videos, *bad_alternates, *too_much]
 
 
-def _flags(value: object) -> tuple[tuple[str, ...], list[str]]:
+def _read_flags(value: object) -> tuple[tuple[str, ...], list[str]]:
     """Return the flags of a text, a list of texts, or an object (its names with true); and the reasons for flags left out."""
     if not isinstance(value, dict):
-        return _names("flags", value, FLAGS_MAX)
-    flags, reasons = _names("flags", [name for name, there in value.items() if there is True], FLAGS_MAX)
-    unclear = [(name, there) for name, there in value.items() if not isinstance(there, bool | None)]
+        return _read_names("flags", value, FLAGS_MAX)
+    flags, reasons = _read_names("flags", [name for name, is_set in value.items() if is_set is True], FLAGS_MAX)
+    unclear = [(name, is_set) for name, is_set in value.items() if not isinstance(is_set, bool | None)]
     return flags, reasons + [
-        f"flags[{shown(name)}]: {shown(there)} is neither true nor false" for name, there in unclear
+        f"flags[{shown(name)}]: {shown(is_set)} is neither true nor false" for name, is_set in unclear
     ]
 
 
-def _names(field: str, value: object, most: int) -> tuple[tuple[str, ...], list[str]]:
+def _read_names(field: str, value: object, most: int) -> tuple[tuple[str, ...], list[str]]:
     """Return the different texts of a list or of a single text, and the reasons for the values left out."""
     reasons: list[str] = []
     names: dict[str, None] = {}
@@ -231,7 +231,7 @@ def _removal_fields(removal: Removal, site: Site) -> dict[str, Any]:
 
 
 def _urls(publication: Publication, site: Site) -> dict[str, Any]:
-    """Return the URLs of a publication. If `url` and `canonical_url` differ by the last slash alone, the canonical one is listed."""
+    """Return the URLs of a publication. If `url` and `canonical_url` differ only by the last slash, the canonical one is listed."""
     try:
         url = on_site(publication.url, site.host)
     except ValueError as error:

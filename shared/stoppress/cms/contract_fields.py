@@ -1,4 +1,4 @@
-"""The fields of our own contract: how each is read, and which of them a publication and a removal need.
+"""The fields of the contract: how each is read, and which of them a publication and a removal need.
 
 A reader returns the value as an event keeps it, and raises ValueError with what to change.
 """
@@ -149,12 +149,12 @@ class PagePublication(Publication):
     title: Annotated[str, BeforeValidator(lambda title: _plain_or_none(title) or "")] = ""
 
 
-_LEAST = {"id": "1", "url": "https://stoppress.invalid/", "title": "A title"}
+_MINIMAL = {"id": "1", "url": "https://stoppress.invalid/", "title": "A title"}
 
 
 def read_field(name: str, value: object) -> object:
     """Return the value of one field as an event keeps it. Fields of parts that may be dropped stay as given. Raises ValueError."""
     try:
-        return getattr(Publication.model_validate({**_LEAST, name: value}), name)
+        return getattr(Publication.model_validate({**_MINIMAL, name: value}), name)
     except ValidationError as error:
         raise ValueError("; ".join(dict.fromkeys(reason for _, _, reason in explain_each(error)))) from None

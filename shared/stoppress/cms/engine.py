@@ -1,4 +1,4 @@
-"""Reads a CMS's delivery by its mapping: a verdict for each item."""
+"""Read a CMS's delivery by its mapping, with a verdict for each item."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -42,12 +42,12 @@ def read_delivery(
     verdicts: list[Verdict] = []
     for number, element in enumerate(deliveries):
         if len(verdicts) >= ITEMS_MAX:
-            return [*verdicts, _left_over(deliveries[number:])]
-        verdicts += _read_one(mapping, root | {"body": element}, now, ITEMS_MAX - len(verdicts))
+            return [*verdicts, _reject_rest(deliveries[number:])]
+        verdicts += _read_body(mapping, root | {"body": element}, now, ITEMS_MAX - len(verdicts))
     return verdicts or [Verdict(disposition="ignore", reason=mapping.without_items, item=body)]
 
 
-def _read_one(mapping: MappingFile, root: Mapping[str, Any], now: datetime, items_max: int) -> list[Verdict]:
+def _read_body(mapping: MappingFile, root: Mapping[str, Any], now: datetime, items_max: int) -> list[Verdict]:
     """Return the verdicts of one delivery's first `items_max` items. A relay may have put several deliveries into a list."""
     body = root["body"]
     items, fault = _items(mapping, root)
@@ -57,7 +57,7 @@ def _read_one(mapping: MappingFile, root: Mapping[str, Any], now: datetime, item
         return [Verdict(disposition="ignore", reason=mapping.without_items, item=body)]
     common = _common(mapping, root) if len(items) > 1 else {}
     verdicts = [_verdict(mapping, {**root, "item": item}, common, now) for item in items[:items_max]]
-    return verdicts if len(items) <= items_max else [*verdicts, _left_over(items[items_max:])]
+    return verdicts if len(items) <= items_max else [*verdicts, _reject_rest(items[items_max:])]
 
 
 def _items(mapping: MappingFile, root: Mapping[str, Any]) -> tuple[list[Any], str]:
@@ -65,27 +65,27 @@ def _items(mapping: MappingFile, root: Mapping[str, Any]) -> tuple[list[Any], st
     body = root["body"]
     if mapping.items is None:
         return (body if mapping.envelope == "cloudevents" and isinstance(body, list) else [None]), ""
-    known, faults = _variables(mapping, root, {})
-    items, fault = search(mapping.items, {**root, **known}, faults)
+    variables, faults = _variables(mapping, root, {})
+    items, fault = search(mapping.items, {**root, **variables}, faults)
     return (items if isinstance(items, list) else [items] if items else []), fault
 
 
-def _left_over(items: list[Any]) -> Verdict:
+def _reject_rest(items: list[Any]) -> Verdict:
     reason = f"a delivery takes {ITEMS_MAX} items; the last {len(items):,} were not looked at"
     return Verdict(disposition="incomplete", reason=reason, item=items)
 
 
-def settings_of(mapping: MappingFile, given: Mapping[str, Any], site: Site | None) -> dict[str, Any]:
-    """Return what expressions see of a source's settings: `settings`, and `types`, the article types.
+def settings_of(mapping: MappingFile, source_settings: Mapping[str, Any], site: Site | None) -> dict[str, Any]:
+    """Return the names that expressions see: `settings`, of a source, and `types`, the article types.
 
     The settings are completed by the mapping's defaults, then by the site's own URL and time zone.
     """
     of_site = {"base_url": site.home, "timezone": site.timezone} if site else {}
-    if given.get("site_urls"):
+    if source_settings.get("site_urls"):
         of_site.pop("base_url", None)
     settings = {name: value for name, value in of_site.items() if name in mapping.settings} | mapping.defaults
-    settings |= {name: value for name, value in given.items() if value is not None}
-    types = next((known[name] for known in (given, settings) for name in OF_TYPES if known.get(name)), None)
+    settings |= {name: value for name, value in source_settings.items() if value is not None}
+    types = next((part[name] for part in (source_settings, settings) for name in OF_TYPES if part.get(name)), None)
     return {"settings": settings, "types": types}
 
 
@@ -101,18 +101,18 @@ def _variables(
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Return the values of the mapping's variables, and the faults of those that failed, which are null.
 
-    Each variable sees those above it. `common` has values that are known already.
+    Each variable sees those above it. `common` has values that were evaluated before.
     """
-    known: dict[str, Any] = {}
+    variables: dict[str, Any] = {}
     faults: dict[str, str] = {}
     for name, expression in mapping.variables.items():
         if name in common:
-            known[name] = common[name]
+            variables[name] = common[name]
             continue
-        known[name], fault = search(expression, {**root, **known}, faults)
+        variables[name], fault = search(expression, {**root, **variables}, faults)
         if fault:
             faults[name] = fault
-    return known, faults
+    return variables, faults
 
 
 def _common(mapping: MappingFile, root: Mapping[str, Any]) -> dict[str, Any]:
@@ -121,21 +121,21 @@ def _common(mapping: MappingFile, root: Mapping[str, Any]) -> dict[str, Any]:
     for name, expression in mapping.variables.items():
         if of_item & names_in(expression):
             of_item.add(name)
-    known, faults = _variables(mapping, root, {})
-    return {name: value for name, value in known.items() if name not in of_item and name not in faults}
+    variables, faults = _variables(mapping, root, {})
+    return {name: value for name, value in variables.items() if name not in of_item and name not in faults}
 
 
 def _verdict(mapping: MappingFile, root: Mapping[str, Any], common: Mapping[str, Any], now: datetime) -> Verdict:
-    known, faults = _variables(mapping, root, common)
-    root = {**root, **known}
+    variables, faults = _variables(mapping, root, common)
+    root = {**root, **variables}
     item = root["body"] if root["item"] is None else root["item"]
     action = _apply_filter(mapping, root, faults, item) or _action(mapping, root, faults, item)
     if isinstance(action, Verdict):
         return action
     base = search(mapping.base, root)[0]
     zone = _zone(root["settings"].get("timezone"))
-    where = values.Where(base if isinstance(base, str) else None, zone, mapping.html)
-    return _judge(mapping, action, Fields(mapping, root, faults, where, now, action), item, now)
+    context = values.Context(base if isinstance(base, str) else None, zone, mapping.html)
+    return _judge(mapping, action, Fields(mapping, root, faults, context, now, action), item, now)
 
 
 def _apply_filter(
@@ -156,7 +156,7 @@ def _apply_filter(
 
 
 def _action(mapping: MappingFile, root: Mapping[str, Any], faults: Mapping[str, str], item: Any) -> Action | Verdict:
-    """Return the action that an item demands, or the verdict on an item that demands none."""
+    """Return the action that an item requires, or the verdict on an item that requires none."""
     kind, fault = search(mapping.action.source, root, faults)
     if fault:
         return Verdict(disposition="incomplete", missing=("action",), reason=f"action: {fault}", item=item)
@@ -176,8 +176,8 @@ def _meaning(mapping: MappingFile, kind: object) -> Action | None:
         return None
     if kind in mapping.action.map:
         return mapping.action.map[kind]
-    fitting = [end for end in mapping.action.map if _ends_in(kind, end)] if mapping.action.suffix else []
-    return mapping.action.map[max(fitting, key=len)] if fitting else None
+    endings = [end for end in mapping.action.map if _ends_in(kind, end)] if mapping.action.suffix else []
+    return mapping.action.map[max(endings, key=len)] if endings else None
 
 
 def _ends_in(kind: str, end: str) -> bool:
@@ -201,7 +201,7 @@ def _judge(mapping: MappingFile, action: Action, fields: Fields, item: Any, now:
         missing=missing,
         dropped=_dropped_fields(fields, missing),
         data=data,
-        # A deletion that repeats the version of its publication has the same time. A removal wins a tie.
+        # A deletion that repeats the version of its publication has the same time. If times are equal, a removal wins.
         timestamp=delivery["timestamp"] or (version if isinstance(version, datetime) else None),
         hold_until=hold_until,
         embargo=delivery[HELD] if action not in REMOVALS else None,
@@ -255,6 +255,6 @@ def _dropped_fields(fields: Fields, missing: tuple[str, ...]) -> tuple[str, ...]
 
 def _host(fields: Fields) -> str | None:
     with suppress(ValueError):
-        if fields.where.base and "site" in fields.data:
-            return host_of(canonical(fields.where.base.strip()))
+        if fields.context.base and "site" in fields.data:
+            return host_of(canonical(fields.context.base.strip()))
     return None

@@ -14,7 +14,7 @@ _NONE: Mapping[str, str] = {}
 
 
 def search(expression: str, root: Mapping[str, Any], faults: Mapping[str, str] = _NONE) -> tuple[Any, str]:
-    """Return the value of an expression, or the reason why it has none. `faults` are those of failed variables, which it may read."""
+    """Return the value of an expression, or the reason why it has none. `faults`: by name, those of variables that failed."""
     failed = root_names(expression) & faults.keys() if faults else ()
     try:
         return _compile(expression).search(root, options=OPTIONS), next((faults[name] for name in failed), "")
@@ -77,22 +77,22 @@ def _call_fault(name: str, arguments: list[Any]) -> str:
     """Return the mistake in a call of a function, whatever the delivery has; empty if there may be none."""
     functions = Functions()
     if name not in functions.FUNCTION_TABLE:
-        meant = (
+        hint = (
             did_you_mean(name, functions.FUNCTION_TABLE)
             or f": give one of {', '.join(sorted(functions.FUNCTION_TABLE))}"
         )
-        return f"there is no function {name}{meant}"
+        return f"there is no function {name}{hint}"
     signature = functions.FUNCTION_TABLE[name]["signature"]
     try:
         functions._validate_arguments(arguments, [{**parameter, "types": []} for parameter in signature], name)  # noqa: SLF001
         for place, argument in enumerate(arguments):
             parameter = signature[min(place, len(signature) - 1)]
-            kinds = parameter["types"] or parameter.get("constants", [])
-            if kinds and (argument["type"] == "expref") != ("expref" in kinds):
-                wanted = "an expression that begins with &" if "expref" in kinds else "a value"
-                return f"{name} takes {wanted} as argument {place + 1}"
-            if kinds and argument["type"] == "literal":
-                functions._type_check_single(argument["value"], kinds, name)  # noqa: SLF001 - JMESPath's own check
+            types = parameter["types"] or parameter.get("constants", [])
+            if types and (argument["type"] == "expref") != ("expref" in types):
+                expected = "an expression that begins with &" if "expref" in types else "a value"
+                return f"{name} takes {expected} as argument {place + 1}"
+            if types and argument["type"] == "literal":
+                functions._type_check_single(argument["value"], types, name)  # noqa: SLF001 - JMESPath's own check
     except JMESPathError as error:
         return str(error)
     return ""

@@ -1,4 +1,4 @@
-"""The functions that mappings need and JMESPath lacks.
+"""The custom functions of mappings, which JMESPath lacks.
 
 For a value that is missing or of another type, a function returns null or an empty list, and does not raise.
 """
@@ -26,9 +26,9 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 _TYPES = {"string": str, "object": dict, "array": list, "": object}
 
 
-def _taking(*kinds: str, otherwise: Any = None) -> Callable[[_Method], _Method]:
+def _accept(*kinds: str, otherwise: Any = None) -> Callable[[_Method], _Method]:
     """Declare a function's arguments. It returns `otherwise` for an argument of another type, and for a text that is too long."""
-    taken = [{"types": [], "constants": [kind] if kind else []} for kind in kinds]
+    parameters = [{"types": [], "constants": [kind] if kind else []} for kind in kinds]
 
     def declare(method: _Method) -> _Method:
         @wraps(method)
@@ -39,7 +39,7 @@ def _taking(*kinds: str, otherwise: Any = None) -> Callable[[_Method], _Method]:
             )
             return method(self, *values) if fits else otherwise
 
-        return cast("_Method", functions.signature(*taken)(checked))
+        return cast("_Method", functions.signature(*parameters)(checked))
 
     return declare
 
@@ -47,23 +47,23 @@ def _taking(*kinds: str, otherwise: Any = None) -> Callable[[_Method], _Method]:
 class Functions(functions.Functions):  # type: ignore[misc]
     """The custom functions. `_func_slug` is `slug` in an expression."""
 
-    @_taking("object", "string")
+    @_accept("object", "string")
     def _func_lookup(self, table: dict[str, Any], key: str) -> Any:
         """`lookup({"members": "registration"}, visibility)`: the value under a key."""
         return table.get(key)
 
-    @_taking("object", otherwise=[])
+    @_accept("object", otherwise=[])
     def _func_entries(self, table: dict[str, Any]) -> list[dict[str, Any]]:
         """Return an object as a list of {key, value}; an empty list for anything else, such as PHP's empty arrays."""
         return [{"key": key, "value": value} for key, value in table.items()]
 
-    @_taking("object", "", otherwise={})
+    @_accept("object", "", otherwise={})
     def _func_localized(self, fields: dict[str, Any], locales: Any) -> dict[str, Any]:
         """Return an object of {field: {locale: value}} as {field: value}. Each value is from the first locale that has one."""
-        wanted = [locale for locale in locales if isinstance(locale, str)] if isinstance(locales, list) else []
-        return {name: _in_locale(values, wanted) for name, values in fields.items()}
+        texts = [locale for locale in locales if isinstance(locale, str)] if isinstance(locales, list) else []
+        return {name: _in_locale(values, texts) for name, values in fields.items()}
 
-    @_taking("string", "object")
+    @_accept("string", "object")
     def _func_fill(self, template: str, values: dict[str, Any]) -> str | None:
         """`fill('/news/{slug}', {slug: 'a b'})` -> `/news/a%20b`; null if a value is missing, or neither text nor number.
 
@@ -81,14 +81,14 @@ class Functions(functions.Functions):  # type: ignore[misc]
                 return None
         return "".join(parts)
 
-    @_taking("string")
+    @_accept("string")
     def _func_slug(self, text: str) -> str | None:
         """`Climate-smart food` -> `climate-smart-food`. Letters of scripts other than Latin stay."""
         letters = "".join(_slug_letter(letter) for letter in text.lower().translate(_LIGATURES))
         slug = "-".join(part for part in letters.split("-") if part)
         return slug or None
 
-    @_taking("string", "string", "string")
+    @_accept("string", "string", "string")
     def _func_sibling(self, url: str, slug: str, other: str) -> str | None:
         """Return the URL with another slug at its end; null if it does not end in the slug, or if both slugs are equal."""
         if not (url and slug and other) or slug == other:
@@ -103,33 +103,33 @@ class Functions(functions.Functions):  # type: ignore[misc]
         tail = "/" if parts.path.endswith("/") else ""
         return str(urlunsplit((parts.scheme, parts.netloc, f"{head}/{other}{tail}", parts.query, "")))
 
-    @_taking("string", "string", otherwise=[])
+    @_accept("string", "string", otherwise=[])
     def _func_split(self, text: str, separator: str) -> list[str]:
         """Return the parts of a text between separators; an empty list for other values."""
         return [part.strip() for part in text.split(separator)] if separator else []
 
-    @_taking("string")
+    @_accept("string")
     def _func_words(self, text: str) -> str | None:
         """`com.example.ArticlePublished` -> `com example article published`."""
         return " ".join(word.lower() for word in _WORD.findall(text)) or None
 
-    @_taking("")
+    @_accept("")
     def _func_utc(self, text: Any) -> Any:
         """Add Z to a date and time without a zone; other values stay as they are."""
         return f"{text.strip()}Z" if isinstance(text, str) and _NAIVE.fullmatch(text.strip()) else text
 
-    @_taking("string")
+    @_accept("string")
     def _func_lower(self, text: str) -> str:
         """Return a text in lower case."""
         return text.lower()
 
-    @_taking("array", "array", otherwise=[])
+    @_accept("array", "array", otherwise=[])
     def _func_of_type(self, items: list[Any], types: list[Any]) -> list[Any]:
         """Return the JSON-LD objects that have one of the types: as `A`, `schema:A` or `https://schema.org/A`, or in a list."""
-        wanted = {name.lower() for name in types if isinstance(name, str)}
-        return [item for item in items if isinstance(item, dict) and _bare_types(item.get("@type")) & wanted]
+        names = {name.lower() for name in types if isinstance(name, str)}
+        return [item for item in items if isinstance(item, dict) and _bare_types(item.get("@type")) & names]
 
-    @_taking("", "array", otherwise=True)
+    @_accept("", "array", otherwise=True)
     def _func_is_in(self, value: Any, values: list[Any]) -> bool:
         """Return True if a list has the value; true if there is no list, because the setting was left out."""
         return value in values

@@ -37,9 +37,9 @@ _NUMBER = re.compile(r"[0-9]{1,15}")
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where a page of a listing is. The mapping's `next` decides which fields are used.
+    """The position of a page in a listing. The mapping's `next` decides which fields are used.
 
-    `offset` is how many items come before the page. `page_items` is how many items a page has: an API may give fewer than
+    `offset` is how many items come before the page. `page_items` is how many items a page has: an API may return fewer than
     `size`. `total` is the listing's length when the page before was read.
     """
 
@@ -72,7 +72,7 @@ _POSITION = TypeAdapter(Position)
 
 @dataclass(frozen=True)
 class Query:
-    """What to list: a source's articles that changed from `since` until `until`. None: no limit.
+    """A listing to read: a source's articles that changed from `since` until `until`. None: no limit.
 
     `mapping` must have a `[list]`. `secrets` are the API's keys, the newest first; empty if the API needs none. With `until`
     no article enters the listing while it is read. Articles only leave it, and its falling total shows that.
@@ -111,16 +111,16 @@ class Query:
             self.check_server(at.url)
             return at.url, headers
         url = urlsplit(self.source.list.url)
-        given = parse_qsl(url.query, keep_blank_values=True)
-        names = {name for name, _ in given}
-        ours = [(name, value) for name, value in _values(self.listing.parameters, root).items() if name not in names]
-        return url._replace(query=urlencode(given + ours), fragment="").geturl(), headers
+        url_parameters = parse_qsl(url.query, keep_blank_values=True)
+        names = {name for name, _ in url_parameters}
+        mapped = [(name, value) for name, value in _values(self.listing.parameters, root).items() if name not in names]
+        return url._replace(query=urlencode(url_parameters + mapped), fragment="").geturl(), headers
 
     def without_secrets(self, text: str) -> str:
         """Return the text with `***` in place of the API's keys, which may be in a quoted URL."""
         for secret in self.secrets:
-            for written in {secret, quote(secret, safe=""), quote_plus(secret), quote(secret)}:
-                text = text.replace(written, "***")
+            for spelling in {secret, quote(secret, safe=""), quote_plus(secret), quote(secret)}:
+                text = text.replace(spelling, "***")
         return text
 
     def check_server(self, url: str) -> None:
@@ -151,7 +151,7 @@ class Query:
         link = next(link_targets("next", headers), "").strip()
         return Answer(items, number, str(cursor) if cursor else "", link, root)
 
-    def item(self, answer: "Answer", item: Any, place: str, asked_at: datetime, by: str) -> Listed | Problem:
+    def item(self, answer: "Answer", item: Any, place: str, requested_at: datetime, by: str) -> Listed | Problem:
         """Return an item as an event, or the problem that prevents it. Raises Ignored for an item that is no article of the site.
 
         `by` is the prefix of the event's delivery id.
@@ -164,7 +164,7 @@ class Query:
         headers = {"content-type": "application/json", **self.listing.delivery_headers}
         try:
             request = Request(headers, json.dumps(body).encode())
-            verdicts = read_delivery(self.mapping, request, self.source.settings, self.site, asked_at)
+            verdicts = read_delivery(self.mapping, request, self.source.settings, self.site, requested_at)
         except (BadDelivery, RecursionError) as error:
             return Problem(place, str(error))
         if len(verdicts) != 1:
@@ -177,10 +177,10 @@ class Query:
         if verdict.disposition == "incomplete":
             return Problem(place, verdict.reason, name)
         try:
-            event = verdict.event(self.site, self.name, asked_at)
+            event = verdict.event(self.site, self.name, requested_at)
         except BadArticle as error:
             return Problem(place, str(error), name)
-        return Listed(place, marked(event, asked_at, by))
+        return Listed(place, marked(event, requested_at, by))
 
 
 class UnreadablePage(ValueError):
@@ -193,9 +193,9 @@ class Ignored(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A page as the API gave it: items, the listing's length, and the next page's cursor and URL.
+    """A page as the API returned it: items, the listing's length, and the next page's cursor and URL.
 
-    `total` is None and texts are empty if the API does not give them. `root` is what expressions see.
+    `total` is None and texts are empty if the API does not return them. `root` has the names that expressions see.
     """
 
     items: list[Any]
@@ -205,18 +205,18 @@ class Answer:
     root: Mapping[str, Any]
 
 
-def marked(event: ArticleEvent, asked_at: datetime, by: str) -> ArticleEvent:
+def marked(event: ArticleEvent, requested_at: datetime, by: str) -> ArticleEvent:
     """Return the event with `received_at`, `verb` and `delivery` of a listing.
 
-    `received_at` is when the listing was requested, so what the source sends later is newer. The delivery id depends on the
+    `received_at` is when the listing was requested, so later events of the source are newer. The delivery id depends on the
     content alone, so an article that is listed twice is a repeat.
     """
     version = exact(event.version) if isinstance(event.version, datetime) else event.version
-    return replace(event, verb="updated", received_at=asked_at, delivery=f"{by}:{digest_of(event)}:{version}")
+    return replace(event, verb="updated", received_at=requested_at, delivery=f"{by}:{digest_of(event)}:{version}")
 
 
 def next_position(query: Query, at: Position, answer: Answer) -> Position | None:
-    """Return where the next page is; None after the last. Raises ListingError if its URL is not valid, or on another server."""
+    """Return the next position; None after the last page. Raises ListingError if its URL is not valid, or on another server."""
     match query.listing.next:
         case "link":
             assert query.source.list
@@ -234,7 +234,7 @@ def next_position(query: Query, at: Position, answer: Answer) -> Position | None
 
 
 def after_failure(query: Query, at: Position) -> Position | None:
-    """Return the page after one that cannot be read; None if only that page could name it, or if it was the last."""
+    """Return the page after one that cannot be read; None if only that page has its URL, or if it was the last."""
     if query.listing.next not in ("page", "offset"):
         return None
     offset = at.offset + (at.page_items or query.listing.size)

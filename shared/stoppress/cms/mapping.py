@@ -35,7 +35,7 @@ from stoppress.primitives.text import did_you_mean
 Action: TypeAlias = Literal["publish", "update", "unpublish", "delete"]
 REMOVALS: tuple[Action, ...] = ("unpublish", "delete")
 
-# The fields of our own contract, and those that only set how to treat a delivery.
+# The fields of the contract, and those that only set how to treat a delivery.
 OF_ARTICLES = (
     "id", "url", "title", "published_at", "updated_at", "version", "sequence", "language", "publication", "section",
     "keywords", "access", "noindex", "news", "canonical_url", "previous_urls", "type", "flags", "images", "videos",
@@ -109,7 +109,7 @@ class Actions(Part):
 class Listing(Part):
     """How to list the articles of a CMS by its API: `[list]` in a mapping file. `listing` documents what the expressions see."""
 
-    # What to give as `list.url` in the source's configuration.
+    # The value of `list.url` in the source's configuration.
     url: str
     # The query's parameters and the headers. One that is null is left out.
     parameters: dict[str, Expression] = Field(default={})
@@ -156,13 +156,13 @@ class MappingFile(Part):
     whole_lists: bool = False
     when: tuple[When, ...] = ()
     action: Actions
-    # An object with our contract's field names. `fields` overrules it.
+    # An object with the contract's field names. `fields` overrides it.
     data: Expression | None = None
     # Whether title, section and keywords are HTML, not plain text: tags are removed and entities resolved.
     html: bool = False
     # The base of relative URLs.
     base: Expression = "settings.base_url"
-    # Whether any bad field makes the delivery incomplete, even one that is not needed. Our own contract is strict.
+    # Whether any bad field makes the delivery incomplete, even one that is not needed. The contract is strict.
     strict: bool = False
     required: tuple[str, ...] = ("id", "url", "title", "published_at")
     fields: dict[str, Expressions] = Field(default={})
@@ -190,11 +190,11 @@ def read_file(path: Path) -> MappingFile:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BadMapping(f"{path.name}: is no TOML: {error}") from None
     except ValidationError as error:
-        raise _bad(path, text, explain_each(error, MappingFile)) from None
+        raise _bad_mapping(path, text, explain_each(error, MappingFile)) from None
     if mapping.name != path.stem:
         raise BadMapping(f"{path.name}: name: is {mapping.name}; a file is called by its mapping's name")
     if faults := [*_unknown_keys(mapping), *_unknown_names(mapping)]:
-        raise _bad(path, text, faults)
+        raise _bad_mapping(path, text, faults)
     return mapping
 
 
@@ -202,7 +202,7 @@ def read_file(path: Path) -> MappingFile:
 _Fault: TypeAlias = tuple[tuple[int | str, ...], object, str]
 
 
-def _bad(path: Path, text: str, faults: Iterable[_Fault]) -> BadMapping:
+def _bad_mapping(path: Path, text: str, faults: Iterable[_Fault]) -> BadMapping:
     return BadMapping(
         "\n".join(
             f"{path.name}{_line_in(text, place, value)}: {'.'.join(map(str, place))}: {reason}"
@@ -218,8 +218,8 @@ def _line_in(text: str, place: tuple[int | str, ...], value: object) -> str:
     if isinstance(value, str) and value:
         # TOML escapes a quotation mark in a text of one line, not in a text of several lines.
         escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-        for written in (f'"{escaped}"', f"'{value}'", value, escaped):
-            if (start := text.find(written)) >= 0:
+        for spelling in (f'"{escaped}"', f"'{value}'", value, escaped):
+            if (start := text.find(spelling)) >= 0:
                 return f":{text.count(chr(10), 0, start) + 1}"
     key = next((part for part in reversed(place) if isinstance(part, str)), "")
     match = re.search(rf"""^[ \t\["'\w.-]*\b{re.escape(key)}["']?[ \t]*[=\]]""", text, re.MULTILINE) if key else None
@@ -229,12 +229,12 @@ def _line_in(text: str, place: tuple[int | str, ...], value: object) -> str:
 def _unknown_keys(mapping: MappingFile) -> Iterator[_Fault]:
     allowed = {"fields": OF_ARTICLES + OF_DELIVERIES, "required": OF_ARTICLES}
     for part in ("fields", "required", "settings", "defaults"):
-        given, names = getattr(mapping, part), allowed.get(part, adapters.SETTINGS)
-        for name in given:
+        values, names = getattr(mapping, part), allowed.get(part, adapters.SETTINGS)
+        for name in values:
             if name not in names:
-                value = given[name] if isinstance(given, dict) else name
-                meant = did_you_mean(name, names)
-                yield (part, name), value, f"is not known here: give one of {', '.join(names)}{meant}"
+                value = values[name] if isinstance(values, dict) else name
+                hint = did_you_mean(name, names)
+                yield (part, name), value, f"is not known here: give one of {', '.join(names)}{hint}"
 
 
 def _unknown_names(mapping: MappingFile) -> Iterator[_Fault]:
@@ -272,8 +272,8 @@ def _expressions(
     for name, expressions in mapping.fields.items():
         yield from ((("fields", name, number), expression, names) for number, expression in enumerate(expressions))
     if listing := mapping.listing:
-        for part, requested in (("parameters", listing.parameters), ("headers", listing.headers)):
-            yield from ((("list", part, name), expression, OF_LISTS) for name, expression in requested.items())
+        for part, part_expressions in (("parameters", listing.parameters), ("headers", listing.headers)):
+            yield from ((("list", part, name), expression, OF_LISTS) for name, expression in part_expressions.items())
         for name in ("items", "total", "cursor", "delivery"):
             if expression := getattr(listing, name):
                 yield ("list", name), expression, OF_LISTED

@@ -1,6 +1,6 @@
-"""Reads the fields of one item, each by itself, so that a bad field does not harm the others.
+"""Read the fields of one item separately, so that a bad field does not affect the others.
 
-Values that CMSs send become those of our contract: dates of every kind, languages by name, relative URLs. A reader takes the value and its context, and returns the value that the contract takes. It raises ValueError with the reason.
+Dates of every kind, languages by name and relative URLs become the contract's values. A reader raises ValueError with the reason.
 """
 
 import re
@@ -61,7 +61,7 @@ class NoZone(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
+class Context:
     """The context of a value: the base of relative URLs, the zone of dates without one, whether texts are HTML."""
 
     base: str | None = None
@@ -77,7 +77,7 @@ def is_absent(field: str, value: object) -> bool:
     return value is None or (value is False and field != "news") or value in ([], {})
 
 
-def date_of(value: object, where: Where) -> datetime:
+def date_of(value: object, context: Context) -> datetime:
     """Return the instant of a text, or of a number of seconds or milliseconds since 1970. Raises ValueError."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise ValueError(f"{shown(value)} is no date")
@@ -87,19 +87,19 @@ def date_of(value: object, where: Where) -> datetime:
     if not isinstance(value, str):
         return _of_epoch(value)
     if _DAY.fullmatch(text):  # a day without a zone counts as a day in UTC: a few hours do not matter
-        text = f"{text}T00:00:00" + ("" if where.zone else "Z")
+        text = f"{text}T00:00:00" + ("" if context.zone else "Z")
     try:
         naive = datetime.fromisoformat(text.replace(" ", "T", 1))
     except ValueError:
-        return _of_other_form(text, where)
+        return _of_other_form(text, context)
     if naive.tzinfo is None:
-        if where.zone is None:
+        if context.zone is None:
             raise NoZone(shown(text))
-        return utc(naive.replace(tzinfo=where.zone))
+        return utc(naive.replace(tzinfo=context.zone))
     return parse(text)
 
 
-def _of_other_form(text: str, where: Where) -> datetime:
+def _of_other_form(text: str, context: Context) -> datetime:
     """Return the instant of a text in a form that feeds use: `Fri, 20 Nov 2026 08:00:00 GMT`, `2026-11-20 08:00:00 UTC`.
 
     An ambiguous abbreviation of a zone is refused. Raises ValueError, NoZone.
@@ -109,7 +109,7 @@ def _of_other_form(text: str, where: Where) -> datetime:
     except ValueError:
         from stoppress.primitives import dates  # few deliveries need it
 
-        instant = dates.instant(text, where.zone or dates.UTC_ZONE)
+        instant = dates.instant(text, context.zone or dates.UTC_ZONE)
         if instant is None:
             raise
         # The text contains its zone if reading it in a zone far away results in the same instant.
@@ -117,7 +117,7 @@ def _of_other_form(text: str, where: Where) -> datetime:
             return instant
         if not _ZONELESS.fullmatch(text):
             raise
-        if where.zone is None:
+        if context.zone is None:
             raise NoZone(shown(text)) from None
         return instant
 
@@ -128,41 +128,41 @@ def _of_epoch(number: float) -> datetime:
     return utc(datetime.fromtimestamp(number if number <= _SECONDS_MAX else number / 1_000, UTC))
 
 
-def _id(value: object, where: Where) -> object:
+def _id(value: object, context: Context) -> object:
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         return int(value)
     return value
 
 
-def _version(value: object, where: Where) -> object:
+def _version(value: object, context: Context) -> object:
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     if isinstance(value, str) and value.strip().isascii() and value.strip().isdigit():
         return value.strip()
-    return date_of(value, where)
+    return date_of(value, context)
 
 
-def _url(value: object, where: Where) -> str:
+def _url(value: object, context: Context) -> str:
     if not isinstance(value, str):
         raise ValueError(f"{shown(value)} is no URL: give one, as a text")
-    named = value.strip()
-    if where.base and "\n" not in named and "\r" not in named and "\t" not in named:
+    text = value.strip()
+    if context.base and "\n" not in text and "\r" not in text and "\t" not in text:
         try:
-            named = urljoin(where.base, named)
+            text = urljoin(context.base, text)
         except ValueError as error:
             raise ValueError(f"{shown(value)} is not a URL: {error}") from None
-    return canonical(named)
+    return canonical(text)
 
 
-def _urls(value: object, where: Where) -> list[str]:
-    good = []
+def _urls(value: object, context: Context) -> list[str]:
+    urls = []
     for item in (value if isinstance(value, list) else [value])[:100]:
         with suppress(ValueError):  # only a hint: the article's id also leads to its earlier URL
-            good.append(_url(item, where))
-    return good
+            urls.append(_url(item, context))
+    return urls
 
 
-def _language(value: object, where: Where) -> str:
+def _language(value: object, context: Context) -> str:
     if isinstance(value, str) and len(value) <= 100:
         code = _LANGUAGES.get(value.strip().lower()) or language_code(value)
         if code and code not in _NO_LANGUAGES:
@@ -170,18 +170,18 @@ def _language(value: object, where: Where) -> str:
     raise ValueError(f"{shown(value)} is no language code, and no language's name: give one such as en or fr")
 
 
-def _texts(value: object, where: Where) -> object:
+def _texts(value: object, context: Context) -> object:
     if not isinstance(value, list):
-        return _text(value, where)
-    return [_text(text, where) for text in map(_name_of, value) if isinstance(text, str)]
+        return _text(value, context)
+    return [_text(text, context) for text in map(_name_of, value) if isinstance(text, str)]
 
 
-def _text(value: object, where: Where) -> object:
-    return clean_html(value) if where.html and isinstance(value, str) else value
+def _text(value: object, context: Context) -> object:
+    return clean_html(value) if context.html and isinstance(value, str) else value
 
 
-def _section(value: object, where: Where) -> object:
-    return _text(_name_of(value[0] if isinstance(value, list) and value else value), where)
+def _section(value: object, context: Context) -> object:
+    return _text(_name_of(value[0] if isinstance(value, list) and value else value), context)
 
 
 def _name_of(value: object) -> object:
@@ -191,7 +191,7 @@ def _name_of(value: object) -> object:
     return next((value[name] for name in _NAMES if isinstance(value.get(name), str) and value[name].strip()), value)
 
 
-def _truth(value: object, where: Where) -> bool:
+def _read_truth(value: object, context: Context) -> bool:
     first = value[0] if isinstance(value, list) and value else value
     text = str(first).strip().lower() if isinstance(first, str | int) else None
     if text in _YES or text in _NO:
@@ -199,7 +199,7 @@ def _truth(value: object, where: Where) -> bool:
     raise ValueError(f"{shown(value)} is neither true nor false")
 
 
-def _hidden(value: object, where: Where) -> bool:
+def _read_noindex(value: object, context: Context) -> bool:
     """Return `noindex` as a truth value, or as directives for robots: `noindex, nofollow`, in one text or several."""
     texts = [text for text in (value if isinstance(value, list) else [value]) if isinstance(text, str)]
     words = {word for text in texts for word in _ROBOTS_PARTED.split(text[:_ROBOTS_CHARACTERS_MAX].lower()) if word}
@@ -207,10 +207,10 @@ def _hidden(value: object, where: Where) -> bool:
         return True
     if words & _SHOWN or any(word.startswith("max-") for word in words):
         return False
-    return _truth(value, where)
+    return _read_truth(value, context)
 
 
-READERS: dict[str, Callable[[Any, Where], Any]] = {
+READERS: dict[str, Callable[[Any, Context], Any]] = {
     "id": _id,
     "title": _text,
     "url": _url,
@@ -224,9 +224,9 @@ READERS: dict[str, Callable[[Any, Where], Any]] = {
     "keywords": _texts,
     "canonical_url": _url,
     "previous_urls": _urls,
-    "noindex": _hidden,
-    "news": _truth,
-    "page": _truth,
+    "noindex": _read_noindex,
+    "news": _read_truth,
+    "page": _read_truth,
 }
 
 
@@ -238,7 +238,7 @@ class Fields:
         mapping: MappingFile,
         root: Mapping[str, Any],
         faults: Mapping[str, str],
-        where: Where,
+        context: Context,
         now: datetime,
         action: Action,
     ) -> None:
@@ -248,26 +248,26 @@ class Fields:
         # Fields where a text or a number was unreadable, reported even if another expression gave a value. An unreadable
         # object is not reported: the mapping has another expression for it.
         self.misread: set[str] = set()
-        self.where = where
+        self.context = context
         self._mapping, self._root, self._variable_faults, self._now = mapping, root, faults, now
-        wanted = OF_REMOVALS if action in REMOVALS else OF_ARTICLES + OF_DELIVERIES
-        for name in wanted:
+        names = OF_REMOVALS if action in REMOVALS else OF_ARTICLES + OF_DELIVERIES
+        for name in names:
             for expression in mapping.expressions(name):
                 if self._read(name, expression):
                     break
 
     def _read(self, name: str, expression: str) -> bool:
-        """Read one expression of a field. True if the field's other expressions are not needed."""
+        """Read one expression of a field. Return True if the field's other expressions are not needed."""
         # A failed variable counts as absent, except in an embargo, which must not be lost.
-        given, fault = search(expression, self._root, self._variable_faults if name == HELD else {})
-        if not fault and is_absent(name, given):
+        result, fault = search(expression, self._root, self._variable_faults if name == HELD else {})
+        if not fault and is_absent(name, result):
             self.readings.append(Reading(name, expression))
             return False
         value: Any = None
         final = False
         if not fault:
             try:
-                value = self._good(name, given)
+                value = self._convert(name, result)
             except NoZone as error:
                 # A date of another expression would hide that the zone is missing.
                 has_setting = "timezone" in self._mapping.settings
@@ -275,12 +275,12 @@ class Fields:
                 fault, final = f"{error} has no zone: {advice}", name in self._mapping.required
             except ValueError as error:
                 fault = str(error)
-            except (TypeError, OverflowError, RecursionError) as error:  # a value that no reader foresees
-                fault = f"{shown(given)} cannot be read: {type(error).__name__}"
+            except (TypeError, OverflowError, RecursionError) as error:  # a value that no reader expects
+                fault = f"{shown(result)} cannot be read: {type(error).__name__}"
         self.readings.append(Reading(name, expression, value, fault))
         if fault:
             self.faults.setdefault(name, clean(fault, 300))
-            if isinstance(given, str | int | float):
+            if isinstance(result, str | int | float):
                 self.misread.add(name)
             return final
         if name == HELD:  # the latest instant counts
@@ -289,12 +289,12 @@ class Fields:
         self.data[name] = value
         return True
 
-    def _good(self, name: str, given: Any) -> Any:
+    def _convert(self, name: str, result: Any) -> Any:
         """Return the value as an event keeps it. Raises ValueError."""
-        # A strict mapping accepts the fields of our own contract exactly as the contract does.
-        own = self._mapping.strict and name not in self._mapping.fields
-        reader = None if own else READERS.get(name)
-        value = reader(given, self.where) if reader else given
+        # A strict mapping accepts the contract's fields exactly as the contract does.
+        is_own = self._mapping.strict and name not in self._mapping.fields
+        reader = None if is_own else READERS.get(name)
+        value = reader(result, self.context) if reader else result
         if name in OF_ARTICLES:
             return read_field(name, value)
         if name == "site" and not isinstance(value, str):

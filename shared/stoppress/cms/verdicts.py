@@ -1,4 +1,4 @@
-"""Verdicts: what to do with each item of a delivery, and where each field came from."""
+"""Verdicts: the outcome of each item of a delivery, and the origin of each field."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -43,10 +43,10 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What to do with one item of a delivery. `data` has our contract's fields as an event keeps them, `missing` lists needed fields.
+    """The outcome of one item of a delivery. `data` has the contract's fields as an event keeps them, `missing` lists needed fields.
 
     `embargo` is the instant, past or future, before which nobody could read the page. `hold_until` is the instant until
-    which the article is held. `site` is the CMS's name of the site, `host` the host that the settings give for that name.
+    which the article is held. `site` is the CMS's name of the site, `host` the host that the settings have for that name.
     """
 
     disposition: Disposition
@@ -65,11 +65,11 @@ class Verdict:
     readings: tuple[Reading, ...] = ()
 
     def event(self, site: Site, source: str, now: datetime) -> ArticleEvent:
-        """Return the article event of a verdict that applies or holds. Raises BadArticle where the site cannot take it."""
+        """Return the article event of a verdict that applies or holds. Raises BadArticle if the site rejects it."""
         verb, data = _VERBS[self.action or "publish"], dict(self.data)
-        if hour := self.hold_until or self.embargo:
+        if release := self.hold_until or self.embargo:
             # Nobody could read the page before that instant, so it is the date of publication.
-            data["published_at"] = max(hour, data.get("published_at", hour))
+            data["published_at"] = max(release, data.get("published_at", release))
         fields = model_of(verb, page=self.page).model_construct(**data)
         instants = {"timestamp": self.timestamp, "received_at": now}
         return event_of(fields, site, source, verb, page=self.page, **instants)
@@ -89,7 +89,7 @@ class Verdict:
         return plain | {name: value for name, value in extra.items() if value}
 
     def kept(self) -> str:
-        """Return the item as JSON, cut to what quarantine keeps."""
+        """Return the item as JSON, cut to the length that quarantine keeps."""
         try:
             return json.dumps(self.item, default=str)[:ITEM_CHARACTERS_MAX]
         except (RecursionError, ValueError):  # nested too deeply
@@ -113,8 +113,8 @@ def field_origins(verdict: Verdict) -> Iterator[tuple[str, str, str]]:
     """Yield for each field that was read its name, its value or fault, and the expression that returned it."""
     good = [reading for reading in verdict.readings if reading.value is not None]
     # The last reading of a field counts; of `hold_until` the latest instant.
-    by_hour = sorted(good, key=lambda reading: exact(reading.value) if reading.field == HELD else "")
-    chosen = {reading.field: reading for reading in by_hour}
+    by_embargo = sorted(good, key=lambda reading: exact(reading.value) if reading.field == HELD else "")
+    chosen = {reading.field: reading for reading in by_embargo}
     for reading in verdict.readings:
         if reading.fault:
             yield reading.field, f"not used: {reading.fault}", reading.expression

@@ -42,7 +42,7 @@ NOW = datetime(2026, 11, 20, 9, tzinfo=UTC)
     ],
 )
 def test_dates_of_every_kind_are_read(value: Any, instant: str) -> None:
-    assert values.date_of(value, values.Where(None, ZoneInfo("Europe/Paris"))).isoformat() == instant
+    assert values.date_of(value, values.Context(None, ZoneInfo("Europe/Paris"))).isoformat() == instant
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_dates_of_every_kind_are_read(value: Any, instant: str) -> None:
 )  # fmt: skip
 def test_what_is_no_date_or_has_no_zone_is_refused(value: Any) -> None:
     with pytest.raises((ValueError, OverflowError)):
-        values.date_of(value, values.Where())
+        values.date_of(value, values.Context())
 
 
 @pytest.mark.parametrize(
@@ -117,9 +117,9 @@ def test_a_tag_and_a_section_may_be_objects_with_a_name_of_their_own() -> None:
         {"id": 1},
         7,
     ]
-    assert values.READERS["keywords"](tags, values.Where()) == ["a", "b", "c", "d", "e"]
-    assert values.READERS["section"]([{"title": "Coast"}, "Sea"], values.Where()) == "Coast"
-    assert values.READERS["section"]({"id": 1}, values.Where()) == {"id": 1}
+    assert values.READERS["keywords"](tags, values.Context()) == ["a", "b", "c", "d", "e"]
+    assert values.READERS["section"]([{"title": "Coast"}, "Sea"], values.Context()) == "Coast"
+    assert values.READERS["section"]({"id": 1}, values.Context()) == {"id": 1}
 
 
 @pytest.mark.parametrize(
@@ -131,34 +131,34 @@ def test_a_tag_and_a_section_may_be_objects_with_a_name_of_their_own() -> None:
     ],
 )  # fmt: skip
 def test_directives_for_robots_decide_whether_a_page_is_kept_from_search(raw: object, hidden: bool) -> None:
-    assert values.READERS["noindex"](raw, values.Where()) is hidden
+    assert values.READERS["noindex"](raw, values.Context()) is hidden
 
 
 @pytest.mark.parametrize("raw", ["perhaps", "none", {"a": 1}, [7.5], [["noindex"]], 3])
 def test_what_is_no_word_of_robots_is_refused(raw: object) -> None:
     with pytest.raises(ValueError, match="neither true nor false"):
-        values.READERS["noindex"](raw, values.Where())
+        values.READERS["noindex"](raw, values.Context())
 
 
 @pytest.mark.parametrize("raw", ["und", "zxx", "mul"])
 def test_a_code_for_no_language_is_no_language(raw: str) -> None:
     with pytest.raises(ValueError, match="is no language code"):
-        values.READERS["language"](raw, values.Where())
+        values.READERS["language"](raw, values.Context())
 
 
 def test_a_day_without_a_zone_is_that_of_greenwich() -> None:
-    assert values.date_of("2026-11-20", values.Where()) == datetime(2026, 11, 20, tzinfo=UTC)
-    assert values.date_of("20261120", values.Where()) == datetime(2026, 11, 20, tzinfo=UTC)
+    assert values.date_of("2026-11-20", values.Context()) == datetime(2026, 11, 20, tzinfo=UTC)
+    assert values.date_of("20261120", values.Context()) == datetime(2026, 11, 20, tzinfo=UTC)
 
 
 def test_a_name_that_is_of_two_zones_is_of_neither() -> None:
-    central = values.date_of("2026-11-20 08:00:00 CST", values.Where(None, ZoneInfo("America/Chicago")))
+    central = values.date_of("2026-11-20 08:00:00 CST", values.Context(None, ZoneInfo("America/Chicago")))
     assert central == datetime(2026, 11, 20, 14, tzinfo=UTC)
     with pytest.raises(ValueError, match="is not an ISO 8601 instant"):
-        values.date_of("2026-11-20 08:00:00 CST", values.Where(None, ZoneInfo("Asia/Shanghai")))
+        values.date_of("2026-11-20 08:00:00 CST", values.Context(None, ZoneInfo("Asia/Shanghai")))
     for unclear in ("2026-11-20 08:00:00 IST", "5/11/2026 09:00"):
         with pytest.raises(ValueError, match="is not an ISO 8601 instant"):
-            values.date_of(unclear, values.Where(None, ZoneInfo("Europe/Paris")))
+            values.date_of(unclear, values.Context(None, ZoneInfo("Europe/Paris")))
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Each hour, compares what the sources list with what was recorded, and sends the articles whose webhook is missing."""
+"""Each hour, compare the lists of the sources with the table, and send the articles whose webhook is missing."""
 
 from collections import Counter
 from datetime import datetime
@@ -21,8 +21,8 @@ logger = Logger()
 def lambda_handler(event: dict[str, Any], now: datetime, deadline: Deadline) -> None:
     """Handle a schedule's event. A source that fails does not stop the others."""
     counts: Counter[str] = Counter()
-    known, _ = sites.load_all()
-    for outcome in audit_sources(known, now, deadline):
+    all_sites, _ = sites.load_all()
+    for outcome in audit_sources(all_sites, now, deadline):
         counts["WebhooksMissed"] += len(outcome.missed)
         counts["AuditsFailed"] += outcome.result in {"failed", "not reached"}
         counts["NeedsAttention"] += outcome.newly_silent + bool(outcome.unlisted)
@@ -33,8 +33,8 @@ def lambda_handler(event: dict[str, Any], now: datetime, deadline: Deadline) -> 
 def _log(outcome: AuditOutcome) -> None:
     details: dict[str, Any] = {"site": outcome.site, "source": outcome.source, "listed": outcome.listed}
     details |= {"reason": outcome.reason} if outcome.reason else {}
-    is_well = outcome.result == "audited" and not (outcome.missed or outcome.unlisted or outcome.newly_silent)
-    (logger.info if is_well else logger.warning)(f"source {outcome.result}", **details)
+    is_healthy = outcome.result == "audited" and not (outcome.missed or outcome.unlisted or outcome.newly_silent)
+    (logger.info if is_healthy else logger.warning)(f"source {outcome.result}", **details)
     for event in outcome.missed:
         logger.warning("webhook missed", site=event.site, article=event.name, url=event.url)
     for url in outcome.unlisted:

@@ -1,4 +1,4 @@
-"""Notifies search engines of the pages that changed in the files: see `stoppress.notify.engines`."""
+"""Notify search engines of the pages that changed in the files: see `stoppress.notify.engines`."""
 
 import os
 from datetime import datetime
@@ -19,7 +19,7 @@ logger = Logger()
 @logger.inject_lambda_context
 @in_time(reserve_seconds=45)  # to end the fetch of a page, notify the engines, and write the pages' states
 def lambda_handler(event: dict[str, Any], now: datetime, deadline: Deadline) -> dict[str, list[dict[str, str]]] | None:
-    """Handle a batch of the engines queue, and answer with the messages that must come again; or sweep each hour."""
+    """Handle a batch of the engines queue, and return the messages to deliver again; or sweep each hour."""
     if "Records" not in event:
         _sweep(now)
         return None
@@ -34,13 +34,13 @@ def lambda_handler(event: dict[str, Any], now: datetime, deadline: Deadline) -> 
             "WorkFailed": len(done.failed),
         }
     )
-    again = [record for record in records if record["messageId"] in done.failed.keys() | done.postponed]
-    return report_failed(os.environ["ENGINES_QUEUE_URL"], again, logger.warning)
+    to_repeat = [record for record in records if record["messageId"] in done.failed.keys() | done.postponed]
+    return report_failed(os.environ["ENGINES_QUEUE_URL"], to_repeat, logger.warning)
 
 
 def _sweep(now: datetime) -> None:
-    known, _ = sites.load_all()
-    done = sweep(known, now)
+    all_sites, _ = sites.load_all()
+    done = sweep(all_sites, now)
     _log(done)
     publish({"WorkFailed": len(done.failed), "EnginesFailed": len(done.engines_failing)})
 

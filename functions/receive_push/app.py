@@ -1,7 +1,7 @@
-"""Takes a WebSub hub's request, and sends article events for the pushed entries to the articles queue.
+"""Receive a WebSub hub's request, and send article events for the pushed entries to the articles queue.
 
-GET and POST /websub/{site}/{feed}/{token} of the HTTP API. Nothing that a sender posts causes a 500; a 5xx means that we
-are at fault.
+GET and POST /websub/{site}/{feed}/{token} of the HTTP API. No request of a sender causes a 500; a 5xx means that
+Stoppress is at fault.
 """
 
 import binascii
@@ -26,19 +26,19 @@ HEADERS = {"content-type": "text/plain; charset=utf-8", "x-content-type-options"
 @in_time()
 def lambda_handler(event: dict[str, Any], now: datetime, _: Deadline) -> dict[str, Any]:
     """Answer one request of API Gateway (payload format 2.0) with text."""
-    is_question = event["requestContext"]["http"]["method"] == "GET"
+    is_verification = event["requestContext"]["http"]["method"] == "GET"
     try:
-        answer = (confirm if is_question else take)(request_of(event), now)
+        answer = (confirm if is_verification else take)(request_of(event), now)
     except binascii.Error:
         answer = Answer(400, "the body is marked as base64, but is not valid base64", "PushesRefused")
     except Exception:
         # 503 makes the hub try again. The log has the reason.
         logger.exception("hub's request not taken")
         answer = Answer(
-            503, "Stoppress could not take this: send it again", "HubsRefused" if is_question else "PushesFailed"
+            503, "Stoppress could not take this: send it again", "HubsRefused" if is_verification else "PushesFailed"
         )
     publish({answer.kind: 1})
-    # The path is not logged: whoever knows its token can push.
+    # The path is not logged, because anyone with its token can push.
     site = (event.get("pathParameters") or {}).get("site", "")
     about = bounded({"site": site, "answer": answer.body} | dict(answer.about))
     log = logger.warning if answer.kind in {"HubsDenied", "PushesIgnored", "PushesUnread"} else logger.info

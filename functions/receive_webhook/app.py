@@ -1,6 +1,6 @@
-"""Takes a webhook, and sends article events to the articles queue.
+"""Receive a webhook, and send article events to the articles queue.
 
-POST /webhooks/{site}/{source} of the HTTP API. Nothing that a sender posts causes a 500; a 5xx means that we are at fault.
+POST /webhooks/{site}/{source} of the HTTP API. No request of a sender causes a 500; a 5xx means that Stoppress is at fault.
 """
 
 import binascii

@@ -1,4 +1,4 @@
-"""Compares table, index and bucket at night, and repairs differences: see `stoppress.reconcile.sites`.
+"""Compare table, index and bucket at night, and repair differences: see `stoppress.reconcile.sites`.
 
 It runs twice a night, half an hour apart. A difference that both runs find is not work in progress, so the second run
 repairs it. Each run announces parts of the work on the bus, which invoke this function again.

@@ -1,4 +1,4 @@
-"""Takes article events from the articles queue and the imports queue, and records each in the table in one transaction.
+"""Receive article events from the articles queue and the imports queue, and record each in the table in one transaction.
 
 A message that fails is reported to SQS, which delivers it again. A message that can never be recorded goes to quarantine.
 """
@@ -40,8 +40,8 @@ def lambda_handler(event: dict[str, Any], now: datetime, deadline: Deadline) -> 
             log("article", message_id=message_id, outcome=outcome.outcome, reason=outcome.reason, **outcome.about)
     # The URLs of both queues differ only in the queue's name.
     queue = records[0]["eventSourceARN"].rpartition(":")[2]
-    again = [record for record in records if outcomes[record["messageId"]].error]
-    return report_failed(f"{os.environ['ARTICLES_QUEUE_URL'].rpartition('/')[0]}/{queue}", again, logger.warning)
+    to_repeat = [record for record in records if outcomes[record["messageId"]].error]
+    return report_failed(f"{os.environ['ARTICLES_QUEUE_URL'].rpartition('/')[0]}/{queue}", to_repeat, logger.warning)
 
 
 def _publish(outcomes: Mapping[str, MessageOutcome], sent_at: Mapping[str, datetime]) -> None:

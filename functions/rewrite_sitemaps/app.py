@@ -1,4 +1,4 @@
-"""Writes the sitemap files that the table's stream and the rewrites queue name: see `stoppress.rewrite.sitemaps`."""
+"""Write the sitemap files that the table's stream and the rewrites queue request: see `stoppress.rewrite.sitemaps`."""
 
 import os
 from collections import Counter

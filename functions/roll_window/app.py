@@ -1,4 +1,4 @@
-"""Does what is due, every minute: see `stoppress.roll.window`. The first run after a deployment also adds the first site."""
+"""Do the work that is due, every minute: see `stoppress.roll.window`. The first run after a deployment also adds the first site."""
 
 from collections import Counter
 from datetime import datetime
@@ -12,7 +12,7 @@ from stoppress.primitives.instants import Deadline
 from stoppress.roll.window import beat, begin_deployment, roll
 
 logger = Logger()
-# Whether this execution environment has looked at its deployment. A deployment ends all older environments.
+# Whether this execution environment has checked its deployment. A deployment ends all older environments.
 _begun: set[str] = set()
 
 

@@ -29,8 +29,8 @@ class Overtaken(Exception):
 class StoredFile:
     """A file in the bucket, when its bytes last changed, and the digest of the configuration that it was written with.
 
-    `whole`: when it was last made from all its entries; None if changes cannot be folded into it (`sitemaps.fold`). `ours` is
-    false for a file that somebody else put. Such a file lacks our metadata, and may have other headers. `put_at` is S3's time of the PUT.
+    `whole`: when it was last rendered from all its entries; None if changes cannot be folded into it (`sitemaps.fold`). `ours` is
+    false for another writer's file, which lacks the metadata and may have other headers. `put_at` is S3's time of the PUT.
     """
 
     body: bytes
@@ -58,9 +58,9 @@ class Listed:
 
 def read(site: str, file: str, version: str | None = None) -> StoredFile | None:
     """Return a site's file, or one of its versions by id, or None."""
-    which = {"VersionId": version} if version else {}
+    version_id = {"VersionId": version} if version else {}
     try:
-        answer = client("s3").get_object(Bucket=bucket_name(), Key=f"{site}/{file}", **which)
+        answer = client("s3").get_object(Bucket=bucket_name(), Key=f"{site}/{file}", **version_id)
     except ClientError as error:
         if error.response["Error"]["Code"] in ("NoSuchKey", "NoSuchVersion", "404"):
             return None
@@ -159,10 +159,10 @@ def read_at(site: str, file: str, at: datetime, now: datetime) -> tuple[Listed |
 
 def delete_objects(objects: Iterable[Mapping[str, str]]) -> None:
     """Delete objects, each given by its Key and perhaps a VersionId. Raises ClientError for one that S3 does not delete."""
-    wanted = list(objects)
-    for start in range(0, len(wanted), DELETED_OBJECTS_MAX):
-        deleted: Any = {"Objects": wanted[start : start + DELETED_OBJECTS_MAX], "Quiet": True}
-        answer = client("s3").delete_objects(Bucket=bucket_name(), Delete=deleted)
+    identifiers = list(objects)
+    for start in range(0, len(identifiers), DELETED_OBJECTS_MAX):
+        batch: Any = {"Objects": identifiers[start : start + DELETED_OBJECTS_MAX], "Quiet": True}
+        answer = client("s3").delete_objects(Bucket=bucket_name(), Delete=batch)
         for error in answer.get("Errors", ()):
             message = f"{error.get('Key')}: {error.get('Message')}"
             raise ClientError({"Error": {"Code": error.get("Code", ""), "Message": message}}, "DeleteObjects")

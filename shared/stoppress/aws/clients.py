@@ -1,4 +1,4 @@
-"""Creates all AWS clients, and limits how long their calls may take."""
+"""Create all AWS clients, and limit the duration of their calls."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -134,9 +134,9 @@ class _Loader(Loader):
 @cache
 def session() -> botocore.session.Session:
     """Return the session of all clients. Importing boto3, which adds nothing that Stoppress uses, would take a tenth of a cold start."""
-    made = botocore.session.get_session()
-    made.register_component("data_loader", _Loader())
-    return made
+    new_session = botocore.session.get_session()
+    new_session.register_component("data_loader", _Loader())
+    return new_session
 
 
 @cache
@@ -156,12 +156,12 @@ def client(service: str) -> Any:
         if seconds < limits.attempt_s:
             raise OutOfTime(service=service, seconds=seconds)
 
-    made = session().create_client(service, config=config)
-    made.meta.events.register_first("before-send", assert_in_time)  # before each attempt, including retries
-    return made
+    new_client = session().create_client(service, config=config)
+    new_client.meta.events.register_first("before-send", assert_in_time)  # before each attempt, including retries
+    return new_client
 
 
 def forget() -> None:
-    """Have the next call create its client from the environment of that moment."""
+    """Empty the cache, so that the next call creates its client from the current environment."""
     client.cache_clear()
     session.cache_clear()

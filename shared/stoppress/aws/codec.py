@@ -37,13 +37,13 @@ def to_item(value: Any, key: tuple[str, str], *, without: tuple[str, ...] = (), 
     return item
 
 
-def from_item(kind: Callable[..., T], item: Mapping[str, Any], **given: Any) -> T:
-    """Return the dataclass in an item. `given` are fields that the item lacks, because its key has them."""
+def from_item(kind: Callable[..., T], item: Mapping[str, Any], **key_fields: Any) -> T:
+    """Return the dataclass in an item. `key_fields` are those that the item lacks, because its key has them."""
     forms = _forms(kind)
     values = {
         name: form.read(value) if form.read else value for name, value in item.items() if (form := forms.get(name))
     }
-    return kind(**values | given)
+    return kind(**values | key_fields)
 
 
 @cache
@@ -61,15 +61,15 @@ def _converters(hint: Any) -> tuple[_Convert, _Convert]:
     kinds = [kind for kind in get_args(hint) if kind is not NoneType] if isinstance(hint, UnionType) else [hint]
     kind, of = get_origin(kinds[0]) or kinds[0], get_args(kinds[0])
     if kind is datetime:
-        return _instant, datetime.fromisoformat
+        return _write_instant, datetime.fromisoformat
     if is_dataclass(kind):
         return _values, lambda values: _from_values(kind, values)
     if kind is tuple:
         write, read = _converters(of[0])
-        return _each(list, write), _each(tuple, read)
+        return _convert_parts(list, write), _convert_parts(tuple, read)
     if kind is Mapping:
         write, read = _converters(of[1])
-        return _each_value(write), _each_value(read)
+        return _convert_values(write), _convert_values(read)
     return None, None
 
 
@@ -100,15 +100,15 @@ def from_attribute(attribute: Mapping[str, Any]) -> Any:
     return None if kind == "NULL" else value
 
 
-def _instant(instant: datetime) -> str:
+def _write_instant(instant: datetime) -> str:
     return instant.replace(tzinfo=None).isoformat() + "Z"
 
 
-def _each(kind: type, convert: _Convert) -> _Convert:
+def _convert_parts(kind: type, convert: _Convert) -> _Convert:
     return (lambda parts: kind(map(convert, parts))) if convert else kind
 
 
-def _each_value(convert: _Convert) -> _Convert:
+def _convert_values(convert: _Convert) -> _Convert:
     return (lambda values: {name: convert(value) for name, value in values.items()}) if convert else dict
 
 

@@ -1,4 +1,4 @@
-"""The index of time: one partition for each kind of work, the instant at which it is due as sort key.
+"""The index of due work: a partition for each kind of work, with the due instant as sort key.
 
 A query of a partition up to now finds what is due, for one site or for ten thousand. A record points to the work and does not contain
 it. It stays until the work is done: `roll_window` deletes it then, or moves it to a later instant.
@@ -18,7 +18,7 @@ from stoppress.primitives.instants import exact, parse
 MESSAGES = "due-messages"
 # News sitemaps whose oldest entry expires.
 EXPIRIES = "due-expiries"
-# Sites whose files must be rewritten after a change, and sites and functions that must give a sign of life.
+# Sites whose files must be rewritten after a change, and sites and functions that must have been active by then.
 SITES = "due-sites"
 KINDS = (EXPIRIES, MESSAGES, SITES)
 
@@ -29,7 +29,7 @@ CONFIGURATION, UNREADABLE, SILENCE, RECONCILIATION = "configuration", "unreadabl
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """A record: its kind, when it is looked at, and what it points to."""
+    """A record: its kind, its due instant, and the work that it points to."""
 
     kind: str
     at: datetime
@@ -62,7 +62,7 @@ def site(work: str, host: str, at: datetime) -> Put:
 def every(kind: str, until: datetime | None = None) -> Iterator[Due]:
     """Yield the records of a kind, the oldest first; with `until` only those that are due by then.
 
-    They are read eventually consistent, for half the price: one that is missed is there in the next minute.
+    The reads are eventually consistent, for half the price: the next minute reads a record that was missed.
     """
     for item in table.query(kind, below=exact(until) + "~" if until else None, consistent=False):
         at, _, name = item["sk"].partition("#")
@@ -88,7 +88,7 @@ def done(record: Due) -> None:
 
 
 def move(record: Due, at: datetime) -> Due:
-    """Have a record looked at again at this instant. Written before the old one is deleted, so that a crash loses neither."""
+    """Move a record to this instant. The new one is written before the old one is deleted, so that a crash loses neither."""
     moved = Due(record.kind, at, record.name)
     write(moved.put)
     done(record)

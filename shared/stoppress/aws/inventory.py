@@ -1,4 +1,4 @@
-"""What a site has: its files, the places in them, the entries of its news sitemaps, and the claims and articles behind them."""
+"""The contents of a site: its files, the places in them, the entries of its news sitemaps, and their claims and articles."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -83,7 +83,7 @@ def read_articles(host: str, names: Iterable[str], *, consistent: bool = True) -
 
 
 def reserve(host: str, name: str, wants: Sequence[Want], shard_size: int) -> list[Place]:
-    """Return a place in the series for each of `wants`, in their order. Raises Conflict."""
+    """Reserve one place in the series per request; return them in the same order. Raises Conflict."""
     places: list[Place] = []
 
     def reserve_places(item: Item | None) -> Item:
@@ -95,7 +95,7 @@ def reserve(host: str, name: str, wants: Sequence[Want], shard_size: int) -> lis
 
 
 def give_back(places: Iterable[tuple[str, Place]]) -> None:
-    """Return places in the news sitemaps, each with its host. Places in shards are for life, so they are left out.
+    """Free places in the news sitemaps, each with its host. Places in shards are permanent, so they are left out.
 
     On failure the count stays too high, never too low, and reconcile_sites recounts. So errors are ignored here.
     """
@@ -103,12 +103,12 @@ def give_back(places: Iterable[tuple[str, Place]]) -> None:
     for host, place in places:
         if is_news_series(place.series):
             by_series[host, place.series].append(place)
-    for (host, name), returned in by_series.items():
+    for (host, name), freed in by_series.items():
         with suppress(ClientError, BotoCoreError, Throttled):
             for _ in range(UPDATE_ATTEMPTS_MAX):
-                series = read_series(name, table.get(places_pk(host), name)).give_back(returned)
+                series = read_series(name, table.get(places_pk(host), name)).give_back(freed)
                 # A transaction has a token that makes botocore's retries idempotent. A put whose answer is lost is sent again and
-                # conflicts with itself; the places would then be returned twice.
+                # conflicts with itself; the places would then be freed twice.
                 with suppress(Conflict):
                     table.transact([Put(series_item(host, series), series.rev)])
                     break

@@ -28,11 +28,11 @@ Item: TypeAlias = dict[str, Any]
 QUARANTINE_KEPT = timedelta(days=30)
 # DynamoDB's TTL removes a news entry this long after it expired, in case roll_window missed the entry.
 EXPIRED_KEPT = timedelta(days=1)
-# Who sent an event, if it was no source.
+# The origin of an event that no source sent.
 ORIGINS = {"audit": "the webhook never came; the audit found it", "import": "imported"}
 # How long `stoppress explain` can show what happened to a page.
 STORY_KEPT = timedelta(days=90)
-# A line of a story fits into one write unit with it.
+# With such a title, a line of a story fits into one write unit.
 TITLE_CHARACTERS_MAX = 150
 # Partition of the item that roll_window writes each minute. The filter of the stream in template.yaml contains it too.
 HEARTBEAT = "heartbeat"
@@ -84,7 +84,7 @@ def quarantine_pk(site: str) -> str:
 
 
 def story_pk(site: str, url: str) -> str:
-    """Return the partition of a page's story: what events did to it."""
+    """Return the partition of a page's story: its events and their outcomes."""
     return f"story#{site}#{key_of(url)}"
 
 
@@ -107,7 +107,7 @@ def _entry_key(site: str, file: str, sk: str, published: datetime | None = None)
 
 
 def due_sk(release: datetime, name: str) -> str:
-    """Return sort key of the record that is due at an instant."""
+    """Return the sort key of the record that is due at an instant."""
     return f"{exact(release)}#{name}"
 
 
@@ -214,9 +214,9 @@ def quarantine_item(site: str, identity: str, reason: str, event: str, now: date
 
     `event` is a message of the articles queue. A long text is cut, and `characters` is its original length.
     """
-    long = len(event) > QUARANTINED_CHARACTERS_MAX
+    is_cut = len(event) > QUARANTINED_CHARACTERS_MAX
     return {
-        **({"characters": len(event)} if long else {}),
+        **({"characters": len(event)} if is_cut else {}),
         "pk": quarantine_pk(site),
         "sk": f"{exact(now)}#{identity}",
         "reason": reason,

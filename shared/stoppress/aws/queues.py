@@ -100,8 +100,8 @@ def send_engines(messages: Iterable[tuple[str, int]]) -> None:
     by_delay: dict[int, list[str]] = {}
     for message, delay_seconds in messages:
         by_delay.setdefault(min(delay_seconds, DELAY_MAX_SECONDS), []).append(message)
-    for delay_seconds, same in by_delay.items():
-        send(os.environ["ENGINES_QUEUE_URL"], same, delay_seconds)
+    for delay_seconds, bodies in by_delay.items():
+        send(os.environ["ENGINES_QUEUE_URL"], bodies, delay_seconds)
 
 
 def messages_in(queue_url: str) -> int:
@@ -114,9 +114,9 @@ def messages_in(queue_url: str) -> int:
 def report_failed(
     queue_url: str, records: Sequence[Record], warn: Callable[..., None]
 ) -> dict[str, list[dict[str, str]]]:
-    """Return a handler's answer for failed messages, and have them come back after 10 s, 20 s, 40 s and so on.
+    """Return a handler's answer for failed messages, and have them delivered again after 10 s, 20 s, 40 s and so on.
 
-    The queue's visibility timeout is several minutes. A message whose delay cannot be set comes back when that ends; `warn` logs it.
+    The queue's visibility timeout is several minutes. A message whose delay cannot be set is delivered again when that ends; `warn` logs it.
     """
     for record in records:
         delay = retry_delay_seconds(_receive_count(record))
@@ -130,7 +130,7 @@ def report_failed(
 
 
 def most_delivered_first(records: Iterable[Record]) -> list[Record]:
-    """Return messages in this order, because one that is postponed each time would become a dead letter."""
+    """Sort messages in this order, because a message that is postponed each time would become a dead letter."""
     return sorted(records, key=_receive_count, reverse=True)
 
 

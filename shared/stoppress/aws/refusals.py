@@ -41,7 +41,7 @@ UNLISTED: frozenset[Outcome] = frozenset({"removed", "held", "excluded"})
 class Refusal:
     """An article that was refused (answer 400), an event that was ignored (answer 200), or one that listed no page; and why.
 
-    The request's signature was valid. `id`, `url` and `title` are as the sender gave them. `delivery` is the sender's id of the
+    The request's signature was valid. `id`, `url` and `title` are as the sender sent them. `delivery` is the sender's id of the
     delivery. Unknown texts are empty.
     """
 
@@ -61,7 +61,7 @@ class Count:
 
     `refused` counts refused articles and ignored events. `unverified` counts requests with a wrong signature. This number
     is a lower bound: each execution environment reports once a minute, and Lambda may stop an environment before its report.
-    `unverified_at` is the time of the last report, and `unverified_because` what was wrong with its last request.
+    `unverified_at` is the time of the last report, and `unverified_because` the fault of its last request.
     """
 
     day: str
@@ -76,7 +76,7 @@ class Count:
 class Report:
     """A message of the articles queue: refusals of one source at the instant `at`.
 
-    `unverified` is the number of requests with a wrong signature before that instant, `because` what was wrong with the last one.
+    `unverified` is the number of requests with a wrong signature before that instant, `because` the fault of the last one.
     """
 
     __pydantic_config__ = ConfigDict(defer_build=True)
@@ -144,7 +144,7 @@ def read(site: str, number: int, now: datetime) -> list[Refusal]:
     """
     kept = ((item, refusal) for item, refusal in stored(site) if is_kept(item, now))
     refusals: list[Refusal] = []
-    for _, of_day in groupby(kept, key=lambda each: each[0]["sk"].partition("#")[0]):
+    for _, of_day in groupby(kept, key=lambda pair: pair[0]["sk"].partition("#")[0]):
         refusals += sorted((refusal for _, refusal in of_day), key=lambda refusal: refusal.at, reverse=True)
         if len(refusals) >= number:
             break
@@ -178,7 +178,7 @@ def refused_pk(site: str) -> str:
 
 
 def _count_more(key: tuple[str, str], refused: int, unverified: Sequence[Report], ttl: int) -> int:
-    """Add to the counts of a day. Returns how many refusals the day had before. Raises Conflict."""
+    """Add to the counts of a day. Return how many refusals the day had before. Raises Conflict."""
     last = max(unverified, key=lambda report: report.at, default=None)
 
     def count_more(item: Item | None) -> Item:

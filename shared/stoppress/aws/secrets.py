@@ -1,4 +1,4 @@
-"""The webhooks' secrets in Secrets Manager."""
+"""The secrets in Secrets Manager."""
 
 import json
 import os
@@ -13,7 +13,7 @@ CACHE_AGE_MAX = timedelta(seconds=60)
 # more than REFUSED_AGE_MAX ago is read again, so a new secret works soon. A removed secret is accepted until its cache entry expires.
 SIGNED_AGE_MAX = timedelta(minutes=5)
 REFUSED_AGE_MAX = timedelta(seconds=10)
-# How long a missing secret is cached: a flood of webhooks costs one call, and a new secret is found soon.
+# How long a missing secret is cached: a flood of webhooks costs one call, and a new secret works soon.
 MISSING_AGE_MAX = timedelta(seconds=10)
 # Spaces separate secrets. A part shorter than this is probably a word of a phrase, which is easy to guess.
 PART_CHARACTERS_MIN = 8
@@ -88,12 +88,12 @@ def forget() -> None:
 def _text(full_name: str, age_max: timedelta) -> str:
     """Return the text of a secret, from the cache or from Secrets Manager. Raises NoSecret."""
     now = datetime.now(UTC)
-    read_at, known = _cache.get(full_name, (now, None))
+    read_at, cached = _cache.get(full_name, (now, None))
     age = now - read_at
-    if isinstance(known, str) and timedelta() <= age < age_max:
-        return known
-    if isinstance(known, NoSecret) and timedelta() <= age < MISSING_AGE_MAX:
-        raise NoSecret(str(known))
+    if isinstance(cached, str) and timedelta() <= age < age_max:
+        return cached
+    if isinstance(cached, NoSecret) and timedelta() <= age < MISSING_AGE_MAX:
+        raise NoSecret(str(cached))
     try:
         answer = client("secretsmanager").get_secret_value(SecretId=full_name)
     except (ClientError, BotoCoreError) as error:

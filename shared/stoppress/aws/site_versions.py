@@ -1,7 +1,7 @@
 """Write the versions of a site's configuration, and read its history: see `aws.sites`.
 
 A write is one transaction: the version, the number of the version in force, the lists of sites, and a record that is due (`aws.due`).
-The stream's record of `current` has the files rewritten. The due record is there until that is done, if the stream's record is lost.
+The stream record of `current` triggers the rewriting of the files. The due record does so if the stream record is lost.
 """
 
 import json
@@ -19,12 +19,12 @@ from stoppress.primitives.instants import exact, parse
 
 # An item of DynamoDB has at most 400 KB. A version is read by each function that meets a new one, at a unit for 4 KB.
 DOCUMENT_BYTES_MAX = 100 * 1_024
-# How long the stream's record has to start the rewriting of a changed site before roll_window starts it.
-NET_AFTER = timedelta(minutes=1)
+# How long the stream record may take to start the rewriting of a changed site. Then roll_window starts it.
+GRACE = timedelta(minutes=1)
 
 
 class Replaced(Exception):
-    """Somebody else wrote a newer version of the site."""
+    """Another author wrote a newer version of the site."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,26 +50,26 @@ def check_document(text: str) -> Site:
 def put(text: str, expected: int, author: str, now: datetime) -> int:
     """Write a document as the next version, and return its number.
 
-    `expected` is the version that the author has seen, 0 for a host without any. Raises Replaced if another one is in force, and
+    `expected` is the version that the author has seen, 0 for an unknown host. Raises Replaced if another one is in force, and
     BadConfiguration.
     """
     site = check_document(text)
     entry = {"rev": expected + 1, "digest": _digest(text)}
-    listed = [Put({"pk": SITES, "sk": site.host} | entry, guarded=False)]
+    listing = [Put({"pk": SITES, "sk": site.host} | entry, guarded=False)]
     if site.feeds:
-        polled: Put | Delete = Put({"pk": POLLS, "sk": site.host} | entry, guarded=False)
+        polling: Put | Delete = Put({"pk": POLLS, "sk": site.host} | entry, guarded=False)
     else:
-        polled = Delete(POLLS, site.host)
-    watch = (
+        polling = Delete(POLLS, site.host)
+    silence = (
         [due.site(due.SILENCE, site.host, now + timedelta(hours=hours))] if (hours := site.silent_after_hours) else []
     )
-    return _write(site.host, expected, {"document": text}, author, now, [*listed, polled, *watch])
+    return _write(site.host, expected, {"document": text}, author, now, [*listing, polling, *silence])
 
 
 def put_unchecked(host: str, text: str, expected: int, author: str, now: datetime) -> int:
-    """Write a document that may be unreadable, as somebody who writes the items by hand. Raises Replaced."""
-    listed = {"pk": SITES, "sk": host, "rev": expected + 1, "digest": _digest(text)}
-    return _write(host, expected, {"document": text}, author, now, [Put(listed, guarded=False)])
+    """Write a document that may be unreadable, like an operator who writes the items by hand. Raises Replaced."""
+    listing = {"pk": SITES, "sk": host, "rev": expected + 1, "digest": _digest(text)}
+    return _write(host, expected, {"document": text}, author, now, [Put(listing, guarded=False)])
 
 
 def remove(host: str, expected: int, author: str, now: datetime, *, deletes_files: bool) -> int:
@@ -89,10 +89,10 @@ def _write(
     number = expected + 1
     version = {"pk": site_pk(host), "sk": version_sk(number), "at": exact(now), "author": author, **content}
     current = {"pk": site_pk(host), "sk": CURRENT, "digest": _digest(str(content.get("document")))}
-    current |= {"due": exact(now + NET_AFTER), **{name: flag for name, flag in content.items() if name != "document"}}
+    current |= {"due": exact(now + GRACE), **{name: flag for name, flag in content.items() if name != "document"}}
     try:
         table.transact(
-            [Put(version), Put(current, expected or None), *others, due.site(due.CONFIGURATION, host, now + NET_AFTER)]
+            [Put(version), Put(current, expected or None), *others, due.site(due.CONFIGURATION, host, now + GRACE)]
         )
     except Conflict:
         raise Replaced(f"somebody else wrote version {number} of {host} meanwhile: run the command again") from None

@@ -23,7 +23,7 @@ MISSED_AGE_MAX = timedelta(seconds=5)
 # Seconds that a webhook needs after an attempt to read its site: for secret and queue. One attempt (`clients.LIMITS`) must fit into
 # the rest of receive_webhook's ten seconds.
 READS_LEFT_S = 4.0
-# More sites than a function uses in a minute. Strangers can ask for any number of hosts.
+# More sites than a function uses in a minute. Anyone can request any number of hosts.
 CACHED_MAX = 2_000
 # An older version than the newest is in force while the newest cannot be read. A reader looks back this far.
 LOOK_BACK_MAX = 20
@@ -59,10 +59,10 @@ class BadSite:
 
 @dataclass(frozen=True, slots=True)
 class Cache:
-    """What an execution environment keeps, by host.
+    """The cache of an execution environment, by host.
 
-    `current`: when the version in force was read, and what it was; None for an unknown host. `documents`: a version, and its site or why
-    it cannot be used.
+    `current`: when the version in force was read, and the version; None for an unknown host. `documents`: a version, and its site or
+    the reason why it cannot be used.
     """
 
     current: dict[str, tuple[datetime, Current | None]] = field(default_factory=dict)

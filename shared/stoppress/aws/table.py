@@ -19,19 +19,19 @@ from stoppress.aws.codec import from_attribute, to_attribute
 if TYPE_CHECKING:  # receive_webhook needs no entries; importing them would slow its cold start
     from stoppress.aws.items import Item
 
-# DynamoDB: at most 100 keys in a BatchGetItem. (A transaction also takes 100 items; ours have fewer than 50, beside language versions.)
+# DynamoDB: at most 100 keys in a BatchGetItem. (Also 100 items in a transaction. Stoppress needs fewer than 50, beside language versions.)
 BATCH_KEYS_MAX = 100
 # DynamoDB: at most 25 items in a BatchWriteItem.
 BATCH_ITEMS_MAX = 25
 
 # botocore does not retry unprocessed keys and items.
-_UNPROCESSED_ATTEMPTS_MAX = 6
+_BATCH_ATTEMPTS_MAX = 6
 # Cancellation reasons of a transaction that conflicts with another write.
 _BUSY = {"ConditionalCheckFailed", "TransactionConflict"}
 # Cancellation reasons of a throttled transaction. botocore retries a throttled call, but not a cancelled transaction.
 _THROTTLED = {"ThrottlingError", "ProvisionedThroughputExceeded"}
 _THROTTLED_ATTEMPTS_MAX = 4
-# Each conflict is another writer's success, so a few attempts suffice. After them the caller's message or run comes again.
+# Each conflict is another writer's success, so a few attempts suffice. After them the caller's message or run is repeated.
 UPDATE_ATTEMPTS_MAX = 10
 
 
@@ -94,14 +94,14 @@ def get_many(keys: Iterable[tuple[str, str]], *, consistent: bool = True) -> "di
     return read
 
 
-def _process_all(left: list[Any], batch_max: int, process: Callable[[list[Any]], list[Any]]) -> None:
-    """Process keys or items in batches, again if DynamoDB leaves some unprocessed. Raises TimeoutError after some attempts."""
-    for attempt in range(_UNPROCESSED_ATTEMPTS_MAX):
-        left = [rest for start in range(0, len(left), batch_max) for rest in process(left[start : start + batch_max])]
-        if not left:
+def _process_all(pending: list[Any], size: int, process: Callable[[list[Any]], list[Any]]) -> None:
+    """Process keys or items in batches, and repeat those that DynamoDB leaves unprocessed. Raises TimeoutError after some attempts."""
+    for attempt in range(_BATCH_ATTEMPTS_MAX):
+        pending = [item for start in range(0, len(pending), size) for item in process(pending[start : start + size])]
+        if not pending:
             return
         time.sleep(0.05 * 2**attempt)
-    raise TimeoutError(f"DynamoDB left {len(left)} keys or items unprocessed in {_UNPROCESSED_ATTEMPTS_MAX} attempts")
+    raise TimeoutError(f"DynamoDB left {len(pending)} keys or items unprocessed in {_BATCH_ATTEMPTS_MAX} attempts")
 
 
 def query(
@@ -149,9 +149,9 @@ def put(item: "Item", expected_rev: int | None) -> None:
 def update(
     key: tuple[str, str], change: "Callable[[Item | None], Item | None]", *, always_writes: bool = False
 ) -> "Item | None":
-    """Write what `change` makes of the present item, however many others write it, and return it; None is not written.
+    """Write the result of `change` for the present item, despite concurrent writers, and return it; None is not written.
 
-    A change that always writes is first read eventually consistent for half a unit, because a write of an older item conflicts.
+    With `always_writes` the first read is eventually consistent for half a unit, because a write over an older item conflicts.
     Raises Conflict after UPDATE_ATTEMPTS_MAX.
     """
     for attempt in range(1, UPDATE_ATTEMPTS_MAX + 1):

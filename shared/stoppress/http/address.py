@@ -1,4 +1,4 @@
-"""Which addresses may be requested: the guard against requests to our own network (SSRF), and the only DNS lookup."""
+"""The addresses that may be requested: the guard against requests to internal networks (SSRF), and the only DNS lookup."""
 
 import ipaddress
 import socket

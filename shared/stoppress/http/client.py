@@ -25,8 +25,8 @@ from stoppress.http import address
 from stoppress.http.errors import Refused, TooLarge, TooManyRedirects, TooSlow, Unreachable, reason_of
 from stoppress.primitives import dates
 
-# The usual limit for the compressed and for the decompressed body, so that it stops a gzip bomb. The largest real feed that we know
-# has a fiftieth of this size.
+# The usual limit for the compressed and for the decompressed body, so that it stops a gzip bomb. The largest known feed has a
+# fiftieth of this size.
 BODY_BYTES_MAX = 10_000_000
 CHUNK_BYTES = 65_536
 
@@ -38,7 +38,7 @@ REDIRECTS_MAX = 5
 # A feed that takes longer could not be polled every minute.
 CONNECT_SECONDS_MAX = 5.0
 FETCH_SECONDS_MAX = 20.0
-# A hub answers at once; it verifies the subscription later.
+# A hub answers immediately, and verifies the subscription later.
 POST_SECONDS_MAX = 10.0
 
 _PERMANENT = {301, 308}
@@ -66,7 +66,7 @@ class Response:
 
 
 def user_agent(home: str) -> str:
-    """Return the User-Agent for the feeds of a site. The site's home page in it shows a server's operator whom to write to."""
+    """Return the User-Agent for the feeds of a site. It contains the site's home page, so that a server's operator can find a contact."""
     return f"{USER_AGENT} (sitemap updater; +{home})"
 
 
@@ -86,7 +86,7 @@ def fetch(
     FETCH_SECONDS_MAX. Without `redirects` the redirect itself is returned. `server` is an address and port that a user named:
     every connection goes there, even if the address is private.
 
-    A body that the server cut off is returned as far as it came: its text shows whether it is complete. Without `unpack` the body
+    A body that the server cut off is returned incomplete: its text shows whether it is complete. Without `unpack` the body
     is returned as it was sent, compressed or not; of a body larger than `bytes_max` only the beginning.
     """
     seconds = FETCH_SECONDS_MAX if seconds_max is None else seconds_max
@@ -219,7 +219,7 @@ def _send(
 
 
 def _look_up(scheme: str, host: str, port: int, deadline: float) -> urllib3.HTTPConnectionPool:
-    """Return the pool to a host, whose DNS lookup has no time-out of its own. Raises TooSlow, and the lookup's own errors."""
+    """Return the pool to a host, whose DNS lookup has no time-out. Raises TooSlow, and the lookup's own errors."""
     pool: Future[urllib3.HTTPConnectionPool] = Future()
 
     def run() -> None:
@@ -274,9 +274,9 @@ def _cut_at(deadline: float, pool: urllib3.HTTPConnectionPool) -> Iterator[None]
             return connected
 
     def cut() -> None:
-        for kept in sockets:
+        for duplicate in sockets:
             with suppress(OSError):  # closed already
-                kept.shutdown(socket.SHUT_RDWR)
+                duplicate.shutdown(socket.SHUT_RDWR)
 
     pool.ConnectionCls = Connection
     timer = threading.Timer(max(0.0, deadline - time.monotonic()), cut)
@@ -286,12 +286,12 @@ def _cut_at(deadline: float, pool: urllib3.HTTPConnectionPool) -> Iterator[None]
         yield
     finally:
         timer.cancel()
-        for kept in sockets:
-            kept.close()
+        for duplicate in sockets:
+            duplicate.close()
 
 
 def read_body(chunks: Iterable[bytes], encoding: str = "", bytes_max: int | None = None) -> bytes:
-    """Join the chunks of a body; decompress gzip, whatever the Content-Encoding says: many servers get it wrong.
+    """Join the chunks of a body; decompress gzip, whatever the Content-Encoding is: many servers set a wrong one.
 
     Gzip that breaks off is decompressed as far as it goes. Bytes after the gzip are dropped. Raises TooLarge, and Unreachable
     for damaged gzip and other encodings.

@@ -1,4 +1,4 @@
-"""Schemes that are more than an HMAC over a template: a text composed from the request is signed, or there is only a token."""
+"""Signature schemes beyond an HMAC over a template: a canonical form of the request is signed, or there is only a token."""
 
 import base64
 import hashlib
@@ -43,11 +43,11 @@ _URI_RESERVED = ";,/?:@&=+$#"
 
 def contentful(request: Request, secrets: list[str], now: datetime, tolerance: timedelta) -> Proof:
     """Return the proof by Contentful's request verification: method, path, chosen headers and body. Raises BadSignature."""
-    given = header_of(request, CONTENTFUL, _ENABLE)
-    listed = header_of(request, CONTENTFUL_HEADERS, _ENABLE)
+    signature = header_of(request, CONTENTFUL, _ENABLE)
+    signed_headers = header_of(request, CONTENTFUL_HEADERS, _ENABLE)
     timestamp = header_of(request, CONTENTFUL_TIMESTAMP, _ENABLE)
     check_time(CONTENTFUL_TIMESTAMP, timestamp, "ms", now, tolerance)
-    names = {name.strip().lower() for name in listed.split(",")}
+    names = {name.strip().lower() for name in signed_headers.split(",")}
     messages = contentful_messages(request, names)
     expected = [
         hmac.new(header_bytes(secret), message, hashlib.sha256).hexdigest()
@@ -56,7 +56,7 @@ def contentful(request: Request, secrets: list[str], now: datetime, tolerance: t
     ]
     return (
         expected,
-        [given],
+        [signature],
         (
             f"{CONTENTFUL} does not match: give this source the signing secret of Contentful's space. Contentful signs the"
             " path too: if it posts to another path than this function sees (a custom domain with a base path), give"
@@ -92,13 +92,13 @@ def _encode(path: str, query: str) -> bytes:
 def hygraph(request: Request, secrets: list[str], now: datetime, tolerance: timedelta) -> Proof:
     """Return the proof by Hygraph's scheme: it signs a JSON object with body, environment and time. Raises BadSignature."""
     items = [item.strip().partition("=") for item in header_of(request, HYGRAPH, _HYGRAPH_KEY).split(",")]
-    given = {name: value for name, equals, value in items if equals}
-    if len(items) != 3 or given.keys() != {"sign", "env", "t"}:
+    parts = {name: value for name, equals, value in items if equals}
+    if len(items) != 3 or parts.keys() != {"sign", "env", "t"}:
         raise BadSignature(f"{HYGRAPH} is not of the form sign=…, env=…, t=…: {_HYGRAPH_KEY}")
-    check_time(f"the time in {HYGRAPH}", given["t"], "ms", now, tolerance)
-    messages = hygraph_messages(request.body, given["env"], int(given["t"]))
+    check_time(f"the time in {HYGRAPH}", parts["t"], "ms", now, tolerance)
+    messages = hygraph_messages(request.body, parts["env"], int(parts["t"]))
     expected = [hygraph_signature(secret, message) for secret in secrets for message in messages]
-    return expected, [given["sign"]], f"{HYGRAPH} does not match: {_HYGRAPH_KEY}"
+    return expected, [parts["sign"]], f"{HYGRAPH} does not match: {_HYGRAPH_KEY}"
 
 
 def hygraph_signature(secret: str, message: bytes) -> str:
@@ -118,14 +118,14 @@ def hygraph_messages(body: bytes, environment: str, timestamp_ms: int) -> list[b
 def kontent(request: Request, secrets: list[str], now: datetime, tolerance: timedelta) -> Proof:
     """Return the proof by Kontent.ai's scheme: it signs the body, with line ends as sent or as its library changes them. Raises BadSignature."""
     preset = PRESETS["kontent"]
-    body, given = read(preset, request, now, tolerance)
+    body, signatures = read(preset, request, now, tolerance)
     spellings = dict.fromkeys((body, _LINE_ENDS.sub(b"\r\n", body)))
     expected = [sign(preset, key, spelling) for key in keys(preset, secrets) for spelling in spellings]
-    return expected, given, f"{preset.header} does not match: {preset.how}"
+    return expected, signatures, f"{preset.header} does not match: {preset.how}"
 
 
-# A token is a long secret in each request, for senders that cannot sign. It does not cover the content or the time: whoever
-# has seen one request can make others, and only TLS protects it.
+# A token is a long secret in each request, for senders that cannot sign. It does not cover the content or the time: anyone
+# who has seen a request can forge others, and only TLS protects it.
 
 
 def bearer(request: Request, secrets: list[str], now: datetime, tolerance: timedelta) -> Proof:
@@ -133,8 +133,8 @@ def bearer(request: Request, secrets: list[str], now: datetime, tolerance: timed
 
     The parameter is in RFC 6750 and the HTTP webhooks of CloudEvents, for senders that cannot set a header.
     """
-    given = _credentials(request, "bearer") or _parameter(request, "access_token")
-    return secrets, given, "Authorization does not match: have the sender set it to 'Bearer ' and this source's secret"
+    tokens = _credentials(request, "bearer") or _parameter(request, "access_token")
+    return secrets, tokens, "Authorization does not match: have the sender set it to 'Bearer ' and this source's secret"
 
 
 def token(request: Request, secrets: list[str], now: datetime, tolerance: timedelta) -> Proof:
@@ -158,9 +158,9 @@ def body_secret(request: Request, secrets: list[str], now: datetime, tolerance: 
         document = json.loads(request.body)
     except (ValueError, RecursionError):
         raise NotSigned('the body is not JSON with a "secret" in it') from None
-    given = document.get("secret") if isinstance(document, dict) else None
+    token = document.get("secret") if isinstance(document, dict) else None
     how = '"secret" in the body does not match: give the sender the secret of this source'
-    return secrets, [given] if isinstance(given, str) else [], how
+    return secrets, [token] if isinstance(token, str) else [], how
 
 
 def _credentials(request: Request, scheme: str) -> list[str]:
@@ -172,7 +172,7 @@ def _parameter(request: Request, name: str) -> list[str]:
     """Return the value of a query parameter, decoded with + as itself and with + as a space.
 
     People paste a secret with a + into a URL without escaping it. The list is empty if the parameter is missing or
-    repeated: nothing decides which of two counts.
+    repeated, because it is then unclear which one counts.
     """
     pairs = [part.partition("=") for part in request.query.split("&")]
     values = [value for key, _, value in pairs if unquote_plus(key) == name]

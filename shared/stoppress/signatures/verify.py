@@ -1,4 +1,4 @@
-"""Verifies who posted a webhook: signatures and tokens, over the raw bytes and in constant time (R11.3).
+"""Verify the sender of a webhook: signatures and tokens, over the raw bytes and in constant time (R11.3).
 
 The source in the request's path decides which scheme applies, never a header. This module verifies an HMAC over a template
 of body, time and headers. Other schemes have functions in `canonical`, which is imported only when a source needs it.
@@ -31,10 +31,10 @@ class NotSigned(BadSignature):
 
 
 class BadSecret(ValueError):
-    """A secret that its scheme cannot use: our configuration is at fault, not the sender."""
+    """A secret that its scheme cannot use: the site's configuration is at fault, not the sender."""
 
 
-# What a scheme makes of a request: the signatures or tokens that count, those of the request, and the advice if they differ.
+# A scheme's result for a request: the accepted signatures or tokens, those of the request, and the advice if they differ.
 Proof: TypeAlias = tuple[Iterable[str], list[str], str]
 Prover: TypeAlias = Callable[[Request, list[str], datetime, timedelta], Proof]
 
@@ -44,7 +44,7 @@ def verify(
 ) -> None:
     """Check that one of the secrets signed the request and, if the scheme has a time, that the time is near to `now`.
 
-    Several secrets are valid at once while a secret is rotated. Empty secrets are ignored. Raises BadSignature,
+    Several secrets are valid during a rotation. Empty secrets are ignored. Raises BadSignature,
     BadScheme, and BadSecret if no secret can be used.
     """
     usable = [secret for secret in secrets if secret.strip()]
@@ -52,18 +52,18 @@ def verify(
         raise BadSecret("the secret is empty")
     parsed = read_scheme(scheme)
     if isinstance(parsed, Hmac):
-        text, given = read(parsed, request, now, tolerance)
-        if not any_equal([sign(parsed, key, text) for key in keys(parsed, usable)], given):
-            mistake = _sender_mistake(parsed, usable, text, given)
+        text, signatures = read(parsed, request, now, tolerance)
+        if not any_equal([sign(parsed, key, text) for key in keys(parsed, usable)], signatures):
+            mistake = _sender_mistake(parsed, usable, text, signatures)
             raise BadSignature(f"{parsed.header} does not match: {mistake}{parsed.how}")
         return
     if parsed == NONE:
         raise NotSigned("nothing can be posted to this source: put its events on the bus")
     from stoppress.signatures.canonical import PROVERS  # only a source with such a scheme needs it
 
-    expected, given, how = PROVERS[parsed](request, usable, now, tolerance)
-    if not any_equal(expected, given):
-        raise (BadSignature if any(given) else NotSigned)(how)
+    expected, signatures, how = PROVERS[parsed](request, usable, now, tolerance)
+    if not any_equal(expected, signatures):
+        raise (BadSignature if any(signatures) else NotSigned)(how)
 
 
 def check_headers(scheme: Scheme, request: Request) -> None:
@@ -74,20 +74,20 @@ def check_headers(scheme: Scheme, request: Request) -> None:
             header_of(request, name, parsed.how)
 
 
-def _sender_mistake(scheme: Hmac, secrets: list[str], text: bytes, given: list[str]) -> str:
-    """Return the sender's mistake: a missing prefix, or another encoding of the secret or of the signature. Empty if it is not recognised.
+def _sender_mistake(scheme: Hmac, secrets: list[str], text: bytes, signatures: list[str]) -> str:
+    """Return the sender's mistake: a missing prefix, or another encoding of the secret or of the signature. Empty if it is not recognized.
 
     Only a sender that has the secret learns of an encoding: without the secret no encoding results in the sender's signature.
     """
-    if not given:
+    if not signatures:
         return f"it has no signature that begins with {scheme.prefix}; "
     for key, prefix, encoding in product(KEYS, dict.fromkeys(("", scheme.key_prefix)), ENCODINGS):
         other = replace(scheme, key=key, key_prefix=prefix, encoding=encoding)
         try:
-            signatures = [sign(other, usable, text) for usable in keys(other, secrets)]
+            computed = [sign(other, usable, text) for usable in keys(other, secrets)]
         except BadSecret:
             continue
-        if any_equal(signatures, given):
+        if any_equal(computed, signatures):
             how_read = "the secret's characters as they are" if key == "text" else f"the secret read as {key}"
             wrong_key = f"the key was {how_read}; " if (key, prefix) != (scheme.key, scheme.key_prefix) else ""
             wrong_encoding = f"the signature is written in {encoding}, not in {scheme.encoding}; "
@@ -110,8 +110,8 @@ def read(scheme: Hmac, request: Request, now: datetime, tolerance: timedelta) ->
         raise BadSignature(f"{scheme.header} has to give one time, as {scheme.time}<number>: {scheme.how}")
     for time in times:
         check_time(scheme.time_header or f"the time in {scheme.header}", time, scheme.unit, now, tolerance)
-    given = [item[len(scheme.prefix) :] for item in items if item.startswith(scheme.prefix)]
-    return message(scheme, request, "".join(times)), given
+    signatures = [item[len(scheme.prefix) :] for item in items if item.startswith(scheme.prefix)]
+    return message(scheme, request, "".join(times)), signatures
 
 
 def message(scheme: Hmac, request: Request, time: str) -> bytes:
@@ -180,20 +180,20 @@ def check_time(name: str, text: str, unit: str, now: datetime, tolerance: timede
     if not (text.isascii() and text.isdigit() and len(text) <= 15):
         raise BadSignature(f"{name} is not a number of {'seconds' if unit == 's' else 'milliseconds'} since 1970")
     now_ms = round(now.timestamp() * 1_000)
-    away_ms = abs(now_ms - int(text) * (1_000 if unit == "s" else 1))
-    if away_ms > tolerance.total_seconds() * 1_000:
+    difference_ms = abs(now_ms - int(text) * (1_000 if unit == "s" else 1))
+    if difference_ms > tolerance.total_seconds() * 1_000:
         wrong, right, factor = ("milliseconds", "seconds", 1) if unit == "s" else ("seconds", "milliseconds", 1_000)
         if abs(now_ms - int(text) * factor) < OTHER_UNIT_MS_MAX:
             raise BadSignature(f"{name} is in {wrong} since 1970: give and sign it in {right}")
         raise BadSignature(
-            f"{name} is {away_ms / 1_000:.0f} s away from now, at most {tolerance.total_seconds():.0f} are accepted:"
+            f"{name} is {difference_ms / 1_000:.0f} s away from now, at most {tolerance.total_seconds():.0f} are accepted:"
             " set the sender's clock, and sign each attempt anew"
         )
 
 
-def any_equal(expected: Iterable[str], given: Iterable[str]) -> bool:
+def any_equal(expected: Iterable[str], candidates: Iterable[str]) -> bool:
     """Return True if a given text equals an expected one. Compares every pair in constant time, so that timing reveals nothing."""
-    texts = [header_bytes(text) for text in given]
+    texts = [header_bytes(text) for text in candidates]
     matches = [hmac.compare_digest(header_bytes(right), text) for right in expected for text in texts]
     return any(matches)
 

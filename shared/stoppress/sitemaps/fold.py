@@ -1,7 +1,7 @@
-"""Reads the lines of a file that Stoppress wrote: to fold changes into it, and to recognise it.
+"""Read the lines of a file that Stoppress wrote, to fold changes into it or to recognize it.
 
-Folding renders only the changed lines. The bytes equal those of a file made from all its entries. A file can be folded if the same configuration wrote it and each line depends on its own entry alone (`Rendered.by_line`).
-The functions return None if the file must be made from all its entries instead.
+Folding renders only the changed lines. The bytes equal those of a file rendered from all its entries. A file can be folded if the
+same configuration wrote it and each line depends on its own entry alone (`Rendered.by_line`). Otherwise the functions return None.
 """
 
 import re
@@ -41,7 +41,7 @@ def fold_general(body: bytes, changed: Mapping[str, GeneralEntry | None], site: 
             lines[entry.loc] = general_line(entry, site)
             fresh.append(lines[entry.loc])
     newest = render.newest_of(entry.lastmod for entry in changed.values() if entry and entry.loc in lines)
-    return _folded(render.general_file, [lines[loc] for loc in sorted(lines)], fresh, newest, URLS_MAX)
+    return _render_lines(render.general_file, [lines[loc] for loc in sorted(lines)], fresh, newest, URLS_MAX)
 
 
 def fold_news(
@@ -57,20 +57,20 @@ def fold_news(
     for (published, loc), entry in changed.items():
         if entry and lists_in_news(entry, site, now):
             # A new publication date means a new key, so its old line is dropped whatever its date.
-            lines = _without(lines, loc)
+            lines = _drop_page(lines, loc)
             lines[published, entry.loc] = news_line(entry, site)
             fresh.append(lines[published, entry.loc])
         else:
-            lines = _without(lines, loc, published)
+            lines = _drop_page(lines, loc, published)
     newest_first = sorted(sorted(lines, key=itemgetter(1)), key=itemgetter(0), reverse=True)
     listed = (entry for (published, _), entry in changed.items() if entry and (published, entry.loc) in lines)
     instants = (instant for entry in listed for instant in (entry.lastmod, entry.published))
     listed_lines = [lines[key] for key in newest_first]
-    return _folded(render.news_file, listed_lines, fresh, render.newest_of(instants), NEWS_ENTRIES_MAX)
+    return _render_lines(render.news_file, listed_lines, fresh, render.newest_of(instants), NEWS_ENTRIES_MAX)
 
 
-def _without(lines: dict[tuple[str, str], str], loc: str, published: str = "") -> dict[tuple[str, str], str]:
-    """Drop the lines of a page from a news sitemap: all of them, or only the one with the date `published`."""
+def _drop_page(lines: dict[tuple[str, str], str], loc: str, published: str = "") -> dict[tuple[str, str], str]:
+    """Return the lines of a news sitemap without those of a page: all of them, or only the one with the date `published`."""
     page = identity(loc)
     return {key: line for key, line in lines.items() if (published or key[0]) != key[0] or identity(key[1]) != page}
 
@@ -88,7 +88,7 @@ def fold_index(body: bytes, changed: Mapping[str, Mark | None], site: Site) -> R
             lines[file] = index_line(mark, site)
             fresh.append(lines[file])
     newest = render.newest_of(mark.changed for mark in changed.values() if mark)
-    return _folded(render.index_file, [lines[file] for file in sorted(lines)], fresh, newest, INDEX_ENTRIES_MAX)
+    return _render_lines(render.index_file, [lines[file] for file in sorted(lines)], fresh, newest, INDEX_ENTRIES_MAX)
 
 
 def listed_files(body: bytes) -> list[str]:
@@ -97,7 +97,7 @@ def listed_files(body: bytes) -> list[str]:
     return [_loc(line).rpartition("/")[2].removesuffix(".gz") for line in lines if line.startswith("<sitemap>")]
 
 
-def _folded(
+def _render_lines(
     file: Callable[[Sequence[str]], bytes],
     lines: Sequence[str],
     fresh: Sequence[str],
@@ -106,7 +106,7 @@ def _folded(
 ) -> Rendered | None:
     """Return the file of these lines, or None if it is empty or too large.
 
-    The table may already lack entries that a later batch of the stream removes. So the file made from all entries may fit.
+    The table may already lack entries that a later batch of the stream removes. So the file rendered from all entries may fit.
     """
     rendered = Rendered(file(lines), len(lines), newest, by_line=True, fresh=file(fresh) if fresh else b"")
     return rendered if lines and render.is_within_limits(rendered, entries_max) else None

@@ -33,16 +33,16 @@ _BEFORE_ANY_ENTRY = datetime(2005, 12, 1, tzinfo=UTC)
 def compressed(body: bytes) -> bytes:
     """Return a file as gzip, without time and name in the header.
 
-    All Python versions give equal bytes with the same zlib. Another zlib may pack differently; it unpacks to the same bytes.
+    All Python versions write equal bytes with the same zlib. Another zlib may pack differently; it unpacks to the same bytes.
     """
     packed = gzip.compress(body, _GZIP_LEVEL, mtime=0)
     # Python 3.13 writes "unknown" as the operating system, 3.11 writes its name.
     return packed[:_GZIP_SYSTEM_AT] + _GZIP_SYSTEM_UNKNOWN + packed[_GZIP_SYSTEM_AT + 1 :]
 
 
-def same_gzip(one: bytes, other: bytes) -> bool:
+def same_gzip(first: bytes, second: bytes) -> bool:
     """Return True if two gzip files differ at most in the time of their headers, which readers ignore (RFC 1952, 2.3.1)."""
-    return (one[:_GZIP_TIME_AT], one[_GZIP_TIME_AT + 1 :]) == (other[:_GZIP_TIME_AT], other[_GZIP_TIME_AT + 1 :])
+    return (first[:_GZIP_TIME_AT], first[_GZIP_TIME_AT + 1 :]) == (second[:_GZIP_TIME_AT], second[_GZIP_TIME_AT + 1 :])
 
 
 def with_other_time(gzip_file: bytes) -> bytes:
@@ -51,7 +51,7 @@ def with_other_time(gzip_file: bytes) -> bytes:
 
 
 def unpacked(name: str, body: bytes) -> bytes:
-    """Return a form's content, unpacked. Anything else, and what somebody else put under such a name, is returned as it is."""
+    """Return a form's content, unpacked. Any other body, such as another writer's, is returned as it is."""
     with suppress(OSError, EOFError, zlib.error):
         return gzip.decompress(body) if name.endswith(".gz") else body
     return body

@@ -36,16 +36,15 @@ _DECLARATION = '<?xml version="1.0" encoding="UTF-8"?>\n'
 # Declared by a file that uses one of their tags (R1.2).
 _EXTENSIONS = {"xhtml": XHTML, "image": IMAGE, "video": VIDEO}
 # Lines are encoded fifty at a time into one buffer: 50,000 rich pages take 82 MiB, not 144.
-_LINES_AT_ONCE = 50
+_BATCH_LINES = 50
 
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
     """A file's bytes, the number of pages it lists, and the newest instant in it.
 
-    `by_line`: each line depends on its own entry alone, so
-    that later changes can be folded in. `fresh`: after folding, a file with only the changed lines. `news`: the entries of a news
-    sitemap that were read, all of them unless changes were folded into the file. `indexes`, `next_indexes`: of an index, the indexes
+    `by_line`: each line depends on its own entry alone, so that later changes can be folded in. `fresh`: after folding, a file with
+    only the changed lines. `news`: the entries of a news sitemap that were read, all of them unless changes were folded in. `indexes`, `next_indexes`: of an index, the indexes
     of the site before and after it, unless folding did not need them.
     """
 
@@ -70,7 +69,7 @@ def render_general(entries: Iterable[GeneralEntry], site: Site) -> Rendered:
 
 
 def lists_in_general(entry: GeneralEntry, site: Site) -> bool:
-    """Return True if a shard lists a page: no rule excludes it, and the site's configuration does not name it."""
+    """Return True if a shard lists a page: no rule excludes it, and the site's configuration does not list it."""
     return identity(entry.loc) not in site.pages_by_url and not excluding_rule(
         site.rules, "general", entry.loc, entry.traits
     )
@@ -91,7 +90,7 @@ def render_pages(entries: Iterable[GeneralEntry], site: Site) -> Rendered:
 
 def _general(entries: Iterable[GeneralEntry], site: Site) -> Rendered:
     entries = list(entries)
-    # Taken from the entries: the root element precedes the lines, and the lines are never in memory all at once.
+    # Computed from the entries: the root element precedes the lines, and the lines are never in memory together.
     used = {
         "xhtml": any(entry.alternates and alternates_of(entry, site) for entry in entries),
         "image": any(map(attrgetter("images"), entries)),
@@ -115,7 +114,7 @@ def _used_in(lines: Sequence[str]) -> list[str]:
 
 def _shard(lines: Iterable[str], used: Collection[str], **more: str) -> bytes:
     extensions = {f"xmlns:{prefix}": namespace for prefix, namespace in _EXTENSIONS.items() if prefix in used}
-    return _framed("urlset", {"xmlns": SITEMAP} | more | extensions, lines)
+    return _wrap_lines("urlset", {"xmlns": SITEMAP} | more | extensions, lines)
 
 
 def render_news(entries: Iterable[NewsEntry], site: Site, now: datetime) -> Rendered:
@@ -148,19 +147,19 @@ def in_index(mark: Mark, permanent: Sequence[str]) -> bool:
 
 
 def index_file(lines: Sequence[str]) -> bytes:
-    return _framed("sitemapindex", {"xmlns": SITEMAP}, lines)
+    return _wrap_lines("sitemapindex", {"xmlns": SITEMAP}, lines)
 
 
 def newest_of(instants: Iterable[datetime | None]) -> datetime | None:
     return max(filter(None, instants), default=None)
 
 
-def _framed(root: str, namespaces: dict[str, str], lines: Iterable[str]) -> bytes:
+def _wrap_lines(root: str, namespaces: dict[str, str], lines: Iterable[str]) -> bytes:
     attributes = "".join(f' {name}="{value}"' for name, value in namespaces.items())
     file, lines = BytesIO(), iter(lines)
     file.write(f"{_DECLARATION}<{root}{attributes}>\n".encode())
-    while some := list(islice(lines, _LINES_AT_ONCE)):
-        file.write("\n".join([*some, ""]).encode())
+    while batch := list(islice(lines, _BATCH_LINES)):
+        file.write("\n".join([*batch, ""]).encode())
     file.write(f"</{root}>\n".encode())
     return file.getvalue()
 
@@ -174,7 +173,7 @@ SHOWN_CHARACTERS_MAX = 100
 WHITE_SPACE = " \t\r\n"  # of XML
 # The parser returns an element's name with its namespace.
 _LOC, _ARTICLE, _ENTRIES = f"{SITEMAP} loc", f"{NEWS} news", (f"{SITEMAP} url", f"{SITEMAP} sitemap")
-# Elements without a text of their own: every other element needs one.
+# Elements without text. Every other element needs one.
 _CONTAINERS = {
     *(f"{SITEMAP} urlset", f"{SITEMAP} sitemapindex", *_ENTRIES, _ARTICLE, f"{NEWS} publication"),
     *(f"{IMAGE} image", f"{VIDEO} video", f"{XHTML} link"),
@@ -192,7 +191,7 @@ def assert_valid(file: str, rendered: Rendered, origin: str) -> None:
     """Check the bytes of a file before they are put. A folded file is checked by its new lines alone, a robots.txt not at all.
 
     Raises BrokenFile if it is not well-formed XML with declared namespaces, an element is empty, or a URL is not below `origin`.
-    Raises it too if the entries are not as many as were rendered, or entries or bytes exceed the protocol's limits.
+    Raises it too if the number of entries is not the rendered one, or entries or bytes exceed the protocol's limits.
     """
     body = rendered.body if rendered.fresh is None else rendered.fresh
     if file == ROBOTS_FILE or not body:  # folding may have removed lines and written none
@@ -200,10 +199,10 @@ def assert_valid(file: str, rendered: Rendered, origin: str) -> None:
     counts = _count_elements(file, body, f"{origin}/")
     entries, articles, locs = sum(counts[name] for name in _ENTRIES), counts[_ARTICLE], counts[_LOC]
     # A file without pages lists the home page.
-    wanted = entries if rendered.fresh else rendered.urls or 1
-    if not 0 < entries == locs == wanted <= URLS_MAX or articles > NEWS_ENTRIES_MAX or len(rendered.body) > BYTES_MAX:
+    expected = entries if rendered.fresh else rendered.urls or 1
+    if not 0 < entries == locs == expected <= URLS_MAX or articles > NEWS_ENTRIES_MAX or len(rendered.body) > BYTES_MAX:
         numbers = f"{entries:,} entries, {articles:,} with news, {locs:,} URLs and {len(rendered.body):,} bytes"
-        raise BrokenFile(file, f"R1.10 {numbers}, where {wanted:,} entries were rendered")
+        raise BrokenFile(file, f"R1.10 {numbers}, where {expected:,} entries were rendered")
 
 
 def _count_elements(file: str, body: bytes, home: str) -> Mapping[str, int]:

@@ -33,24 +33,24 @@ AI_TRAINING_CRAWLERS = ("GPTBot", "ClaudeBot", "Google-Extended", "Applebot-Exte
 def _rules_for(rights: Crawlers) -> Iterator[str]:
     """Yield the group for every crawler, then a group that shuts out all crawlers without a right.
 
-    A crawler reads only its own group (RFC 9309, 2.2.1). So a crawler with its right is not named,
-    because its group would have to repeat the rules for all.
+    A crawler reads only its own group (RFC 9309, 2.2.1). So a crawler with its right has no group,
+    because that group would have to repeat the rules for all.
     """
     yield "User-agent: *"
     if rights.content_signal:
         values = {"search": rights.search, "ai-input": rights.ai_search, "ai-train": rights.ai_training}
-        yield f"Content-Signal: {', '.join(f'{name}={_WORDS[may]}' for name, may in values.items())}"
+        yield f"Content-Signal: {', '.join(f'{name}={_WORDS[is_allowed]}' for name, is_allowed in values.items())}"
     yield from (f"Disallow: {path}" for path in rights.disallow)
     if not rights.disallow:
         yield "Allow: /"
     shut_out = [
         name
-        for may, names in (
+        for is_allowed, names in (
             (rights.search, SEARCH_CRAWLERS),
             (rights.ai_search, AI_SEARCH_CRAWLERS),
             (rights.ai_training, AI_TRAINING_CRAWLERS),
         )
-        if not may
+        if not is_allowed
         for name in names
     ]
     if shut_out:
@@ -67,18 +67,18 @@ def robots_txt(site: Site, indexes: Indexes = ONE_INDEX) -> bytes:
     rules = "\n".join(_rules_for(site.robots)) if isinstance(site.robots, Crawlers) else site.robots
     if rules is None:
         return b""
-    kept, named = [], named_in_robots(site, indexes)
+    rule_lines, sitemaps = [], named_in_robots(site, indexes)
     for line in rules.replace("\r\n", "\n").split("\n"):
-        if own := SITEMAP_LINE.match(line):
-            named += own[1].split()
+        if sitemap_line := SITEMAP_LINE.match(line):
+            sitemaps += sitemap_line[1].split()
         else:
-            kept.append(line)
-    parts = ["\n".join(robots_lines(site, named)), "\n".join(kept).strip("\n")]
+            rule_lines.append(line)
+    parts = ["\n".join(robots_lines(site, sitemaps)), "\n".join(rule_lines).strip("\n")]
     return ("\n\n".join(filter(None, parts)) + "\n").encode()
 
 
 def named_in_robots(site: Site, indexes: Indexes = ONE_INDEX) -> list[str]:
-    """Return the sitemaps that a site's robots.txt names: all indexes, and each news sitemap by itself (R8.2)."""
+    """Return the sitemaps that a site's robots.txt lists: all indexes, and each news sitemap by itself (R8.2)."""
     *older, newest = indexes.files
     return [newest, *(name for name in permanent_files(site) if is_news(name)), *reversed(older)]
 

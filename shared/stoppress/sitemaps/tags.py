@@ -1,6 +1,6 @@
 """The tags of one entry: the `<url>` of a page with its images, videos and alternates, of an article, the `<sitemap>` of a file.
 
-The tags of a page stand without line breaks and in the order of their schemas. The root element declares their prefixes.
+The tags of a page have no line breaks, and the order of their schemas. The root element declares their prefixes.
 """
 
 import re
@@ -28,8 +28,8 @@ def general_line(entry: GeneralEntry, site: Site) -> str:
 
 def general_lines(entries: Sequence[GeneralEntry], site: Site) -> Iterator[str]:
     """Yield the `<url>` of each page in a shard."""
-    # Most pages of the largest files have nothing beyond URL and date, and hardly any URL needs an escape. So each call for a page
-    # that can be spared is a twentieth of a file's time.
+    # Most pages of the largest files have nothing beyond URL and date, and hardly any URL needs an escape. So each call per page that
+    # can be avoided saves a twentieth of a file's time.
     has_hints, locs = bool(site.write), [entry.loc for entry in entries]
     # The table keeps the site's own URLs under https.
     own_url = re.compile(rf"(?<=loc>)https:(?=//{re.escape(site.host)}/)")
@@ -70,7 +70,7 @@ def news_line(entry: NewsEntry, site: Site) -> str:
 
 
 def index_line(mark: Mark, site: Site) -> str:
-    """Return the `<sitemap>` of a file in the index: of its gzip form if the site wants it and it is there.
+    """Return the `<sitemap>` of a file in the index: of its gzip form if the site has that output and the form exists.
 
     A mark lists a form until after the form is deleted.
     """
@@ -94,24 +94,24 @@ def language_of(entry: NewsEntry | GeneralEntry, site: Site) -> str:
 
 
 def hreflang_of(language: str) -> str | None:
-    """Return the hreflang code for a code of news:language; None where there is none, as for `haw`."""
+    """Return the hreflang code for a code of news:language; None if there is none, as for `haw`."""
     code = _OF_NEWS.get(language, language)
     return code if code[:2] in LANGUAGES and (len(code) == 2 or "-" in code) else None
 
 
 def under_scheme(loc: str, site: Site) -> str:
-    """Return a URL, if it is of the site, under the site's scheme. The table keeps pages under https, so that the scheme can change."""
+    """Return a URL of the site under the site's scheme, any other URL unchanged. The table keeps pages under https, so that the scheme can change."""
     return loc if site.scheme == "https" or host_of(loc) != site.host else loc.replace("https:", "http:", 1)
 
 
 def alternates_of(entry: GeneralEntry | NewsEntry, site: Site) -> list[Alternate]:
     """Return the alternates that an entry lists under the site's rules, which apply to other pages by their path alone."""
-    found = list(entry.alternates)
-    if found and site.rules:
+    alternates = list(entry.alternates)
+    if alternates and site.rules:
         is_hidden = bool(excluding_rule(site.rules, "general", entry.loc, entry.traits))
-        found = [link for link in found if not (is_hidden or _is_hidden(link.href, site))]
-    is_alone = all(link.href == entry.loc for link in found)
-    return [] if is_alone else [Alternate(link.hreflang, under_scheme(link.href, site)) for link in found]
+        alternates = [link for link in alternates if not (is_hidden or _is_hidden(link.href, site))]
+    is_alone = all(link.href == entry.loc for link in alternates)
+    return [] if is_alone else [Alternate(link.hreflang, under_scheme(link.href, site)) for link in alternates]
 
 
 def _is_hidden(href: str, site: Site) -> bool:
@@ -150,11 +150,11 @@ def fit(
     )
     fitting: list[tuple[Any, ...]] = []
     reasons: list[str] = []
-    room = size_bytes_max
+    bytes_left = size_bytes_max
     for which, items, tags in kinds:
         sizes = [len(tags([item]).encode()) for item in items]
-        kept = sum(size_bytes <= room for size_bytes in accumulate(sizes))
-        room -= sum(sizes[:kept])
+        kept = sum(size_bytes <= bytes_left for size_bytes in accumulate(sizes))
+        bytes_left -= sum(sizes[:kept])
         fitting.append(tuple(items[:kept]))
         if kept < len(items):
             left_out = f"{len(items) - kept:,} of {len(items):,} were left out"

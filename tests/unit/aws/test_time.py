@@ -20,7 +20,7 @@ from stoppress.aws import clients, queues, sites, table
 from stoppress.aws.clients import LIMITS, Limits
 from stoppress.aws.items import file_pk
 from stoppress.aws.queues import RewriteRequest, read_request
-from stoppress.aws.site_versions import NET_AFTER
+from stoppress.aws.site_versions import GRACE
 from stoppress.http import client as web
 from stoppress.model.event import from_message
 from stoppress.model.http_request import Request
@@ -358,10 +358,10 @@ def test_a_minutes_work_is_done_by_a_later_minute_when_a_service_hangs(
 ) -> None:
     for number in range(20):
         behind.site(f"{number}.example.com")
-    behind.clock.move_to(NOON + NET_AFTER)
+    behind.clock.move_to(NOON + GRACE)
     with clock.hanging(hanging), pytest.raises((ExceptionGroup, BotoCoreError)):
         clock.call("roll_window", {})
-    behind.clock.move_to(NOON + NET_AFTER + RESEND_AFTER)
+    behind.clock.move_to(NOON + GRACE + RESEND_AFTER)
     clock.call("roll_window", {})
     hosts = {json.loads(body)["site"] for body in behind.taken("rewrites")}
     assert hosts == {HOST, *(f"{number}.example.com" for number in range(20))}

@@ -1,4 +1,4 @@
-# Every task of a developer. A fresh clone needs only Python >= 3.11 and make.
+# The tasks of a developer. A fresh clone needs only Python >= 3.11 and make.
 
 # The first Python on the path that is new enough. PYTHON=/path/to/python3 chooses another.
 NEW_ENOUGH := -c 'import sys; sys.exit(sys.version_info < (3, 11))'
@@ -16,20 +16,20 @@ WEBHOOKS ?= 8000
 ARTICLES ?= 500
 SENDERS ?= 16
 SEED ?= 1
-# The address of the repository, to which each page of the documentation links: that of the clone's origin.
+# The repository's URL, to which each page of the documentation links. The default is the clone's origin.
 REPOSITORY ?= $(shell git config --get remote.origin.url 2>/dev/null | sed 's|^git@\([^:]*\):|https://\1/|; s|\.git$$||')
 TEMPLATES := template.yaml template-cdn.yaml template-firewall.yaml .github/deploy-role.yaml docs/how-to/purge.yaml
-# A lock is complete, so pip resolves nothing. pip cannot hash this package itself, so a second call installs it.
+# A lock is complete, so pip resolves no dependencies. pip cannot hash this package, so a second call installs it.
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check --no-deps
 INSTALL_LOCKED := $(PIP_INSTALL) --require-hashes --requirement
 INSTALL_SELF := $(PIP_INSTALL) --no-build-isolation --editable .
 
-# Stamp files: make touches one after its installation succeeded. A newer lock or pyproject.toml makes it out of date.
+# Stamp files of successful installations. A newer lock or pyproject.toml makes a stamp out of date.
 INSTALLED := .venv/installed
 INSTALLED_DEV := .venv/installed-dev
 INSTALLED_LINTERS := .venv/linters/installed
 
-# Container images often set this. Each process that a test starts would then compile our modules again.
+# Container images often set this. Each process that a test starts would then compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
@@ -38,7 +38,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1 /p' Makefile | while read -r name text; do printf '  make %-11s %s\n' "$$name" "$$text"; done
 
-install: $(INSTALLED) ## make .venv with the stoppress command in it (PYTHON=… picks the interpreter)
+install: $(INSTALLED) ## create .venv with the stoppress command (PYTHON=…: the interpreter)
 	@echo "Ready: .venv/bin/stoppress --help"
 
 demo: $(INSTALLED) ## run the whole flow on this machine, then serve it on http://127.0.0.1:8000/ (PORT=…: another port; ONCE=1: do not serve)
@@ -49,19 +49,19 @@ play: $(INSTALLED) ## play a scenario: make play SCENARIO=file.jsonl (OUT=…: f
 	@.venv/bin/stoppress play "$(SCENARIO)" --out "$(OUT)"
 
 # A script exits with 69 if this machine cannot build. The tests of built functions are then skipped.
-# The linters use one core, and the deployed stack is mostly waited for, so the other tests run at the same time.
-test: $(INSTALLED_DEV) $(INSTALLED_LINTERS) ## run all checks: lint, types, tests of the code and of what SAM builds
+# The linters use one core, and the deployed stack is mostly idle, so the other tests run concurrently.
+test: $(INSTALLED_DEV) $(INSTALLED_LINTERS) ## run all checks: lint, types, tests of the code and of the SAM build
 	@scripts/build && scripts/build native && scripts/build emulator >/dev/null || test $$? -eq 69
 	@make --no-print-directory lint types & linters=$$!; \
 		.venv/bin/pytest -q tests/deployment/deployed & deployed=$$!; \
 		.venv/bin/pytest -n $(WORKERS) --dist worksteal --ignore tests/deployment/deployed; tests=$$?; \
 		for job in $$linters $$deployed; do wait $$job || tests=1; done; exit $$tests
 
-deployed: $(INSTALLED_DEV) ## deploy what SAM builds to an emulator of AWS, and use it; takes two minutes (KEEP=1: leave it running)
+deployed: $(INSTALLED_DEV) ## deploy the SAM build to an emulator of AWS, and test it; takes two minutes (KEEP=1: leave it running)
 	@scripts/build native && scripts/build emulator >/dev/null
 	KEEP=$(KEEP) .venv/bin/pytest -q tests/deployment/deployed
 
-# Slower tests, with moto, with SAM and with many combinations, run only in `make test`.
+# Slower tests, with moto, SAM or many combinations, run only in `make test`.
 check: $(INSTALLED_DEV) ## check a change in less than a minute: style, types, imports, unit tests, scenarios on doubles, ten seeds
 	.venv/bin/ruff check
 	.venv/bin/ruff format --check
@@ -76,7 +76,7 @@ build: | .venv/bin/pip ## build the functions and the layer into .aws-sam/build 
 bench: $(INSTALLED_DEV) ## measure cost, speed and latency, also of other projects if they can be fetched: ten minutes at most
 	@.venv/bin/python -m bench
 
-bench-quick: $(INSTALLED_DEV) ## make the faster measurements of bench in less than a minute, and write nothing
+bench-quick: $(INSTALLED_DEV) ## run the faster measurements of bench in less than a minute, and write nothing
 	@.venv/bin/python -m bench --quick
 
 month: $(INSTALLED_DEV) ## compute the price of a month for three newsrooms and of feeds; takes minutes (WRITE=1: write it to the docs)
@@ -108,13 +108,13 @@ lint: $(INSTALLED_DEV) $(INSTALLED_LINTERS) ## check style; check templates and 
 types: $(INSTALLED_DEV) ## check types, strictly
 	.venv/bin/mypy
 
-format: $(INSTALLED_DEV) ## format the code, and mend what ruff can mend
+format: $(INSTALLED_DEV) ## format the code, and fix what ruff can fix
 	.venv/bin/ruff check --fix
 	.venv/bin/ruff format
 
 # requirements.lock serves Python 3.11 to 3.13 on Linux and macOS. The layer's list has only packages that the functions import,
 # without those of the Lambda runtime (boto3 and its dependencies: 19 MB in every cold start).
-# With a hash for each file, pip refuses a file that somebody has replaced.
+# With a hash for each file, pip rejects a file that was replaced.
 COMPILE := .venv/bin/uv pip compile --quiet --upgrade --generate-hashes --no-emit-index-url --no-emit-find-links \
 	--annotation-style line --custom-compile-command "make lock"
 lock: | .venv/bin/pip ## pin the newest versions that fit together, for development, for the Lambda layer and for the tools that build it
@@ -136,15 +136,15 @@ docs: $(INSTALLED_DEV) ## write the generated parts of the documentation, and se
 	.venv/bin/python -m tests.docs.generated
 	.venv/bin/zensical serve
 
-screenshots: $(INSTALLED_DEV) ## write the pictures of the editors' page and of terminals in the documentation again (needs Chromium)
+screenshots: $(INSTALLED_DEV) ## renew the documentation's images of the editors' page and of terminals (needs Chromium)
 	.venv/bin/pytest -q tests/browser tests/cli/test_terminal.py --screenshots
 
-docs-build: $(INSTALLED_DEV) ## build the documentation into site/; a broken link or anchor fails (REPOSITORY=…: where it links to)
+docs-build: $(INSTALLED_DEV) ## build the documentation into site/; a broken link or anchor fails (REPOSITORY=…: the URL that it links to)
 	@{ cat zensical.toml; test -z "$(REPOSITORY)" || \
 		printf '\n[[project.extra.social]]\nicon = "fontawesome/brands/git-alt"\nname = "Source code"\nlink = "%s"\n' "$(REPOSITORY)"; } > .zensical.toml
 	.venv/bin/zensical build --strict --config-file .zensical.toml; built=$$?; rm .zensical.toml; exit $$built
 
-release: ## make the annotated tag of this version, if pyproject.toml, CHANGELOG.md and template.yaml agree on it
+release: ## create the annotated tag of this version, if pyproject.toml, CHANGELOG.md and template.yaml agree on it
 	@scripts/release
 
 clean: ## remove .venv and all other files that make creates
@@ -153,25 +153,25 @@ clean: ## remove .venv and all other files that make creates
 
 .venv/bin/pip:
 	@test -n "$(PYTHON)" && "$(PYTHON)" $(NEW_ENOUGH) || { \
-		echo "Stoppress needs Python 3.11 or newer, and $(or $(PYTHON),python3) is not. Name one: make install PYTHON=/path/to/python3.13" >&2; \
+		echo "Stoppress needs Python 3.11 or newer, and $(or $(PYTHON),python3) is not. Give its path: make install PYTHON=/path/to/python3.13" >&2; \
 		exit 1; }
 	@"$(PYTHON)" -m venv --clear .venv || { \
-		echo "$(PYTHON) could not make a virtual environment; on Debian and Ubuntu its package python3-venv is needed." >&2; \
+		echo "$(PYTHON) could not create a virtual environment; on Debian and Ubuntu this needs the package python3-venv." >&2; \
 		exit 1; }
 
 $(INSTALLED): pyproject.toml scripts/cli.lock | .venv/bin/pip
-	@echo "Installing what the command needs into .venv, a minute at most the first time ..."
+	@echo "Installing the dependencies of the command into .venv, a minute at most the first time ..."
 	@.venv/bin/python $(INSTALL_LOCKED) scripts/cli.lock
 	@.venv/bin/python $(INSTALL_SELF)
 	@touch $@
 
 $(INSTALLED_DEV): pyproject.toml requirements.lock | .venv/bin/pip
-	@echo "Installing what the checks and tests need into .venv, a minute at most the first time ..."
+	@echo "Installing the dependencies of the checks and tests into .venv, a minute at most the first time ..."
 	@.venv/bin/python $(INSTALL_LOCKED) requirements.lock
 	@.venv/bin/python $(INSTALL_SELF)
 	@touch $(INSTALLED) $@
 
-# The linters have a virtual environment of their own, because checkov needs other versions of boto3 and other packages than the tests.
+# The linters have their own virtual environment, because checkov needs other versions of packages such as boto3 than the tests.
 $(INSTALLED_LINTERS): scripts/linters.lock | .venv/bin/pip
 	@echo "Installing the linters of template and workflows into .venv/linters, a minute at most the first time ..."
 	@.venv/bin/python -m venv .venv/linters

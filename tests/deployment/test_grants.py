@@ -85,45 +85,45 @@ def grants() -> Iterator[Grant]:
 # The scenario that misses a grant, by the beginning of its name, where it is another than `publish`.
 MISSED_BY = {
     "PollFeedsRole-AnnounceShares": "a-slow-feed-delays-no-other",
-    "PollFeedsRole-KeepFeedState-dynamodb:GetItem": "a-feed-that-is-pushed",
-    "PollFeedsRole-SubscribeAtHubs": "a-hub-that-does-not-answer",
+    "PollFeedsRole-ReadAndWriteFeedState-dynamodb:GetItem": "a-feed-that-is-pushed",
+    "PollFeedsRole-ReadHubSecret": "a-hub-that-does-not-answer",
     "PollFeedsRole": "a-feed-read-once-is-asked-conditionally",
     "ReceivePushRole": "a-feed-that-is-pushed",
-    "ReconcileSitesRole-CountPlacesAndKeepWhatItSaw-places#": "entries-and-places-that-nobody-has-are-put-right-at-night",
-    "ReconcileSitesRole-OnlyWhereTheirArticleIsStillGone": "entries-and-places-that-nobody-has-are-put-right-at-night",
+    "ReconcileSitesRole-WritePlacesAndSuspects-places#": "entries-and-places-that-nobody-has-are-put-right-at-night",
+    "ReconcileSitesRole-CheckArticlesAndClaims": "entries-and-places-that-nobody-has-are-put-right-at-night",
     "ReconcileSitesRole-ReadFilesAndDeleteOrphans-s3:DeleteObject": "an-object-that-nothing-names-goes-after-a-day",
-    "ReconcileSitesRole-TakeEntriesOut": "entries-and-places-that-nobody-has-are-put-right-at-night",
+    "ReconcileSitesRole-DeleteEntries": "entries-and-places-that-nobody-has-are-put-right-at-night",
     "ReconcileSitesRole": "what-hands-have-done-to-the-bucket-is-mended-at-night",
     "RecordArticleRole-ReadTitles": "unpublish",
     "RecordArticleRole-RecordArticles-dynamodb:DeleteItem": "scheduled-story",
     "RecordArticleRole-RecordArticles-due": "scheduled-story",
-    "RecordArticleRole-TakeArticles-sqs:ChangeMessageVisibility": "the-table-fails-while-recording",
+    "RecordArticleRole-ReceiveArticles-sqs:ChangeMessageVisibility": "the-table-fails-while-recording",
     "RecordArticleRole-RecordArticles-quarantine#": "bad-bus-events",
     "RecordArticleRole-RecordArticles-refused#": "bodies-that-are-not-accepted",
-    "RecordArticleRole-TellStories-refused#": "bodies-that-are-not-accepted",
+    "RecordArticleRole-WriteStories-refused#": "bodies-that-are-not-accepted",
     "RewriteSitemapsRole-ReadAndWriteFiles-s3:DeleteObject": "emptied-shard",
     "RewriteSitemapsRole-ReadPartitionsAndMarkFiles-dynamodb:BatchGetItem": "changes-folded-into-large-files",
     "RewriteSitemapsRole-ReadPartitionsAndMarkFiles-due#": "emptied-shard",
     "RewriteSitemapsRole-ReadPartitionsAndMarkFiles-dynamodb:DeleteItem": "emptied-shard",
-    "RewriteSitemapsRole-SendFilesThatFailed": "a-file-that-cannot-be-written",
-    "RewriteSitemapsRole-TakeNamedFiles-sqs:ChangeMessageVisibility": "a-file-that-cannot-be-written",
+    "RewriteSitemapsRole-SendRewrites": "a-file-that-cannot-be-written",
+    "RewriteSitemapsRole-ReceiveRewrites-sqs:ChangeMessageVisibility": "a-file-that-cannot-be-written",
     "RewriteSitemapsRole-ListFilesOfAChangedSite-dynamodb:GetItem": "gzip-text-and-atom",
     "RollWindowRole-AddTheFirstSite": "the-first-site",
-    "RollWindowRole-FindWhatIsDue-due#": "scheduled-story",
-    "RollWindowRole-FindWhatIsDue-file#": "empty-window",
-    "RollWindowRole-FindWhatIsDue-places#": "empty-window",
-    "RollWindowRole-GiveTheirPlacesBack": "empty-window",
-    "RollWindowRole-MoveWhatIsDue-dynamodb:DeleteItem": "empty-window",
+    "RollWindowRole-ReadDueRecords-due#": "scheduled-story",
+    "RollWindowRole-ReadDueRecords-file#": "empty-window",
+    "RollWindowRole-ReadDueRecords-places#": "empty-window",
+    "RollWindowRole-FreePlaces": "empty-window",
+    "RollWindowRole-WriteDueRecords-dynamodb:DeleteItem": "empty-window",
     "RollWindowRole-ReadSites-dynamodb:BatchGetItem": "scheduled-story",
-    'RollWindowRole-SendWhatIsDue-{"Fn::GetAtt": ["RewritesQueue"': "emptied-shard",
-    "RollWindowRole-SeeThatTheFirstSiteHasNoFiles": "the-first-site",
-    "RollWindowRole-SendWhatIsDue": "scheduled-story",
-    "RollWindowRole-TakeExpiredEntriesOut": "empty-window",
+    'RollWindowRole-SendDueMessages-{"Fn::GetAtt": ["RewritesQueue"': "emptied-shard",
+    "RollWindowRole-ListFilesOfTheFirstSite": "the-first-site",
+    "RollWindowRole-SendDueMessages": "scheduled-story",
+    "RollWindowRole-DeleteExpiredEntries": "empty-window",
 }
 
 
 # What AWS itself does in the name of each role.
-OF_AWS = ("WriteItsLog", "ReportFailures")
+OF_AWS = ("WriteLog", "ReportFailures")
 # Lambda takes messages in the name of the role.
 OF_MAPPINGS = ("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes")
 # No scenario asks for a page, imports, is audited or has engines: test_page.py, test_audits.py and test_engines.py in
@@ -137,7 +137,7 @@ OF_ENGINES = [
 OF_PAGES = [grant for grant in grants() if grant.role == "ShowSiteRole" and grant.sid not in OF_AWS]
 # No scenario deploys another version of the code.
 OF_DEPLOYMENTS = [grant for grant in grants() if (grant.role, grant.sid) == ("RollWindowRole", "ListSites")]
-OF_IMPORTS = Grant("RecordArticleRole", "TakeImports", "sqs:ChangeMessageVisibility")
+OF_IMPORTS = Grant("RecordArticleRole", "ReceiveImports", "sqs:ChangeMessageVisibility")
 _TRIED_ELSEWHERE = (*OF_AUDITS, *OF_ENGINES, *OF_PAGES, *OF_DEPLOYMENTS, OF_IMPORTS)
 OF_SCENARIOS = [grant for grant in grants() if grant not in _TRIED_ELSEWHERE]
 

@@ -47,9 +47,7 @@ def lambda_handler(event: dict[str, Any], now: datetime, _: Deadline) -> dict[st
 def _answer(event: dict[str, Any], site: str, source: str, now: datetime) -> Answer:
     method = event.get("requestContext", {}).get("http", {}).get("method", "POST")
     if method != "POST":
-        return _refused(
-            405, f"this is the address of a webhook, and {method} does nothing here: POST a signed delivery"
-        )
+        return _refused(405, f"this is the address of a webhook, and {method} is not allowed: POST a signed delivery")
     try:
         return receive(request_of(event), now)
     except binascii.Error:

@@ -39,7 +39,7 @@ def lambda_handler(event: dict[str, Any], now: datetime, deadline: Deadline) -> 
 
 def _log(done: BatchOutcome) -> None:
     for error in done.unreadable:
-        logger.warning("names no file", reason=repr(error))
+        logger.warning("request without a file", reason=repr(error))
     for result in done.results:
         fields: dict[str, Any] = {"site": result.request.site, "file": result.request.file, "outcome": result.outcome}
         if result.error is None:

@@ -183,7 +183,7 @@ class Reader:
         self._seen.clear()
         self._backward += 1
         if self._backward > BACKWARD_MAX:
-            raise ListingError("the number of articles keeps changing: list again at a quieter time")
+            raise ListingError("the number of articles keeps changing: list again when fewer of them change")
 
     def _read(self, response: client.Response, at: Position) -> Answer:
         """Return the answer in a response. Raises UnreadablePage, _NoSuchPage and ListingError."""

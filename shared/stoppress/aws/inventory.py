@@ -46,8 +46,8 @@ def all_files(site: Site, *, robots: bool = False) -> list[str]:
     reserved = (file for item in series for file in series_files(read_series(item["sk"], item)))
     indexes, marks = read_marks(site.host)
     marked = (mark.file for mark in marks if not is_index(mark.file))
-    kept = [ROBOTS_FILE] if robots or site.robots is not None else []
-    return list(dict.fromkeys([*permanent_files(site), *marked, *reserved, *kept, *indexes.files]))
+    robots_files = [ROBOTS_FILE] if robots or site.robots is not None else []
+    return list(dict.fromkeys([*permanent_files(site), *marked, *reserved, *robots_files, *indexes.files]))
 
 
 def read_indexes(host: str) -> Indexes:

@@ -142,9 +142,9 @@ def read(site: str, number: int, now: datetime) -> list[Refusal]:
 
     The sort keys order a day's refusals by source and slot. So whole days are read, newest first, until there are enough.
     """
-    kept = ((item, refusal) for item, refusal in stored(site) if is_kept(item, now))
+    current = ((item, refusal) for item, refusal in stored(site) if is_kept(item, now))
     refusals: list[Refusal] = []
-    for _, of_day in groupby(kept, key=lambda pair: pair[0]["sk"].partition("#")[0]):
+    for _, of_day in groupby(current, key=lambda pair: pair[0]["sk"].partition("#")[0]):
         refusals += sorted((refusal for _, refusal in of_day), key=lambda refusal: refusal.at, reverse=True)
         if len(refusals) >= number:
             break

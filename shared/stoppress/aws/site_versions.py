@@ -95,7 +95,7 @@ def _write(
             [Put(version), Put(current, expected or None), *others, due.site(due.CONFIGURATION, host, now + GRACE)]
         )
     except Conflict:
-        raise Replaced(f"somebody else wrote version {number} of {host} meanwhile: run the command again") from None
+        raise Replaced(f"another author has written version {number} of {host}: run the command again") from None
     return number
 
 

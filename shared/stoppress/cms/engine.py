@@ -166,7 +166,7 @@ def _action(mapping: MappingFile, root: Mapping[str, Any], faults: Mapping[str, 
         return action
     if mapping.strict and isinstance(error := unknown_type(kind), BadArticle):
         return Verdict(disposition="incomplete", missing=("type",), reason=str(error), item=item)
-    what = clean(kind, 100) if isinstance(kind, str) and kind else "what it says"
+    what = clean(kind, 100) if isinstance(kind, str) and kind else "the delivery"
     return Verdict(disposition="ignore", reason=f"{what} {mapping.action.otherwise}", item=item)
 
 

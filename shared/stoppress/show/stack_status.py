@@ -42,7 +42,7 @@ ALARM_LOGS = {alarm: function for function, alarms in ALARMS_OF_LOGS.items() for
 ALARM_COMMANDS = {
     "ArticlesDeadAlarm": "redrive articles --dry-run",
     "FailuresAlarm": "redrive failures --dry-run",
-    # Events in quarantine, failing feeds and results of audits are problems of their sites, with commands of their own. The
+    # Events in quarantine, failing feeds and results of audits are problems of their sites, with their own commands. The
     # alarm's other causes are differences between files and table, and a missing run of reconcile_sites.
     "AttentionAlarm": "reconcile --dry-run",
 }

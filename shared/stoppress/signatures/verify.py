@@ -187,7 +187,7 @@ def check_time(name: str, text: str, unit: str, now: datetime, tolerance: timede
             raise BadSignature(f"{name} is in {wrong} since 1970: give and sign it in {right}")
         raise BadSignature(
             f"{name} is {difference_ms / 1_000:.0f} s away from now, at most {tolerance.total_seconds():.0f} are accepted:"
-            " set the sender's clock, and sign each attempt anew"
+            " set the sender's clock, and sign each attempt again"
         )
 
 

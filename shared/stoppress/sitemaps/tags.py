@@ -141,7 +141,7 @@ def fit(
     """Return the tags of a page that fit into `size_bytes_max` bytes of UTF-8, and a reason for each kind that was shortened.
 
     Language versions come first: without one of them a search engine sends readers to the wrong page. Videos follow, because
-    each is a search result of its own. The newest images, which are the last ones, get the rest.
+    each is a separate search result. The newest images, which are the last ones, get the rest.
     """
     kinds: tuple[tuple[str, Sequence[Any], Callable[[Sequence[Any]], str]], ...] = (
         ("alternates: the last", alternates, alternate_tags),
@@ -153,11 +153,11 @@ def fit(
     bytes_left = size_bytes_max
     for which, items, tags in kinds:
         sizes = [len(tags([item]).encode()) for item in items]
-        kept = sum(size_bytes <= bytes_left for size_bytes in accumulate(sizes))
-        bytes_left -= sum(sizes[:kept])
-        fitting.append(tuple(items[:kept]))
-        if kept < len(items):
-            left_out = f"{len(items) - kept:,} of {len(items):,} were left out"
+        number = sum(size_bytes <= bytes_left for size_bytes in accumulate(sizes))
+        bytes_left -= sum(sizes[:number])
+        fitting.append(tuple(items[:number]))
+        if number < len(items):
+            left_out = f"{len(items) - number:,} of {len(items):,} were left out"
             reasons.append(f"{which} {left_out}: a page's tags take {size_bytes_max:,} bytes at most")
     return fitting[2][::-1], fitting[1], fitting[0], reasons
 

@@ -299,7 +299,7 @@ def test_missing_signatures_cost_no_call_and_wrong_ones_one_message_a_minute(beh
         ("POST", "..", "cms", "unknown site '..': check"),
         ("POST", "x" * 8_000, "y" * 2_000, f"unknown site '{'x' * 120}': check"),
         ("POST", "\ud800" * 4_000, "", "unknown site "),
-        ("GET", "x" * 8_000, "y" * 2_000, "this is the address of a webhook, and GET does nothing here: POST a signed delivery"),
+        ("GET", "x" * 8_000, "y" * 2_000, "this is the address of a webhook, and GET is not allowed: POST a signed delivery"),
     ],
 )  # fmt: skip
 def test_a_request_to_no_known_site_leaves_one_short_line_and_no_count(

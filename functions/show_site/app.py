@@ -46,7 +46,7 @@ def lambda_handler(event: dict[str, Any], now: datetime, _: Deadline) -> dict[st
 
 
 def _page(host: str, token: str, query: Mapping[str, str], now: datetime) -> str | None:
-    """Return a part of the page as HTML; None for a wrong token, or a host without a site. Raises NoSecret, BadConfiguration, and AWS's errors."""
+    """Return a part of the page as HTML; None for a wrong token or an unknown host. Raises NoSecret, BadConfiguration, and AWS's errors."""
     if not is_page_token(token, lambda: secrets.load(PAGE_SECRET), host):
         return None
     question, moment, part = query.get("q", ""), query.get("at", ""), query.get("part", "frame")

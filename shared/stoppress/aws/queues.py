@@ -116,7 +116,7 @@ def report_failed(
 ) -> dict[str, list[dict[str, str]]]:
     """Return a handler's answer for failed messages, and have them delivered again after 10 s, 20 s, 40 s and so on.
 
-    The queue's visibility timeout is several minutes. A message whose delay cannot be set is delivered again when that ends; `warn` logs it.
+    The queue's visibility timeout is several minutes. A message whose delay cannot be set is delivered again after it; `warn` logs that.
     """
     for record in records:
         delay = retry_delay_seconds(_receive_count(record))

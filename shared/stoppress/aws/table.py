@@ -114,7 +114,7 @@ def query(
     newest_first: bool = False,
     page_size: int | None = None,
 ) -> "Iterator[Item]":
-    """Yield all items of a partition, by sort key; only those from `start` to `below`, both included, and only those that begin with `prefix`.
+    """Yield the items of a partition by sort key: from `start` to `below`, both included, and beginning with `prefix`.
 
     `consistent`: as in `get_many`. `newest_first`: from the last sort key down. `page_size`: how many items a call reads, for a caller
     that needs few.

@@ -199,7 +199,7 @@ def _post_to_indexnow(site: Site, urls: list[str], now: datetime) -> Meaning:
 
 
 def sweep(all_sites: Iterable[Site], now: datetime) -> Notified:
-    """Send messages for pages and files that engines were not notified of, in case an event or a message was lost. `failed` has the errors by host."""
+    """Send messages for pages and files that engines missed, in case an event or a message was lost. `failed` has the errors by host."""
     done = Notified()
     for site in all_sites:
         if site.engines:

@@ -43,7 +43,7 @@ def first_inspections(site: Site, notified: Iterable[PageState]) -> list[tuple[s
 
 
 def due_requests(site: Site, files: Iterable[str], stored: Sequence[Item], now: datetime) -> list[str]:
-    """Return the messages for requests that are due, for the sweep. `files` are the sitemaps to submit. `stored` are all items under `notified#<site>`."""
+    """Return a sweep's messages for requests that are due. `files`: the sitemaps to submit. `stored`: all items under `notified#<site>`."""
     settings = _settings(site)
     if settings is None:
         return []

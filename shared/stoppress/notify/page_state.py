@@ -62,8 +62,8 @@ class PageState:
 
     `version`: the newest version that a file listed, or GONE; `changed`: when a run noticed it. `notified`: the version that engines were
     last notified of, at `notified_at` (None without IndexNow); empty while an answer is missing. `tried_at`: when a run last claimed
-    the page to notify engines. `checked_at`: the last check. `checks` counts the failed checks since the change. `failing_since` is the first of
-    these, and `reason` continues "the page …".
+    the page to notify engines. `checked_at`: the last check. `checks` counts the failed checks since the change.
+    `failing_since` is the first of these, and `reason` continues "the page …".
 
     `inspected_at`: the last inspection in Search Console. `verdict`, `coverage`, `google_canonical` and `robots_state` are
     its answer, in Google's words. `crawled_at` is Google's last crawl, `indexed_at` the first answer that the page is in the index.

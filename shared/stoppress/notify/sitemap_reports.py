@@ -118,7 +118,7 @@ def median_wait_s(site: str, file: str, now: datetime) -> float | None:
 
 
 def describe_unread(stored: Sequence[Item], now: datetime) -> Iterator[str]:
-    """Yield a sentence for each sitemap that Google used to read often, and no longer reads. `stored` are all items under `notified#<site>`."""
+    """Yield a sentence for each sitemap that Google read often until it stopped. `stored` are all items under `notified#<site>`."""
     for sitemap in submitted_in(stored):
         last, read_at, prefix = sitemap.downloaded_at, sitemap.read_at, f"{READ}{sitemap.file}#"
         if last and read_at and sitemap.is_unread(now) and read_at - last >= LEFT_UNREAD_AFTER:

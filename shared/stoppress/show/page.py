@@ -61,7 +61,7 @@ def render_content(page: SitePage) -> str:
 
 
 def fold_deliveries(deliveries: Iterable[Received]) -> list[tuple[Received, int]]:
-    """Return the newest of equal deliveries, each with their number. Deliveries of a story are equal if no reader could distinguish them."""
+    """Return the newest of equal deliveries, each with their number. Deliveries of a story are equal if they look the same."""
     rows: defaultdict[tuple[str, ...], list[Received]] = defaultdict(list)
     for delivery in deliveries:
         source = delivery.by.partition("#")[0]

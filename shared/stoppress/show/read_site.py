@@ -72,8 +72,8 @@ class SiteFacts:
     `secrets`: whether each source's secret exists, by the source's name; None if that could not be read. `stored`: the names in the
     bucket; None if they could not be read. `last_event` is known only for sites with `silent_after_hours`. `counts` are today's, by
     source. `refused` are today's refusals of sources with REFUSED_MIN or more, newest first. `audits` are states by audited source.
-    `refusing` has the reason of each engine that rejects notifications, `not_ready` are listed pages that engines cannot index. `submitted` are the
-    sitemaps in Search Console, `waits_s` the day's median waits for Google, by file. `delays` are those of the last day; None: the site has no engines, or they were not read.
+    `refusing`: the reason of each engine that rejects notifications. `not_ready`: listed pages that engines cannot index. `submitted`:
+    the sitemaps in Search Console. `waits_s`: the day's median waits for Google, by file. `delays`: those of the last day, if read.
     """
 
     site: Site

@@ -61,11 +61,11 @@ class Facts:
     """The facts of a page in the stack.
 
     `asked` is the user's text. `url` is the page, empty for an article of which no URL is known. `article` is the name of the
-    article, if the user asked for an article. `articles` own or owned the page, or had an event about it. `general` has
-    their entries in shards by name, `news` is the owner's entry in a news sitemap. `held` has the events of held
-    articles by name. `received` is oldest first. `others` are known pages whose URLs are like this one. `unsearched` lists
-    the kinds of items that were too many to be searched completely. `page_state` is the state of the engines' notifications. `read_by_google`
-    is when Google first read the news sitemap after it listed the page, and `console_reason` why Search Console reports no more.
+    article, if the user asked for an article. `articles` own or owned the page, or had an event about it. `general` has their entries
+    in shards by name, `news` is the owner's entry in a news sitemap. `held` has the events of held articles by name. `received` is
+    oldest first. `others` are known pages whose URLs are like this one. `unsearched` lists the kinds of items that were too many to
+    be searched completely. `page_state` is the state of the engines' notifications. `read_by_google` is when Google first read the
+    news sitemap after it listed the page, and `console_reason` why Search Console reports no more.
 
     If no event of the page was received, `unverified` are today's counts of the sources whose requests had a wrong signature.
     `unidentified` are then today's refused deliveries without id and URL.

@@ -116,7 +116,7 @@ def hygraph_messages(body: bytes, environment: str, timestamp_ms: int) -> list[b
 
 
 def kontent(request: Request, secrets: list[str], now: datetime, tolerance: timedelta) -> Proof:
-    """Return the proof by Kontent.ai's scheme: it signs the body, with line ends as sent or as its library changes them. Raises BadSignature."""
+    """Return the proof by Kontent.ai's scheme: it signs the body, with original or replaced line ends. Raises BadSignature."""
     preset = PRESETS["kontent"]
     body, signatures = read(preset, request, now, tolerance)
     spellings = dict.fromkeys((body, _LINE_ENDS.sub(b"\r\n", body)))

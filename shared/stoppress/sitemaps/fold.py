@@ -162,7 +162,7 @@ def _loc(line: str) -> str:
 
 
 def _has_our_instants(lines: Sequence[str], site: Site) -> bool:
-    """Return True if all instants have Stoppress's form. Lines without any instant must list the home page or pages of the configuration."""
+    """Return True if all instants have Stoppress's form. Lines without instants must list the home page or configured pages."""
     instants = [instant for line in lines for pattern in (_LASTMOD, _PUBLISHED) for instant in pattern.findall(line)]
     if not instants:  # the scheme is ignored, because it may have changed since the file was written
         pages = {url.partition("://")[2] for url in (site.home, *site.pages_by_url)}

@@ -44,8 +44,8 @@ class Rendered:
     """A file's bytes, the number of pages it lists, and the newest instant in it.
 
     `by_line`: each line depends on its own entry alone, so that later changes can be folded in. `fresh`: after folding, a file with
-    only the changed lines. `news`: the entries of a news sitemap that were read, all of them unless changes were folded in. `indexes`, `next_indexes`: of an index, the indexes
-    of the site before and after it, unless folding did not need them.
+    only the changed lines. `news`: the entries of a news sitemap that were read, all of them unless changes were folded in. `indexes`,
+    `next_indexes`: of an index, the indexes of the site before and after it, unless folding did not need them.
     """
 
     body: bytes

@@ -100,7 +100,7 @@ def hreflang_of(language: str) -> str | None:
 
 
 def under_scheme(loc: str, site: Site) -> str:
-    """Return a URL of the site under the site's scheme, any other URL unchanged. The table keeps pages under https, so that the scheme can change."""
+    """Return a URL, if it is the site's, under the site's scheme. The table keeps pages under https, so that the scheme can change."""
     return loc if site.scheme == "https" or host_of(loc) != site.host else loc.replace("https:", "http:", 1)
 
 

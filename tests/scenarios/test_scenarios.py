@@ -19,7 +19,7 @@ from stoppress_cli.app import app
 from stoppress_cli.inputs import served
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.scenario.file import Line
-from tests.simulation.stack import StackOfNextVersion, StackOnDoubles
+from tests.simulation.stack import StackOnNextVersion, StackOnDoubles
 from tests.support import check_host, event_files, operated, playing
 from tests.support.playing import END, Played, Step
 
@@ -99,7 +99,7 @@ def test_on_moto_and_after_a_rollback_a_scenario_saves_the_same_bytes(name: str,
     path = playing.SCENARIOS / f"{name}.jsonl"
     first = played(path, tmp_path / "doubles")
 
-    for kind in (StackOfNextVersion, Stack) if name in ON_MOTO else (StackOfNextVersion,):
+    for kind in (StackOnNextVersion, Stack) if name in ON_MOTO else (StackOnNextVersion,):
         again = played(path, tmp_path / kind.__name__, kind)
         assert (again.failures, again.waiting, again.refused) == ([], first.waiting, [])
         assert list(again.saves) == list(first.saves)

@@ -1,4 +1,4 @@
-"""The doubles of AWS as one stack has them, and the same as a later version of Stoppress writes into them."""
+"""One stack's doubles of AWS, and a variant that stores what a later version of Stoppress would write."""
 
 import json
 from contextlib import suppress
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Doubles(Sqs):
-    """The doubles of a stack. Its queues are what the mappings of the world read."""
+    """The doubles of a stack. The event source mappings read its queues."""
 
     def __init__(self, world: "World | StackOnDoubles") -> None:
         super().__init__(world.wiring.queues())
@@ -25,7 +25,7 @@ class Doubles(Sqs):
         self._dynamo = Dynamo(table.ref, f"{table.arn}/stream/local")
         self._s3 = S3(world.wiring.only("AWS::S3::Bucket").ref)
         self._secrets = SecretsManager()
-        self._told = 0
+        self._stream_position = 0
 
         self.clients: dict[str, Any] = {
             "dynamodb": self._dynamo,
@@ -39,8 +39,8 @@ class Doubles(Sqs):
         self._secrets.values[name] = value
 
     def read_stream(self, _arn: str) -> list[Json]:
-        new = self._dynamo.changes[self._told :]
-        self._told += len(new)
+        new = self._dynamo.changes[self._stream_position :]
+        self._stream_position += len(new)
         return new
 
     def next_visible_at(self, source: Queue) -> float | None:
@@ -59,8 +59,8 @@ class Doubles(Sqs):
         return list(self._dynamo.all_items())
 
 
-class OfNextVersion(Doubles):
-    """The doubles, with what the next version writes: an unknown attribute in each item, an unknown key in each object of a message."""
+class NextVersionDoubles(Doubles):
+    """Doubles that add an unknown attribute to each item and an unknown key to each object of a message, as a later version might."""
 
     def __init__(self, world: "World | StackOnDoubles") -> None:
         super().__init__(world)
@@ -71,7 +71,7 @@ class OfNextVersion(Doubles):
         return super()._put(queue, _message_of_next_version(body), delay_s)
 
 
-# Maps in items whose keys are data: hours, sources, Search Console's types of URLs, languages, pages.
+# Attributes whose maps have data as keys: hours, sources, Search Console's types of URLs, languages, pages.
 _KEYED_BY_DATA = ("missed", "removed", "urls", "lists", "links")
 
 
@@ -84,7 +84,7 @@ def _item_of_next_version(item: Json) -> Json:
 
 def _value_of_next_version(value: Json) -> Json:
     if "L" in value:
-        return {"L": [_value_of_next_version(each) for each in value["L"]]}
+        return {"L": [_value_of_next_version(value) for each in value["L"]]}
     return {"M": _item_of_next_version(value["M"])} if "M" in value else value
 
 
@@ -96,7 +96,7 @@ def _message_of_next_version(body: str) -> str:
 
 def _object_of_next_version(value: Any) -> Any:
     if isinstance(value, list):
-        return [_object_of_next_version(each) for each in value]
+        return [_object_of_next_version(value) for each in value]
     if isinstance(value, dict):
-        return {name: _object_of_next_version(each) for name, each in value.items()} | {"of_next_version": {"a": [1]}}
+        return {name: _object_of_next_version(value) for name, each in value.items()} | {"of_next_version": {"a": [1]}}
     return value

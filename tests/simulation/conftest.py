@@ -1,4 +1,4 @@
-"""A test for each seed, where a test does not choose its own: those of `--seeds` and `--first-seed`, or a module's own few SEEDS where nobody asks for a number."""
+"""Parametrize `seed` by `--seeds` and `--first-seed`, or by a module's SEEDS if `--seeds` has its default."""
 
 import pytest
 

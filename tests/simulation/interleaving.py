@@ -1,4 +1,4 @@
-"""Tasks of which one runs at a time: each goes on only when it is handed the turn, so that a seed can decide who is next."""
+"""Cooperative tasks: one runs at a time, until it pauses, so that a seed can choose the next task."""
 
 from collections.abc import Callable
 
@@ -6,10 +6,10 @@ from greenlet import getcurrent, greenlet
 
 
 class Task:
-    """Work that stops wherever it calls `pause`, and goes on with `step`. Threads would wait for a processor at every turn."""
+    """Work that `pause` suspends and `step` resumes. Greenlets switch faster than threads."""
 
-    def __init__(self, name: str, work: Callable[[], object], urgency: float = 0.0) -> None:
-        self.name, self.urgency = name, urgency
+    def __init__(self, name: str, work: Callable[[], object], priority: float = 0.0) -> None:
+        self.name, self.priority = name, priority
         self._greenlet = greenlet(work)
 
     @property
@@ -17,16 +17,16 @@ class Task:
         return bool(self._greenlet.dead)
 
     def step(self) -> None:
-        """Let it run until it pauses or ends. Raises what it raised."""
+        """Run the task until it pauses or ends. Raises the task's exception."""
         self._greenlet.parent = getcurrent()
         self._greenlet.switch()
 
     def pause(self) -> None:
-        """Called by the work itself: hand the turn back."""
+        """Suspend the task; called from within its work."""
         self._greenlet.parent.switch()
 
     def end(self) -> None:
-        """Have it end where it stands."""
+        """End the task at its current position."""
         self._greenlet.parent = getcurrent()
         while not self.done:
             self._greenlet.throw()

@@ -1,4 +1,4 @@
-"""What simulations of a whole newsroom share: a site on a stack of doubles, and its signed webhooks."""
+"""Shared by simulations of a newsroom: a site on a stack of doubles, and its signed webhooks."""
 
 import json
 import random
@@ -18,10 +18,10 @@ SECRET = "whsec_c3RvcHByZXNz"
 
 
 class Newsroom:
-    """Sites whose source `cms` sends webhooks. `chance` decides what happens."""
+    """Sites whose source `cms` sends webhooks. `rng` makes all random decisions."""
 
-    def __init__(self, stack: StackOnDoubles, chance: random.Random, sites: Mapping[str, Mapping[str, Any]]) -> None:
-        self.stack, self.chance = stack, chance
+    def __init__(self, stack: StackOnDoubles, rng: random.Random, sites: Mapping[str, Mapping[str, Any]]) -> None:
+        self.stack, self.rng = stack, rng
         stack.backend.put_secret(f"{stack.variable('SECRETS_PATH')}/webhooks/shared/newsroom", SECRET)
         for host, settings in sites.items():
             stack.put_site(host, json.dumps({"host": host, "publication": "Example News", **settings}))
@@ -39,12 +39,12 @@ class Newsroom:
             **{name.replace("_", "-"): value for name, value in headers.items()},
         }
         request = Request(sent, raw, path=f"/webhooks/{host}/cms")
-        signed = signing.signed(request, "standard", SECRET, f"msg_{self.chance.random()}", self.now)
+        signed = signing.signed(request, "standard", SECRET, f"msg_{self.rng.random()}", self.now)
         return self.stack.request(signed).status
 
 
 @contextmanager
 def fresh_stack(**parameters: str) -> Iterator[StackOnDoubles]:
-    """A stack on which no retry sleeps."""
+    """Open a stack on which no retry sleeps."""
     with mock.patch("time.sleep"), StackOnDoubles(TEMPLATE, parameters, start=START - timedelta(minutes=1)) as stack:
         yield stack

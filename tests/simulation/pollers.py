@@ -1,4 +1,4 @@
-"""The table's stream and the queues, as Lambda's pollers see them: what the backend has, cut and repeated as the seed decides."""
+"""Lambda's pollers of the table's stream and the queues, with random batch sizes and repeated deliveries."""
 
 import zlib
 from typing import TYPE_CHECKING, Any
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class ShardReader:
-    """What is new in one shard of the table's stream; the seed cuts it, and has some of it come again."""
+    """Reads one shard of the table's stream in batches of random size; under faults, some records are repeated."""
 
     def __init__(self, world: "World") -> None:
         self._world = world
@@ -18,11 +18,11 @@ class ShardReader:
         self.position = 0
 
     def read(self) -> list[Json]:
-        chance = self._world.chance
-        if self._world.is_failing and self.position and chance.random() < self._world.call_faults.of_answers / 4:
-            self.position -= min(self.position, chance.randint(1, 3))  # the poller lost its place
-        left = len(self.records) - self.position
-        count = left if not self._world.is_failing else chance.randint(min(1, left), left)
+        rng = self._world.rng
+        if self._world.is_failing and self.position and rng.random() < self._world.call_faults.lost_answer_rate / 4:
+            self.position -= min(self.position, rng.randint(1, 3))  # the poller lost its position
+        unread = len(self.records) - self.position
+        count = unread if not self._world.is_failing else rng.randint(min(1, unread), unread)
         self.position += count
         return self.records[self.position - count : self.position]
 
@@ -38,8 +38,8 @@ class Pollers:
         self._world = world
         self.readers = [ShardReader(world) for _ in range(shards)]
 
-    def share_out(self) -> None:
-        """Give each reader its records: those of an item are all in one shard, in their order."""
+    def distribute_records(self) -> None:
+        """Append new records to their shards. All records of an item are in one shard, in order."""
         for record in self._world.backend.read_stream(""):
             keys = record["dynamodb"]["Keys"]
             number = zlib.crc32(f"{keys['pk']['S']} {keys['sk']['S']}".encode()) % len(self.readers)
@@ -56,12 +56,12 @@ class Pollers:
 
     def receive(self, source: Any, count: int) -> list[Any]:
         return self._world.backend.receive(
-            source, self._world.chance.randint(1, count) if self._world.is_failing else count
+            source, self._world.rng.randint(1, count) if self._world.is_failing else count
         )
 
     def delete(self, source: Any, messages: list[Any]) -> None:
-        if self._world.is_failing and self._world.chance.random() < self._world.call_faults.of_answers:
-            messages = [message for message in messages if self._world.chance.random() < 0.5]
+        if self._world.is_failing and self._world.rng.random() < self._world.call_faults.lost_answer_rate:
+            messages = [message for message in messages if self._world.rng.random() < 0.5]
         self._world.backend.delete(source, messages)
 
     def record(self, message: Any, arn: str) -> Json:

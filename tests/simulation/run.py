@@ -1,4 +1,4 @@
-"""A seed from its first event to the judgement: the storm, the quiet after it, and what the oracle says of the files."""
+"""One run of a seed: play the script under faults, recover without faults, and check the files with the oracle."""
 
 import json
 import random
@@ -26,12 +26,12 @@ from stoppress_cli.commands import restore
 from stoppress_cli.commands.sites import write_sites
 from stoppress_cli.connect import BadRequest
 from stoppress_cli.scenario import signing
-from tests.simulation import reading, story as stories
-from tests.simulation.judgement import LATE_MAX, Broken, Judge
+from tests.simulation import file_reader
+from tests.simulation.checker import LATE_MAX, Checker, Violation
 from tests.simulation.oracle import Act
 from tests.simulation.recovery import Backup
+from tests.simulation.script import HOSTS, START, WITHOUT_IDS, Delivery, apply_configuration, generate_script
 from tests.simulation.senders import keywords, text
-from tests.simulation.story import WITHOUT_IDS, Delivery
 from tests.simulation.wiring import wiring
 from tests.simulation.world import MINUTE, World
 from tests.support.moto_aws import put_site
@@ -39,18 +39,18 @@ from tests.support.moto_aws import put_site
 SECRET = "whsec_c3RvcHByZXNz"
 # A few entries fill a file.
 NEWS_MAX = 3
-# What is made small: the limit.
+# Patched constants: the limit of news entries, lowered.
 SMALL = [(module, "NEWS_ENTRIES_MAX", NEWS_MAX) for module in (render, fold, file_names)]
-# Who writes a version: asking AWS takes another double.
+# The author of a version, which needs an AWS service that has no double.
 AUTHOR = [(write_sites, "author", lambda: "a test")]
-# On odd seeds even these files are large enough for changes to be folded in; on the others they are read as a whole.
+# On odd seeds, even small files are large enough for folding; on even seeds, they are rendered from all entries.
 FOLDING = [(rendering, "READ_UNIT_BYTES", 64)]
-# On some seeds an index is split when it lists two shards. Files move after some minutes, or at once.
+# On some seeds, an index is split when it lists two shards; files move after some minutes, or immediately.
 SPLITTING = [(index_ranges, "INDEX_FILES_MAX", 1), (index_ranges, "CUT_WAITS", timedelta(minutes=7))]
 URGENT = [(index_ranges, "INDEX_FILES_URGENT", 1)]
-# How often a backup is tried again while something is on its way to the table.
+# Maximum attempts at a backup while events are in transit to the table.
 BACKUPS_MAX = 30
-# A server that failed is asked again after an hour at the latest, and a message that failed after a quarter of one.
+# A failed server is retried within an hour, a failed message within 15 minutes.
 LONGEST_WAIT = timedelta(minutes=61)
 
 
@@ -59,122 +59,121 @@ class Run:
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
-        self.story = stories.tell(random.Random(f"story {seed}"))
-        self._left = list(self.story.deliveries)
-        self._on_the_bus: dict[str, Act] = {}
-        self._served: dict[str, int] = {}  # the newest state of a feed that anybody has had
+        self.script = generate_script(random.Random(f"story {seed}"))
+        self._pending = list(self.script.deliveries)
+        self._acts_on_bus: dict[str, Act] = {}
+        self._served: dict[str, int] = {}  # number of the newest state that each feed has served
         self._wiring = wiring()
         self._backup: Backup | None = None
         self.world: World
         self.objects: dict[str, bytes] = {}  # at the end
-        # Until then a host may be unknown: roll_window registers it, and each webhook function reads the registry every five seconds.
-        self._unknown_until = dict.fromkeys(stories.HOSTS, stories.START + timedelta(minutes=2))
+        # roll_window registers a host; webhook functions read the registry every five seconds, and may answer 404 before.
+        self._unknown_until = dict.fromkeys(HOSTS, START + timedelta(minutes=2))
 
-    # ── the whole of it ──
+    # ── the run ──
 
     def play(self) -> None:
-        """From the first event to the last expiry. Raises Broken."""
+        """Run from the first event to the last expiry. Raises Violation."""
         self._make_world()
         with self.world.open(self._constants()):
-            for host in stories.HOSTS:
+            for host in HOSTS:
                 self.world.backend.put_secret(f"{self._wiring.variable('SECRETS_PATH')}/webhooks/{host}/cms", SECRET)
             try:
-                self.world.run_with_faults(self._next_at, self._due)
-                self._come_to_rest()
-                self.judge.judge(is_at_rest=True)
+                self.world.run_with_faults(self._next_delivery_at, self._due_delivery)
+                self._run_until_healthy()
+                self.checker.check(is_idle=True)
                 if self._backup:
                     self._restore(self._backup)
-                for host, deletes_files in self.story.leaves.items():
-                    self._leave_and_come_back(host, deletes_files=deletes_files)
-                self._wait_for_what_expires()
-                if self.story.is_damaged:
-                    self._mend_at_night()
-                self._a_day_after_the_last()
+                for host, deletes_files in self.script.removals.items():
+                    self._remove_and_put_site(host, deletes_files=deletes_files)
+                self._run_past_next_expiries()
+                if self.script.is_damaged:
+                    self._check_nightly_repair()
+                self._run_past_last_expiry()
                 self.objects = dict(self.world.backend.objects())
-            except Broken as broken:
-                raise self._told(str(broken)) from None
+            except Violation as broken:
+                raise self._with_replay_command(str(broken)) from None
             except Exception as error:
-                raise self._told(f"{type(error).__name__}: {error}") from error
+                raise self._with_replay_command(f"{type(error).__name__}: {error}") from error
 
     def _constants(self) -> list[tuple[ModuleType, str, Any]]:
         group = self.seed % 6
         return (
-            [*SMALL, *AUTHOR, (restore, "client", self.world.doors.__getitem__)]
+            [*SMALL, *AUTHOR, (restore, "client", self.world.clients.__getitem__)]
             + FOLDING * (self.seed % 2)
             + SPLITTING * (group in (0, 1, 2))
             + URGENT * (group in (1, 2))
         )
 
     def _make_world(self) -> None:
-        self.world = World(self.seed, self._wiring, stories.START)
-        self.judge = Judge(self.world, self.story, self.news_max)
-        self.arrivals = self.judge.arrivals
-        self.world.fetch, self.world.look = self._feed, self.judge.look
-        self.world.routed, self.world.overheard = self._routed, self.judge.overhear
+        self.world = World(self.seed, self._wiring, START)
+        self.checker = Checker(self.world, self.script, self.news_max)
+        self.arrivals = self.checker.arrivals
+        self.world.fetch, self.world.on_object_change = self._serve_feed, self.checker.check_object_change
+        self.world.on_event_routed, self.world.on_event_put = self._note_routed_event, self.checker.check_event
 
-    def _told(self, what: str) -> Broken:
+    def _with_replay_command(self, message: str) -> Violation:
         replay = f".venv/bin/pytest tests/simulation/test_seeds.py --first-seed {self.seed} --seeds 1"
-        return Broken(f"{what}\nreplay: {replay}")
+        return Violation(f"{message}\nreplay: {replay}")
 
-    # ── the storm ──
+    # ── events, under faults ──
 
-    def _next_at(self) -> datetime | None:
-        return min((one.at for one in self._left), default=None)
+    def _next_delivery_at(self) -> datetime | None:
+        return min((delivery.at for delivery in self._pending), default=None)
 
-    def _due(self) -> Callable[[], None] | None:
-        due = [one for one in self._left if one.at <= self.world.now]
+    def _due_delivery(self) -> Callable[[], None] | None:
+        due = [delivery for delivery in self._pending if delivery.at <= self.world.now]
         if not due:
             return None
-        one = self.world.chance.choice(due)
+        delivery = self.world.rng.choice(due)
 
         def begin() -> None:
-            self._left.remove(one)
-            if one.kind == "backup":
-                self._back_up(one)
+            self._pending.remove(delivery)
+            if delivery.kind == "backup":
+                self._back_up(delivery)
             else:
-                self.world.start(one.kind, lambda: self._arrive(one))
+                self.world.start(delivery.kind, lambda: self._arrive(delivery))
 
         return begin
 
-    def _back_up(self, one: Delivery) -> None:
-        """Keep the table as it is, if all that was received is recorded; else try again, but not for ever."""
-        tries = one.body or 0
-        if Backup.is_possible(self.world, self.story):
-            self._backup = Backup(self.world, self.story, self.arrivals)
+    def _back_up(self, delivery: Delivery) -> None:
+        """Copy the table if all received events are recorded; otherwise retry later, up to BACKUPS_MAX times."""
+        tries = delivery.body or 0
+        if Backup.is_possible(self.world, self.script):
+            self._backup = Backup(self.world, self.script, self.arrivals)
         elif tries < BACKUPS_MAX:
-            self._left.append(replace(one, at=self.world.now + timedelta(seconds=20), body=tries + 1))
+            self._pending.append(replace(delivery, at=self.world.now + timedelta(seconds=20), body=tries + 1))
 
-    def _arrive(self, one: Delivery) -> None:
-        variable = self._wiring.variable
-        match one.kind:
+    def _arrive(self, delivery: Delivery) -> None:
+        match delivery.kind:
             case "webhook":
-                self._post(one)
+                self._post(delivery)
             case "bus":
-                self._put_on_the_bus(one)
+                self._put_event(delivery)
             case "site":
-                self._put_site(one.body)
-                stories.configured(self.story, one.body)
+                self._put_site(delivery.body)
+                apply_configuration(self.script, delivery.body)
             case "unreadable":
-                if one.body in self.story.publication:
-                    document = json.loads(self._document(one.body))
+                if delivery.body in self.script.publication:
+                    document = json.loads(self._document(delivery.body))
                     self._put_site(document | {"publication": "Unreadable", "unknown": True})
             case "rollback":
-                with suppress(BadRequest, BadConfiguration):  # there is no earlier version, or it cannot be read
-                    document = json.loads(write_sites.find_earlier(one.body, None))
+                with suppress(BadRequest, BadConfiguration):  # no earlier version, or an unreadable one
+                    document = json.loads(write_sites.find_earlier(delivery.body, None))
                     site_versions.check_document(json.dumps(document))
-                    if "outputs" in document:  # the version of the template's parameters has no source of the story
+                    if "outputs" in document:  # the version from the template's parameters has no source of the script
                         self._put_site(document)
-                        stories.configured(self.story, document)
+                        apply_configuration(self.script, document)
             case "rebuild":
-                site = site_versions.check_document(self._document(one.body))
-                queues.send_rewrites([RewriteRequest(one.body, file, checks_all=True) for file in all_files(site)])
-            case "name a file":
-                self._send(variable("REWRITES_QUEUE_URL"), json.dumps(one.body))
+                site = site_versions.check_document(self._document(delivery.body))
+                queues.send_rewrites([RewriteRequest(delivery.body, file, checks_all=True) for file in all_files(site)])
+            case "rewrite file":
+                self._send(self._wiring.variable("REWRITES_QUEUE_URL"), json.dumps(delivery.body))
             case "poison":
-                self._send(variable("ARTICLES_QUEUE_URL"), one.body)
+                self._send(self._wiring.variable("ARTICLES_QUEUE_URL"), delivery.body)
 
     def _put_site(self, document: dict[str, Any]) -> None:
-        """Write the next version of a site, as an operator does who tries again until it works."""
+        """Write the next version of a site, with retries until the write succeeds."""
         while True:
             with suppress(site_versions.Replaced):
                 put_site(document)
@@ -184,7 +183,7 @@ class Run:
         self._put_site(json.loads(self._document(host)))
 
     def _document(self, host: str) -> str:
-        """The newest document of a site that can be read."""
+        """Return the newest readable document of a site."""
         for version in site_versions.history(host):
             with suppress(BadConfiguration):
                 site_versions.check_document(str(version.document))
@@ -196,184 +195,182 @@ class Run:
             QueueUrl=url, Entries=[{"Id": "0", "MessageBody": body, "DelaySeconds": 0}]
         )
 
-    def _post(self, one: Delivery) -> None:
-        """A webhook, which is sent again until it is taken."""
-        assert one.act
-        begin, body = self.world.now, json.dumps(one.body).encode()
+    def _post(self, delivery: Delivery) -> None:
+        """Send a webhook. Unless the answer is 200, schedule another attempt."""
+        assert delivery.act
+        begin, body = self.world.now, json.dumps(delivery.body).encode()
         headers = {"content-type": "application/json"}
-        path = f"/webhooks/{one.act.site}/{one.act.source}"
-        scheme = "standard" if one.id else WITHOUT_IDS
-        request = signing.signed(Request(headers, body, path=path), scheme, SECRET, one.id, begin)
+        path = f"/webhooks/{delivery.act.site}/{delivery.act.source}"
+        scheme = "standard" if delivery.id else WITHOUT_IDS
+        request = signing.signed(Request(headers, body, path=path), scheme, SECRET, delivery.id, begin)
         answer = self.world.request(request)
-        self.arrivals.note(one.act, begin, self.world.now, one.id, taken=answer.status == 200)
+        self.arrivals.record_attempt(delivery.act, begin, self.world.now, delivery.id, accepted=answer.status == 200)
         if answer.status == 200:
             return
-        # roll_window may have failed to register the site so far.
-        is_unknown = answer.status == 404 and begin < self._unknown_until[one.act.site]
+        is_unknown = answer.status == 404 and begin < self._unknown_until[delivery.act.site]
         if answer.status < 500 and not is_unknown:
-            raise Broken(f"a good event was answered {answer.status}: {answer.body!r}")
-        again = self.world.now + timedelta(seconds=self.world.chance.choice((1, 30, 300)))
-        self._left.append(replace(one, at=again))
+            raise Violation(f"a valid event was answered {answer.status}: {answer.body!r}")
+        retry_at = self.world.now + timedelta(seconds=self.world.rng.choice((1, 30, 300)))
+        self._pending.append(replace(delivery, at=retry_at))
 
-    def _put_on_the_bus(self, one: Delivery) -> None:
-        assert one.act
-        assert one.act.stamp
-        detail = one.body["data"] | {"site": one.act.site}
-        self._on_the_bus[_key(one.act.source, one.body["type"], text(one.act.stamp), detail)] = one.act
+    def _put_event(self, delivery: Delivery) -> None:
+        act, kind = delivery.act, delivery.body["type"]
+        assert act
+        assert act.stamp
+        detail = delivery.body["data"] | {"site": act.site}
+        self._acts_on_bus[_key(act.source, kind, text(act.stamp), detail)] = act
         self.world.backend.clients["events"].put_events(
             Entries=[
                 {
                     "EventBusName": self._wiring.only("AWS::Events::EventBus").ref,
-                    "Source": one.act.source,
-                    "DetailType": one.body["type"],
-                    "Time": one.act.stamp,
+                    "Source": act.source,
+                    "DetailType": kind,
+                    "Time": act.stamp,
                     "Detail": json.dumps(detail),
                 }
             ]
         )
 
-    def _routed(self, event: dict[str, Any], *, anew: bool = False) -> None:
-        """An event of the bus has come to its queue, where it is received; `anew` where it had to be sent there again."""
+    def _note_routed_event(self, event: dict[str, Any], *, resent: bool = False) -> None:
+        """Record that an event of the bus was received by its queue; `resent` if an operator sent the event there again."""
         key = _key(event["source"], event["detail-type"], event["time"], event["detail"])
-        if act := self._on_the_bus.get(key):
-            self.arrivals.note(act, self.world.now, self.world.now, anew=anew)
+        if act := self._acts_on_bus.get(key):
+            self.arrivals.record_attempt(act, self.world.now, self.world.now, resent=resent)
 
-    def _feed(self, url: str, headers: dict[str, str], asked_at: datetime) -> client.Response:
-        """What a feed answers at this instant, after it was asked; in the storm some answers come from a cache that is late."""
-        feed = self.story.feeds[url]
+    def _serve_feed(self, url: str, headers: dict[str, str], requested_at: datetime) -> client.Response:
+        """Answer a request for a feed. Under faults, some answers come from a stale cache."""
+        feed = self.script.feeds[url]
         number = sum(at <= self.world.now for at, _ in feed.states) - 1
-        if self.world.is_failing and feed.tells_its_age and number > 1 and self.world.chance.random() < 0.1:
+        if self.world.is_failing and feed.has_build_date and number > 1 and self.world.rng.random() < 0.1:
             number -= 1
-        had = headers.get("If-None-Match", "")
-        if had == f'"{self._served.get(url)}"':  # who asks so has sent all that was in it
+        known_etag = headers.get("If-None-Match", "")
+        if known_etag == f'"{self._served.get(url)}"':  # the poller stores an ETag after it has sent all entries
             for act in feed.states[self._served[url]][1]:
                 self.arrivals.acknowledge(act)
         etag = f'"{number}"'
-        if had == etag:
+        if known_etag == etag:
             return client.Response(304, {"etag": etag}, b"", url)
         at, entries = feed.states[number]
         is_new = number >= self._served.get(url, 0)
         self._served[url] = max(number, self._served.get(url, 0))
         for act in entries:
             if is_new or not self.arrivals.may_be_received(act):
-                self.arrivals.note(act, asked_at, self.world.now, "", taken=not self.world.is_failing)
+                self.arrivals.record_attempt(act, requested_at, self.world.now, "", accepted=not self.world.is_failing)
         changed = format_datetime(at, usegmt=True)
-        found = {"etag": etag, "content-type": "application/rss+xml"}
-        found |= {"last-modified": changed} if feed.tells_its_age else {}
-        return client.Response(200, found, _rss(entries, changed if feed.tells_its_age else ""), url)
+        answer = {"etag": etag, "content-type": "application/rss+xml"}
+        answer |= {"last-modified": changed} if feed.has_build_date else {}
+        return client.Response(200, answer, _rss(entries, changed if feed.has_build_date else ""), url)
 
-    # ── the quiet ──
+    # ── recovery and checks, without faults ──
 
-    def _look_at_versions(self) -> None:
-        """A site whose newest version cannot be read is reported, and no other."""
-        found, expected = set[str](), set[str]()
+    def _check_unreadable_versions(self) -> None:
+        """Check that exactly the sites with an unreadable newest version are reported."""
+        reported, expected = set[str](), set[str]()
 
-        def look() -> None:
-            found.update(site.host for site in sites.load_all()[1])
-            for host in self.story.hosts:
+        def read_versions() -> None:
+            reported.update(site.host for site in sites.load_all()[1])
+            for host in self.script.hosts:
                 if self._document(host) != str(next(site_versions.history(host)).document):
                     expected.add(host)
 
-        self.world.start("operator", look)
-        self.world.rest()
-        if found != expected:
-            raise Broken(f"{found} are reported, and the newest versions of {expected} cannot be read")
+        self.world.start("operator", read_versions)
+        self.world.run_until_idle()
+        if reported != expected:
+            raise Violation(f"{reported} are reported, and the newest versions of {expected} cannot be read")
 
-    def _come_to_rest(self) -> None:
-        """All faults are over: what waits is tried again, and an operator does what docs/reference/metrics-and-alarms.md says of an alarm."""
+    def _run_until_healthy(self) -> None:
+        """Stop the faults, let retries finish, and act on alarms as docs/reference/metrics-and-alarms.md describes."""
         world = self.world
         world.is_failing = False
         for _ in range(3):
-            # A changed configuration is applied again after two minutes and a half.
-            self._until_nothing_waits(ticks=4)
-            self._go_to(world.now + LONGEST_WAIT)
-            # What was tried again may have other pages recorded again, and those others.
-            self._until_nothing_waits(ticks=4)
-            given_up = self._operate()
-            if not given_up:
-                self._look_at_versions()
+            # A changed configuration is applied a second time after two and a half minutes.
+            self._drain(ticks=4)
+            self._advance_to(world.now + LONGEST_WAIT)
+            # Retries may cause other pages to be recorded again, and those may cause more.
+            self._drain(ticks=4)
+            dead_letters = self._redrive()
+            if not dead_letters:
+                self._check_unreadable_versions()
                 return
-        raise Broken(f"what was given up on is given up on again and again: {given_up}")
+        raise Violation(f"redriven messages fail again and again: {dead_letters}")
 
-    def _until_nothing_waits(self, ticks: int = 0, removed: str = "") -> None:
+    def _drain(self, ticks: int = 0, removed: str = "") -> None:
         world = self.world
         for tick in range(200):
-            while step := self._due():
+            while step := self._due_delivery():
                 step()
-            world.rest()
-            instants = [at for at in (world.next_instant(), self._next_at()) if at]
+            world.run_until_idle()
+            instants = [at for at in (world.next_instant(), self._next_delivery_at()) if at]
             if not instants and tick >= ticks and not self._is_due_soon(removed):
                 return
             tick_at = world.now + MINUTE
             world.advance(max(tick_at, min(instants, default=tick_at)) if tick >= ticks else tick_at)
-        raise Broken("something is tried again for ever, though nothing fails any more")
+        raise Violation("retries never end, although nothing fails any more")
 
     def _is_due_soon(self, removed: str) -> bool:
-        """Whether the next minute has work: a page that is released in the last one has its versions recorded again.
+        """Return True if work is due within a minute, since a released page has its language versions recorded again.
 
-        What is due of a removed site waits until the site is put again.
+        Due items of the site `removed` do not count: they wait until the site is put again.
         """
         soon = exact(self.world.now + MINUTE)
         keys = [(item["pk"]["S"], item["sk"]["S"]) for item in self.world.backend.items()]
         return any(pk.startswith("due#") and pk != f"due#{removed}" and sk <= soon for pk, sk in keys)
 
-    def _operate(self) -> list[str]:
-        """Redrive the dead letters and act on the failures, as docs/how-to/operate.md says; return what was there."""
+    def _redrive(self) -> list[str]:
+        """Redrive dead letters and act on failures, as docs/how-to/operate.md describes. Return the message bodies."""
         backend = self.world.backend
-        found = []
+        redriven = []
         for url, queue in self._wiring.queues().items():
             if queue.dead is None:
                 continue
             dead = backend.queue(queue.dead.arn)
             for body in backend.bodies(dead):
-                found.append(body)
+                redriven.append(body)
                 self._send(url, body)
-                if '"detail-type"' in body and body not in self.story.poison:
-                    self._routed(json.loads(body), anew=True)
+                if '"detail-type"' in body and body not in self.script.poison:
+                    self._note_routed_event(json.loads(body), resent=True)
             backend.purge(dead)
-        failures = backend.queue(self._failures())
+        [failures] = [backend.queue(sqs.arn) for sqs in self._wiring.of("AWS::SQS::Queue") if sqs.logical == "Failures"]
         if bodies := backend.bodies(failures):
-            found += bodies
+            redriven += bodies
             backend.purge(failures)
-            for host in self.story.hosts:
+            for host in self.script.hosts:
                 self.world.start("operator", partial(self._put_site_again, host))
-        return found
+        return redriven
 
-    def _failures(self) -> str:
-        [found] = [one.arn for one in self._wiring.of("AWS::SQS::Queue") if one.logical == "Failures"]
-        return found
-
-    def _wait_for_what_expires(self) -> None:
-        """An expiry and a release, each at its minute: what is due is done two minutes later at the latest."""
-        instants = [at for at in self.judge.instants() if self.world.now + timedelta(minutes=10) < at]
+    def _run_past_next_expiries(self) -> None:
+        """Check the files before and after the next two expiries or releases: due work is done within two minutes."""
+        instants = [at for at in self.checker.instants() if self.world.now + timedelta(minutes=10) < at]
         for at in instants[:2]:
             if at - timedelta(minutes=6) > self.world.now:
-                self._go_to(at - timedelta(minutes=6))
-                self.judge.judge(compares_answers=False)  # the items are those of the judgement before
-            self._go_to(max(at + timedelta(seconds=1), self.world.now))
+                self._advance_to(at - timedelta(minutes=6))
+                self.checker.check(compares_answers=False)  # the table has not changed since the previous check
+            self._advance_to(max(at + timedelta(seconds=1), self.world.now))
             while self.world.now < at + LATE_MAX:
-                self._go_to(self.world.now + MINUTE)
-            self.judge.judge()
+                self._advance_to(self.world.now + MINUTE)
+            self.checker.check()
 
-    def _a_day_after_the_last(self) -> None:
-        """All news has expired, all that was emptied is gone, nothing is due any more."""
-        self._go_to(max([self.world.now, self.story.ends, *self.judge.instants()]))
-        self._go_to(self.world.now + timedelta(hours=49))
-        self._until_nothing_waits()
-        self._go_to(self.world.now + timedelta(hours=25))
-        self._until_nothing_waits()
-        self.judge.judge(is_at_rest=True)
+    def _run_past_last_expiry(self) -> None:
+        """Run until all news has expired and empty files are deleted, then check that no work is due."""
+        self._advance_to(max([self.world.now, self.script.ends, *self.checker.instants()]))
+        self._advance_to(self.world.now + timedelta(hours=49))
+        self._drain()
+        self._advance_to(self.world.now + timedelta(hours=25))
+        self._drain()
+        self.checker.check(is_idle=True)
         objects = self.world.backend.objects()
-        for host in self.story.hosts:
-            indexed = {name.removesuffix(".gz") for name in reading.in_index(objects, host)}
-            here = {key.removeprefix(f"{host}/") for key in objects if key.startswith(f"{host}/")}
-            left = {name for name in here if name.endswith(".xml")} - indexed - set(reading.indexes(objects, host))
-            if left:
-                raise Broken(f"{host}: {sorted(left)} are in no index, and nobody takes them away")
-        self.judge.look_at_the_table()
+        for host in self.script.hosts:
+            indexed = {name.removesuffix(".gz") for name in file_reader.in_index(objects, host)}
+            names = {key.removeprefix(f"{host}/") for key in objects if key.startswith(f"{host}/")}
+            orphans = (
+                {name for name in names if name.endswith(".xml")} - indexed - set(file_reader.indexes(objects, host))
+            )
+            if orphans:
+                raise Violation(f"{host}: {sorted(orphans)} are in no index, and are not deleted")
+        self.checker.check_table()
 
-    def _leave_and_come_back(self, host: str, *, deletes_files: bool) -> None:
-        """A site is removed under faults: its files stay as they are, or go. Then it is put again."""
+    def _remove_and_put_site(self, host: str, *, deletes_files: bool) -> None:
+        """Remove a site under faults, and check that its files stay unchanged or are deleted. Then put the site again."""
         world = self.world
         before, documents = dict(world.backend.objects()), list[str]()
 
@@ -382,62 +379,62 @@ class Run:
             documents.append(self._document(host))
             write_sites._remove(host, newest.number, delete_files=deletes_files)
 
-        world.look = lambda _operation, _key: None  # files of a removed site go in any order
+        world.on_object_change = lambda _operation, _key: None  # files of a removed site are deleted in any order
         world.is_failing = True
         world.start("operator", remove)
         world.run_with_faults(lambda: None, lambda: None)
         world.is_failing = False
-        self._until_nothing_waits(ticks=4, removed=host)
-        left = {key: body for key, body in world.backend.objects().items() if key.startswith(f"{host}/")}
-        stays = {} if deletes_files else {key: body for key, body in before.items() if key.startswith(f"{host}/")}
-        if left != stays:
-            raise Broken(f"{host} was removed, and {sorted(left)} are left of {sorted(stays)}")
-        world.look = self.judge.look
+        self._drain(ticks=4, removed=host)
+        files = {key: body for key, body in world.backend.objects().items() if key.startswith(f"{host}/")}
+        expected = {} if deletes_files else {key: body for key, body in before.items() if key.startswith(f"{host}/")}
+        if files != expected:
+            raise Violation(f"{host} was removed, and has the files {sorted(files)} instead of {sorted(expected)}")
+        world.on_object_change = self.checker.check_object_change
         world.start("operator", lambda: self._put_site(json.loads(documents[0])))
-        self._come_to_rest()
-        self.judge.judge(is_at_rest=True)
+        self._run_until_healthy()
+        self.checker.check(is_idle=True)
 
     def _restore(self, backup: Backup) -> None:
-        """The table is restored to an earlier instant. Until all files are written, an index may list one that had been deleted."""
-        self.world.look = lambda _operation, _key: None
-        self._left += backup.restore()
-        self.world.look = self.judge.look
-        self._come_to_rest()
-        for host in self.story.hosts:
-            self.judge.compare(host, self.world.backend.objects())
-        self._pass_two_nights()  # objects that the table does not have stay for a day
-        self.judge.judge(is_at_rest=True)
+        """Restore the table to an earlier instant. Until all files are written, an index may list a deleted file."""
+        self.world.on_object_change = lambda _operation, _key: None
+        self._pending += backup.restore()
+        self.world.on_object_change = self.checker.check_object_change
+        self._run_until_healthy()
+        for host in self.script.hosts:
+            self.checker.compare(host, self.world.backend.objects())
+        self._pass_two_nights()  # objects without items in the table are kept for a day
+        self.checker.check(is_idle=True)
 
-    def _mend_at_night(self) -> None:
-        """Somebody overwrites or deletes a file, which is found and mended at night.
+    def _check_nightly_repair(self) -> None:
+        """Overwrite or delete a file, and check that the nightly comparison repairs it.
 
-        That may be the second night: a clock that jumped has compared all files late, and the first night looks at suspects only.
+        It may take two nights: if a clock jump delayed the comparison of all files, the first night checks only suspects.
         """
-        chance, s3 = random.Random(f"damage {self.seed}"), self.world.backend.clients["s3"]
-        key = chance.choice(sorted(self.world.backend.objects()))
+        rng, s3 = random.Random(f"damage {self.seed}"), self.world.backend.clients["s3"]
+        key = rng.choice(sorted(self.world.backend.objects()))
         name = self._wiring.only("AWS::S3::Bucket").ref
-        self.world.look = lambda _operation, _key: None  # an index may be unreadable, or list the file
-        if chance.random() < 0.5:
+        self.world.on_object_change = lambda _operation, _key: None  # an index may be unreadable, or list the file
+        if rng.random() < 0.5:
             s3.delete_object(Bucket=name, Key=key)
         else:
             s3.put_object(Bucket=name, Key=key, Body=b"by hand")
         self._pass_two_nights()
-        self.world.look = self.judge.look
-        self.judge.judge(is_at_rest=True)
+        self.world.on_object_change = self.checker.check_object_change
+        self.checker.check(is_idle=True)
 
     def _pass_two_nights(self) -> None:
         night = (self.world.now + timedelta(days=1)).replace(hour=3, minute=17, second=0, microsecond=0)
         for minutes in (0, 30, 24 * 60, 24 * 60 + 30):
-            self._go_to(night + timedelta(minutes=minutes))
-            self._until_nothing_waits()
+            self._advance_to(night + timedelta(minutes=minutes))
+            self._drain()
 
-    def _go_to(self, instant: datetime) -> None:
+    def _advance_to(self, instant: datetime) -> None:
         self.world.advance(instant)
-        self.world.rest()
+        self.world.run_until_idle()
 
 
 def _key(source: str, kind: str, time: str, detail: dict[str, Any]) -> str:
-    """What tells an event of the bus from others."""
+    """Return a key that identifies an event of the bus."""
     return f"{source} {kind} {time} {json.dumps(detail, sort_keys=True)}"
 
 

@@ -10,13 +10,13 @@ from stoppress_cli.local import bus, event_sources, guard, mappings, resources, 
 from stoppress_cli.local.lambda_functions import OUTPUT
 from stoppress_cli.local.process import environment, no_aws_settings
 from stoppress_cli.local.stack import Stack
-from tests.simulation.backends import Doubles, OfNextVersion
-from tests.simulation.doors import Door, with_doors
+from tests.simulation.backends import Doubles, NextVersionDoubles
+from tests.simulation.clients import ClientProxy, modules_with_clients
 from tests.simulation.wiring import Wiring
 
 
 class StackOnDoubles(Stack):
-    """A stack without moto: it makes no resource that moto would have to make, and no HTTP request to AWS."""
+    """A stack without moto: it creates no resources in moto, and sends no HTTP requests to AWS."""
 
     backend_kind = Doubles
 
@@ -31,10 +31,10 @@ class StackOnDoubles(Stack):
             lacks = lambda bucket, key: key not in self.backend.objects()  # noqa: E731
             opening.enter_context(mock.patch.object(guard, "lacks", lacks))
             self.metrics = opening.enter_context(OUTPUT.write_to(self._log))
-            for function in self.functions.values():  # so that all modules are there to be patched
+            for function in self.functions.values():  # load all modules before patching
                 with environment(function.variables_set()), redirect_stdout(OUTPUT):
                     function._load()
-            for module in with_doors():
+            for module in modules_with_clients():
                 opening.enter_context(mock.patch.object(module, "client", self.client))
             for module in (mappings, event_sources, bus, local_stack):
                 opening.enter_context(mock.patch.object(module, "local_queues", self.backend))
@@ -49,32 +49,32 @@ class StackOnDoubles(Stack):
         return self
 
     def client(self, service: str) -> Any:
-        return Door(self, service)
+        return ClientProxy(self, service)
 
     def arrived(self, bus_name: str, event: Any) -> None:
         self.sources.event_arrived(bus_name, event)
 
     def call(self, service: str, operation: str, params: dict[str, Any]) -> Any:
-        """One call of a client. Those of functions need a permission, and fail where a scenario orders it."""
-        act = getattr(self.backend.clients[service], operation)
+        """Make one call of a client. A function's call needs a permission, and fails if a scenario injects a fault."""
+        send = getattr(self.backend.clients[service], operation)
         if self.wire.thread.running is None:
-            return act(**params)
+            return send(**params)
         name = operation.title().replace("_", "")
         self.wire.guard.check(self.wire.thread.running, service, name, params)
         if not self.wire.faults:
-            return act(**params)
-        named = {key: value for key, value in params.items() if key != "Body"}  # a file may name other files
+            return send(**params)
+        named = {key: value for key, value in params.items() if key != "Body"}  # a file may contain other files' names
         request = SimpleNamespace(url="", body=json.dumps(named, ensure_ascii=False))
-        fault = next((one for one in self.wire.faults if one.matches(service, name, request)), None)
+        fault = next((fault for fault in self.wire.faults if fault.matches(service, name, request)), None)
         if fault is None:
-            return act(**params)
+            return send(**params)
         fault.times -= 1
         if fault.applied:
-            act(**params)
+            send(**params)
         raise fault.to_error(name)
 
 
-class StackOfNextVersion(StackOnDoubles):
-    """A stack that was rolled back: what it reads from table and queues, the next version has written."""
+class StackOnNextVersion(StackOnDoubles):
+    """A stack after a rollback: the next version has written its items and messages."""
 
-    backend_kind = OfNextVersion
+    backend_kind = NextVersionDoubles

@@ -15,11 +15,11 @@ from moto import mock_aws
 from stoppress_cli.local import local_queues, moto_fixes
 from stoppress_cli.local.template import ACCOUNT, REGION
 from tests.simulation.doubles.dynamodb import Dynamo
-from tests.simulation.doubles.errors import NotKnown
+from tests.simulation.doubles.errors import NotSupported
 from tests.simulation.doubles.expressions import condition
 from tests.simulation.doubles.s3 import S3
 from tests.simulation.doubles.sqs import Queue, Sqs
-from tests.simulation.story import START
+from tests.simulation.script import START
 
 pytestmark = pytest.mark.moto
 
@@ -65,18 +65,18 @@ SAID = {
 # ── DynamoDB ──
 
 
-def dynamo_calls(chance: random.Random) -> Iterator[Call]:  # noqa: C901 - a case for each call
-    """Calls as the product makes them, on few keys, so that conditions hold and fail."""
+def dynamo_calls(rng: random.Random) -> Iterator[Call]:  # noqa: C901 - a case for each call
+    """CallHandler as the product makes them, on few keys, so that conditions hold and fail."""
 
     def key() -> dict[str, Any]:
         return {
-            "pk": {"S": f"file#{chance.randrange(2)}"},
-            "sk": {"S": chance.choice(("-", "a", "b", "2026-1", "2026-2"))},
+            "pk": {"S": f"file#{rng.randrange(2)}"},
+            "sk": {"S": rng.choice(("-", "a", "b", "2026-1", "2026-2"))},
         }
 
     def item() -> dict[str, Any]:
-        more = {"digest": {"S": chance.choice("xyz")}, "changed": {"S": chance.choice("123")}}
-        return {**key(), "rev": {"N": str(chance.randrange(3))}, **chance.choice(({}, more))}
+        more = {"digest": {"S": rng.choice("xyz")}, "changed": {"S": rng.choice("123")}}
+        return {**key(), "rev": {"N": str(rng.randrange(3))}, **rng.choice(({}, more))}
 
     def conditional() -> dict[str, Any]:
         conditions: list[dict[str, Any]] = [
@@ -89,13 +89,13 @@ def dynamo_calls(chance: random.Random) -> Iterator[Call]:  # noqa: C901 - a cas
             },
             {"ConditionExpression": "digest = :digest", "ExpressionAttributeValues": {":digest": {"S": "x"}}},
         ]
-        return chance.choice(conditions)
+        return rng.choice(conditions)
 
     def apart(count: int) -> list[dict[str, Any]]:
         return list({str(one): one for one in (key() for _ in range(count))}.values())
 
     for _ in range(CALLS):
-        match chance.randrange(8):
+        match rng.randrange(8):
             case 0:
                 yield "get_item", {"TableName": TABLE, "Key": key(), "ConsistentRead": True}
             case 1:
@@ -105,8 +105,8 @@ def dynamo_calls(chance: random.Random) -> Iterator[Call]:  # noqa: C901 - a cas
             case 3:
                 yield "delete_item", {"TableName": TABLE, "Key": key(), "ReturnValues": "ALL_OLD", **conditional()}
             case 4:
-                values = {":pk": {"S": f"file#{chance.randrange(2)}"}}
-                more = chance.choice(
+                values = {":pk": {"S": f"file#{rng.randrange(2)}"}}
+                more = rng.choice(
                     (
                         ("", {}),
                         (" AND sk BETWEEN :start AND :below", {":start": {"S": " "}, ":below": {"S": "a~"}}),
@@ -124,14 +124,14 @@ def dynamo_calls(chance: random.Random) -> Iterator[Call]:  # noqa: C901 - a cas
                 )
             case _:
                 parts: list[dict[str, Any]] = []
-                for one in apart(chance.randint(1, 4)):
-                    if chance.random() < 0.2:
+                for one in apart(rng.randint(1, 4)):
+                    if rng.random() < 0.2:
                         condition = {"ConditionExpression": "attribute_exists(pk)"}
                         parts.append({"ConditionCheck": {"TableName": TABLE, "Key": one, **condition}})
-                    elif chance.random() < 0.6:
+                    elif rng.random() < 0.6:
                         parts.append({"Put": {"TableName": TABLE, "Item": item() | one, **conditional()}})
                     else:
-                        must = chance.choice(({}, {"ConditionExpression": "attribute_exists(pk)"}))
+                        must = rng.choice(({}, {"ConditionExpression": "attribute_exists(pk)"}))
                         parts.append({"Delete": {"TableName": TABLE, "Key": one, **must}})
                 yield "transact_write_items", {"TransactItems": parts}
 
@@ -223,7 +223,7 @@ def test_what_the_table_refuses_is_refused(operation: str, params: dict[str, Any
 
 def test_an_expression_that_the_double_does_not_know_stops_the_run() -> None:
     for expression in ("size(pk) > :one", "pk = :pk pk", "pk IN (:a)", "[x"):
-        with pytest.raises(NotKnown, match="the double"):
+        with pytest.raises(NotSupported, match="the double"):
             condition(expression)
 
 
@@ -232,20 +232,20 @@ def test_an_expression_that_the_double_does_not_know_stops_the_run() -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_bucket_answers_as_moto_does(seed: int, moto: Callable[[str], Any]) -> None:
-    chance, behind, double = random.Random(seed), moto("s3"), S3(BUCKET)
+    rng, behind, double = random.Random(seed), moto("s3"), S3(BUCKET)
     behind.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION})
     etags = ['"no"']
     for _ in range(60):
-        at: dict[str, Any] = {"Bucket": BUCKET, "Key": f"www.example.com/{chance.randrange(2)}"}
-        condition: dict[str, Any] = chance.choice(({}, {"IfNoneMatch": "*"}, {"IfMatch": chance.choice(etags)}))
-        match chance.randrange(4):
+        at: dict[str, Any] = {"Bucket": BUCKET, "Key": f"www.example.com/{rng.randrange(2)}"}
+        condition: dict[str, Any] = rng.choice(({}, {"IfNoneMatch": "*"}, {"IfMatch": rng.choice(etags)}))
+        match rng.randrange(4):
             case 0:
                 operation = "get_object"
             case 3:
                 operation, at = "list_objects_v2", {"Bucket": BUCKET, "Prefix": "www.example.com/"}
             case 1:
                 operation = "put_object"
-                at |= condition | {"Body": chance.choice((b"a", b"b")), "Metadata": {"changed": "now"}}
+                at |= condition | {"Body": rng.choice((b"a", b"b")), "Metadata": {"changed": "now"}}
             case _:
                 operation = "delete_object"
                 at |= condition if "IfMatch" in condition else {}
@@ -260,7 +260,7 @@ def test_the_bucket_answers_as_moto_does(seed: int, moto: Callable[[str], Any]) 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_queues_answer_as_moto_does(seed: int, moto: Callable[[str], Any]) -> None:
     """Sent, received, hidden, delayed, deleted and given up on, as Lambda's poller sees it."""
-    chance, behind = random.Random(seed), moto("sqs")
+    rng, behind = random.Random(seed), moto("sqs")
     behind.create_queue(QueueName="dead")
     arns = {name: f"arn:aws:sqs:{REGION}:{ACCOUNT}:{name}" for name in ("dead", "live")}
     policy = f'{{"deadLetterTargetArn": "{arns["dead"]}", "maxReceiveCount": "2"}}'
@@ -272,16 +272,16 @@ def test_the_queues_answer_as_moto_does(seed: int, moto: Callable[[str], Any]) -
     now = START
     with time_machine.travel(now, tick=False) as clock:
         for number in range(60):
-            match chance.randrange(4):
+            match rng.randrange(4):
                 case 0:
-                    entry = {"Id": "0", "MessageBody": str(number), "DelaySeconds": chance.choice((0, 0, 5))}
+                    entry = {"Id": "0", "MessageBody": str(number), "DelaySeconds": rng.choice((0, 0, 5))}
                     for one in (behind, double):
                         one.send_message_batch(QueueUrl=url, Entries=[entry])
                 case 1:
-                    now += timedelta(seconds=chance.choice((1, 5, 29, 30)))
+                    now += timedelta(seconds=rng.choice((1, 5, 29, 30)))
                     clock.move_to(now, tick=False)
                 case _:
-                    _receive_alike(chance, behind, double, url, arns["live"])
+                    _receive_alike(rng, behind, double, url, arns["live"])
             for name, arn in arns.items():
                 assert double.visible(double.queue(arn)) == local_queues.visible(local_queues.queue(arn)), name
             assert _messages_in(double, url) == _messages_in(behind, url)
@@ -293,8 +293,8 @@ def _messages_in(sqs: Any, url: str) -> int:
     return sum(int(counts[name]) for name in names)
 
 
-def _receive_alike(chance: random.Random, behind: Any, double: Sqs, url: str, arn: str) -> None:
-    count, kept, changed = chance.randint(1, 3), chance.random() < 0.6, chance.random() < 0.3
+def _receive_alike(rng: random.Random, behind: Any, double: Sqs, url: str, arn: str) -> None:
+    count, kept, changed = rng.randint(1, 3), rng.random() < 0.6, rng.random() < 0.3
     ours, theirs = double.receive(double.queue(arn), count), local_queues.receive(local_queues.queue(arn), count)
     records = [double.record(one, arn) for one in ours], [local_queues.record(one, arn) for one in theirs]
     assert [_seen(record) for record in records[0]] == [_seen(record) for record in records[1]]

@@ -1,6 +1,6 @@
-"""`stoppress explain --at` agrees with the files of the moment, for pages that are edited, moved, removed, held and expired.
+"""`stoppress explain --at` agrees with the files of an earlier instant, for edited, moved, removed, held and expired pages.
 
-A seed is a newsroom of some days. At random moments its files are copied; at the end the versions in the bucket must give the same.
+A seed is a newsroom of some days, whose files are copied at random instants. The versions in the bucket must equal the copies.
 """
 
 import random
@@ -19,10 +19,10 @@ from tests.simulation.newsroom import Newsroom, fresh_stack
 
 HOST = "www.example.com"
 SITE = {"sources": {"cms": {"secret": "shared/newsroom"}}, "shards": {"by": "day", "size": 3}}
-SEEDS, MOMENTS = range(5), 50
+SEEDS, INSTANTS = range(5), 50
 STORIES = 6
 _URL = re.compile(r"<url>.*?</url>")
-# What the files listed: by file, URL, headline and lastmod.
+# Entries of files: file, URL, headline and lastmod.
 Listed = set[tuple[str, str, str, str]]
 
 
@@ -46,51 +46,51 @@ def tag(name: str, entry: str) -> str:
 
 
 def act(room: Newsroom, urls: dict[int, str], dates: dict[int, datetime]) -> None:
-    """Somebody publishes, edits, moves or removes a story, perhaps one of yesterday, or of tomorrow."""
-    id_, chance, now = room.chance.randint(1, STORIES), room.chance, room.now
+    """Publish, edit, move or remove a story, perhaps dated yesterday or tomorrow."""
+    id_, rng, now = room.rng.randint(1, STORIES), room.rng, room.now
     kind = "article.published"
-    if id_ in urls and chance.random() < 0.2:
+    if id_ in urls and rng.random() < 0.2:
         kind = "article.unpublished"
-    elif id_ not in urls or chance.random() < 0.3:
-        urls[id_] = f"https://{HOST}/{chance.choice('ab')}/{id_}?é&{chance.randint(1, 2)}"
-        dates.setdefault(id_, now + timedelta(hours=chance.choice((0, 0, -1, -40, 5))))
+    elif id_ not in urls or rng.random() < 0.3:
+        urls[id_] = f"https://{HOST}/{rng.choice('ab')}/{id_}?é&{rng.randint(1, 2)}"
+        dates.setdefault(id_, now + timedelta(hours=rng.choice((0, 0, -1, -40, 5))))
     times = {"published_at": text(dates[id_]), "updated_at": text(now)}
-    data = {"id": str(id_), "url": urls[id_], "title": f"Story & {chance.randint(1, 9)}", **times}
+    data = {"id": str(id_), "url": urls[id_], "title": f"Story & {rng.randint(1, 9)}", **times}
     assert room.post(HOST, {"type": kind, "timestamp": text(now), "data": data}) == 200
 
 
 def differences(seed: int) -> Iterator[str]:
-    chance = random.Random(f"earlier files {seed}")
+    rng = random.Random(f"earlier files {seed}")
     with fresh_stack() as stack:
-        room = Newsroom(stack, chance, {HOST: SITE})
+        room = Newsroom(stack, rng, {HOST: SITE})
         urls: dict[int, str] = {}
         dates: dict[int, datetime] = {}
-        moments: list[tuple[datetime, Listed]] = []
-        for _ in range(MOMENTS):
+        copies: list[tuple[datetime, Listed]] = []
+        for _ in range(INSTANTS):
             act(room, urls, dates)
-            stack.advance(room.now + timedelta(seconds=chance.choice((1, 2, 40, 3_600, 30_000))))
-            moments.append((room.now, listed_in(stack.backend.objects())))
+            stack.advance(room.now + timedelta(seconds=rng.choice((1, 2, 40, 3_600, 30_000))))
+            copies.append((room.now, listed_in(stack.backend.objects())))
             stack.advance(whole(room.now) + timedelta(seconds=1))
-        pages = sorted({url for _, listed in moments for _, url, _, _ in listed})
+        pages = sorted({url for _, listed in copies for _, url, _, _ in listed})
         with environment(stack.wiring.variables() | {"FILE_VERSIONS_DAYS": "14"}):
-            for at, listed in moments:
-                url = chance.choice(pages)
+            for at, listed in copies:
+                url = rng.choice(pages)
                 past = past_of(url, None, exact(at), room.now)
-                found = {(one["file"], url, one["title"], one["lastmod"]) for one in past["listings"]}
+                answer = {(row["file"], url, row["title"], row["lastmod"]) for row in past["listings"]}
                 expected = {row for row in listed if row[1] == url}
-                # A moment before the bucket's first version is unknown after 14 days.
-                if found != expected and not (past["unknown"] and at < room.now - timedelta(days=14)):
-                    yield f"{url} at {at}: {found}, not {expected}; unknown: {past['unknown']}"
+                # An instant before the bucket's first version is unknown after 14 days.
+                if answer != expected and not (past["unknown"] and at < room.now - timedelta(days=14)):
+                    yield f"{url} at {at}: {answer}, not {expected}; unknown: {past['unknown']}"
 
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("number", SEEDS)
-def test_an_answer_of_then_agrees_with_the_files_of_then(number: int) -> None:
+def test_an_answer_for_an_earlier_instant_agrees_with_its_files(number: int) -> None:
     assert list(differences(number)) == []
 
 
 @pytest.mark.matrix
-def test_an_answer_from_the_version_before_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_from_the_previous_version_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     right = bucket.version_at
     earlier = timedelta(seconds=2)
     monkeypatch.setattr(bucket, "version_at", lambda versions, at, now: right(versions, at - earlier, now))

@@ -1,6 +1,6 @@
-"""Whatever comes in is read or refused with a reason: no bytes, no text and no JSON bring out an error that nobody planned.
+"""Any input is read or rejected with a reason: no bytes, text or JSON raise an unexpected error.
 
-Webhooks and their signatures are tried so in tests/unit/receive and tests/unit/signatures, single settings in test_site.
+For webhooks and signatures see tests/unit/receive and tests/unit/signatures, for single settings test_site.
 """
 
 import json
@@ -24,7 +24,7 @@ from tests.support.moto_aws import MotoAws, failed_ones, queue_batch
 
 HERE = Path(__file__).parents[1]
 FEEDS = [path.read_bytes() for path in sorted((HERE / "fixtures/feeds").glob("*.xml"))]
-TAKEN = ("images", "videos", "language", "keywords", "alternates")
+OPTIONAL_FIELDS = ("images", "videos", "language", "keywords", "alternates")
 SOME = settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 NASTY = [
@@ -52,7 +52,7 @@ ANY_JSON = st.recursive(
 
 @st.composite
 def damaged(draw: st.DrawFn, whole: list[bytes]) -> bytes:
-    """One of some bytes with a few pieces of it cut out, doubled or replaced."""
+    """Draw one of the bodies, with a few pieces removed, doubled or replaced."""
     body = draw(st.sampled_from(whole))
     for _ in range(draw(st.integers(1, 4))):
         start = draw(st.integers(0, len(body)))
@@ -70,11 +70,11 @@ def damaged(draw: st.DrawFn, whole: list[bytes]) -> bytes:
     damaged(FEEDS) | st.binary(max_size=300),
     st.sampled_from(["application/rss+xml", "text/xml; charset=utf-16", "text/html", "x; charset=☃", ""]) | ANY_TEXT,
 )
-def test_a_feed_is_read_or_is_a_feed_error_and_what_is_read_can_be_sent(body: bytes, kind: str) -> None:
+def test_a_feed_is_rejected_or_read_into_events_that_can_be_sent(body: bytes, kind: str) -> None:
     try:
-        reading = read(read_document(body, {"content-type": kind}), f"https://{HOST}/rss.xml", SITE, TAKEN)
-    except FeedError as refused:
-        assert str(refused)  # noqa: PT017 - any other error ends the test
+        reading = read(read_document(body, {"content-type": kind}), f"https://{HOST}/rss.xml", SITE, OPTIONAL_FIELDS)
+    except FeedError as error:
+        assert str(error)  # noqa: PT017 - any other error ends the test
         return
     events, skipped = to_events(reading, SITE, MORNING, feed="https://www.example.com/rss.xml")
 
@@ -85,14 +85,12 @@ def test_a_feed_is_read_or_is_a_feed_error_and_what_is_read_can_be_sent(body: by
 # ── configuration and messages ──
 
 
-def refusal_of(read: Callable[[Any], object], given: Any, error: type[Exception]) -> str | None:
-    """The text with which something is refused. Any other error than the one that is planned ends the test."""
+def check_rejection(read: Callable[[Any], object], document: str, expected: type[Exception]) -> None:
+    """Check that a document is read, or rejected with a reason. Any other error fails the test."""
     try:
-        read(given)
-    except error as refused:
-        assert str(refused)  # noqa: PT017 - see above
-        return str(refused)
-    return None
+        read(document)
+    except expected as error:
+        assert str(error)  # noqa: PT017 - see above
 
 
 @given(
@@ -100,10 +98,10 @@ def refusal_of(read: Callable[[Any], object], given: Any, error: type[Exception]
     | ANY_JSON.map(json.dumps)
     | damaged([Site.model_dump_json(SITE).encode()]).map(lambda text: text.decode("utf-8", "replace"))
 )
-def test_a_configuration_or_a_message_is_read_or_refused_with_a_reason(text: str) -> None:
-    refusal_of(lambda text: read_site(text, 1), text, BadConfiguration)
+def test_a_configuration_or_a_message_is_read_or_rejected_with_a_reason(text: str) -> None:
+    check_rejection(lambda text: read_site(text, 1), text, BadConfiguration)
     for reader in (read_request, file_of):
-        refusal_of(reader, text, ValueError)
+        check_rejection(reader, text, ValueError)
 
 
 @pytest.fixture

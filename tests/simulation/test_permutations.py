@@ -1,4 +1,4 @@
-"""Of one history, told in any order, the same files come."""
+"""Events of one history, delivered in any order, produce the same files."""
 
 import re
 
@@ -24,5 +24,5 @@ def test_a_history_ends_in_the_same_bytes_in_whichever_order_it_is_sent(seed_: i
 
 
 def _text(name: str, body: bytes) -> str:
-    """A file; the index without the instants at which its files changed, since pages whose versions change are recorded again."""
+    """Return a file's text; the index without lastmod, since pages whose language versions change are recorded again."""
     return re.sub("<lastmod>[^<]*", "", body.decode()) if name.endswith("/sitemap.xml") else body.decode()

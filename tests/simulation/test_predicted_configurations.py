@@ -1,4 +1,4 @@
-"""`stoppress sites put` shows what a configuration would change. For random pairs of configurations the prediction equals the files.
+"""`stoppress sites put` predicts what a configuration would change: for random pairs of configurations, the files equal the prediction.
 
 .venv/bin/pytest -q tests/simulation/test_predicted_configurations.py --pairs 300        more pairs than `make test` has
 """
@@ -22,42 +22,42 @@ from tests.simulation.stack import StackOnDoubles
 from tests.support.playing import TEMPLATE
 
 START = datetime(2026, 11, 20, 12, tzinfo=UTC)
-# In the middle of a minute: some stories have expired, and roll_window has not removed them yet.
+# In the middle of a minute: roll_window has not removed the stories yet that have just expired.
 CHANGED = START + timedelta(seconds=50)
-# After this long all files have been rewritten twice by a configuration, and forms that it does not want are gone.
-SETTLED = timedelta(minutes=9)
-# All sites of a run share a stack, whose schedules look at each of them.
+# By then, all files have been rewritten twice for a configuration, and unconfigured forms are deleted.
+SETTLE_TIME = timedelta(minutes=9)
+# All sites of a run share a stack, whose schedules process each of them.
 SITES_A_STACK = 15
 Files = dict[str, bytes]
 
 
 @contextmanager
 def stack_of(cases: list[Case], *, settled: bool) -> Iterator[StackOnDoubles]:
-    """A stack on which the sites with their first configurations have received their stories; at the instant of the change.
+    """Open a stack at the instant of the change, on which the sites with their first configurations have received their stories.
 
-    Unless `settled`, the first configurations were put with the stories, and are applied once only.
+    Unless `settled`, the first configurations were put with the stories, and have been applied only once.
     """
-    with StackOnDoubles(TEMPLATE, start=START - SETTLED if settled else START) as stack:
-        for made in cases:
-            if made.before is not None:
-                put(stack, made.before)
+    with StackOnDoubles(TEMPLATE, start=START - SETTLE_TIME if settled else START) as stack:
+        for site in cases:
+            if site.before is not None:
+                put(stack, site.before)
         stack.rest()
         if settled:
             settle(stack)
-        [bus] = [one.ref for one in stack.resources.values() if one.type == "AWS::Events::EventBus"]
-        for made in cases:
-            for kind, data in made.events:
-                detail = json.dumps(data | {"site": made.host})
+        [bus] = [resource.ref for resource in stack.resources.values() if resource.type == "AWS::Events::EventBus"]
+        for site in cases:
+            for kind, data in site.events:
+                detail = json.dumps(data | {"site": site.host})
                 stack.client("events").put_events(
                     Entries=[
                         {"EventBusName": bus, "Source": "bus", "DetailType": kind, "Time": START, "Detail": detail}
                     ]
                 )
             stack.rest()
-        for made in cases:
-            for name in made.edited:
+        for site in cases:
+            for name in site.edited:
                 bucket = stack.variable("BUCKET_NAME")
-                stack.client("s3").put_object(Bucket=bucket, Key=f"{made.host}/{name}", Body=b"by hand", Metadata={})
+                stack.client("s3").put_object(Bucket=bucket, Key=f"{site.host}/{name}", Body=b"by hand", Metadata={})
         stack.clock.move(CHANGED)
         with environment({name: stack.variable(name) for name in ("TABLE_NAME", "BUCKET_NAME")}):
             yield stack
@@ -65,7 +65,7 @@ def stack_of(cases: list[Case], *, settled: bool) -> Iterator[StackOnDoubles]:
 
 def settle(stack: StackOnDoubles) -> None:
     for _ in range(3):
-        stack.advance(stack.clock.now() + SETTLED / 3)
+        stack.advance(stack.clock.now() + SETTLE_TIME / 3)
 
 
 def put(stack: StackOnDoubles, document: Document) -> None:
@@ -77,48 +77,48 @@ def files_of(stack: StackOnDoubles, host: str) -> Files:
     return {key.removeprefix(f"{host}/"): body for key, body in objects.items() if key.startswith(f"{host}/")}
 
 
-def after(before: Files, site: Site) -> Files:
-    """The files that are predicted. Files that no change names stay."""
-    changes = list(predict(site, CHANGED))
+def after(before: Files, new: Site) -> Files:
+    """Return the predicted files. Files without a predicted change stay."""
+    changes = list(predict(new, CHANGED))
     assert {change.file: change.before for change in changes if change.before is not None}.items() <= before.items()
     assert len({change.file for change in changes}) == len(changes)
     files = before | {change.file: change.after for change in changes if change.after is not None}
-    gone = {change.file for change in changes if change.after is None}
-    return {name: body for name, body in files.items() if name not in gone}
+    deleted = {change.file for change in changes if change.after is None}
+    return {name: body for name, body in files.items() if name not in deleted}
 
 
 def predicted_and_applied(cases: list[Case], *, settled: bool) -> Iterator[tuple[Case, Files, Files, Files]]:
-    """Each site with its files before the change, as predicted, and once its new configuration is applied."""
+    """Yield each site with its files before the change, as predicted, and after its new configuration is applied."""
     with stack_of(cases, settled=settled) as stack:
-        before = {made.host: files_of(stack, made.host) for made in cases}
+        before = {site.host: files_of(stack, site.host) for site in cases}
         predicted = {
-            made.host: after(before[made.host], read_site(json.dumps(made.after), 1 + (made.before is not None)))
-            for made in cases
+            site.host: after(before[site.host], read_site(json.dumps(site.after), 1 + (site.before is not None)))
+            for site in cases
         }
-        assert {made.host: files_of(stack, made.host) for made in cases} == before
-        for made in cases:
-            put(stack, made.after)
+        assert {site.host: files_of(stack, site.host) for site in cases} == before
+        for site in cases:
+            put(stack, site.after)
         stack.rest()
         settle(stack)
-        # No page can be fetched, so what engines are to be told waits.
+        # No page can be fetched, so notifications of engines stay in the queue.
         assert stack.waiting_messages().keys() <= {"EnginesQueue"}
-        yield from ((made, before[made.host], predicted[made.host], files_of(stack, made.host)) for made in cases)
+        yield from ((site, before[site.host], predicted[site.host], files_of(stack, site.host)) for site in cases)
 
 
-def test_what_is_predicted_of_a_configuration_are_the_bytes_after_it(
+def test_files_equal_the_prediction_after_a_configuration_is_applied(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client, "fetch", mock.Mock(side_effect=errors.Unreachable("nobody serves the pages here")))
+    monkeypatch.setattr(client, "fetch", mock.Mock(side_effect=errors.Unreachable("pages are not served")))
     for module in (render, fold, file_names):
-        monkeypatch.setattr(module, "NEWS_ENTRIES_MAX", 3)  # so that there are several news sitemaps
+        monkeypatch.setattr(module, "NEWS_ENTRIES_MAX", 3)  # for several news sitemaps
     first, pairs = request.config.getoption("--first-seed"), request.config.getoption("--pairs")
     changed = 0
     for start in range(first, first + pairs, SITES_A_STACK):
         cases = [case(seed, START) for seed in range(start, min(start + SITES_A_STACK, first + pairs))]
-        for made, before, predicted, applied in predicted_and_applied(cases, settled=bool(start // SITES_A_STACK % 2)):
-            wrong = sorted(
+        for site, before, predicted, applied in predicted_and_applied(cases, settled=bool(start // SITES_A_STACK % 2)):
+            differing = sorted(
                 name for name in predicted.keys() | applied.keys() if predicted.get(name) != applied.get(name)
             )
-            assert not wrong, f"{made.host}: {wrong} are not as predicted"
+            assert not differing, f"{site.host}: {differing} are not as predicted"
             changed += before != applied
     assert changed > pairs / 2

@@ -1,4 +1,4 @@
-"""The stack of template.yaml as the simulation needs it: its names, its functions' variables, and fresh event sources."""
+"""The resources of template.yaml for the simulation: names, environment variables, queues and event sources."""
 
 import importlib.util
 import itertools
@@ -20,13 +20,13 @@ from tests.simulation.doubles.sqs import Queue
 
 TEMPLATE = Path(__file__).parents[2] / "template.yaml"
 
-# Loggers are kept by the name of their service: these are nobody else's. What is logged and counted is tested elsewhere.
-_QUIET = {
+# Powertools keeps one logger per service name. Other tests check logs and metrics.
+_LOGGING = {
     "POWERTOOLS_SERVICE_NAME": "simulation",
     "POWERTOOLS_LOG_LEVEL": "CRITICAL",
     "METRICS_NAMESPACE": "simulation",
 }
-_ITS_OWN = {"POWERTOOLS_SERVICE_NAME", "METRICS_NAMESPACE"}
+_PER_FUNCTION = {"POWERTOOLS_SERVICE_NAME", "METRICS_NAMESPACE"}
 
 _loaded = itertools.count()
 
@@ -39,52 +39,53 @@ class Wiring:
     functions: dict[str, Function]
 
     def sources(self, shards: int) -> tuple[Sources, list[StreamMapping]]:
-        """The event sources of a fresh stack; the stream's mapping once for each shard, whose number is its ARN."""
+        """Return a fresh stack's event sources, and one stream mapping per shard, with the shard's number as its ARN."""
         sources = Sources(self.functions.values())
         for resource in self.resources:
             sources.add(resource)
-        [function] = [one.function for one in sources.stream_mappings]
-        [mapping] = [one for one in self.of("AWS::Lambda::EventSourceMapping") if "/stream/" in str(one.properties)]
+        [function] = [resource.function for resource in sources.stream_mappings]
+        mappings = self.of("AWS::Lambda::EventSourceMapping")
+        [mapping] = [mapping for mapping in mappings if "/stream/" in str(mapping.properties)]
         streams = [StreamMapping(mapping, function) for _ in range(shards)]
         for number, stream in enumerate(streams):
             stream.arn = str(number)
         return sources, streams
 
     def of(self, kind: str) -> list[Resource]:
-        return [one for one in self.resources if one.type == kind]
+        return [resource for resource in self.resources if resource.type == kind]
 
     def only(self, kind: str) -> Resource:
-        [found] = self.of(kind)
-        return found
+        [resource] = self.of(kind)
+        return resource
 
     def concurrency(self, mapping: str) -> int:
-        """How many batches of a queue's mapping may be under way."""
-        [found] = [one for one in self.of("AWS::Lambda::EventSourceMapping") if one.logical == mapping]
-        return int(found.properties.get("ScalingConfig", {}).get("MaximumConcurrency", 10))
+        """Return a queue mapping's maximum concurrency, in batches."""
+        properties = {source.logical: source.properties for source in self.of("AWS::Lambda::EventSourceMapping")}
+        return int(properties[mapping].get("ScalingConfig", {}).get("MaximumConcurrency", 10))
 
     def queues(self) -> dict[str, Queue]:
-        found = {
-            one.ref: Queue(one.arn, int(one.properties.get("VisibilityTimeout", 30)))
-            for one in self.of("AWS::SQS::Queue")
+        queues = {
+            resource.ref: Queue(resource.arn, int(resource.properties.get("VisibilityTimeout", 30)))
+            for resource in self.of("AWS::SQS::Queue")
         }
-        by_arn = {queue.arn: queue for queue in found.values()}
-        for one in self.of("AWS::SQS::Queue"):
-            if policy := one.properties.get("RedrivePolicy"):
-                found[one.ref].received_max = int(policy["maxReceiveCount"])
-                found[one.ref].dead = by_arn[policy["deadLetterTargetArn"]]
-        return found
+        by_arn = {queue.arn: queue for queue in queues.values()}
+        for resource in self.of("AWS::SQS::Queue"):
+            if policy := resource.properties.get("RedrivePolicy"):
+                queues[resource.ref].received_max = int(policy["maxReceiveCount"])
+                queues[resource.ref].dead = by_arn[policy["deadLetterTargetArn"]]
+        return queues
 
     def variables(self) -> dict[str, str]:
-        """What the functions find in their environment. In one process they share it, and so must agree."""
-        found: dict[str, set[str]] = defaultdict(set)
+        """Return the functions' environment variables. All functions share one process, so their values must be equal."""
+        values: dict[str, set[str]] = defaultdict(set)
         for function in self.functions.values():
             for name, value in function.variables.items():
-                found[name].add(value)
-        apart = {name: values for name, values in found.items() if len(values) > 1 and name not in _ITS_OWN}
-        assert not apart, (
-            f"functions have other values for the same variable, which the simulation cannot give: {apart}"
+                values[name].add(value)
+        differing = {name for name in values if len(values[name]) > 1 and name not in _PER_FUNCTION}
+        assert not differing, (
+            f"the functions have different values for {differing}, which the simulation does not support"
         )
-        return {name: min(values) for name, values in found.items()} | {"AWS_REGION": REGION} | _QUIET
+        return {name: min(values[name]) for name in values} | {"AWS_REGION": REGION} | _LOGGING
 
     def variable(self, name: str) -> str:
         return self.variables()[name]
@@ -94,29 +95,27 @@ class Wiring:
 def wiring(path: Path = TEMPLATE) -> Wiring:
     loaded = template.load(path)
     resolved = tuple(resources.resolve(loaded))
-    functions = {
-        one.logical: Function(one, loaded.code[one.logical]) for one in resolved if one.type == "AWS::Lambda::Function"
-    }
-    return Wiring(resolved, functions)
+    functions = [resource for resource in resolved if resource.type == "AWS::Lambda::Function"]
+    return Wiring(resolved, {one.logical: Function(one, loaded.code[one.logical]) for one in functions})
 
 
 class Apps:
-    """Modules of the functions, each used by one execution environment at a time, as it is on Lambda."""
+    """A pool of the functions' modules, each used by one execution environment at a time, as on Lambda."""
 
     def __init__(self) -> None:
         self._free: dict[Path, list[ModuleType]] = defaultdict(list)
 
-    def take(self, function: Function) -> ModuleType:
-        """A module that nobody uses."""
+    def acquire(self, function: Function) -> ModuleType:
+        """Return an unused module of a function."""
         free = self._free[function._path.resolve()]
         return free.pop() if free else self._load(function._path.resolve())
 
-    def give_back(self, function: Function, module: ModuleType) -> None:
-        """Let somebody else use it."""
+    def release(self, function: Function, module: ModuleType) -> None:
+        """Return a module to the pool."""
         self._free[function._path.resolve()].append(module)
 
-    def forget(self) -> None:
-        """Load them anew from now on."""
+    def clear(self) -> None:
+        """Empty the pool, so that modules are loaded again."""
         self._free.clear()
 
     def _load(self, path: Path) -> ModuleType:
@@ -129,6 +128,6 @@ class Apps:
         return module
 
 
-def copied(value: Any) -> Any:
-    """A value as JSON brings it to the other side."""
+def json_copy(value: Any) -> Any:
+    """Return a copy of a value, as JSON transfers it."""
     return json.loads(json.dumps(value))

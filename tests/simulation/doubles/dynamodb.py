@@ -10,7 +10,7 @@ from typing import Any
 
 from stoppress_cli.local.meter import item_bytes
 from stoppress_cli.local.template import REGION
-from tests.simulation.doubles.errors import NotKnown, error
+from tests.simulation.doubles.errors import NotSupported, error
 from tests.simulation.doubles.expressions import Item, condition
 
 # DynamoDB developer guide, "Service, account, and table quotas".
@@ -80,7 +80,7 @@ class Dynamo:
         first, _, more = KeyConditionExpression.partition(" AND ")
         asked = re.fullmatch(r"pk = (:\w+)", first)
         if asked is None:
-            raise NotKnown(f"the double finds no partition in {KeyConditionExpression!r}")
+            raise NotSupported(f"the double finds no partition in {KeyConditionExpression!r}")
         holds = condition(more) if more else None
         partition = self.partitions.get(ExpressionAttributeValues[asked[1]]["S"], Partition())
         start = ExclusiveStartKey["sk"]["S"] if ExclusiveStartKey else ""
@@ -159,7 +159,7 @@ class Dynamo:
         for kind, part in parts:
             self._known("TransactWriteItems", part["TableName"])
             if kind not in ("Put", "Delete", "ConditionCheck"):
-                raise NotKnown(f"the double does not know {kind} in a transaction")
+                raise NotSupported(f"the double does not know {kind} in a transaction")
             if kind == "Put":
                 _check_item("TransactWriteItems", part["Item"])
             allowed = _allowed(

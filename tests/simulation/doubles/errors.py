@@ -9,7 +9,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 
-class NotKnown(BaseException):
+class NotSupported(BaseException):
     """A double was asked for what it does not know. No Exception, so that no function takes it for a fault of AWS."""
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from tests.simulation.doubles.errors import NotKnown
+from tests.simulation.doubles.errors import NotSupported
 
 Item = dict[str, Any]  # in DynamoDB's JSON: {"pk": {"S": "…"}, …}
 Condition = Callable[[Item, Item], bool]  # (the item as it is, {} where there is none; the expression's values)
@@ -22,7 +22,7 @@ _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
 
 @cache
 def condition(expression: str) -> Condition:
-    """A condition of attributes and values, with OR, AND, brackets, comparisons and three functions. Raises NotKnown."""
+    """A condition of attributes and values, with OR, AND, brackets, comparisons and three functions. Raises NotSupported."""
     parser = _Parser(expression)
     parsed = parser.alternatives()
     parser.end()
@@ -35,13 +35,13 @@ class _Parser:
         while text[position:].strip():
             found = _TOKEN.match(text, position)
             if found is None:
-                raise NotKnown(f"the double cannot read {text[position:]!r} of the expression {text!r}")
+                raise NotSupported(f"the double cannot read {text[position:]!r} of the expression {text!r}")
             self._tokens.append(found[1])
             position = found.end()
 
     def end(self) -> None:
         if self._tokens:
-            raise NotKnown(f"the double cannot read {self._tokens!r} at the end of the expression {self._text!r}")
+            raise NotSupported(f"the double cannot read {self._tokens!r} at the end of the expression {self._text!r}")
 
     def alternatives(self) -> Condition:
         parts = [self._all_of()]
@@ -69,7 +69,7 @@ class _Parser:
             last = self._tokens.pop(0)
             return lambda item, values: values[value]["S"] <= item[name]["S"] <= values[last]["S"]
         if operator not in {"<>", *_COMPARISONS}:
-            raise NotKnown(f"the double does not know {operator} of the expression {self._text!r}")
+            raise NotSupported(f"the double does not know {operator} of the expression {self._text!r}")
         if operator == "<>":
             return lambda item, values: item.get(name) != values[value]
         compare = _COMPARISONS[operator]
@@ -89,7 +89,7 @@ class _Parser:
             return lambda item, values: item.get(name, {}).get("S", "").startswith(values[value]["S"])
         self._take(")")
         if function not in ("attribute_exists", "attribute_not_exists"):
-            raise NotKnown(f"the double does not know the function {function} of the expression {self._text!r}")
+            raise NotSupported(f"the double does not know the function {function} of the expression {self._text!r}")
         return lambda item, values: (name in item) == (function == "attribute_exists")
 
     def _next_is(self, token: str) -> bool:
@@ -100,7 +100,7 @@ class _Parser:
 
     def _take(self, token: str) -> None:
         if not self._next_is(token):
-            raise NotKnown(f"the double misses {token!r} in the expression {self._text!r}")
+            raise NotSupported(f"the double misses {token!r} in the expression {self._text!r}")
 
 
 def _comparable(value: Item) -> Any:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from stoppress_cli.local.template import Json
-from tests.simulation.doubles.errors import NotKnown, error
+from tests.simulation.doubles.errors import NotSupported, error
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class S3:
     ) -> Json:
         self._known("PutObject", Bucket)
         if unknown := headers.keys() - {"ContentType", "CacheControl", "Metadata"}:
-            raise NotKnown(f"the double does not know {sorted(unknown)} of PutObject")
+            raise NotSupported(f"the double does not know {sorted(unknown)} of PutObject")
         stored = self.objects.get(Key)
         if IfMatch and stored is None:
             raise error("PutObject", "NoSuchKey", "The specified key does not exist.")

@@ -1,4 +1,4 @@
-"""What stands in a process for its clients of AWS and for its threads, while a run or a stack of doubles has it."""
+"""Stand-ins for boto3 clients, paginators and thread pools, while a run or a stack of doubles uses the process."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -12,20 +12,20 @@ from stoppress.aws import clients
 from stoppress.http import client, errors
 
 
-class Calls(Protocol):
-    """Whoever makes the calls: a world, in which each may fail, or a stack."""
+class CallHandler(Protocol):
+    """Handles the calls of a client: a World, which injects faults, or a stack."""
 
     def call(self, service: str, operation: str, params: dict[str, Any]) -> Any: ...
 
 
-class Door:
-    def __init__(self, behind: Calls, service: str) -> None:
-        self._behind, self._service = behind, service
+class ClientProxy:
+    def __init__(self, handler: CallHandler, service: str) -> None:
+        self._handler, self._service = handler, service
 
     def __getattr__(self, operation: str) -> Callable[..., Any]:
         if operation.startswith("_") or operation == "meta":
             raise AttributeError(operation)
-        return lambda **params: self._behind.call(self._service, operation, params)
+        return lambda **params: self._handler.call(self._service, operation, params)
 
     def get_paginator(self, operation: str) -> "Paginator":
         return Paginator(self, operation)
@@ -33,23 +33,23 @@ class Door:
 
 @dataclass
 class Paginator:
-    door: Any
+    client: Any
     operation: str
 
     def paginate(self, **params: Any) -> Iterator[Any]:
-        said, given = {"list_objects_v2": ("NextContinuationToken", "ContinuationToken")}.get(
+        response_field, parameter = {"list_objects_v2": ("NextContinuationToken", "ContinuationToken")}.get(
             self.operation, ("NextToken", "NextToken")
         )
         while True:
-            page = getattr(self.door, self.operation)(**params)
+            page = getattr(self.client, self.operation)(**params)
             yield page
-            if not page.get(said):
+            if not page.get(response_field):
                 return
-            params[given] = page[said]
+            params[parameter] = page[response_field]
 
 
-class AtOnce:
-    """An executor that does at once what it is given, in the thread that has the turn."""
+class InlineExecutor:
+    """An executor that runs submitted functions immediately, in the calling thread."""
 
     def __init__(self, *_: Any, **__: Any) -> None: ...
 
@@ -57,18 +57,18 @@ class AtOnce:
         future: Future[Any] = Future()
         try:
             future.set_result(function(*arguments))
-        except Exception as fault:  # noqa: BLE001 - it is the future's to raise
+        except Exception as fault:  # noqa: BLE001 - the future raises it
             future.set_exception(fault)
         return future
 
     def shutdown(self, **_: Any) -> None: ...
 
 
-def with_doors() -> list[ModuleType]:
-    """The modules of the product that import the function `client`."""
+def modules_with_clients() -> list[ModuleType]:
+    """Return the product's modules that import the function `client`."""
     known = [module for name, module in sys.modules.items() if name.startswith("stoppress.") and module is not clients]
     return [module for module in known if vars(module).get("client") is clients.client]
 
 
-def nowhere(url: str, headers: dict[str, str], asked_at: datetime) -> client.Response:
-    raise errors.Unreachable(f"{url} is nowhere")
+def unreachable(url: str, headers: dict[str, str], requested_at: datetime) -> client.Response:
+    raise errors.Unreachable(f"{url} is not served")

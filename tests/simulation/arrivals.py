@@ -1,19 +1,19 @@
-"""What those who only hear the events can know of their order: where this is not enough, the oracle does not judge.
+"""When events were received, and whether they contain enough information to be ordered: otherwise the oracle judges nothing.
 
-`Arrivals` keeps when each act was received, by clocks that differ by `skew`. These cases are undecidable:
+`Arrivals` stores when each act was received, by clocks that differ by `skew`. These cases are undecidable:
 
-- `in_order`: no versions and no timestamps, and received in another order or at once; equal timestamps, likewise; a clock that is
-  ahead by d, or was until it was set right, and acts that are so close or so late that one looks ahead and the other does not;
-  a counter that began anew after a deletion, and acts of both lives that may have been recorded in another order.
-- `_repeats_are_harmless`: a repeat that nothing marks as one (no timestamp, no version, no delivery id), or that comes
-  after more deliveries than an article can be asked to remember.
-- `_looks_like_a_repeat`: an act without a delivery id that has the type, the timestamp and the content of an earlier one, with
-  another act between them, or perhaps received between them; without timestamps a story that is published again as it was,
-  before it is recorded that it was unpublished; an entry of a feed that is as it was again, before it is recorded that it was changed.
+- `in_order`: neither versions nor timestamps, or equal timestamps, and receipt out of order or at the same time; a clock that
+  is or was ahead, and acts so close together or so late that the timestamp of only one of them appears to be in the future;
+  a counter restarted after a deletion, with acts from before and after it that may be recorded out of order.
+- `_repeats_are_harmless`: a repeat without a timestamp, version or delivery id, or a repeat after more deliveries than an
+  article remembers.
+- `_looks_like_a_repeat`: an act without a delivery id that has the type, timestamp and content of an earlier act, with another
+  act done or perhaps received in between; without timestamps, a story that is republished unchanged before its unpublication is
+  recorded; a feed entry that returns to an earlier state before its change is recorded.
 - `_loses_an_embargo`: an edit without a date is received before the removal and the embargo that precede it.
-- `spoke_later`: two sources speak of one page, and one of their clocks is behind by more than what lies between the words;
-  the earlier word is repeated after the later one, and nothing marks it as a repeat.
-- `received_in_order`: only whether a feed may show a page again that the CMS left in acts which came in another order.
+- `is_newer`: two sources send one page, and one clock is behind by more than the time between the two acts; or the earlier
+  act is repeated after the later one, and nothing identifies the repeat.
+- `received_in_order`: matters only for whether a feed may list a page again that the CMS left in acts received out of order.
 """
 
 from collections import defaultdict
@@ -24,23 +24,22 @@ from itertools import combinations, pairwise
 
 from tests.simulation.oracle import FEED, RECORDED, Act, Received
 
-# An article remembers so many deliveries, and so long after the first one received a second counts as sent at once.
+# Number of deliveries that an article remembers.
 REMEMBERED = 8
-# Two sources' clocks are not compared more closely than this.
-BETWEEN_CLOCKS = timedelta(seconds=10)
-AT_ONCE = timedelta(seconds=5)
+BETWEEN_CLOCKS = timedelta(seconds=10)  # tolerance when comparing the clocks of two sources
+BURST = timedelta(seconds=5)  # acts received within this period count as sent together
 
 
 @dataclass(frozen=True)
 class _Attempt:
     begin: datetime
     end: datetime
-    taken: bool
+    accepted: bool
     delivery: str
 
 
 class Arrivals:
-    """When each act was received, and what follows from that."""
+    """When each act was received, and which orders of acts are decidable."""
 
     def __init__(self, skew: timedelta) -> None:
         self._skew = skew
@@ -48,63 +47,64 @@ class Arrivals:
         self._received: dict[int, Received] = {}
         self._acts: dict[int, Act] = {}
 
-    def note(
-        self, act: Act, begin: datetime, end: datetime, delivery: str = "", *, taken: bool = True, anew: bool = False
+    def record_attempt(
+        self, act: Act, begin: datetime, end: datetime, id_: str = "", *, accepted: bool = True, resent: bool = False
     ) -> None:
-        """Note an attempt to deliver an act. `taken`: it was acknowledged. `anew`: all before may have been lost.
+        """Record an attempt to deliver an act. `resent`: all earlier attempts may have been lost.
 
-        `delivery` is the id of the delivery, empty if its protocol has none.
+        `id_` is the id of the delivery, empty if its protocol has none.
         """
         before, self._acts[act.number] = self._attempts[act.number], act
-        if anew:
-            before[:] = [replace(attempt, taken=False) for attempt in before]
-        before.append(_Attempt(begin, end, taken, delivery))
+        if resent:
+            before[:] = [replace(attempt, accepted=False) for attempt in before]
+        before.append(_Attempt(begin, end, accepted, id_))
         self._received.pop(act.number, None)
 
     def acknowledge(self, act: Act) -> None:
-        """The attempts so far cannot be lost any more."""
+        """Mark all attempts so far as accepted."""
         attempts = self._attempts[act.number]
         if not self.is_received(act):
-            attempts[:] = [replace(attempt, taken=True) for attempt in attempts]
+            attempts[:] = [replace(attempt, accepted=True) for attempt in attempts]
 
-    def saved(self) -> dict[int, list[_Attempt]]:
+    def snapshot(self) -> dict[int, list[_Attempt]]:
         return {number: list(attempts) for number, attempts in self._attempts.items()}
 
-    def go_back(self, saved: dict[int, list[_Attempt]]) -> list[Act]:
-        """Return the acts that were received since, in their order, and forget those attempts."""
-        lost = [self._acts[number] for number in sorted(self._attempts) if self._attempts[number] != saved.get(number)]
-        self._attempts = defaultdict(list, saved)
+    def restore(self, snapshot: dict[int, list[_Attempt]]) -> list[Act]:
+        """Forget the attempts made since the snapshot. Return their acts in order."""
+        attempts = self._attempts
+        lost = [self._acts[number] for number in sorted(attempts) if attempts[number] != snapshot.get(number)]
+        self._attempts = defaultdict(list, snapshot)
         self._received.clear()
         return lost
 
     def may_be_received(self, act: Act) -> bool:
-        """Whether there was any attempt."""
+        """Return True if there was any attempt."""
         return bool(self._attempts.get(act.number))
 
     def is_received(self, act: Act) -> bool:
-        """Whether an attempt was acknowledged."""
-        return any(attempt.taken for attempt in self._attempts[act.number])
+        """Return True if an attempt was accepted."""
+        return any(attempt.accepted for attempt in self._attempts[act.number])
 
     def received(self, act: Act) -> Received:
-        """When it was received, by any clock."""
+        """Return when an act was received, by any clock."""
         if act.number not in self._received:
             attempts = self._attempts[act.number]
             ends = [attempt.end for attempt in attempts]
-            taken = min((attempt.end for attempt in attempts if attempt.taken), default=max(ends))
-            # A repeat may be recorded before what it repeats.
-            latest = max(end for end in ends if end <= taken + RECORDED)
+            accepted = min((attempt.end for attempt in attempts if attempt.accepted), default=max(ends))
+            # A repeat may be recorded before the first attempt.
+            latest = max(end for end in ends if end <= accepted + RECORDED)
             first, skew = min(attempt.begin for attempt in attempts), self._skew
             self._received[act.number] = Received(first - skew, latest + skew, max(ends) + skew)
         return self._received[act.number]
 
     # ── one article ──
 
-    def last_word_is_known(self, acts: Sequence[Act]) -> bool:
-        """Whether what was sent shows which act was the last."""
+    def last_act_is_known(self, acts: Sequence[Act]) -> bool:
+        """Return True if the events show which act was the last."""
         return self._is_known(acts, acts[-1]) and not self._loses_an_embargo(acts)
 
     def _loses_an_embargo(self, acts: Sequence[Act]) -> bool:
-        """Whether a removal, and then an embargo, were received after a later edit without a date, which keeps the one before."""
+        """Return True if an undated edit was received before the removal and embargo that precede it, and so keeps the old date."""
         return any(
             removal.removal
             and embargo.published_at
@@ -115,11 +115,11 @@ class Arrivals:
         )
 
     def history_is_known(self, acts: Sequence[Act]) -> bool:
-        """Whether it shows the order of all acts."""
+        """Return True if the events show the order of all acts."""
         return all(self._is_known(acts[: number + 1], act) for number, act in enumerate(acts))
 
     def received_in_order(self, acts: Sequence[Act]) -> bool:
-        """Whether each act was recorded before the next one was received."""
+        """Return True if each act was recorded before the next one was received."""
         return all(
             self.received(act).latest + RECORDED < self.received(after).earliest for act, after in pairwise(acts)
         )
@@ -132,73 +132,73 @@ class Arrivals:
         )
 
     def in_order(self, act: Act, after: Act, acts: Sequence[Act], received: Received | None = None) -> bool:
-        """Whether what was sent shows that one act came before another, as far as our clocks can tell."""
+        """Return True if the events show that `act` came before `after`, given the skew of the functions' clocks."""
         received, received_after = received or self.received(act), self.received(after)
-        # After a deletion a sender may count anew, and a removal by URL may come before anybody knows whose URL it is.
+        # After a deletion, a sender may restart its counter; a removal by URL may be received before the URL's article.
         deleted = any(other.verb == "delete" for other in acts if act.number <= other.number <= after.number)
         versions = act.version, after.version
         if isinstance(versions[0], int) and isinstance(versions[1], int) and versions[0] > versions[1]:
-            # A counter that begins anew looks late where no timestamps tell.
+            # Without timestamps, events after the restart of a counter look late.
             return bool(act.stamp and after.stamp) and received.latest + RECORDED < received_after.earliest
         if not (act.stamp and after.stamp):
             by_stamp = None
         elif act.stamp == after.stamp and not self._tie_is_won(act, received, received_after):
             by_stamp = False
         else:
-            by_stamp = self._shows(act.stamp, received, after.stamp, received_after)
-        if "url" not in (act.names, after.names) and versions[0] != versions[1]:
+            by_stamp = self._instants_show_order(act.stamp, received, after.stamp, received_after)
+        if "url" not in (act.ref, after.ref) and versions[0] != versions[1]:
             match versions:
                 case int(version), int(version_after) if not deleted:
                     return version < version_after
                 case datetime() as version, datetime() as version_after:
                     differ = by_stamp if act.stamp != after.stamp else None
-                    by_version = self._shows(version, received, version_after, received_after, differ)
-                    # A deletion that is recorded last leaves the order of the others to their versions.
+                    by_version = self._instants_show_order(version, received, version_after, received_after, differ)
+                    # If the deletion is recorded last, versions alone order the other acts.
                     if not (deleted and by_version):
                         return by_version
         return received.latest < received_after.earliest if by_stamp is None else by_stamp
 
-    def _shows(
+    def _instants_show_order(
         self,
-        said: datetime,
+        instant: datetime,
         received: Received,
-        said_after: datetime,
+        instant_after: datetime,
         received_after: Received,
         else_: bool | None = None,
     ) -> bool:
-        """Whether two instants of a sender show their order.
+        """Return True if two instants of a sender show their order.
 
-        Where one alone lies ahead, `else_` decides if it is given; else the one ahead counts as when it was received.
+        If only one instant is in the future, `else_` decides if set; otherwise this instant counts as the time of receipt.
         """
-        for ahead in _may_be_ahead(said, received):
-            for ahead_after in _may_be_ahead(said_after, received_after):
+        for ahead in _may_be_ahead(instant, received):
+            for ahead_after in _may_be_ahead(instant_after, received_after):
                 if ahead == ahead_after:
-                    in_order = said <= said_after
+                    in_order = instant <= instant_after
                 elif else_ is not None:
                     in_order = else_
                 elif ahead:
-                    in_order = received.latest < said_after
+                    in_order = received.latest < instant_after
                 else:
-                    in_order = said < received_after.earliest
+                    in_order = instant < received_after.earliest
                 if not in_order:
                     return False
         return True
 
     def _tie_is_won(self, act: Act, received: Received, received_after: Received) -> bool:
-        """Whether of two acts of one second the later one was received later; a removal that is not the last, just before it."""
+        """Return True if receipt decides between two acts of one second; an earlier removal must be in the same burst."""
         if not received.latest < received_after.earliest:
             return False
-        return not act.removal or received_after.latest - received.earliest < AT_ONCE
+        return not act.removal or received_after.latest - received.earliest < BURST
 
     def _repeats_are_harmless(self, act: Act, last: Act, acts: Sequence[Act]) -> bool:
         received = self.received(act)
         if len(self._attempts[act.number]) == 1 or received.last < self.received(last).earliest:
             return True
-        again = replace(received, latest=received.last)
-        return self._is_recognised(act, acts) or self.in_order(act, last, acts, again)
+        repeated = replace(received, latest=received.last)
+        return self._is_recognised(act, acts) or self.in_order(act, last, acts, repeated)
 
     def _is_recognised(self, act: Act, acts: Sequence[Act]) -> bool:
-        """Whether a repeat shows that it is one, and comes before its first delivery is forgotten."""
+        """Return True if a repeat is identifiable, and the article still remembers the first delivery."""
         own, received = self._attempts[act.number], self.received(act)
         between = [
             (other, attempt)
@@ -209,12 +209,12 @@ class Arrivals:
         if len(between) + len(own) > REMEMBERED:
             return False
         unpublished = any(other.verb == "unpublish" for other, _ in between)
-        marked = act.stamp is not None or own[0].delivery != ""
-        # A removal by URL that came before its article is remembered by nobody.
-        return (marked and act.names != "url") or (act.verb == "publish" and not unpublished)
+        has_identity = act.stamp is not None or own[0].delivery != ""
+        # No article remembers a removal by URL that was received before the article.
+        return (has_identity and act.ref != "url") or (act.verb == "publish" and not unpublished)
 
     def _looks_like_a_repeat(self, acts: Sequence[Act], last: Act) -> bool:
-        """Whether an act says what an earlier one said, as if it were that one's repeat, and nothing shows that it is not."""
+        """Return True if an act has the content of an earlier act, and nothing shows that it is not a repeat."""
         if self._attempts[last.number][0].delivery:
             return False
 
@@ -222,7 +222,7 @@ class Arrivals:
             return replace(act, number=0, at=last.at, version=act.version if act.stamp is None else None)
 
         for number, act in enumerate(acts[:-1]):
-            # Right after what it repeats, it does no harm if that one is known to be newer than all before.
+            # Directly after the earlier act, a repeat is harmless if that act is known to be the newest so far.
             if body(act) != body(last) or (act is acts[-2] and self._is_known(acts[:-1], act)):
                 continue
             changes = [other for other in acts[number + 1 : -1] if last.source == FEED or other.verb == "unpublish"]
@@ -233,29 +233,29 @@ class Arrivals:
 
     # ── two articles ──
 
-    def may_be_overtaken(self, act: Act) -> bool:
-        """Whether another story of the CMS, whose word of the page counts as newer, may be recorded before an act."""
+    def may_be_superseded(self, act: Act) -> bool:
+        """Return True if a newer act of another CMS article with the same URL may be recorded before this act."""
         return any(
-            self.received(other).earliest <= self.received(act).latest + RECORDED and not self.spoke_later(act, other)
+            self.received(other).earliest <= self.received(act).latest + RECORDED and not self.is_newer(act, other)
             for other in self._acts.values()
             if other.url == act.url and other.article != act.article and other.source != FEED and not other.removal
         )
 
-    def spoke_later(self, later: Act, earlier: Act) -> bool:
-        """Whether what was sent shows whose word of a page was the later one."""
+    def is_newer(self, later: Act, earlier: Act) -> bool:
+        """Return True if the events show that `later` was sent after `earlier`, for two articles with one URL."""
         received, received_after = self.received(earlier), self.received(later)
         if earlier.version is None and not self._is_recognised(earlier, [earlier]):
-            received = replace(received, latest=received.last)  # its repeat counts as said again
+            received = replace(received, latest=received.last)  # its repeat counts as a new act
         if later.source == earlier.source:
             if later.stamp and earlier.stamp:
-                return later.stamp != earlier.stamp and self._shows(
+                return later.stamp != earlier.stamp and self._instants_show_order(
                     earlier.stamp, received, later.stamp, received_after
                 )
             return received.latest < received_after.earliest
-        said, said_after = earlier.stamp or received.latest, later.stamp or received_after.earliest
-        return min(said, received.latest) + BETWEEN_CLOCKS < min(said_after, received_after.earliest)
+        instant, instant_after = earlier.stamp or received.latest, later.stamp or received_after.earliest
+        return min(instant, received.latest) + BETWEEN_CLOCKS < min(instant_after, received_after.earliest)
 
 
-def _may_be_ahead(said: datetime, received: Received) -> set[bool]:
-    """Whether an instant lies ahead of when it was received; both, where our clocks or the attempts do not tell."""
-    return {said > received.earliest, said > received.latest}
+def _may_be_ahead(instant: datetime, received: Received) -> set[bool]:
+    """Return whether an instant is later than its receipt; both values if clock skew or repeats leave this open."""
+    return {instant > received.earliest, instant > received.latest}

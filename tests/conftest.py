@@ -1,4 +1,4 @@
-"""What holds for every test: no network but loopback, no real account, no deadline of a stop-watch."""
+"""Shared by all tests: no network except loopback, no real AWS account, no time limits of Hypothesis."""
 
 import functools
 import gc
@@ -16,10 +16,10 @@ from hypothesis import settings
 
 SEEDS_OF_EVERY_RUN = 30
 PAIRS_OF_EVERY_RUN = 20
-# The markers of what `make check` leaves to `make test`.
+# The markers of tests that only `make test` runs.
 SLOW = ("moto", "artifact", "deployed", "matrix", "browser")
 SLOW_MODULE = re.compile(rf"^pytestmark = \[?\s*pytest\.mark\.({'|'.join(SLOW)})\b", re.MULTILINE)
-# pytest-xdist tells its workers the width of the terminal; what commands print is tested as it is piped.
+# pytest-xdist sets the terminal's width for its workers; tests expect the commands' output as it is piped.
 os.environ.pop("COLUMNS", None)
 
 
@@ -30,19 +30,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--terminal", action="store_true", help="write tests/fixtures/terminal again")
     group = parser.getgroup("simulation")
     group.addoption("--seeds", type=int, default=SEEDS_OF_EVERY_RUN, help="how many seeds to simulate")
-    group.addoption("--first-seed", type=int, default=1, help="the first of them")
+    group.addoption("--first-seed", type=int, default=1, help="the first seed")
     group.addoption("--pairs", type=int, default=PAIRS_OF_EVERY_RUN, help="how many pairs of configurations to predict")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # Python looks for unreachable cycles after every 700 new objects. The suite makes many objects and few cycles.
+    # Python collects garbage after every 700 new objects. The suite creates many objects and few cycles.
     gc.set_threshold(10_000, 20, 20)
     if config.option.quick:
         config.option.markexpr = f"not ({' or '.join(SLOW)})"
 
 
 def pytest_collection_finish() -> None:
-    """Has the garbage collector leave out the modules and the tests, which stay: going through them took a tenth of all time."""
+    """Exclude loaded modules and tests from garbage collection, which took a tenth of the suite's time."""
     gc.freeze()
 
 
@@ -54,7 +54,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if is_slow else None
 
 
-# The same examples in every run: what fails has been changed. `--hypothesis-profile explore` draws others.
+# Use the same examples in every run; `--hypothesis-profile explore` draws other examples.
 settings.register_profile("stoppress", deadline=None, print_blob=True, derandomize=True)
 settings.register_profile("explore", deadline=None, print_blob=True, derandomize=False)
 settings.load_profile("stoppress")
@@ -75,7 +75,7 @@ PROXIES = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY"
 
 @pytest.fixture(autouse=True, scope="session")
 def no_real_account() -> Iterator[None]:
-    """Whatever this machine's owner has configured, a test that leaves moto meets no account."""
+    """Replace this machine's AWS configuration, so that a call outside moto reaches no account."""
     with pytest.MonkeyPatch.context() as patch:
         for name in (*CHOICES, *PROXIES):
             patch.delenv(name, raising=False)
@@ -103,19 +103,19 @@ def computed_once() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="session")
 def no_network() -> Iterator[None]:
-    """Connecting and looking names up work on loopback only.
+    """Allow connections and name look-ups on loopback only.
 
-    What refuses is no Exception, so that code that takes a network failure in its stride cannot hide it.
+    The failure is not an Exception, so that code that handles network errors cannot hide it.
     """
     with pytest.MonkeyPatch.context() as patch:
         for method in ("connect", "connect_ex"):
             patch.setattr(socket.socket, method, _only_loopback(getattr(socket.socket, method)))
-        looked_up = socket.getaddrinfo
+        original = socket.getaddrinfo
 
         def getaddrinfo(host: Any, *arguments: Any, **options: Any) -> Any:
             if not _is_loopback(host):
                 pytest.fail(f"a test looked {host!r} up: there is no network in tests")
-            return looked_up(host, *arguments, **options)
+            return original(host, *arguments, **options)
 
         patch.setattr(socket, "getaddrinfo", getaddrinfo)
         yield

@@ -1,4 +1,4 @@
-"""Each alarm of the template fires when it should, and only then: things break in the local stack, CloudWatch is played."""
+"""Each alarm of the template fires when it should, and only then: the local stack has failures, and CloudWatch is simulated."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,34 +16,34 @@ pytestmark = pytest.mark.moto
 
 
 @pytest.mark.matrix
-@pytest.mark.parametrize("breakage", [pytest.param(each, id=each.name) for each in BREAKAGES])
-def test_what_breaks_makes_these_alarms_fire_after_so_many_minutes(breakage: Breakage, tmp_path: Path) -> None:
+@pytest.mark.parametrize("breakage", [pytest.param(breakage, id=breakage.name) for breakage in BREAKAGES])
+def test_a_breakage_makes_its_alarms_fire_after_its_number_of_minutes(breakage: Breakage, tmp_path: Path) -> None:
     assert breakages.alarms_of(breakage, tmp_path) == breakage.alarms
 
 
 def test_every_alarm_fires_for_some_breakage() -> None:
     resources = load(TEMPLATE).resources.items()
-    alarms = {name for name, each in resources if each["Type"] == "AWS::CloudWatch::Alarm"}
+    alarms = {name for name, resource in resources if resource["Type"] == "AWS::CloudWatch::Alarm"}
 
     assert {name for breakage in BREAKAGES for name in breakage.alarms} == alarms
 
 
-def test_an_alarm_stays_while_an_article_is_tried_again(tmp_path: Path) -> None:
-    [breakage] = [each for each in BREAKAGES if each.name == "one article always fails"]
+def test_an_alarm_stays_while_an_article_is_retried(tmp_path: Path) -> None:
+    [breakage] = [breakage for breakage in BREAKAGES if breakage.name == "one article always fails"]
     with breakages.newsroom(breakage, tmp_path) as newsroom:
         breakage.act(newsroom)
-        calm = []
+        without_alarm = []
         for minute in range(60):
             newsroom.minute()
             if minute > 5 and not newsroom.in_alarm():
-                calm.append(minute)
+                without_alarm.append(minute)
 
-    assert calm == []
+    assert without_alarm == []
 
 
 @pytest.mark.parametrize("name", ["the table is down", "the rule of the bus may not send to the queue"])
 def test_an_alarm_ends_some_minutes_after_its_cause(name: str, tmp_path: Path) -> None:
-    [breakage] = [each for each in BREAKAGES if each.name == name]
+    [breakage] = [breakage for breakage in BREAKAGES if breakage.name == name]
     with breakages.newsroom(breakage, tmp_path) as newsroom:
         breakage.act(newsroom)
         for _ in range(6):
@@ -54,7 +54,7 @@ def test_an_alarm_ends_some_minutes_after_its_cause(name: str, tmp_path: Path) -
             newsroom.minute()
 
         assert newsroom.in_alarm() == set()
-        assert newsroom.stack.waiting_messages()["Failures"] > 0  # what waits there fires no more
+        assert newsroom.stack.waiting_messages()["Failures"] > 0  # old messages there do not keep the alarm
 
 
 def test_an_idle_minute_publishes_nothing(tmp_path: Path) -> None:
@@ -82,19 +82,19 @@ DOCUMENTED = {
 
 
 def alarm(**properties: Any) -> cloudwatch.Alarm:
-    """Rings above 0; three of three minutes."""
-    usual = {
+    """Return an alarm that fires above 0 in three of three minutes."""
+    defaults = {
         "Namespace": "N", "MetricName": "M", "Statistic": "Maximum", "Period": 60, "EvaluationPeriods": 3, "Threshold": 0,
         "ComparisonOperator": "GreaterThanThreshold", "TreatMissingData": "notBreaching",
     }  # fmt: skip
-    return cloudwatch.Alarm("A", usual | properties)
+    return cloudwatch.Alarm("A", defaults | properties)
 
 
 def metrics(values: Mapping[int, float]) -> cloudwatch.Metrics:
-    made = cloudwatch.Metrics()
+    recorded = cloudwatch.Metrics()
     for minute, value in values.items():
-        made.values["N", "M", frozenset()][minute].append(value)
-    return made
+        recorded.values["N", "M", frozenset()][minute].append(value)
+    return recorded
 
 
 @pytest.mark.parametrize("data", DOCUMENTED)

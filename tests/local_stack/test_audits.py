@@ -1,4 +1,4 @@
-"""Audits on the local stack: a webhook that never came is found in the list of the source, and its story is published."""
+"""Audits on the local stack: a story whose webhook was lost is found in the source's list, and published."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -45,10 +45,10 @@ SITE: dict[str, Any] = {
 
 @pytest.fixture
 def blog(monkeypatch: pytest.MonkeyPatch) -> Blog:
-    made = Blog()
-    monkeypatch.setattr(client, "fetch", made.fetch)
+    fake = Blog()
+    monkeypatch.setattr(client, "fetch", fake.fetch)
     monkeypatch.setattr("time.sleep", lambda _: None)
-    return made
+    return fake
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def state() -> AuditState:
     return from_item(AuditState, table.get(*audit_key(HOST, "cms")) or {})
 
 
-def test_a_story_whose_webhook_never_came_is_published_by_the_audit(stack: Stack, blog: Blog) -> None:
+def test_a_story_whose_webhook_was_lost_is_published_by_the_audit(stack: Stack, blog: Blog) -> None:
     blog.publish(1, stack.clock.now())
     post(stack, blog, 1)
     blog.publish(2, stack.clock.now())
@@ -79,7 +79,7 @@ def test_a_story_whose_webhook_never_came_is_published_by_the_audit(stack: Stack
     assert (state().listed, state().missed_in_a_day) == (2, 1)
 
     stack.advance(stack.clock.now() + HOUR)
-    assert stack.metrics["WebhooksMissed"] == 1  # found once
+    assert stack.metrics["WebhooksMissed"] == 1  # counted once
     now = stack.clock.now()
     [problem] = stack_status(read_site.read_stack(HOST, now, None), now, Access("news")).problems
     assert problem.what == "webhooks of cms that never came in 24 hours: 1; the audit sent their stories"
@@ -92,12 +92,12 @@ def test_a_story_that_two_audits_do_not_find_in_the_list_is_reported_and_stays(s
         blog.publish(id_, stack.clock.now())
         post(stack, blog, id_)
     blog.publish(3, stack.clock.now())
-    blog.posts[3]["title"]["rendered"] = ""  # no article, but known to be listed
+    blog.posts[3]["title"]["rendered"] = ""  # not an article, but listed
     operated.later(stack, 1)
     del blog.posts[1]
 
     stack.advance(stack.clock.now() + HOUR)
-    assert (state().unlisted, state().confirmed) == ((f"https://{HOST}/story-1",), ())  # one audit proves nothing
+    assert (state().unlisted, state().confirmed) == ((f"https://{HOST}/story-1",), ())  # needs a second audit
     stack.advance(stack.clock.now() + HOUR)
     assert state().confirmed == (f"https://{HOST}/story-1",)
     assert "/story-1<" in news(stack)
@@ -149,7 +149,7 @@ def test_an_unreadable_list_is_a_failed_audit_and_the_next_one_finds_what_was_lo
     assert state().failed == ""
 
 
-def test_a_cms_without_webhooks_is_named_while_its_feed_has_the_stories(tmp_path: Path) -> None:
+def test_a_cms_without_webhooks_is_reported_while_its_feed_has_the_stories(tmp_path: Path) -> None:
     feed = f"https://{HOST}/feed.xml"
     entries = "".join(
         f"<item><title>Story {n}</title><link>https://{HOST}/{n}</link><pubDate>Fri, 20 Nov 2026 11:0{n}:00 GMT</pubDate></item>"
@@ -173,7 +173,7 @@ KEY = {"sources": {"cms": SITE["sources"]["cms"] | {"list": SITE["sources"]["cms
 
 @pytest.fixture(scope="module")
 def asks(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Role, Ask]]:
-    """What the roles are asked for in two hours, each with an audit."""
+    """Record the roles' requests in two hours, each with an audit."""
     blog = Blog()
     with (
         pytest.MonkeyPatch.context() as patch,
@@ -197,11 +197,11 @@ def asks(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Role, Ask]]:
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("grant", OF_AUDITS, ids=str)
-def test_a_grant_of_the_audits_that_is_taken_away_is_missed(grant: Grant, asks: list[tuple[Role, Ask]]) -> None:
+def test_the_audits_need_each_of_their_grants(grant: Grant, asks: list[tuple[Role, Ask]]) -> None:
     assert roles_refused(asks, Permissions(edited_resources(grant.taken_from))) == {"AuditSourcesRole"}
 
 
-def test_an_imported_article_that_fails_comes_again_from_its_own_queue(
+def test_a_failed_imported_article_is_retried_from_its_own_queue(
     stack: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     resolved = edited_resources(OF_IMPORTS.taken_from)

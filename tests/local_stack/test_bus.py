@@ -29,7 +29,7 @@ def put_event(stack: Stack, kind: str, bus: str = "articles") -> None:
     stack.client("events").put_events(Entries=[entry])
 
 
-def test_a_rule_hands_the_events_of_its_bus_that_match_to_a_function(toy: Toy) -> None:
+def test_a_rule_routes_matching_events_of_its_bus_to_a_function(toy: Toy) -> None:
     toy.write(rule({"detail-type": [{"prefix": "article."}]}, EventBusName="articles"), BUS)
     with toy.running() as stack:
         put_event(stack, "article.published")
@@ -43,7 +43,7 @@ def test_a_rule_hands_the_events_of_its_bus_that_match_to_a_function(toy: Toy) -
     assert toy.events[0]["time"] == "2026-11-20T12:00:00Z"
 
 
-def test_a_schedule_fires_at_the_first_move_and_then_once_for_all_the_minutes_missed(toy: Toy) -> None:
+def test_a_schedule_fires_at_the_first_move_and_then_once_for_all_missed_minutes(toy: Toy) -> None:
     toy.write(EVERY_MINUTE)
     with toy.running() as stack:
         stack.rest()
@@ -69,7 +69,7 @@ def test_a_daily_schedule_waits_for_its_time_and_fires_once_however_often_missed
     assert fired == [0, 0, 1, 1, 2, 2, 3, 4]
 
 
-def test_an_expression_that_is_no_rate_is_refused(toy: Toy) -> None:
+def test_a_schedule_expression_without_a_rate_is_rejected(toy: Toy) -> None:
     toy.write({"Minute": {"Type": "ScheduleV2", "Properties": {"ScheduleExpression": "cron(0 * * * ? *)"}}})
 
     with pytest.raises(TemplateError, match="cron"), toy.running():
@@ -105,7 +105,7 @@ def test_an_asynchronous_invocation_without_retries_goes_to_its_failure_destinat
     assert report["responsePayload"]["errorMessage"] == "as planned"
 
 
-def test_a_function_that_makes_its_own_work_is_stopped(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_function_that_endlessly_creates_events_is_stopped(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_sources, "ROUNDS_MAX", 20)
     toy.write(rule({"source": ["cms"]}))
     app = toy.folder / "functions" / "toy" / "app.py"
@@ -134,6 +134,6 @@ def test_a_function_that_makes_its_own_work_is_stopped(toy: Toy, monkeypatch: py
         ({"a": []}, "arrays"),
     ],
 )
-def test_a_pattern_that_cannot_be_evaluated_is_refused(pattern: Any, word: str) -> None:
+def test_a_pattern_that_cannot_be_evaluated_is_rejected(pattern: Any, word: str) -> None:
     with pytest.raises(TemplateError, match=word):
         read_pattern(pattern, "Rule")

@@ -1,6 +1,6 @@
-"""What one event costs in calls and units. The numbers do not depend on the machine: who changes one changes the price.
+"""The cost of one event in calls and units. The numbers do not depend on the machine, only on the code.
 
-`make bench` measures the same at every size of archive, with CPU and time.
+`make bench` measures the same for archives of all sizes, with CPU and time.
 """
 
 from collections import Counter
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.moto
 
 @dataclass(frozen=True)
 class Price:
-    """What an event may cost at 1,000 pages and at a million: calls of AWS by kind, write and read units, invocations."""
+    """The cost of an event at 1,000 pages and at a million: calls to AWS by operation, write and read units, invocations."""
 
     calls: str
     write_units: float
@@ -29,8 +29,8 @@ class Price:
 
 
 # 300 articles in the window, the shard half full, the secret not in memory. Two functions read the site's `current` first,
-# and `rewrite_sitemaps` after its last write. A move is told under both of its URLs. An edited or removed old page is in its shard alone.
-# What expires comes in the batch of the minute's heartbeat, which the idle minute has too.
+# and `rewrite_sitemaps` after its last write. A move writes the story of both URLs. An edited or removed old page is in its shard alone.
+# Expired entries are in the batch of the minute's heartbeat, which an idle minute also has.
 PRICES = {
     "new": Price("GetItem 8, BatchGetItem 4, PutItem 4, TransactWriteItems 1, BatchWriteItem 1, GetObject 3, PutObject 3, PutEvents 3, SendMessageBatch 1, GetSecretValue 1", 13, {1_000: 11, 1_000_000: 12}),
     "edit_fresh": Price("GetItem 6, BatchGetItem 4, PutItem 2, TransactWriteItems 1, BatchWriteItem 1, GetObject 3, PutObject 3, PutEvents 3, SendMessageBatch 1, GetSecretValue 1", 11, {1_000: 10}),
@@ -42,7 +42,7 @@ PRICES = {
 
 
 SMALL = 1_000
-# At a million pages three of them: what differs there is the index, and all of them rewrite it.
+# Three events at a million pages: only the index differs there, and all events rewrite it.
 MEASURED = [(1_000, event) for event in cost.EVENTS] + [(1_000_000, event) for event in ("new", "edit_old", "removal")]
 
 
@@ -50,21 +50,21 @@ MEASURED = [(1_000, event) for event in cost.EVENTS] + [(1_000_000, event) for e
 def costs() -> dict[tuple[int, str], Cost]:
     measured: dict[tuple[int, str], Cost] = {}
     for urls in sorted({urls for urls, _ in MEASURED}):
-        with archives.archive(archives.shape(urls)) as one:
-            of_each = cost.measure_events(one, events=[event for size, event in MEASURED if size == urls])
-            measured |= {(urls, event): cost for event, cost in of_each.items()}
+        with archives.archive(archives.shape(urls)) as archive:
+            by_event = cost.measure_events(archive, events=[event for size, event in MEASURED if size == urls])
+            measured |= {(urls, event): cost for event, cost in by_event.items()}
     return measured
 
 
 @pytest.mark.parametrize(("urls", "event"), MEASURED)
-def test_an_event_costs_these_calls_and_units_and_no_more(
+def test_an_event_costs_exactly_these_calls_and_units(
     urls: int, event: str, costs: dict[tuple[int, str], Cost]
 ) -> None:
     counted, price = costs[urls, event].counted, PRICES[event]
     calls = Counter({name.rpartition(".")[2]: number for name, number in counted.calls.items()})
 
     expected = Counter({name: int(number) for name, number in map(str.split, price.calls.split(", "))})
-    if urls == SMALL:  # an index of some lines is read whole
+    if urls == SMALL:  # a short index is read as a whole
         expected += Counter(BatchGetItem=-1, Query=1)
     assert calls == +expected
     assert counted.write_units == price.write_units
@@ -72,8 +72,8 @@ def test_an_event_costs_these_calls_and_units_and_no_more(
     assert sum(counted.invocations.values()) == price.invocations
 
 
-# By the number of its alternates: write and read units of a new article whose versions are there, and of an edit, its removal, and the
-# minute after it, in which its versions are recorded again.
+# By number of alternates: write and read units of a new article whose versions exist, of an edit, of its removal, and of the minute
+# afterwards, in which its versions are recorded again.
 VERSIONS = {
     0: [(14, 11), (11, 10), (14, 11.5), (1, 2)],
     3: [(20, 14), (11, 13), (24, 14.5), (33, 33.5)],
@@ -94,19 +94,19 @@ def test_an_alternate_costs_these_units(number: int) -> None:
             stack.advance(at)
             secrets.forget()
             with measuring(stack) as units:
-                said = {
+                fields = {
                     "language": code,
                     "alternates": alternates,
                     "title": f"It was {kind}",
                     "images": [],
                     "keywords": [],
                 }
-                cost._post(stack, codes[code], at, codes[code].delivery(kind, at, updated=at, **said))
+                cost._post(stack, codes[code], at, codes[code].delivery(kind, at, updated=at, **fields))
             counted.append(units)
         with measuring(stack) as units:
             stack.advance(stack.clock.now() + cost.APART, every_schedule=True)
-        found = [(units.write_units, units.read_units) for units in [*counted[-3:], units]]
-        assert found == VERSIONS[number]
+        costs = [(units.write_units, units.read_units) for units in [*counted[-3:], units]]
+        assert costs == VERSIONS[number]
 
 
 def test_an_audit_that_finds_nothing_reads_each_story_once_and_writes_its_state() -> None:
@@ -120,7 +120,7 @@ def test_an_audit_that_finds_nothing_reads_each_story_once_and_writes_its_state(
 def test_an_import_in_order_costs_a_transaction_an_article_and_a_shard_a_hundred() -> None:
     used = options.play_import(200)
     assert used.calls["dynamodb.TransactWriteItems"] == 200
-    # A page of an import has 100 articles. SQS is asked to take, give or delete 10 messages at a time.
+    # A page of an import has 100 articles. SQS sends, receives or deletes 10 messages per request.
     assert used.sqs_requests == 3 * 20
     assert used.invocations["RecordArticle"] == 2
     assert used.puts <= 2 * 2  # the shard, and the index at its first change

@@ -1,4 +1,4 @@
-"""Engines on the local stack: a story is published, its page is checked, IndexNow and Google on loopback are notified and asked."""
+"""Engines on the local stack: a story's page is checked, IndexNow is notified and Search Console queried, both on loopback."""
 
 import json
 import re
@@ -37,7 +37,7 @@ FLOOD = operated.url("flood")
 
 @contextmanager
 def engines() -> Iterator[Console]:
-    """IndexNow, Google and the newsroom's pages on loopback. No page is there yet."""
+    """Run IndexNow, Google and the newsroom's site on loopback, without pages."""
     fetch_page._rules.clear()
     service_account.forget()
     with console() as running:
@@ -61,7 +61,7 @@ def stack(tmp_path: Path, web: Console) -> Iterator[Stack]:
 
 @contextmanager
 def configured(site: Mapping[str, Any], tmp_path: Path, **parameters: str) -> Iterator[Stack]:
-    """A stack with this site and Google's key. The functions know the configuration."""
+    """Open a stack with this site and Google's key, whose functions have read the configuration."""
     with operated.operated([{"site": site}], tmp_path, parameters=parameters or None) as running:
         name = f"{running.variable('SECRETS_PATH')}/engines/{HOST}/google"
         running.client("secretsmanager").create_secret(Name=name, SecretString=json_key())
@@ -70,7 +70,7 @@ def configured(site: Mapping[str, Any], tmp_path: Path, **parameters: str) -> It
 
 
 def post(stack: Stack, story: str, kind: str = "article.published") -> None:
-    """Have the webhook of a story come, and its files written."""
+    """Send the webhook of a story, and have its files written."""
     at = f"{stack.clock.now():%Y-%m-%dT%H:%M:%SZ}"
     operated.publish(stack, story, story, kind, published_at="2026-11-20T12:00:00Z", updated_at=at)
     stack.rest()
@@ -90,7 +90,7 @@ def story(stack: Stack) -> Story:
     return story_of(FLOOD, None, stack.clock.now())
 
 
-def test_an_engine_is_notified_of_a_story_at_once_and_of_its_edit_after_ten_minutes(stack: Stack, web: Console) -> None:
+def test_an_engine_is_notified_of_a_story_and_after_ten_minutes_of_its_edit(stack: Stack, web: Console) -> None:
     web.pages = {"/flood": 200}
     post(stack, "flood")
 
@@ -115,7 +115,7 @@ def test_an_engine_is_notified_of_a_story_at_once_and_of_its_edit_after_ten_minu
     assert status(stack).problems == ()
 
 
-def test_google_is_asked_twice_about_a_story_and_about_the_submitted_sitemaps(stack: Stack, web: Console) -> None:
+def test_google_is_queried_twice_about_a_story_and_about_the_submitted_sitemaps(stack: Stack, web: Console) -> None:
     web.pages = {"/flood": 200}
     web.answers["inspection"] = ["unknown page", "indexed"]
     post(stack, "flood")
@@ -127,7 +127,7 @@ def test_google_is_asked_twice_about_a_story_and_about_the_submitted_sitemaps(st
     wait(stack, 7 * 60, 5)
     assert web.inspected == [FLOOD] * 2
     assert len(web.of("PUT")) == 2  # index and news
-    # These reports show no read of the story, so that of the news sitemap is read six times an hour.
+    # The reports show no read of the story, so that the news sitemap's report is read six times an hour.
     assert 40 < len(web.of("GET")) <= 52
     assert (stack.metrics["EnginesFailed"], stack.metrics["WorkFailed"]) == (0, 0)
     assert stack.wire.guard.refused == []
@@ -137,7 +137,7 @@ def test_google_is_asked_twice_about_a_story_and_about_the_submitted_sitemaps(st
     assert len([line for line in lines if line.startswith("sitemap") and line.split()[-2:] == ["0", "2"]]) == 2
 
 
-def test_without_indexnow_no_page_counts_as_notified_and_google_is_asked(tmp_path: Path, web: Console) -> None:
+def test_without_indexnow_no_page_counts_as_notified_and_google_is_queried(tmp_path: Path, web: Console) -> None:
     web.pages = {"/flood": 200}
     with configured({**SITE, "engines": {"search_console": SEARCH_CONSOLE}}, tmp_path) as stack:
         post(stack, "flood")
@@ -147,9 +147,7 @@ def test_without_indexnow_no_page_counts_as_notified_and_google_is_asked(tmp_pat
         assert "engines notified" not in [stop.what for stop in story(stack).way]
 
 
-def test_an_engine_is_notified_of_a_ready_page_and_status_shows_since_when_it_is_not(
-    stack: Stack, web: Console
-) -> None:
+def test_an_engine_is_notified_of_a_ready_page_and_status_reports_a_missing_page(stack: Stack, web: Console) -> None:
     post(stack, "flood")
     wait(stack, 14)
     assert web.notified == []
@@ -170,7 +168,7 @@ def test_an_engine_is_notified_of_a_ready_page_and_status_shows_since_when_it_is
 
 @pytest.fixture(scope="module")
 def asks(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Role, Ask]]:
-    """What the roles are asked for while stories are published, edited and removed, and a page is missing."""
+    """Record the roles' requests while stories are published, edited and removed, and a page is missing."""
     with engines() as web, configured(SITE, tmp_path_factory.mktemp("asks")) as stack:
         web.pages = {"/flood": 200, "/derby": 200}
         with recorded_asks(stack) as recorded:
@@ -183,7 +181,7 @@ def asks(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Role, Ask]]:
             wait(stack, 30, 5)
             web.pages["/fire"] = 200
             wait(stack, 20, 5)
-            stack.forget_clients()  # the next run begins like a cold start
+            stack.forget_clients()  # the next run is a cold start
             stack.sources.invoke(stack.functions["NotifyEngines"], {})
         assert not stack.wire.guard.refused
     return recorded
@@ -191,11 +189,11 @@ def asks(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Role, Ask]]:
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("grant", OF_ENGINES, ids=str)
-def test_a_grant_of_notify_engines_that_is_taken_away_is_missed(grant: Grant, asks: list[tuple[Role, Ask]]) -> None:
+def test_notify_engines_needs_each_of_its_grants(grant: Grant, asks: list[tuple[Role, Ask]]) -> None:
     assert roles_refused(asks, Permissions(edited_resources(grant.taken_from))) == {"NotifyEnginesRole"}
 
 
-# ── what it costs ──
+# ── cost ──
 
 
 def test_a_site_without_engines_costs_a_read_of_its_configuration_and_no_fetch(tmp_path: Path, web: Console) -> None:
@@ -216,7 +214,7 @@ def test_a_site_without_engines_costs_a_read_of_its_configuration_and_no_fetch(t
         assert web.paths == []
 
 
-def test_a_stack_with_engines_no_asks_nothing_of_search_console_in_a_day(tmp_path: Path, web: Console) -> None:
+def test_a_stack_with_engines_no_sends_no_request_to_search_console_in_a_day(tmp_path: Path, web: Console) -> None:
     web.pages = {"/flood": 200}
     with configured(SITE, tmp_path, Engines="no") as stack:
         assert "NotifyEngines" not in stack.functions

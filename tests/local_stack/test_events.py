@@ -1,8 +1,8 @@
-"""The payloads in events/: each is fed to its function in the stack of the template, at its instant, and does what it says.
+"""The payloads in events/: each is passed to its function in the template's stack, at its instant, and has the documented effect.
 
-They are in the order of the flow: 1 and 2 bring articles in, 3 records them, 4 and 5 write files, 6 is the clock, 7 a changed
-site, 8 is what Stoppress announces, 9 is the night, 10 and 11 come from the hub of a feed, 15 is a share of the feeds; put-events.json is for
-`aws events put-events --entries file://…`. The webhook is signed with the secret `whsec_c3RvcHByZXNz`, and the hub's secret derived from it.
+They are in the order of the flow: 1 and 2 receive articles, 3 records them, 4 and 5 write files, 6 is the schedule, 7 a changed site,
+8 the event that Stoppress sends, 9 the nightly comparison, 10 and 11 requests of a feed's hub, 15 a share of the feeds; put-events.json is
+for `aws events put-events --entries file://…`. The webhook is signed with `whsec_c3RvcHByZXNz`, from which the hub's secret is derived.
 """
 
 import json
@@ -34,12 +34,12 @@ pytestmark = pytest.mark.moto
 
 @pytest.fixture
 def stack() -> Iterator[Stack]:
-    with event_files.first_site_stack(event_files.FEED, datetime(2026, 11, 20, 7, tzinfo=UTC)) as made:
-        yield made
+    with event_files.first_site_stack(event_files.FEED, datetime(2026, 11, 20, 7, tzinfo=UTC)) as running:
+        yield running
 
 
-def fed(stack: Stack, name: str, at: datetime) -> Result:
-    """What a file's function makes of it at an instant."""
+def invoke(stack: Stack, name: str, at: datetime) -> Result:
+    """Invoke the function of a payload at an instant."""
     stack.clock.move(at)
     result = stack.sources.invoke(stack.functions[event_files.function_of(name)], event_files.read(name))
     assert result.error is None, result.error
@@ -72,7 +72,7 @@ def test_the_files_are_numbered_in_the_order_of_the_flow_and_end_in_a_functions_
 
 
 @pytest.mark.parametrize("path", sorted(event_files.EVENTS.iterdir()), ids=lambda path: path.name)
-def test_each_file_is_pretty_json_of_a_made_up_newsroom(path: Path) -> None:
+def test_each_file_is_formatted_json_of_a_fictional_newsroom(path: Path) -> None:
     text = path.read_text()
     assert text == json.dumps(json.loads(text), indent=2, ensure_ascii=False) + "\n"
     assert set(re.findall(r"https?://([^/\"\\]+)", text)) <= {event_files.HOST}
@@ -85,7 +85,7 @@ def test_each_file_is_pretty_json_of_a_made_up_newsroom(path: Path) -> None:
 def test_a_webhook_puts_its_article_on_the_queue(stack: Stack) -> None:
     event = event_files.read(event_files.WEBHOOK)
     at = instant_of(event)
-    answer = fed(stack, event_files.WEBHOOK, at).payload
+    answer = invoke(stack, event_files.WEBHOOK, at).payload
 
     assert (answer["statusCode"], json.loads(answer["body"])["status"]) == (200, "queued")
     delivery = event["headers"]["webhook-id"]
@@ -110,15 +110,15 @@ def test_a_request_has_the_shape_of_the_local_gateway(stack: Stack, name: str) -
     parameters = route.match(request)
     assert parameters is not None
     assert parameters == event["pathParameters"]
-    made = gateway_event(request, route, parameters, instant_of(event))
+    actual = gateway_event(request, route, parameters, instant_of(event))
 
-    assert made.keys() == event.keys()
-    assert made["requestContext"].keys() == event["requestContext"].keys()
-    assert made["requestContext"]["http"].keys() == event["requestContext"]["http"].keys()
-    for key in made.keys() - {"requestContext"}:
-        assert made[key] == event[key]
+    assert actual.keys() == event.keys()
+    assert actual["requestContext"].keys() == event["requestContext"].keys()
+    assert actual["requestContext"]["http"].keys() == event["requestContext"]["http"].keys()
+    for key in actual.keys() - {"requestContext"}:
+        assert actual[key] == event[key]
     for key in ("http", "routeKey", "time", "timeEpoch"):
-        assert made["requestContext"][key] == event["requestContext"][key] or key == "http"
+        assert actual["requestContext"][key] == event["requestContext"][key] or key == "http"
 
 
 # ── put-events.json: the bus ──
@@ -143,7 +143,7 @@ def test_an_event_put_on_the_bus_is_the_second_message_of_the_queue(stack: Stack
 )
 def test_a_schedule_has_the_shape_of_the_scheduler(stack: Stack, name: str, logical: str) -> None:
     arn = stack.functions[logical].arn
-    (schedule,) = [one for one in stack.sources.schedules if one.target == arn]
+    (schedule,) = [schedule for schedule in stack.sources.schedules if schedule.target == arn]
     assert schedule.fire(parse(event_files.read(name)["time"])) | {"id": ""} == event_files.read(name) | {"id": ""}
 
 
@@ -155,19 +155,19 @@ def test_messages_have_the_shape_of_sqs(stack: Stack, name: str) -> None:
     queue = local_queues.queue(f"arn:aws:sqs:{REGION}:{ACCOUNT}:{stack.name}-ArticlesQueue")
     stack.client("sqs").send_message(QueueUrl=stack.variable("ARTICLES_QUEUE_URL"), MessageBody="x")
     (message,) = local_queues.receive(queue, 1)
-    made = local_queues.record(message, "arn")
+    actual = local_queues.record(message, "arn")
     for record in event_files.read(name)["Records"]:
-        assert record.keys() == made.keys()
-        assert record["attributes"].keys() == made["attributes"].keys()
+        assert record.keys() == actual.keys()
+        assert record["attributes"].keys() == actual["attributes"].keys()
         assert record["md5OfBody"] == md5(record["body"].encode()).hexdigest()  # noqa: S324 - SQS's own
 
 
 # ── 4: the stream ──
 
 
-def test_what_is_announced_has_the_shape_of_the_last_file(stack: Stack) -> None:
+def test_the_event_of_a_rewritten_file_has_the_shape_of_the_payload(stack: Stack) -> None:
     event_files.apply(stack, event_files.read(event_files.STREAM))
-    fed(stack, event_files.STREAM, parse(event_files.read(event_files.ANNOUNCED)["time"]))
+    invoke(stack, event_files.STREAM, parse(event_files.read(event_files.ANNOUNCED)["time"]))
     put = {
         event["detail"]["file"]: (bus, event) for bus, event in stack.sources._events if event["source"] == "stoppress"
     }
@@ -178,7 +178,7 @@ def test_what_is_announced_has_the_shape_of_the_last_file(stack: Stack) -> None:
 
 def test_the_streams_images_are_the_items_that_recording_writes(stack: Stack) -> None:
     sent = instant_of(event_files.read(event_files.RECORD))
-    fed(stack, event_files.RECORD, sent + timedelta(seconds=1))
+    invoke(stack, event_files.RECORD, sent + timedelta(seconds=1))
     recorded = event_files.items(stack)["file"]
     inserted = [
         record["dynamodb"]["NewImage"]
@@ -195,13 +195,13 @@ def test_the_streams_images_are_the_items_that_recording_writes(stack: Stack) ->
 def test_the_streams_records_have_the_shape_of_lambda_and_pass_the_filter(stack: Stack) -> None:
     (mapping,) = stack.sources.stream_mappings
     event_files.apply(stack, event_files.read(event_files.STREAM))
-    made, *_ = local_queues.read_stream(mapping.arn)
+    actual, *_ = local_queues.read_stream(mapping.arn)
     names = {record["eventName"] for record in event_files.read(event_files.STREAM)["Records"]}
     assert names == {"INSERT", "MODIFY", "REMOVE"}
     for record in event_files.read(event_files.STREAM)["Records"]:
-        assert record.keys() == made.keys()
+        assert record.keys() == actual.keys()
         both = {"NewImage", "OldImage"}
-        assert record["dynamodb"].keys() - both == made["dynamodb"].keys() - both
+        assert record["dynamodb"].keys() - both == actual["dynamodb"].keys() - both
         images = {"INSERT": {"NewImage"}, "REMOVE": {"OldImage"}, "MODIFY": both}
         assert record["dynamodb"].keys() & both == images[record["eventName"]]
         assert mapping.passes(record)
@@ -216,18 +216,18 @@ def test_a_changed_site_passes_the_filter_of_the_template(stack: Stack) -> None:
     (mapping,) = stack.sources.stream_mappings
     [record] = event_files.read(event_files.CHANGED)["Records"]
     assert mapping.passes(record)
-    [made] = [
-        each
-        for each in local_queues.read_stream(mapping.arn)
-        if each["dynamodb"]["Keys"]["pk"]["S"] == f"site#{event_files.HOST}" and mapping.passes(each)
+    [actual] = [
+        change
+        for change in local_queues.read_stream(mapping.arn)
+        if change["dynamodb"]["Keys"]["pk"]["S"] == f"site#{event_files.HOST}" and mapping.passes(change)
     ]
-    assert made["dynamodb"]["NewImage"].keys() == record["dynamodb"]["NewImage"].keys()
+    assert actual["dynamodb"]["NewImage"].keys() == record["dynamodb"]["NewImage"].keys()
 
 
-# ── 9: the night ──
+# ── 9: the nightly comparison ──
 
 
-def test_the_clock_has_a_part_announced_for_each_site(stack: Stack) -> None:
+def test_the_nightly_schedule_sends_an_event_for_each_site(stack: Stack) -> None:
     stack.clock.move(parse(event_files.read(event_files.NIGHT)["time"]))
     assert stack.sources.invoke(stack.functions["ReconcileSites"], {}).error is None
     [(bus, event)] = stack.sources._events
@@ -236,9 +236,9 @@ def test_the_clock_has_a_part_announced_for_each_site(stack: Stack) -> None:
     assert rule.targets == (stack.functions["ReconcileSites"].arn,)
 
 
-# ── what each of them does ──
+# ── effects ──
 
-# By file: the HTTP status of the answer, and how many more items, files and messages there are.
+# By file: the HTTP status of the response, and the change in the numbers of items, files and messages.
 EFFECTS: dict[str, tuple[int | None, dict[str, int]]] = {
     event_files.WEBHOOK: (200, {"ArticlesQueue": 1}),
     event_files.POLL: (None, {"ArticlesQueue": 1, "feed": 3}),
@@ -268,15 +268,15 @@ def test_each_event_has_its_effect(name: str) -> None:
     with FeedServer().running() as server, event_files.prepared(name, now=at) as stack:
         server.set(event_files.POLLED, FeedAnswer(headers={"content-type": "application/rss+xml"}, body=rss.encode()))
         before = event_files.outcome(stack)
-        answer = fed(stack, name, at).payload or {}
+        answer = invoke(stack, name, at).payload or {}
         after = event_files.outcome(stack)
 
-    changed = {what: after[what] - before[what] for what in before | after if after[what] != before[what]}
+    changed = {kind: after[kind] - before[kind] for kind in before | after if after[kind] != before[kind]}
     assert (answer.get("statusCode"), changed) == EFFECTS[name]
     assert answer.get("batchItemFailures", []) == []
 
 
-def test_each_file_has_an_effect_but_for_what_stoppress_announces() -> None:
+def test_each_file_except_the_event_of_a_rewritten_file_has_an_effect() -> None:
     assert EFFECTS.keys() == set(event_files.NUMBERED) - {event_files.ANNOUNCED}
     assert json.loads(event_files.read(event_files.ENGINES)["Records"][0]["body"]) == event_files.read(
         event_files.ANNOUNCED

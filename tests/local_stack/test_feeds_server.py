@@ -20,7 +20,7 @@ def server() -> Iterator[FeedServer]:
 
 
 def get(path: str, **headers: str) -> tuple[int, bytes]:
-    """As the poller asks: through the door of the product, the host in a header."""
+    """Send a request as the poller does, through the product's HTTP client with the host in a header."""
     from stoppress.http import address
 
     with address.pool_to("https", "www.example.com", 443) as pool:
@@ -61,20 +61,20 @@ def test_an_answer_has_the_date_of_the_virtual_clock_unless_the_scenario_sets_on
     assert date == (own or "Thu, 20 Nov 2031 08:00:00 GMT")
 
 
-def fetched(url: str) -> bytes:
+def fetch_body(url: str) -> bytes:
     from stoppress.http import client
 
     return client.fetch(url).body
 
 
 @pytest.mark.parametrize("slow", [FeedAnswer(body=b"<rss/>", delay_s=60), FeedAnswer(body=b"<rss/>", drip_s=60)])
-def test_a_slow_answer_is_played_fast_and_time_outs_are_restored_afterwards(slow: FeedAnswer) -> None:
+def test_a_slow_answer_is_accelerated_and_time_outs_are_restored_afterwards(slow: FeedAnswer) -> None:
     from stoppress.http import client, errors
 
-    patience_s = client.FETCH_SECONDS_MAX
+    timeout_s = client.FETCH_SECONDS_MAX
     with FeedServer().running() as server:
         server.set(URL, slow)
-        hurried_s = client.FETCH_SECONDS_MAX
+        short_timeout_s = client.FETCH_SECONDS_MAX
         with pytest.raises(errors.TooSlow):
-            fetched(URL)
-    assert (hurried_s, client.FETCH_SECONDS_MAX) == (patience_s / TIMES_AS_FAST, patience_s)
+            fetch_body(URL)
+    assert (short_timeout_s, client.FETCH_SECONDS_MAX) == (timeout_s / TIMES_AS_FAST, timeout_s)

@@ -18,14 +18,14 @@ def event(request: Request) -> dict[str, Any]:
 
 
 def test_path_parameters_are_decoded_and_the_raw_path_is_not() -> None:
-    made = event(Request(path="/webhooks/www.example.com/c%C3%A9", query="a=1&a=2&b="))
+    payload = event(Request(path="/webhooks/www.example.com/c%C3%A9", query="a=1&a=2&b="))
 
-    assert made["pathParameters"] == {"site": "www.example.com", "source": "cé"}
-    assert made["rawPath"] == "/webhooks/www.example.com/c%C3%A9"
-    assert (made["rawQueryString"], made["queryStringParameters"]) == ("a=1&a=2&b=", {"a": "1,2", "b": ""})
-    assert made["routeKey"] == "POST /webhooks/{site}/{source}"
-    assert made["requestContext"]["timeEpoch"] == 1_795_176_000_000
-    assert "body" not in made
+    assert payload["pathParameters"] == {"site": "www.example.com", "source": "cé"}
+    assert payload["rawPath"] == "/webhooks/www.example.com/c%C3%A9"
+    assert (payload["rawQueryString"], payload["queryStringParameters"]) == ("a=1&a=2&b=", {"a": "1,2", "b": ""})
+    assert payload["routeKey"] == "POST /webhooks/{site}/{source}"
+    assert payload["requestContext"]["timeEpoch"] == 1_795_176_000_000
+    assert "body" not in payload
 
 
 @pytest.mark.parametrize(
@@ -38,22 +38,22 @@ def test_path_parameters_are_decoded_and_the_raw_path_is_not() -> None:
         ("", b"text", ("dGV4dA==", True)),
     ],
 )
-def test_a_body_that_is_no_text_comes_in_base64(content_type: str, body: bytes, expected: tuple[str, bool]) -> None:
-    made = event(Request({"content-type": content_type}, body, path="/webhooks/a/b"))
+def test_a_body_that_is_not_text_is_in_base64(content_type: str, body: bytes, expected: tuple[str, bool]) -> None:
+    payload = event(Request({"content-type": content_type}, body, path="/webhooks/a/b"))
 
-    assert (made["body"], made["isBase64Encoded"]) == expected
+    assert (payload["body"], payload["isBase64Encoded"]) == expected
 
 
 @pytest.mark.moto
 def test_the_routes_of_a_template_lead_to_its_functions(toy: Toy) -> None:
     toy.write({"Http": {"Type": "HttpApi", "Properties": {"Method": "POST", "Path": "/webhooks/{site}"}}})
-    toy.plan({"statusCode": 201, "body": "made"})
+    toy.plan({"statusCode": 201, "body": "created"})
     with toy.running() as stack:
-        made = stack.request(Request(body=b"x", path="/webhooks/a"))
+        routed = stack.request(Request(body=b"x", path="/webhooks/a"))
         other = stack.request(Request(method="GET", path="/webhooks/a"))
         large = stack.request(Request(body=b"x" * (gateway.PAYLOAD_BYTES_MAX + 1), path="/webhooks/a"))
 
-    assert (made.status, made.body) == (201, b"made")
+    assert (routed.status, routed.body) == (201, b"created")
     assert (other.status, json.loads(other.body)) == (404, {"message": "Not Found"})
     assert large.status == 413
-    assert [seen["pathParameters"] for seen in toy.events] == [{"site": "a"}]
+    assert [event["pathParameters"] for event in toy.events] == [{"site": "a"}]

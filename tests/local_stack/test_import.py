@@ -1,4 +1,4 @@
-"""An archive from its source to the files, on the local stack."""
+"""Imports of archives on the local stack, from the source to the files."""
 
 import csv
 import json
@@ -72,8 +72,8 @@ def test_pages_of_an_old_sitemap_imported_with_four_kills_are_in_the_files_exact
         + "</urlset>"
         for part in range(4)
     }
-    named = "".join(f"<sitemap><loc>{url}</loc></sitemap>" for url in bodies)
-    bodies[f"{ROOT}/old.xml"] = f"<sitemapindex>{named}</sitemapindex>"
+    children = "".join(f"<sitemap><loc>{url}</loc></sitemap>" for url in bodies)
+    bodies[f"{ROOT}/old.xml"] = f"<sitemapindex>{children}</sitemapindex>"
     monkeypatch.setattr(client, "fetch", lambda url, _headers, **_limits: Response(200, {}, bodies[url].encode(), url))
 
     with killed(random.Random(3), 4, 5) as kills:
@@ -169,19 +169,19 @@ def test_an_imported_row_with_a_date_in_the_future_is_held_until_then(
 def test_an_import_equals_its_source_and_each_later_difference_has_its_reason(stack: Stack, tmp_path: Path) -> None:
     path = tmp_path / "old.xml"
     paths = ["2019/03/07/a", "2019/03/b?page=1", "caf%c3%a9", "c"]
-    path.write_text("<urlset>" + "".join(f"<url><loc>{ROOT}/{each}</loc></url>" for each in paths) + "</urlset>")
+    path.write_text("<urlset>" + "".join(f"<url><loc>{ROOT}/{page}</loc></url>" for page in paths) + "</urlset>")
     import_all(path, None, tmp_path)
     operated.later(stack, 1)
 
-    def compared() -> Comparison:
+    def compare() -> Comparison:
         return compare_pages(Sitemaps(str(path), sites.load(HOST)), sites.load(HOST), stack.clock.now())
 
-    assert compared() == Comparison(both=4)
+    assert compare() == Comparison(both=4)
 
     publish(stack, "1", "new")
     publish(stack, "2", "c", noindex=True)
     operated.later(stack, 1)
-    result = compared()
+    result = compare()
     assert (result.both, result.only_old, result.only_here) == (3, 1, 1)
     old, here = result.differences
     assert (old.url, old.listed, here.url, here.listed) == (f"{ROOT}/c", "old", f"{ROOT}/new", "here")
@@ -189,7 +189,7 @@ def test_an_import_equals_its_source_and_each_later_difference_has_its_reason(st
     assert here.reason == "article cms#1, listed"
 
 
-def test_what_of_the_old_sitemap_cannot_be_read_is_a_difference(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_part_of_the_old_sitemap_is_a_difference(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     index = f"<sitemapindex><sitemap><loc>{ROOT}/gone.xml</loc></sitemap></sitemapindex>"
     answer = lambda url, *_, **_limits: Response(404 if "gone" in url else 200, {}, index.encode(), url)  # noqa: E731
     monkeypatch.setattr(client, "fetch", answer)

@@ -1,4 +1,4 @@
-"""The numbers here are computed by hand from the DynamoDB developer guide's rules."""
+"""The meter of the local stack; the expected numbers follow from the rules of the DynamoDB developer guide."""
 
 from collections.abc import Callable
 from typing import Any
@@ -38,7 +38,7 @@ KEY = {"pk": {"S": "p"}, "sk": {"S": "-"}}
 
 
 def sized(total_bytes: int, sk: str = "-") -> dict[str, Any]:
-    """An item of that size: the keys take 2 + 1 + 2 + len(sk), the name of the text 1."""
+    """Return an item of this size: the keys take 2 + 1 + 2 + len(sk) bytes, the name of the text 1."""
     return {"pk": {"S": "p"}, "sk": {"S": sk}, "t": {"S": "x" * (total_bytes - 6 - len(sk))}}
 
 
@@ -73,11 +73,11 @@ def batch_get(client: Any, table: str) -> None:
 
 
 def query(**options: Any) -> Call:
-    def ask(client: Any, table: str) -> None:
+    def run(client: Any, table: str) -> None:
         values = {":p": {"S": "p"}}
         client.query(TableName=table, KeyConditionExpression="pk = :p", ExpressionAttributeValues=values, **options)
 
-    return ask
+    return run
 
 
 def transact(client: Any, table: str) -> None:
@@ -100,7 +100,7 @@ def batch_write(client: Any, table: str) -> None:
         ([sized(3 * KILOBYTE)], delete, 0, 3),
         ([], delete, 0, 1),
         ([sized(3 * KILOBYTE)], update, 0, 3),
-        ([sized(3 * KILOBYTE)], refused, 0, 3),  # a failed condition costs what the item there weighs
+        ([sized(3 * KILOBYTE)], refused, 0, 3),  # a failed condition costs the existing item's size
         ([], get(), 0.5, 0),
         ([], get(ConsistentRead=True), 1, 0),
         ([sized(5_000)], get(), 1, 0),

@@ -1,4 +1,4 @@
-"""The page of a site on the local stack: who gets it, and what it reads."""
+"""The editors' page of a site on the local stack: its access control, and what it reads."""
 
 import json
 from collections.abc import Iterator
@@ -89,7 +89,7 @@ def test_the_page_shows_the_window_the_deliveries_and_the_files_and_changes_noth
     assert "sitemap-news.xml" in html
     assert "/news/refused" in html
     assert "refused</span>" in html
-    assert 'href="?q=cms%234"' in html  # without a URL, the page asks about the article
+    assert 'href="?q=cms%234"' in html  # without a URL, the link queries the article
     assert "Ann Author" not in html
     assert stack.wire.guard.refused == []
     operations = {operation.partition(".")[2] for name, operation in stack.wire.meter.calls if name == "ShowSite"}
@@ -105,7 +105,7 @@ def test_the_page_shows_the_window_the_deliveries_and_the_files_and_changes_noth
         ("flood", 'news sitemap: <span class="verdict yes">yes'),
         ("https://two.example.org/", f"two.example.org is not {HOST}"),
         ("fire FLOOD", 'news sitemap: <span class="verdict yes">yes'),
-        ("news", 'href="?q=https%3A//www.example.com/news/embargoed"'),  # several, the held one too
+        ("news", 'href="?q=https%3A//www.example.com/news/embargoed"'),  # several stories, one of them held
         ("embargoed", "Because cms#5 is held until"),
         ("mayor resigns", "Because its source removed cms#6"),
         ("\ud83d", "no story"),
@@ -124,13 +124,13 @@ def test_a_question_is_answered_for_this_site(stack: Stack, question: str, answe
         ("<b>noon", "&#39;&lt;b&gt;noon&#39; is no date and time of the past"),
     ],
 )  # fmt: skip
-def test_a_question_about_an_earlier_moment_is_answered_from_the_versions(stack: Stack, at: str, answer: str) -> None:
+def test_a_question_about_an_earlier_instant_is_answered_from_the_versions(stack: Stack, at: str, answer: str) -> None:
     assert answer in page(stack, STORY, at=at)
 
 
-def test_a_page_that_is_recorded_again_is_no_upcoming_story(stack: Stack) -> None:
-    again = ArticleEvent(site=HOST, source="", id="0f4b", action="again", previous_urls=(STORY,))
-    item = due_item(HOST, stack.clock.now(), again.name, to_message(again), queue="articles")
+def test_a_page_that_is_recorded_again_is_not_an_upcoming_story(stack: Stack) -> None:
+    event = ArticleEvent(site=HOST, source="", id="0f4b", action="again", previous_urls=(STORY,))
+    item = due_item(HOST, stack.clock.now(), event.name, to_message(event), queue="articles")
     with environment({"TABLE_NAME": stack.variable("TABLE_NAME")}):
         table.put_if(item)
         try:
@@ -147,7 +147,7 @@ def test_a_wrong_token_costs_the_cached_secret_and_looks_like_an_unknown_host(st
     stack.forget_clients()
     before = calls(stack)
     assert ask(stack, f"/sites/{HOST}/short").status == HTTPStatus.NOT_FOUND
-    assert calls(stack) == before  # it is no token
+    assert calls(stack) == before  # not a token
     answers = [
         ask(stack, f"/sites/{host}/{wrong}")
         for host in (HOST, "unknown.example.com", "two.example.org", "a b")
@@ -159,7 +159,7 @@ def test_a_wrong_token_costs_the_cached_secret_and_looks_like_an_unknown_host(st
     assert {(answer.status, answer.body) for answer in answers} == {(404, answers[0].body)}
 
 
-def test_another_secret_makes_other_tokens(stack: Stack) -> None:
+def test_another_secret_changes_the_tokens(stack: Stack) -> None:
     old, name = token(stack), f"{stack.variable('SECRETS_PATH')}/page"
     stack.client("secretsmanager").put_secret_value(SecretId=name, SecretString="another-secret-of-many-letters")
     stack.forget_clients()
@@ -198,7 +198,7 @@ def test_a_part_that_cannot_be_read_leaves_the_rest_of_the_page(
     def fail(*_: object) -> None:
         raise failure
 
-    page(stack)  # the module of the function is imported with the first page
+    page(stack)  # the first page imports the function's module
     monkeypatch.setattr(module, part, fail)
     html = page(stack, STORY)
 
@@ -209,7 +209,7 @@ def test_a_part_that_cannot_be_read_leaves_the_rest_of_the_page(
     assert "123456789012" not in html
 
 
-def test_an_unusable_sites_page_shows_the_version_before_and_needs_no_other_grant(stack: Stack) -> None:
+def test_the_page_of_an_unreadable_site_shows_the_previous_version(stack: Stack) -> None:
     stack.put_site(HOST, '{"host": 1}')
     stack.forget_clients()
     stack.wire.guard.refused.clear()
@@ -229,7 +229,7 @@ def test_an_unusable_sites_page_shows_the_version_before_and_needs_no_other_gran
 
 @pytest.fixture(scope="module")
 def asks(stack: Stack) -> list[tuple[Role, Ask]]:
-    """What the role of the page is asked for by questions of each kind."""
+    """Record the requests of the page's role for questions of each kind."""
     stack.forget_clients()
     stack.wire.guard.refused.clear()
     with recorded_asks(stack) as recorded:
@@ -242,14 +242,14 @@ def asks(stack: Stack) -> list[tuple[Role, Ask]]:
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("grant", OF_PAGES, ids=str)
-def test_a_grant_of_the_page_that_is_taken_away_is_missed(grant: Grant, asks: list[tuple[Role, Ask]]) -> None:
+def test_the_page_needs_each_of_its_grants(grant: Grant, asks: list[tuple[Role, Ask]]) -> None:
     assert roles_refused(asks, Permissions(edited_resources(grant.taken_from))) == {"ShowSiteRole"}
 
 
 def test_nothing_is_created_without_the_parameter() -> None:
     assert template.load(TEMPLATE).parameters["StatusPage"] == "no"
     declared = template.parse_yaml(TEMPLATE.read_text(encoding="utf-8"))["Resources"]
-    named = [name for name in declared if name.startswith(("ShowSite", "PageApi", "StatusPage"))]
+    names = [name for name in declared if name.startswith(("ShowSite", "PageApi", "StatusPage"))]
 
-    assert len(named) == 5
-    assert all(declared[name]["Condition"] == "HasStatusPage" for name in named)
+    assert len(names) == 5
+    assert all(declared[name]["Condition"] == "HasStatusPage" for name in names)

@@ -1,4 +1,4 @@
-"""Statements are judged as IAM judges them, and a function does what its role allows and nothing else."""
+"""Policy statements are evaluated as in IAM, and a function can only do what its role allows."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -40,10 +40,10 @@ def permissions(*own: dict[str, Any], of_queue: tuple[dict[str, Any], ...] = ())
 
 
 def may(ask: Ask, *own: dict[str, Any], of_queue: tuple[dict[str, Any], ...] = ()) -> bool:
-    judge = permissions(*own, of_queue=of_queue)
-    role = judge.role(ROLE)
+    evaluator = permissions(*own, of_queue=of_queue)
+    role = evaluator.role(ROLE)
     assert role is not None
-    return judge.may(role, ask)
+    return evaluator.may(role, ask)
 
 
 SEND = Ask("sqs:SendMessage", QUEUE)
@@ -54,38 +54,38 @@ SEND = Ask("sqs:SendMessage", QUEUE)
     [
         (allow(), True),
         (allow("sqs:*"), True),
-        (allow("SQS:sendmessage"), True),  # actions have no case
+        (allow("SQS:sendmessage"), True),  # actions ignore case
         (allow(["sqs:ReceiveMessage", "sqs:SendMessage"], ["arn:x", QUEUE]), True),
         (allow(resource="arn:aws:sqs:*:123456789012:articl?s"), True),
         (allow(resource="*"), True),
         (allow("sqs:ReceiveMessage"), False),
         (allow(resource=f"{QUEUE}-dead"), False),
-        (allow(resource=QUEUE.upper()), False),  # resources have
-        (allow(resource="arn:aws:sqs:eu-west-1:123456789012:[a]rticles"), False),  # brackets are no wildcard
+        (allow(resource=QUEUE.upper()), False),  # resources do not
+        (allow(resource="arn:aws:sqs:eu-west-1:123456789012:[a]rticles"), False),  # brackets are not wildcards
         (
             allow(Condition={"StringEquals": {"aws:SourceAccount": "123456789012"}}),
             False,
-        ),  # the call says nothing of it
+        ),  # the call lacks the key
     ],
 )
 def test_a_statement_allows_its_actions_and_no_more(statement: dict[str, Any], expected: bool) -> None:
     assert may(SEND, statement) is expected
 
 
-def test_a_role_is_trusted_to_those_that_may_take_it_on() -> None:
+def test_a_role_can_be_assumed_only_by_the_services_of_its_trust_policy() -> None:
     tag = {"Effect": "Allow", "Action": "sts:TagSession", "Principal": {"Service": "lambda.amazonaws.com"}}
-    take = {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"Service": ["a", "b"]}}
+    assume = {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"Service": ["a", "b"]}}
     deny = {"Effect": "Deny", "Action": "sts:*", "Principal": {"Service": "b"}}
-    document = {"Statement": [tag, take, deny]}
-    made = Permissions([Resource("Role", "AWS::IAM::Role", "role", ROLE, {"AssumeRolePolicyDocument": document})])
+    document = {"Statement": [tag, assume, deny]}
+    evaluator = Permissions([Resource("Role", "AWS::IAM::Role", "role", ROLE, {"AssumeRolePolicyDocument": document})])
 
-    role = made.role(ROLE)
+    role = evaluator.role(ROLE)
 
     assert role is not None
     assert [role.is_trusted_to(service) for service in ("a", "b", "lambda.amazonaws.com")] == [True, False, False]
 
 
-def test_what_nothing_allows_is_refused_and_a_denial_outweighs_whatever_allows() -> None:
+def test_a_request_is_denied_by_default_and_a_denial_overrides_all_allows() -> None:
     deny = {**allow("*", "*"), "Effect": "Deny"}
 
     assert not may(SEND)
@@ -97,22 +97,22 @@ def test_what_nothing_allows_is_refused_and_a_denial_outweighs_whatever_allows()
     ("keys", "expected"),
     [(("file#a",), True), (("file#a", "due#b"), True), (("file#a", "article#b"), False), ((), True)],
 )
-def test_a_table_is_open_where_every_partition_is_one_of_those_named(keys: tuple[str, ...], expected: bool) -> None:
-    held = {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["file#*", "due#*"]}}
+def test_a_table_is_accessible_if_the_statement_lists_all_partitions(keys: tuple[str, ...], expected: bool) -> None:
+    leading_keys = {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["file#*", "due#*"]}}
 
     ask = Ask("dynamodb:GetItem", TABLE_ARN, {"dynamodb:leadingkeys": keys})
 
-    assert may(ask, allow("dynamodb:GetItem", TABLE_ARN, Condition=held)) is expected
+    assert may(ask, allow("dynamodb:GetItem", TABLE_ARN, Condition=leading_keys)) is expected
 
 
 def test_a_queue_accepts_the_rule_in_its_policy_and_no_other() -> None:
     condition = {"ArnEquals": {"aws:SourceArn": "arn:rule/articles"}}
-    lets_in = {**allow(Condition=condition), "Principal": {"Service": "events.amazonaws.com"}}
-    judge = permissions(of_queue=(lets_in,))
+    statement = {**allow(Condition=condition), "Principal": {"Service": "events.amazonaws.com"}}
+    evaluator = permissions(of_queue=(statement,))
 
-    assert judge.service_may("events.amazonaws.com", "arn:rule/articles", SEND)
-    assert not judge.service_may("events.amazonaws.com", "arn:rule/other", SEND)
-    assert not judge.service_may("scheduler.amazonaws.com", "arn:rule/articles", SEND)
+    assert evaluator.service_may("events.amazonaws.com", "arn:rule/articles", SEND)
+    assert not evaluator.service_may("events.amazonaws.com", "arn:rule/other", SEND)
+    assert not evaluator.service_may("scheduler.amazonaws.com", "arn:rule/articles", SEND)
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_a_queue_accepts_the_rule_in_its_policy_and_no_other() -> None:
     ],
     ids=["NotAction", "IpAddress", "variable"],
 )
-def test_what_cannot_be_judged_here_is_reported_and_not_guessed(statement: dict[str, Any]) -> None:
+def test_a_statement_that_the_local_stack_cannot_evaluate_is_an_error(statement: dict[str, Any]) -> None:
     with pytest.raises(TemplateError, match="the local stack"):
         may(SEND, statement)
 
@@ -152,7 +152,7 @@ WRITES_FILES = allow(["dynamodb:PutItem", "dynamodb:GetItem", "dynamodb:Query"],
 
 @contextmanager
 def calling(toy: Toy, policies: list[Any], app: str = CALLS) -> Iterator[tuple[Stack, Callable[..., Any]]]:
-    """Run a stack, and yield with it what its function answers when it calls AWS."""
+    """Run a stack. Yield the stack, and a callable that returns the result of the function's call to AWS."""
     policies = [*policies, {"Statement": [allow("logs:*", "*")]}]
     toy.write({}, {"Table": TABLE, "Bucket": {"Type": "AWS::S3::Bucket"}}, Policies=policies)
     (toy.folder / "functions" / "toy" / "app.py").write_text(app)

@@ -1,4 +1,4 @@
-"""Scenarios on the real template: what the steps do, and when what they cause is done."""
+"""Scenarios on the real template: the effects of the steps, and when these are complete."""
 
 import json
 from collections.abc import Callable
@@ -73,18 +73,18 @@ def test_a_burst_is_one_rewrite_and_spread_steps_are_several(run: Run) -> None:
 
 def test_missed_minutes_fire_once_and_with_tick_each(run: Run) -> None:
     once = run({"at": "2026-11-20T09:00:00Z", "save": "a"})
-    each = run({"at": "2026-11-20T09:00:00Z", "tick": True, "save": "a"})
+    every = run({"at": "2026-11-20T09:00:00Z", "tick": True, "save": "a"})
 
-    assert (invocations(once, "PollFeeds"), invocations(each, "PollFeeds")) == (1, 60)
+    assert (invocations(once, "PollFeeds"), invocations(every, "PollFeeds")) == (1, 60)
 
 
-def test_differences_show_what_was_expected_and_what_is_there(run: Run) -> None:
-    wanted = {
+def test_differences_show_the_expected_and_the_actual_state(run: Run) -> None:
+    expected = {
         "status": 404, "news": [B], "titles": {A: "Other"}, "lastmod": {B: "2026-11-20T08:00:00Z"},
         "reply": {"id": "2"}, "quarantined": ["no such"], "articles": {"cms/1": {"state": "held"}, "cms/9": {}},
     }  # fmt: skip
 
-    assert failures(run(post("1", A), {"expect": wanted})) == [
+    assert failures(run(post("1", A), {"expect": expected})) == [
         f"news: missing: {B}",
         f"news: unexpected: {A}",
         f'titles: {A}: expected "Other", found "Title 1"',
@@ -109,7 +109,7 @@ def test_a_saved_state_is_every_object_with_its_headers(run: Run, tmp_path: Path
     assert meta[f"{HOST}/sitemap.xml"]["ContentType"].startswith("application/xml")
 
 
-def test_what_aws_refuses_is_an_error_of_the_scenario(run: Run) -> None:
+def test_an_error_of_aws_is_an_error_of_the_scenario(run: Run) -> None:
     with pytest.raises(ScenarioError, match=r"case.jsonl:3: event: .*Source is a required argument"):
         run({"event": {"source": "", "detail-type": "article.published", "detail": {}}})
 
@@ -117,7 +117,7 @@ def test_what_aws_refuses_is_an_error_of_the_scenario(run: Run) -> None:
 @pytest.mark.parametrize(
     "step", [{"push": "https://a/", "topic": "https://b/"}, {"hub": "https://a/", "topic": "https://b/", "asks": {}}]
 )
-def test_a_hub_that_nobody_has_asked_has_nobody_to_push_to_or_to_ask(run: Run, step: dict[str, Any]) -> None:
+def test_a_hub_without_a_subscription_cannot_push_or_verify(run: Run, step: dict[str, Any]) -> None:
     with pytest.raises(ScenarioError, match=r"case.jsonl:3: (push|hub): nobody has asked https://a/ for https://b/"):
         run(step)
 
@@ -151,7 +151,7 @@ def test_the_command_ends_with_the_right_code_and_its_reason(
 
 
 def played(text: str, tmp_path: Path, *more: str) -> Result:
-    """`stoppress play` with a scenario of this text."""
+    """Run `stoppress play` with a scenario of this text."""
     (tmp_path / "case.jsonl").write_text(text)
     options = {"--out": tmp_path / "out", "--log": tmp_path / "log", "--template": REAL}
     words = [str(word) for option in options.items() for word in option]

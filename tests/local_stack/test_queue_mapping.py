@@ -29,7 +29,7 @@ def waiting(stack: Stack, logical: str) -> list[str]:
     return [message.body for message in local_queues.queue(arn(stack, logical))._messages]
 
 
-def test_messages_come_in_batches_of_the_mapping_and_are_deleted(toy: Toy) -> None:
+def test_messages_are_delivered_in_batches_of_the_mapping_and_deleted(toy: Toy) -> None:
     toy.write(source(BatchSize=2), QUEUES)
     with toy.running() as stack:
         send(stack, "a", "b", "c")
@@ -37,7 +37,7 @@ def test_messages_come_in_batches_of_the_mapping_and_are_deleted(toy: Toy) -> No
 
         assert bodies(toy) == [["a", "b"], ["c"]]
         assert waiting(stack, "Queue") == []
-        assert not local_queues.queue(arn(stack, "Queue")).deleted_messages  # nor is anything of them kept
+        assert not local_queues.queue(arn(stack, "Queue")).deleted_messages  # moto keeps no copies
 
 
 def test_a_failed_batch_is_delivered_again_and_then_goes_to_the_dead_letters(toy: Toy) -> None:
@@ -62,25 +62,25 @@ REPORTS = {"FunctionResponseTypes": ["ReportBatchItemFailures"]}
 
 
 @pytest.mark.parametrize(
-    ("properties", "reported", "left"),
+    ("properties", "reported", "redelivered"),
     [
         (REPORTS, 1, ["b"]),
         (REPORTS, None, ["a", "b", "c"]),  # an identifier that is not in the batch
-        ({}, 1, []),  # the mapping does not listen
+        ({}, 1, []),  # the mapping ignores reports
     ],
-    ids=["one of the batch", "an unknown one", "unheard"],
+    ids=["a message of the batch", "an unknown message", "reports ignored"],
 )
-def test_the_reported_messages_of_a_batch_come_again(
-    properties: dict[str, Any], reported: int | None, left: list[str], toy: Toy
+def test_the_reported_messages_of_a_batch_are_delivered_again(
+    properties: dict[str, Any], reported: int | None, redelivered: list[str], toy: Toy
 ) -> None:
     toy.write(source(**properties), QUEUES)
     with toy.running() as stack:
         send(stack, "a", "b", "c")
-        identifier = "nobody" if reported is None else local_queues.queue(arn(stack, "Queue"))._messages[reported].id
+        identifier = "unknown" if reported is None else local_queues.queue(arn(stack, "Queue"))._messages[reported].id
         toy.plan({"batchItemFailures": [{"itemIdentifier": identifier}]})
         stack.rest()
-        assert waiting(stack, "Queue") == left
+        assert waiting(stack, "Queue") == redelivered
 
         stack.advance(NOON + 60 * SECOND)
-        assert bodies(toy) == [["a", "b", "c"], *([left] if left else [])]
+        assert bodies(toy) == [["a", "b", "c"], *([redelivered] if redelivered else [])]
         assert waiting(stack, "Queue") == []

@@ -1,4 +1,4 @@
-"""rewrite_sitemaps fails for a while, or for one file: what the files list afterwards, and which alarms are in ALARM meanwhile."""
+"""rewrite_sitemaps fails for a while, or for one file: the content of the files afterwards, and the alarms in the meantime."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,9 +15,9 @@ from stoppress_cli.local.lambda_functions import Result
 from tests.support import breakages
 from tests.support.breakages import HOST, MINUTE, SITE, Breakage, Newsroom
 
-# Every file is right so many minutes after the repair, and no file waits longer for another file that crashes the function.
+# All files are correct within this time after the repair, and no file waits longer due to another file that crashes the function.
 MINUTES_MAX = 10
-# The stream keeps its records for 24 hours. Stories that were published in the first hour are at its end.
+# The stream keeps its records for 24 hours; stories of the first hour are almost lost.
 A_DAY = 23 * 60 + 30
 SLOW = pytest.mark.matrix
 
@@ -32,7 +32,7 @@ def _a_minute_between_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def newsroom(out: Path) -> Iterator[Newsroom]:
-    """A newsroom whose files are large enough for changes to be folded in."""
+    """Open a newsroom whose files are large enough for folding."""
     with breakages.newsroom(Breakage("", step_s=60), out) as opened:
         opened.each_minute.clear()
         for number in range(140):
@@ -42,7 +42,7 @@ def newsroom(out: Path) -> Iterator[Newsroom]:
 
 
 def missing(newsroom: Newsroom, stories: list[str]) -> list[str]:
-    """Those of the stories that the news sitemap or the general sitemap lacks."""
+    """Return the stories that are missing from the news sitemap or the general sitemap."""
     objects = newsroom.stack.backend.objects()
     files = [objects[f"{HOST}/{file}"].decode() for file in ("sitemap-news.xml", "sitemap-2026-11.xml")]
     return [story for story in stories if any(f"https://{HOST}/{story}<" not in file for file in files)]
@@ -61,7 +61,7 @@ def test_every_file_is_right_ten_minutes_after_a_repair(fault: Any, minutes: int
     with newsroom(tmp_path) as broken:
         fault(broken)
         stories = [f"lost-{number}" for number in range(10)]
-        calm = []
+        without_alarm = []
         for minute in range(minutes):
             for story in stories[minute : minute + 1]:
                 broken.publish(story)
@@ -70,9 +70,9 @@ def test_every_file_is_right_ten_minutes_after_a_repair(fault: Any, minutes: int
             else:
                 broken.skip_minute()
             if minute > 20 and not broken.in_alarm():
-                calm.append(minute)
+                without_alarm.append(minute)
         assert len(missing(broken, stories)) == len(stories)
-        assert calm == []  # an alarm stays in ALARM
+        assert without_alarm == []  # an alarm stays in ALARM
 
         broken.stack.wire.faults.clear()
         vars(broken.function("RewriteSitemaps")).pop("invoke", None)
@@ -84,7 +84,7 @@ def test_every_file_is_right_ten_minutes_after_a_repair(fault: Any, minutes: int
 
 
 def crash_on(file: str, newsroom: Newsroom, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file ends the function whenever it is rewritten, as a file does that takes all memory."""
+    """Make the function crash whenever it rewrites a file, as if the file used all memory."""
     rewrite, function = sitemaps.rewrite, newsroom.function("RewriteSitemaps")
     invoke = function.invoke
 
@@ -113,14 +113,14 @@ def test_a_file_that_crashes_the_function_delays_no_other_by_ten_minutes(
         crash_on("sitemap-2020-02.xml", broken, monkeypatch)
         published_at: dict[str, datetime] = {}
         delays: dict[str, timedelta] = {}
-        calm = []
+        without_alarm = []
         for minute in range(90):
             now = broken.stack.clock.now()
             if minute % 5 == 0:  # the file changes again and again
                 broken.publish(f"poison-{minute}", "2020-02-02T12:00:00Z")
             published_at[f"good-{minute}"] = now
             broken.publish(f"good-{minute}")
-            if minute == 40:  # all files of the site are named in the queue
+            if minute == 40:  # the queue has requests for all files of the site
                 broken.do({"site": SITE | {"publication": "Renamed"}})
             broken.minute()
             waiting = missing(broken, [story for story in published_at if story not in delays])
@@ -129,11 +129,11 @@ def test_a_file_that_crashes_the_function_delays_no_other_by_ten_minutes(
                 story: now - at for story, at in published_at.items() if story not in delays | dict.fromkeys(waiting)
             }
             if minute > 20 and not broken.in_alarm():
-                calm.append(minute)
+                without_alarm.append(minute)
 
     assert len(delays) > 75
     assert max(delays.values()) <= MINUTES_MAX * MINUTE
-    assert calm == []
+    assert without_alarm == []
 
 
 @pytest.mark.usefixtures("_a_minute_between_attempts")
@@ -143,10 +143,10 @@ def test_an_alarm_stays_while_one_file_of_an_idle_newsroom_crashes_the_function(
     with newsroom(tmp_path) as broken:
         crash_on("sitemap-2020-02.xml", broken, monkeypatch)
         broken.publish("poison", "2020-02-02T12:00:00Z")
-        calm = []
+        without_alarm = []
         for minute in range(120):
             broken.minute()
             if minute > 20 and not broken.in_alarm():
-                calm.append(minute)
+                without_alarm.append(minute)
 
-    assert calm == []
+    assert without_alarm == []

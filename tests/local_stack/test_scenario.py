@@ -14,14 +14,14 @@ def parsed(*lines: str) -> list[Line]:
     return parse(lines, Path("case.jsonl"))
 
 
-def test_a_step_without_an_instant_has_that_of_the_one_above() -> None:
+def test_a_step_without_an_instant_has_the_instant_of_the_previous_step() -> None:
     lines = parsed(SITE, "", '{"save": "a"}')
 
     assert [(line.number, line.kind) for line in lines] == [(1, "site"), (3, "save")]
     assert lines[1].at == datetime(2026, 11, 20, 8, tzinfo=UTC)
 
 
-def test_instants_of_any_offset_are_meant() -> None:
+def test_instants_can_have_any_offset() -> None:
     assert parsed('{"at": "2026-11-20T09:00:00+01:00", "save": "a"}')[0].at == datetime(2026, 11, 20, 8, tzinfo=UTC)
 
 
@@ -55,11 +55,11 @@ def test_instants_of_any_offset_are_meant() -> None:
         ('{"fault": {"service": "s3", "operation": "PutObject", "times": 0}}', ["`fault.times`"]),
     ],
 )
-def test_a_wrong_line_is_named_with_its_file_and_number(line: str, words: list[str]) -> None:
-    with pytest.raises(ScenarioError) as wrong:
+def test_the_error_of_an_invalid_line_contains_file_and_line_number(line: str, words: list[str]) -> None:
+    with pytest.raises(ScenarioError) as error:
         parsed(SITE, line)
 
-    message = str(wrong.value)
+    message = str(error.value)
     assert message.startswith("case.jsonl:2: ")
     assert [word for word in words if word not in message] == []
 

@@ -55,13 +55,13 @@ def ask(server: Server, path: str, data: bytes | None = None, **headers: str) ->
             return error.code, dict(error.headers), error.read().decode()
 
 
-def test_a_file_is_served_for_the_host_that_is_asked_and_else_for_the_first(server: Server) -> None:
+def test_a_file_is_served_for_the_requested_host_or_the_first_site(server: Server) -> None:
     assert "https://two.example.org/sitemap-news.xml" in ask(server, "sitemap.xml")[2]
     assert "https://www.example.com/sitemap-news.xml" in ask(server, "sitemap.xml", Host="www.example.com")[2]
     assert "https://www.example.com/sitemap-news.xml" in ask(server, "www.example.com/sitemap.xml")[2]
 
 
-def test_a_file_comes_with_its_headers_and_is_not_sent_again(server: Server) -> None:
+def test_a_file_has_its_headers_and_is_304_if_unchanged(server: Server) -> None:
     status, headers, body = ask(server, "sitemap.xml")
     assert status == 200
     assert headers["content-type"].startswith("application/xml")
@@ -70,7 +70,7 @@ def test_a_file_comes_with_its_headers_and_is_not_sent_again(server: Server) -> 
     assert ask(server, "sitemap.xml", If_None_Match=headers["etag"])[0] == 304
 
 
-def test_what_is_not_there_is_404(server: Server) -> None:
+def test_an_unknown_path_is_404(server: Server) -> None:
     assert ask(server, "nothing.xml")[0] == 404
     assert ask(server, "nothing", b"{}")[0] == 404
 
@@ -82,7 +82,7 @@ def test_only_a_page_of_the_server_itself_moves_the_clock(server: Server) -> Non
     assert 'action="/clock"' in ask(server, "")[2]
     for headers in ({}, {"Origin": "null"}, {"Origin": "https://evil.example"}, {"Host": "[", "Origin": "http://["}):
         assert ask(server, "clock", b"hours=48", **headers)[0] == 403
-    # A stranger's name that leads to this machine.
+    # A foreign name that resolves to this machine.
     assert ask(server, "clock", b"hours=48", Host="evil.example", Origin="http://evil.example")[0] == 403
     assert ask(server, "clock", b"hours=2", **own)[0] == 400
     assert round((server._stack.clock.now() - before) / HOUR) == 0
@@ -91,28 +91,28 @@ def test_only_a_page_of_the_server_itself_moves_the_clock(server: Server) -> Non
     assert round((server._stack.clock.now() - before) / HOUR) == 48
 
 
-def test_a_webhook_does_not_wait_until_all_is_delivered(server: Server) -> None:
+def test_a_webhook_does_not_wait_for_other_deliveries(server: Server) -> None:
     with server._drive:
         assert ask(server, "webhooks/www.example.com/cms", b"{}", Content_Type="application/json")[0] == 401
 
 
 class Slow:
-    """A function that notices when it runs twice at once."""
+    """A function that counts its concurrent invocations."""
 
     logical = "Slow"
 
     def __init__(self) -> None:
-        self.running = self.at_once = 0
+        self.running = self.concurrent = 0
 
     def invoke(self, event: Any) -> Result:
         self.running += 1
-        self.at_once = max(self.at_once, self.running)
+        self.concurrent = max(self.concurrent, self.running)
         time.sleep(0.01)
         self.running -= 1
         return Result()
 
 
-def test_functions_of_requests_and_of_deliveries_take_turns() -> None:
+def test_requests_and_deliveries_never_run_a_function_concurrently() -> None:
     slow, sources = Slow(), Sources([])
     threads = [threading.Thread(target=sources.invoke, args=(slow, {})) for _ in range(4)]
     for thread in threads:
@@ -120,4 +120,4 @@ def test_functions_of_requests_and_of_deliveries_take_turns() -> None:
     for thread in threads:
         thread.join()
 
-    assert slow.at_once == 1
+    assert slow.concurrent == 1

@@ -29,7 +29,7 @@ def keys(toy: Toy) -> list[list[str]]:
     return [[record["dynamodb"]["Keys"]["pk"]["S"] for record in event["Records"]] for event in toy.events]
 
 
-def test_records_come_in_order_in_batches_of_the_mapping_with_both_images(toy: Toy) -> None:
+def test_records_are_delivered_in_order_in_batches_with_both_images(toy: Toy) -> None:
     toy.write(source(BatchSize=2), RESOURCES)
     with toy.running() as stack:
         put(stack, "a", "b", "c")
@@ -46,7 +46,7 @@ def test_records_come_in_order_in_batches_of_the_mapping_with_both_images(toy: T
     )
 
 
-def test_what_was_read_is_kept_no_longer_and_the_numbers_go_on(toy: Toy) -> None:
+def test_read_records_are_dropped_and_sequence_numbers_continue(toy: Toy) -> None:
     toy.write(source(BatchSize=1), RESOURCES)
     with toy.running() as stack:
         for key in "abc":
@@ -60,7 +60,7 @@ def test_what_was_read_is_kept_no_longer_and_the_numbers_go_on(toy: Toy) -> None
     assert numbers == [numbers[0], numbers[0] + 1, numbers[0] + 2]
 
 
-def test_a_failed_batch_is_tried_twice_and_again_later_while_later_records_wait(toy: Toy) -> None:
+def test_a_failed_batch_is_retried_while_later_records_wait(toy: Toy) -> None:
     toy.write(source(), RESOURCES)
     toy.plan("raise", "raise", "raise")
     with toy.running() as stack:
@@ -74,7 +74,7 @@ def test_a_failed_batch_is_tried_twice_and_again_later_while_later_records_wait(
         assert keys(toy) == [["a"], ["a"], ["a"], ["a"], ["b"]]
 
 
-def test_a_partial_failure_is_repeated_from_the_reported_record(toy: Toy) -> None:
+def test_a_partial_failure_is_retried_from_the_reported_record(toy: Toy) -> None:
     toy.write(source(FunctionResponseTypes=["ReportBatchItemFailures"]), RESOURCES)
     with toy.running() as stack:
         put(stack, "a", "b", "c")

@@ -21,7 +21,7 @@ def resolved(folder: Path, document: dict[str, Any], **parameters: str) -> dict[
     return {resource.logical: resource.properties for resource in resolve(load(path, parameters), "toy")}
 
 
-def named(value: Any, **more: Any) -> dict[str, Any]:
+def bus_template(value: Any, **more: Any) -> dict[str, Any]:
     return {**more, "Resources": {"Bus": {"Type": "AWS::Events::EventBus", "Properties": {"Name": value}}}}
 
 
@@ -42,14 +42,14 @@ def test_intrinsic_functions_are_resolved(tmp_path: Path, value: Any, expected: 
     conditions = {"IsCms": equals, "IsNotCms": {"Fn::Not": [{"Condition": "IsCms"}]}}
     parameters = {"Who": {"Type": "String", "Default": "cms"}, "List": {"Type": "CommaDelimitedList", "Default": "x"}}
 
-    found = resolved(tmp_path, named(value, Parameters=parameters, Conditions=conditions), List="cms,bus")
+    resources = resolved(tmp_path, bus_template(value, Parameters=parameters, Conditions=conditions), List="cms,bus")
 
-    assert found["Bus"]["Name"] == expected
+    assert resources["Bus"]["Name"] == expected
 
 
-def test_what_a_condition_leaves_without_a_value_is_omitted_everywhere(tmp_path: Path) -> None:
+def test_a_property_without_a_value_is_omitted_everywhere(tmp_path: Path) -> None:
     nothing = {"Fn::If": ["Never", "b", {"Ref": "AWS::NoValue"}]}
-    document = named("articles", Conditions={"Never": {"Fn::Equals": ["a", "b"]}})
+    document = bus_template("articles", Conditions={"Never": {"Fn::Equals": ["a", "b"]}})
     document["Resources"]["Bus"]["Properties"] |= {"Description": nothing, "Tags": ["a", nothing, "c"]}
     document["Resources"]["Bus"]["Properties"]["Policy"] = {"Ref": "AWS::NoValue"}
 
@@ -63,43 +63,43 @@ def test_what_a_condition_leaves_without_a_value_is_omitted_everywhere(tmp_path:
             {"Resources": {"Mail": {"Type": "AWS::SES::Template"}}},
             ["Mail", "AWS::SES::Template", "resource_types.toml"],
         ),
-        (named({"Fn::Cidr": []}), ["Fn::Cidr"]),
-        (named({"Ref": "Nobody"}), ["Nobody"]),
-        (named({"Fn::GetAtt": ["Bus", "Colour"]}), ["Bus.Colour"]),
-        (named("x", Parameters={"Who": {"Type": "String"}}), ["Who", "no default"]),
+        (bus_template({"Fn::Cidr": []}), ["Fn::Cidr"]),
+        (bus_template({"Ref": "Nobody"}), ["Nobody"]),
+        (bus_template({"Fn::GetAtt": ["Bus", "Colour"]}), ["Bus.Colour"]),
+        (bus_template("x", Parameters={"Who": {"Type": "String"}}), ["Who", "no default"]),
     ],
 )
-def test_what_the_stack_does_not_know_is_refused_by_name(
+def test_an_unsupported_resource_or_reference_is_rejected_by_name(
     tmp_path: Path, document: dict[str, Any], words: list[str]
 ) -> None:
-    with pytest.raises(TemplateError) as refused:
+    with pytest.raises(TemplateError) as error:
         resolved(tmp_path, document)
 
-    assert all(word in str(refused.value) for word in words)
+    assert all(word in str(error.value) for word in words)
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("Resources:\n  A: [1,\n", "template.yaml is not YAML: while parsing a flow node .*line 3"),
         ("just text\n", "template.yaml is no template: give a file with Resources"),
         ("", "template.yaml is no template"),
     ],
 )
-def test_a_file_that_is_no_template_is_refused_with_its_reason(tmp_path: Path, text: str, said: str) -> None:
+def test_a_file_that_is_not_a_template_is_rejected_with_its_reason(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "template.yaml"
     path.write_text(text)
 
-    with pytest.raises(TemplateError, match=said):
+    with pytest.raises(TemplateError, match=message):
         load(path)
 
 
-def test_a_parameter_that_the_template_does_not_have_is_refused(tmp_path: Path) -> None:
+def test_an_unknown_parameter_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(TemplateError, match="no parameter Colour"):
-        resolved(tmp_path, named("x"), Colour="red")
+        resolved(tmp_path, bus_template("x"), Colour="red")
 
 
-def test_a_property_that_would_be_ignored_is_refused(toy: Toy) -> None:
+def test_an_unsupported_property_is_rejected(toy: Toy) -> None:
     queues = {**QUEUES, "Queue": {"Type": "AWS::SQS::Queue", "Properties": {"FifoQueue": True}}}
     toy.write({}, queues)
 
@@ -109,9 +109,9 @@ def test_a_property_that_would_be_ignored_is_refused(toy: Toy) -> None:
 
 def test_without_hubs_the_stack_has_nothing_that_only_hubs_need() -> None:
     with Stack(REAL, {"Hubs": "no"}, start=NOON) as stack:
-        named = [name for name in stack.resources if "Push" in name or "Hub" in name or "WebSub" in name]
+        names = [name for name in stack.resources if "Push" in name or "Hub" in name or "WebSub" in name]
         answer = stack.request(Request(method="GET", path="/websub/www.example.com/feed/token"))
 
-        assert named == []
+        assert names == []
         assert stack.variable("WEBSUB_URL") == ""
         assert (answer.status, answer.body) == (404, b'{"message": "Not Found"}')

@@ -1,4 +1,4 @@
-"""A stack of one toy function: it writes down every event and does what the test planned."""
+"""A stack with one function, which records each event and returns what the test planned."""
 
 import json
 from collections.abc import Iterator
@@ -51,7 +51,7 @@ TABLE: dict[str, Any] = {
 
 
 class Toy:
-    """A folder with a template and the function; `plan` says what its next invocations return or "raise"."""
+    """A folder with a template and the function; `plan` sets the results of its next invocations, or "raise"."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -62,7 +62,7 @@ class Toy:
         self.plan()
 
     def plan(self, *steps: Any) -> None:
-        """The next invocations do these, those after them return nothing."""
+        """Set the results of the next invocations; later invocations return nothing."""
         (self.folder / "plan").write_text(json.dumps(steps))
 
     @property
@@ -70,7 +70,7 @@ class Toy:
         return [json.loads(line) for line in (self.folder / "record").read_text().splitlines()]
 
     def write(self, events: dict[str, Any], more: dict[str, Any] | None = None, **properties: Any) -> None:
-        """Writes the template: the function with its event sources, and more resources."""
+        """Write the template: the function with its event sources, and more resources."""
         function = {
             "Type": "AWS::Serverless::Function",
             "Properties": {
@@ -94,7 +94,7 @@ class Toy:
 
     @contextmanager
     def running(self) -> Iterator[Stack]:
-        """The stack of the template, its clock at NOON."""
+        """Run the template's stack, with its clock at NOON."""
         with Stack(self.template, start=NOON) as stack:
             yield stack
 

@@ -1,7 +1,7 @@
-"""Real feeds, beside the repository, through the whole flow: polled, recorded, and listed in valid files.
+"""Real feeds, stored beside the repository, in the whole flow: polled, recorded, and listed in valid files.
 
-What a site should list is worked out here from the feed with feedparser as it comes, apart from the product's reading.
-The site of a feed is the host of its first entry, as the index of the feeds has it.
+The expected pages come from unmodified feedparser, independently of the product. The site of a feed is the host of its first entry,
+according to the index of the feeds.
 """
 
 import csv
@@ -20,13 +20,13 @@ from tests.support.adjacent_paths import SHARED
 FEEDS = SHARED / "feeds"
 NOW = "2026-11-20T08:00:00Z"
 COUNTED_MIN = 40
-STACK_FEEDS_MAX = 12  # each new site has all sites of its stack looked at
-# Feeds without one entry that could be listed on the host of their site, and why.
+STACK_FEEDS_MAX = 12  # each new site causes a check of all sites of its stack
+# Feeds without an entry that could be listed on the host of their site, with the reason.
 NOT_COUNTED = {
-    "atoma__broken-missing-link.xml": "the index names no link of its first entry, so that no host is given",
-    "atoma__broken-missing-updated.xml": "its only entry has no link and an id that is no URL",
+    "atoma__broken-missing-link.xml": "the index has no link of its first entry, and so no host",
+    "atoma__broken-missing-updated.xml": "its only entry has no link and an id that is not a URL",
 }
-# feedparser as it comes does not read these; they have one entry each, whose link the index has.
+# Unmodified feedparser cannot read these feeds; each has one entry, whose link is in the index.
 UNREADABLE = {"simplepie__feed-utf16be.xml", "simplepie__feed-utf16le.xml"}
 
 pytestmark = pytest.mark.skipif(not FEEDS.is_dir(), reason="the real feeds are not beside this repository")
@@ -34,14 +34,14 @@ pytestmark = pytest.mark.skipif(not FEEDS.is_dir(), reason="the real feeds are n
 
 @dataclass(frozen=True)
 class Feed:
-    """A feed that should be read, and the host of its first entry."""
+    """A feed that must be readable, and the host of its first entry."""
 
     file: str
     host: str
     first_link: str
 
-    def listed(self) -> set[str]:
-        """The pages of its entries on its host."""
+    def pages(self) -> set[str]:
+        """Return the entries' pages on the feed's host."""
         if self.file in UNREADABLE:
             return {urls.canonical(self.first_link, "https")}
         parsed = feedparser.parse(FEEDS / self.file, response_headers={"content-location": f"https://{self.host}/rss"})
@@ -50,7 +50,7 @@ class Feed:
 
 
 def _page(entry: feedparser.FeedParserDict) -> str:
-    """The web page of an entry: what a feed's proxy stands for, else the first alternate that a browser opens."""
+    """Return the web page of an entry: the original link behind FeedBurner, or the first alternate that is a web link."""
     links = [
         entry.get("feedburner_origlink"),
         *(link.get("href") for link in entry.get("links", []) if link["rel"] == "alternate"),
@@ -72,16 +72,16 @@ def feeds() -> list[Feed]:
 
 
 def stacks() -> list[list[Feed]]:
-    """All feeds, so that each is the only one of its site: those of one host on stacks of their own."""
-    found: list[list[Feed]] = []
+    """Distribute all feeds to stacks, so that each stack has at most one feed per host."""
+    groups: list[list[Feed]] = []
     for feed in feeds():
-        with_room = (stack for stack in found if len(stack) < STACK_FEEDS_MAX)
+        with_room = (stack for stack in groups if len(stack) < STACK_FEEDS_MAX)
         room = next((stack for stack in with_room if all(other.host != feed.host for other in stack)), None)
         if room is None:
-            found.append([feed])
+            groups.append([feed])
         else:
             room.append(feed)
-    return found
+    return groups
 
 
 def steps(stack: list[Feed]) -> Iterator[playing.Step]:
@@ -90,7 +90,7 @@ def steps(stack: list[Feed]) -> Iterator[playing.Step]:
         yield {"at": NOW, "site": {"host": feed.host, "publication": "A Real Newspaper", "feeds": [url]}}
         yield {"feed": url, "headers": {"content-type": "application/xml"}, "file": feed.file}
     for feed in stack:
-        yield {"at": "2026-11-20T08:01:00Z", "expect": {"site": feed.host, "urls": sorted(feed.listed()), "news": []}}
+        yield {"at": "2026-11-20T08:01:00Z", "expect": {"site": feed.host, "urls": sorted(feed.pages()), "news": []}}
 
 
 @pytest.mark.matrix
@@ -98,12 +98,12 @@ def steps(stack: list[Feed]) -> Iterator[playing.Step]:
 def test_every_entry_of_a_real_feed_on_its_host_is_listed_in_valid_files(stack: list[Feed], tmp_path: Path) -> None:
     path = FEEDS / "INDEX.jsonl"  # the feeds' files are beside it
 
-    one = playing.play(playing.written(steps(stack), path), tmp_path, path=path)
+    played = playing.play(playing.written(steps(stack), path), tmp_path, path=path)
 
-    assert one.failures == []
-    assert one.findings() == []
-    assert one.waiting == {}
+    assert played.failures == []
+    assert played.findings() == []
+    assert played.waiting == {}
 
 
 def test_at_least_forty_real_feeds_list_something() -> None:
-    assert sum(bool(feed.listed()) for feed in feeds()) >= COUNTED_MIN
+    assert sum(bool(feed.pages()) for feed in feeds()) >= COUNTED_MIN

@@ -1,4 +1,4 @@
-"""Every scenario, played: what it expects holds, and all files that it saves keep the rules of sitemaps."""
+"""Plays each scenario: its expectations hold, and all saved files keep the rules of sitemaps."""
 
 import json
 import random
@@ -19,7 +19,7 @@ from stoppress_cli.app import app
 from stoppress_cli.inputs import served
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.scenario.file import Line
-from tests.simulation.stack import StackOnNextVersion, StackOnDoubles
+from tests.simulation.stack import StackOnDoubles, StackOnNextVersion
 from tests.support import check_host, event_files, operated, playing
 from tests.support.playing import END, Played, Step
 
@@ -27,28 +27,28 @@ PATHS = sorted(playing.SCENARIOS.glob("*.jsonl"))
 HOST = "www.example.com"
 SITE = {"host": HOST, "publication": "Example News", "sources": {"cms": {"secret": "newsroom"}}}
 
-# What scenarios leave in queues on purpose; the others leave nothing.
-LEFT = {
+# Messages that remain in queues at the end of a scenario, on purpose.
+REMAINING = {
     "a-file-that-cannot-be-written": {"RewritesQueue": 1},
     "an-article-that-cannot-be-recorded": {"ArticlesDeadLetters": 1},
 }
-# URLs that are another article's by the end of a scenario, or were given a new date on purpose.
+# URLs that belong to another article at the end of a scenario, or have a new date on purpose.
 MOVED = {
     "pages-that-are-not-articles": [f"https://{HOST}/about"],
     "re-dated-story-where-the-site-wants-it": [f"https://{HOST}/flood"],
     "slug-swap": [f"https://{HOST}/flood", f"https://{HOST}/harbour"],
 }
-# Rules of the checker that a scenario's newsroom breaks: by an alternate that is never published, by tags that engines ignore.
+# Rules of the checker that a scenario's newsroom breaks, by an alternate that is never published and by tags that engines ignore.
 IGNORED = {"images-videos-and-alternates": ["alternate-not-mutual"], "keywords-priority-changefreq": ["news-dead-tag"]}
-# What a newsroom's developer should not have to read.
-PROGRAMMERS_WORDS = re.compile(r"has no attribute|Field required|Input should|Extra inputs|Error\b|object at 0x")
-# Scenarios of which everything that is said may be received in any order.
+# Internal words that an error message for a newsroom's developer must not contain.
+INTERNAL_WORDS = re.compile(r"has no attribute|Field required|Input should|Extra inputs|Error\b|object at 0x")
+# Scenarios whose events can be received in any order.
 IN_ANY_ORDER = [
     "a-removal-by-url-leaves-the-other-sources-story", "a-waiting-copy-removed-by-its-url-stays-away",
     "delete-before-publish", "duplicate", "edit", "images-videos-and-alternates", "late-delete-leaves-a-reused-slug", "previous-urls",
     "re-dated-story", "reordered", "slug-change", "slug-swap", "slug-swap-with-minutes-between", "two-sites", "unpublish",
 ]  # fmt: skip
-# Together these make every kind of call that any scenario makes: a function's operations with their options and outcomes.
+# Together, these scenarios make each kind of call of all scenarios: a function's operations with their options and outcomes.
 ON_MOTO = [
     "a-file-that-cannot-be-written", "a-held-story-whose-release-fails", "a-removed-site-keeps-its-files-and-comes-back",
     "a-push-while-the-articles-queue-fails", "a-secret-that-is-missing-or-spoilt",
@@ -59,7 +59,7 @@ ON_MOTO = [
     "the-articles-queue-fails-while-a-feed-is-polled", "the-commit-mark-is-not-written", "the-rewrites-queue-fails-as-well",
     "the-table-answers-too-late", "the-table-is-throttled-when-read", "what-hands-have-done-to-the-bucket-is-mended-at-night",
 ]  # fmt: skip
-# With those of ON_MOTO, these write every attribute of an item and every key of a message that any scenario writes.
+# Together with ON_MOTO, these scenarios write each attribute of an item and each key of a message of all scenarios.
 IN_FULL = [
     "a-canonical-that-differs-by-its-slash", "a-feed-of-others-is-asked-as-it-wishes", "a-feed-that-is-gone",
     "a-feed-that-moves-for-good", "a-hub-that-denies", "a-hub-that-falls-silent",
@@ -72,7 +72,7 @@ IN_FULL = [
 ]  # fmt: skip
 
 
-def played(path: Path, out: Path, kind: type[Stack] = StackOnDoubles, **options: Any) -> Played:
+def play(path: Path, out: Path, kind: type[Stack] = StackOnDoubles, **options: Any) -> Played:
     longest, urgent = (3, 6) if path.stem in INDEXES else (INDEX_FILES_MAX, INDEX_FILES_URGENT)
     with mock.patch.multiple(index_ranges, INDEX_FILES_MAX=longest, INDEX_FILES_URGENT=urgent):
         return playing.play(playing.read(path), out, path=path, kind=kind, **options)
@@ -80,16 +80,16 @@ def played(path: Path, out: Path, kind: type[Stack] = StackOnDoubles, **options:
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
 def test_a_scenario_ends_as_expected_and_every_save_keeps_the_rules(path: Path, tmp_path: Path) -> None:
-    one = played(path, tmp_path)
+    played = play(path, tmp_path)
 
-    assert one.failures == []
-    assert one.findings(MOVED.get(path.stem, ()), IGNORED.get(path.stem, ())) == []
-    assert one.waiting == LEFT.get(path.stem, {})
-    assert one.refused == []
-    saves = list(one.saves)
+    assert played.failures == []
+    assert played.findings(MOVED.get(path.stem, ()), IGNORED.get(path.stem, ())) == []
+    assert played.waiting == REMAINING.get(path.stem, {})
+    assert played.refused == []
+    saves = list(played.saves)
     for before, after in pairwise(saves):
         if after.endswith("-unchanged"):
-            assert one.files(after) == one.files(before), f"{after}: files differ from those of {before}"
+            assert played.files(after) == played.files(before), f"{after}: files differ from those of {before}"
 
 
 @pytest.mark.moto
@@ -97,15 +97,15 @@ def test_a_scenario_ends_as_expected_and_every_save_keeps_the_rules(path: Path, 
 def test_on_moto_and_after_a_rollback_a_scenario_saves_the_same_bytes(name: str, tmp_path: Path) -> None:
     """tests/simulation/test_doubles.py compares the doubles with moto call by call."""
     path = playing.SCENARIOS / f"{name}.jsonl"
-    first = played(path, tmp_path / "doubles")
+    on_doubles = play(path, tmp_path / "doubles")
 
     for kind in (StackOnNextVersion, Stack) if name in ON_MOTO else (StackOnNextVersion,):
-        again = played(path, tmp_path / kind.__name__, kind)
-        assert (again.failures, again.waiting, again.refused) == ([], first.waiting, [])
-        assert list(again.saves) == list(first.saves)
-        for save in first.saves:
-            assert again.files(save) == first.files(save), save
-            metas = [(one.out / f"{save}.meta.json").read_text() for one in (first, again)]
+        played = play(path, tmp_path / kind.__name__, kind)
+        assert (played.failures, played.waiting, played.refused) == ([], on_doubles.waiting, [])
+        assert list(played.saves) == list(on_doubles.saves)
+        for save in on_doubles.saves:
+            assert played.files(save) == on_doubles.files(save), save
+            metas = [(run.out / f"{save}.meta.json").read_text() for run in (on_doubles, played)]
             assert metas[0] == metas[1], save
 
 
@@ -116,24 +116,24 @@ def test_what_is_received_in_any_order_ends_in_the_same_files(name: str, tmp_pat
     ordered = indexed(playing.play(lines, tmp_path / "ordered"))
 
     for seed in range(2):
-        one = playing.play(scrambled(lines, random.Random(seed)), tmp_path / str(seed))
+        shuffled = playing.play(shuffle(lines, random.Random(seed)), tmp_path / str(seed))
 
-        assert one.waiting == {}
-        assert indexed(one) == ordered, f"seed {seed}"
+        assert shuffled.waiting == {}
+        assert indexed(shuffled) == ordered, f"seed {seed}"
 
 
-def scrambled(lines: Sequence[Line], chance: random.Random) -> list[Line]:
-    """What is made comes first, then all that is said, as one burst at the end, in an order of chance."""
-    said = [line for line in lines if line.kind in ("post", "event")]
-    chance.shuffle(said)
-    made = [line for line in lines if line.kind in ("site", "secret", "feed")]
+def shuffle(lines: Sequence[Line], rng: random.Random) -> list[Line]:
+    """Move all events to the end, as one burst in random order, after the sites, secrets and feeds."""
+    events = [line for line in lines if line.kind in ("post", "event")]
+    rng.shuffle(events)
+    setup = [line for line in lines if line.kind in ("site", "secret", "feed")]
     end = lines[-1].at
-    return made + [Line(line.number, line.kind, end, line.step.model_copy(update={"at": end})) for line in said]
+    return setup + [Line(line.number, line.kind, end, line.step.model_copy(update={"at": end})) for line in events]
 
 
-def indexed(one: Played) -> dict[str, bytes]:
-    """The files at the end, without those that have left the index, and without the index, which has dates of its own."""
-    files = one.files(END)
+def indexed(played: Played) -> dict[str, bytes]:
+    """Return the final files that the index lists, without the index itself, whose dates differ."""
+    files = played.files(END)
     return {
         name: body
         for name, body in files.items()
@@ -141,7 +141,7 @@ def indexed(one: Played) -> dict[str, bytes]:
     }
 
 
-# ── what is too long for a file ──
+# ── more entries than a file holds ──
 
 
 def published(number: int, at: str, published_at: str) -> Step:
@@ -155,8 +155,8 @@ def published(number: int, at: str, published_at: str) -> Step:
     return {"at": at, "event": {"source": "cms", "detail-type": "article.published", "detail": detail}}
 
 
-def expect(at: str, **wanted: object) -> Step:
-    return {"at": at, "expect": wanted}
+def expect(at: str, **expected: object) -> Step:
+    return {"at": at, "expect": expected}
 
 
 @pytest.mark.matrix
@@ -168,12 +168,12 @@ def test_1001_news_articles_take_two_news_sitemaps_until_they_expire(tmp_path: P
         published(1000, "2026-11-20T08:00:01Z", "2026-11-20T08:00:00Z"),
         expect("2026-11-20T08:01:00Z", news_files={"sitemap-news.xml": 1000, "sitemap-news-2.xml": 1}),
         {"save": "full"},
-        # The thousand expire, the last one stays where it is; a new article takes the lowest file with room.
+        # The thousand articles expire, the last article stays in its file; a new article takes the first file with room.
         expect("2026-11-22T06:00:30Z", news_files={"sitemap-news.xml": 0, "sitemap-news-2.xml": 1}),
         published(1001, "2026-11-22T07:00:00Z", "2026-11-22T07:00:00Z"),
         expect("2026-11-22T07:00:01Z", news_files={"sitemap-news.xml": 1, "sitemap-news-2.xml": 1}),
         {"save": "one-each"},
-        # The second file is empty: out of the index at once, gone a day later.
+        # The second file is empty: it leaves the index immediately, and is deleted a day later.
         expect("2026-11-22T08:00:30Z", news_files={"sitemap-news.xml": 1, "sitemap-news-2.xml": 0}),
         expect("2026-11-22T08:00:30Z", index=["sitemap-2026-11.xml", "sitemap-news.xml"]),
         expect("2026-11-23T07:59:30Z", news_files={"sitemap-news.xml": 1, "sitemap-news-2.xml": 0}),
@@ -181,31 +181,31 @@ def test_1001_news_articles_take_two_news_sitemaps_until_they_expire(tmp_path: P
         expect("2026-11-23T08:01:30Z", urls=[f"https://{HOST}/flood-{number}" for number in range(1002)]),
     ]
 
-    one = playing.play(playing.written(steps), tmp_path)
+    played = playing.play(playing.written(steps), tmp_path)
 
-    assert one.failures == []
-    assert one.findings() == []
-    assert one.waiting == {}
-
-
-# ── what a scenario's own steps cannot say ──
+    assert played.failures == []
+    assert played.findings() == []
+    assert played.waiting == {}
 
 
-def test_what_is_not_taken_is_answered_with_what_to_change(tmp_path: Path) -> None:
+# ── checks that a scenario's steps cannot express ──
+
+
+def test_a_rejected_request_is_answered_with_what_to_change(tmp_path: Path) -> None:
     names = ("bodies-that-are-not-accepted", "signatures-that-are-not-accepted", "unknown-site-and-unknown-source")
-    said = [
+    answers = [
         text.partition("{")
         for name in names
-        for text in played(playing.SCENARIOS / f"{name}.jsonl", tmp_path / name).said
+        for text in play(playing.SCENARIOS / f"{name}.jsonl", tmp_path / name).said
         if re.search("→ [45].. ", text)
     ]
-    errors = [json.loads(brace + rest)["error"] for _, brace, rest in said if "error" in rest]
+    errors = [json.loads(brace + rest)["error"] for _, brace, rest in answers if "error" in rest]
 
     assert len(errors) > 50
-    assert [error for error in errors if len(error.split()) < 5 or PROGRAMMERS_WORDS.search(error)] == []
+    assert [error for error in errors if len(error.split()) < 5 or INTERNAL_WORDS.search(error)] == []
 
 
-# The pages that each page lists beside itself, by save. Pages have the last segment of their URLs as names.
+# The other pages that each page lists, by save. Pages are named by the last segment of their URLs.
 ALL = {"flood": "hochwasser inondation", "inondation": "flood hochwasser", "hochwasser": "flood inondation"}
 LISTED = {
     "listed-by-one-only": {"flood": "flut", "inondation": "flut", "flut": "flood inondation"},
@@ -219,11 +219,11 @@ LISTED = {
 
 
 def test_pages_list_each_other_in_all_files_of_both_sites(tmp_path: Path) -> None:
-    one = played(playing.SCENARIOS / "alternates-across-files.jsonl", tmp_path)
+    played = play(playing.SCENARIOS / "alternates-across-files.jsonl", tmp_path)
     for save, expected in LISTED.items():
         listed: dict[str, set[str]] = {}
         for line in b"".join(
-            body for name, body in one.files(save).items() if "-2026-" in name or "news" in name
+            body for name, body in played.files(save).items() if "-2026-" in name or "news" in name
         ).splitlines():
             [page, *others] = re.findall(r'(?:<loc>|href=")https://[^<"]*/([^/<"]*)', line.decode()) or [""]
             listed.setdefault(page, set()).add(" ".join(sorted(set(others) - {page})))
@@ -232,8 +232,8 @@ def test_pages_list_each_other_in_all_files_of_both_sites(tmp_path: Path) -> Non
         }
 
 
-# The years of the shards that each index lists, by save; sitemap.xml is the last. An index that lists the home page has none.
-# In these scenarios an index of more than three shards is split: three move, of more than six without waiting for a day.
+# The years of the shards that each index lists, by save; sitemap.xml is last. An index that lists only the home page has none.
+# In these scenarios, an index of more than three shards is split: three shards move, and immediately if there are more than six.
 INDEXES = {
     "more-files-than-an-index-lists": {
         "as-many-as-an-index-lists": ["2021 2022 2023"],
@@ -260,9 +260,9 @@ INDEXES = {
 
 @pytest.mark.parametrize("name", INDEXES)
 def test_each_file_is_in_the_index_of_its_range(name: str, tmp_path: Path) -> None:
-    one = played(playing.SCENARIOS / f"{name}.jsonl", tmp_path)
+    played = play(playing.SCENARIOS / f"{name}.jsonl", tmp_path)
     for save, expected in INDEXES[name].items():
-        files = {path.removeprefix(f"{HOST}/"): body.decode() for path, body in one.files(save).items()}
+        files = {path.removeprefix(f"{HOST}/"): body.decode() for path, body in played.files(save).items()}
         indexes = [file for file in sorted(files) if file.startswith("sitemap-index-") or file == "sitemap.xml"]
         assert [" ".join(re.findall(r"/sitemap-(\d+).xml<", files[file])) for file in indexes] == expected, save
         if "robots.txt" in files:
@@ -276,19 +276,19 @@ def test_doctor_status_and_sites_robots_report_the_lines_of_new_indexes(
     """The site's own robots.txt lists sitemap.xml and the news sitemap alone."""
     printed: dict[str, str] = {}
 
-    def look(stack: Stack) -> None:
+    def run_commands(stack: Stack) -> None:
         host, objects = check_host.Host(check_host.pages()), event_files.objects(stack)
         host.answers |= {key.removeprefix(HOST): (200, {}, body) for key, body in objects.items()}
         operated.pretend_deployed(monkeypatch)
         monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "host.pem"))
-        monkeypatch.setattr(address, "_tls", address._tls.__wrapped__)  # not the certificates of a test before
+        monkeypatch.setattr(address, "_tls", address._tls.__wrapped__)  # not the certificates of an earlier test
         monkeypatch.setattr(served, "PAUSE_SECONDS", 0.0)
         with operated.doors(stack), host.served(tmp_path) as (place, port):
             for words in ("sites robots", "status", f"doctor --connect {place}:{port}"):
                 printed[words] = CliRunner().invoke(app, [*words.split(), HOST, "--stack", "newsroom"]).stdout
 
     name = "more-files-than-an-index-lists-with-a-robots-txt-of-its-own"
-    played(playing.SCENARIOS / f"{name}.jsonl", tmp_path, Stack, watch=look)
+    play(playing.SCENARIOS / f"{name}.jsonl", tmp_path, Stack, watch=run_commands)
 
     for words, text in printed.items():
         for number in (2, 3):

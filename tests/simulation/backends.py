@@ -84,7 +84,7 @@ def _item_of_next_version(item: Json) -> Json:
 
 def _value_of_next_version(value: Json) -> Json:
     if "L" in value:
-        return {"L": [_value_of_next_version(value) for each in value["L"]]}
+        return {"L": [_value_of_next_version(element) for element in value["L"]]}
     return {"M": _item_of_next_version(value["M"])} if "M" in value else value
 
 
@@ -96,7 +96,7 @@ def _message_of_next_version(body: str) -> str:
 
 def _object_of_next_version(value: Any) -> Any:
     if isinstance(value, list):
-        return [_object_of_next_version(value) for each in value]
+        return [_object_of_next_version(element) for element in value]
     if isinstance(value, dict):
-        return {name: _object_of_next_version(value) for name, each in value.items()} | {"of_next_version": {"a": [1]}}
+        return {name: _object_of_next_version(field) for name, field in value.items()} | {"of_next_version": {"a": [1]}}
     return value

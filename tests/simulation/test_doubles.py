@@ -1,4 +1,4 @@
-"""The doubles answer as moto does: the same calls, the same answers and errors."""
+"""The doubles behave like moto: the same calls return the same responses and errors."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -39,10 +39,10 @@ def moto() -> Iterator[Callable[[str], Any]]:
         yield client
 
 
-def received(behind: Any, operation: str, params: dict[str, Any]) -> Any:
-    """What a client answers: without what is the wire's, the bytes read, an error as its code and reasons."""
+def response_of(target: Any, operation: str, params: dict[str, Any]) -> Any:
+    """Return a client's response without HTTP details, with bodies read, or an error as its code and reasons."""
     try:
-        answer = dict(getattr(behind, operation)(**params))
+        answer = dict(getattr(target, operation)(**params))
     except ClientError as error:
         reasons = [reason.get("Code") for reason in error.response.get("CancellationReasons", [])]
         return error.response["Error"]["Code"], reasons
@@ -50,13 +50,13 @@ def received(behind: Any, operation: str, params: dict[str, Any]) -> Any:
         answer["Body"] = answer["Body"].read()
     if "Contents" in answer:
         answer["Contents"] = [
-            {name: one[name] for name in ("Key", "ETag", "LastModified")} for one in answer["Contents"]
+            {name: row[name] for name in ("Key", "ETag", "LastModified")} for row in answer["Contents"]
         ]
-    return {name: value for name, value in answer.items() if name in SAID}
+    return {name: value for name, value in answer.items() if name in FIELDS}
 
 
-# What the product reads of answers.
-SAID = {
+# The fields of responses that the product reads.
+FIELDS = {
     "Item", "Items", "Attributes", "Responses", "UnprocessedKeys", "UnprocessedItems", "LastEvaluatedKey",
     "Body", "ETag", "Metadata", "Contents", "LastModified", "FailedEntryCount", "SecretString",
 }  # fmt: skip
@@ -66,7 +66,7 @@ SAID = {
 
 
 def dynamo_calls(rng: random.Random) -> Iterator[Call]:  # noqa: C901 - a case for each call
-    """CallHandler as the product makes them, on few keys, so that conditions hold and fail."""
+    """Yield random calls like the product's, on few keys, so that conditions hold and fail."""
 
     def key() -> dict[str, Any]:
         return {
@@ -75,8 +75,8 @@ def dynamo_calls(rng: random.Random) -> Iterator[Call]:  # noqa: C901 - a case f
         }
 
     def item() -> dict[str, Any]:
-        more = {"digest": {"S": rng.choice("xyz")}, "changed": {"S": rng.choice("123")}}
-        return {**key(), "rev": {"N": str(rng.randrange(3))}, **rng.choice(({}, more))}
+        optional = {"digest": {"S": rng.choice("xyz")}, "changed": {"S": rng.choice("123")}}
+        return {**key(), "rev": {"N": str(rng.randrange(3))}, **rng.choice(({}, optional))}
 
     def conditional() -> dict[str, Any]:
         conditions: list[dict[str, Any]] = [
@@ -91,15 +91,15 @@ def dynamo_calls(rng: random.Random) -> Iterator[Call]:  # noqa: C901 - a case f
         ]
         return rng.choice(conditions)
 
-    def apart(count: int) -> list[dict[str, Any]]:
-        return list({str(one): one for one in (key() for _ in range(count))}.values())
+    def distinct(count: int) -> list[dict[str, Any]]:
+        return list({str(key_): key_ for key_ in (key() for _ in range(count))}.values())
 
     for _ in range(CALLS):
         match rng.randrange(8):
             case 0:
                 yield "get_item", {"TableName": TABLE, "Key": key(), "ConsistentRead": True}
             case 1:
-                yield "batch_get_item", {"RequestItems": {TABLE: {"Keys": apart(4), "ConsistentRead": True}}}
+                yield "batch_get_item", {"RequestItems": {TABLE: {"Keys": distinct(4), "ConsistentRead": True}}}
             case 2:
                 yield "put_item", {"TableName": TABLE, "Item": item(), **conditional()}
             case 3:
@@ -120,24 +120,24 @@ def dynamo_calls(rng: random.Random) -> Iterator[Call]:  # noqa: C901 - a case f
             case 5:
                 yield (
                     "batch_write_item",
-                    {"RequestItems": {TABLE: [{"PutRequest": {"Item": item() | one}} for one in apart(3)]}},
+                    {"RequestItems": {TABLE: [{"PutRequest": {"Item": item() | key_}} for key_ in distinct(3)]}},
                 )
             case _:
                 parts: list[dict[str, Any]] = []
-                for one in apart(rng.randint(1, 4)):
+                for key_ in distinct(rng.randint(1, 4)):
                     if rng.random() < 0.2:
                         condition = {"ConditionExpression": "attribute_exists(pk)"}
-                        parts.append({"ConditionCheck": {"TableName": TABLE, "Key": one, **condition}})
+                        parts.append({"ConditionCheck": {"TableName": TABLE, "Key": key_, **condition}})
                     elif rng.random() < 0.6:
-                        parts.append({"Put": {"TableName": TABLE, "Item": item() | one, **conditional()}})
+                        parts.append({"Put": {"TableName": TABLE, "Item": item() | key_, **conditional()}})
                     else:
-                        must = rng.choice(({}, {"ConditionExpression": "attribute_exists(pk)"}))
-                        parts.append({"Delete": {"TableName": TABLE, "Key": one, **must}})
+                        condition = rng.choice(({}, {"ConditionExpression": "attribute_exists(pk)"}))
+                        parts.append({"Delete": {"TableName": TABLE, "Key": key_, **condition}})
                 yield "transact_write_items", {"TransactItems": parts}
 
 
-def made_table(behind: Any) -> None:
-    behind.create_table(
+def create_table(reference: Any) -> None:
+    reference.create_table(
         TableName=TABLE,
         BillingMode="PAY_PER_REQUEST",
         AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name in ("pk", "sk")],
@@ -147,7 +147,7 @@ def made_table(behind: Any) -> None:
 
 
 def tidy(answer: Any) -> Any:
-    """Items of a batch come in any order."""
+    """Sort the items of a batch, whose order is undefined."""
     if isinstance(answer, dict) and "Responses" in answer:
         return {
             **answer,
@@ -159,32 +159,32 @@ def tidy(answer: Any) -> Any:
     return answer
 
 
-def told(record: dict[str, Any]) -> Any:
+def change_of(record: dict[str, Any]) -> Any:
     change = record["dynamodb"]
     return record["eventName"], change["Keys"], change.get("NewImage"), change.get("OldImage")
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_the_table_answers_as_moto_does(seed: int, moto: Callable[[str], Any]) -> None:
-    behind, double = moto("dynamodb"), Dynamo(TABLE, STREAM)
-    made_table(behind)
+def test_the_table_answers_like_moto(seed: int, moto: Callable[[str], Any]) -> None:
+    reference, double = moto("dynamodb"), Dynamo(TABLE, STREAM)
+    create_table(reference)
     for operation, params in dynamo_calls(random.Random(seed)):
-        assert tidy(received(double, operation, params)) == tidy(received(behind, operation, params)), (
+        assert tidy(response_of(double, operation, params)) == tidy(response_of(reference, operation, params)), (
             operation,
             params,
         )
 
-    assert [told(one) for one in double.changes] == [told(one) for one in local_queues.read_stream(STREAM)]
+    assert list(map(change_of, double.changes)) == list(map(change_of, local_queues.read_stream(STREAM)))
 
 
 @pytest.mark.parametrize("order", [{}, {"ScanIndexForward": False}], ids=str)
-def test_a_query_is_cut_into_pages_as_moto_cuts_it(order: dict[str, Any], moto: Callable[[str], Any]) -> None:
-    behind, double = moto("dynamodb"), Dynamo(TABLE, STREAM)
-    made_table(behind)
+def test_a_query_has_the_pages_of_moto(order: dict[str, Any], moto: Callable[[str], Any]) -> None:
+    reference, double = moto("dynamodb"), Dynamo(TABLE, STREAM)
+    create_table(reference)
     for number in range(5):
         item = {"pk": {"S": "file#1"}, "sk": {"S": str(number)}, "text": {"S": "x" * 300_000}}
-        for one in (behind, double):
-            one.put_item(TableName=TABLE, Item=item)
+        for client_ in (reference, double):
+            client_.put_item(TableName=TABLE, Item=item)
     params: dict[str, Any] = {
         "TableName": TABLE,
         "KeyConditionExpression": "pk = :pk",
@@ -192,11 +192,11 @@ def test_a_query_is_cut_into_pages_as_moto_cuts_it(order: dict[str, Any], moto: 
         **order,
     }
 
-    first = received(double, "query", params)
-    assert first == received(behind, "query", params)
+    first = response_of(double, "query", params)
+    assert first == response_of(reference, "query", params)
     assert len(first["Items"]) == 3
     rest = params | {"ExclusiveStartKey": first["LastEvaluatedKey"]}
-    assert received(double, "query", rest) == received(behind, "query", rest)
+    assert response_of(double, "query", rest) == response_of(reference, "query", rest)
 
 
 @pytest.mark.parametrize(
@@ -212,16 +212,18 @@ def test_a_query_is_cut_into_pages_as_moto_cuts_it(order: dict[str, Any], moto: 
         ),
     ],
 )
-def test_what_the_table_refuses_is_refused(operation: str, params: dict[str, Any], moto: Callable[[str], Any]) -> None:
-    behind = moto("dynamodb")
-    made_table(behind)
+def test_an_invalid_request_fails_as_in_moto(
+    operation: str, params: dict[str, Any], moto: Callable[[str], Any]
+) -> None:
+    reference = moto("dynamodb")
+    create_table(reference)
 
-    said = received(Dynamo(TABLE, STREAM), operation, params)
-    assert said == received(behind, operation, params)
-    assert isinstance(said, tuple)
+    answer = response_of(Dynamo(TABLE, STREAM), operation, params)
+    assert answer == response_of(reference, operation, params)
+    assert isinstance(answer, tuple)
 
 
-def test_an_expression_that_the_double_does_not_know_stops_the_run() -> None:
+def test_an_expression_that_the_double_does_not_support_stops_the_run() -> None:
     for expression in ("size(pk) > :one", "pk = :pk pk", "pk IN (:a)", "[x"):
         with pytest.raises(NotSupported, match="the double"):
             condition(expression)
@@ -231,9 +233,9 @@ def test_an_expression_that_the_double_does_not_know_stops_the_run() -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_the_bucket_answers_as_moto_does(seed: int, moto: Callable[[str], Any]) -> None:
-    rng, behind, double = random.Random(seed), moto("s3"), S3(BUCKET)
-    behind.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION})
+def test_the_bucket_answers_like_moto(seed: int, moto: Callable[[str], Any]) -> None:
+    rng, reference, double = random.Random(seed), moto("s3"), S3(BUCKET)
+    reference.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION})
     etags = ['"no"']
     for _ in range(60):
         at: dict[str, Any] = {"Bucket": BUCKET, "Key": f"www.example.com/{rng.randrange(2)}"}
@@ -249,22 +251,22 @@ def test_the_bucket_answers_as_moto_does(seed: int, moto: Callable[[str], Any]) 
             case _:
                 operation = "delete_object"
                 at |= condition if "IfMatch" in condition else {}
-        said = received(double, operation, at)
-        assert said == received(behind, operation, at), (operation, at)
-        etags += [said["ETag"]] if isinstance(said, dict) and "ETag" in said else []
+        answer = response_of(double, operation, at)
+        assert answer == response_of(reference, operation, at), (operation, at)
+        etags += [answer["ETag"]] if isinstance(answer, dict) and "ETag" in answer else []
 
 
 # ── SQS ──
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_the_queues_answer_as_moto_does(seed: int, moto: Callable[[str], Any]) -> None:
-    """Sent, received, hidden, delayed, deleted and given up on, as Lambda's poller sees it."""
-    rng, behind = random.Random(seed), moto("sqs")
-    behind.create_queue(QueueName="dead")
+def test_the_queues_answer_like_moto(seed: int, moto: Callable[[str], Any]) -> None:
+    """Send, receive, hide, delay, delete and move messages to the dead-letter queue, as Lambda's poller does."""
+    rng, reference = random.Random(seed), moto("sqs")
+    reference.create_queue(QueueName="dead")
     arns = {name: f"arn:aws:sqs:{REGION}:{ACCOUNT}:{name}" for name in ("dead", "live")}
     policy = f'{{"deadLetterTargetArn": "{arns["dead"]}", "maxReceiveCount": "2"}}'
-    url = behind.create_queue(QueueName="live", Attributes={"VisibilityTimeout": "30", "RedrivePolicy": policy})[
+    url = reference.create_queue(QueueName="live", Attributes={"VisibilityTimeout": "30", "RedrivePolicy": policy})[
         "QueueUrl"
     ]
     dead = Queue(arns["dead"], 30)
@@ -275,16 +277,16 @@ def test_the_queues_answer_as_moto_does(seed: int, moto: Callable[[str], Any]) -
             match rng.randrange(4):
                 case 0:
                     entry = {"Id": "0", "MessageBody": str(number), "DelaySeconds": rng.choice((0, 0, 5))}
-                    for one in (behind, double):
-                        one.send_message_batch(QueueUrl=url, Entries=[entry])
+                    for client_ in (reference, double):
+                        client_.send_message_batch(QueueUrl=url, Entries=[entry])
                 case 1:
                     now += timedelta(seconds=rng.choice((1, 5, 29, 30)))
                     clock.move_to(now, tick=False)
                 case _:
-                    _receive_alike(rng, behind, double, url, arns["live"])
+                    _receive_alike(rng, reference, double, url, arns["live"])
             for name, arn in arns.items():
                 assert double.visible(double.queue(arn)) == local_queues.visible(local_queues.queue(arn)), name
-            assert _messages_in(double, url) == _messages_in(behind, url)
+            assert _messages_in(double, url) == _messages_in(reference, url)
 
 
 def _messages_in(sqs: Any, url: str) -> int:
@@ -293,25 +295,22 @@ def _messages_in(sqs: Any, url: str) -> int:
     return sum(int(counts[name]) for name in names)
 
 
-def _receive_alike(rng: random.Random, behind: Any, double: Sqs, url: str, arn: str) -> None:
+def _receive_alike(rng: random.Random, reference: Any, double: Sqs, url: str, arn: str) -> None:
     count, kept, changed = rng.randint(1, 3), rng.random() < 0.6, rng.random() < 0.3
     ours, theirs = double.receive(double.queue(arn), count), local_queues.receive(local_queues.queue(arn), count)
-    records = [double.record(one, arn) for one in ours], [local_queues.record(one, arn) for one in theirs]
-    assert [_seen(record) for record in records[0]] == [_seen(record) for record in records[1]]
+    records = [double.record(sent, arn) for sent in ours], [local_queues.record(sent, arn) for sent in theirs]
+    assert [_comparable(record) for record in records[0]] == [_comparable(record) for record in records[1]]
     if not kept:
         double.delete(double.queue(arn), ours)
         local_queues.delete(local_queues.queue(arn), theirs)
     elif changed:
-        for client_, made in ((double, records[0]), (behind, records[1])):
-            for record in made:
+        for client_, batch in ((double, records[0]), (reference, records[1])):
+            for record in batch:
                 client_.change_message_visibility(
                     QueueUrl=url, ReceiptHandle=record["receiptHandle"], VisibilityTimeout=7
                 )
 
 
-def _seen(record: dict[str, Any]) -> Any:
-    said = {name: value for name, value in record["attributes"].items() if name != "SenderId"}
-    return record["body"], said, sorted(record)
-
-
-# ── SSM, Secrets Manager, EventBridge ──
+def _comparable(record: dict[str, Any]) -> Any:
+    attributes = {name: value for name, value in record["attributes"].items() if name != "SenderId"}
+    return record["body"], attributes, sorted(record)

@@ -1,4 +1,4 @@
-"""Secrets Manager in a dictionary."""
+"""In-memory double of Secrets Manager."""
 
 from stoppress_cli.local.template import Json
 from tests.simulation.doubles.errors import error

@@ -1,4 +1,4 @@
-"""DynamoDB in dictionaries: one table, its stream, and copies of it as point-in-time recovery makes them."""
+"""In-memory double of DynamoDB: one table, its stream, and copies as point-in-time recovery creates them."""
 
 import re
 from bisect import bisect_left, insort
@@ -30,7 +30,7 @@ class Partition:
 
 
 class Dynamo:
-    """One table with the keys `pk` and `sk`, and its stream: every change of an item in the order they were made."""
+    """One table with the keys `pk` and `sk`, and its stream: all changes of items, in order."""
 
     def __init__(self, table: str, stream_arn: str) -> None:
         self._table, self._stream_arn = table, stream_arn
@@ -43,27 +43,27 @@ class Dynamo:
             yield from partition.items.values()
 
     def copy(self, name: str) -> None:
-        """Keep the items as they are now, as a table of this name."""
-        kept = {pk: Partition(dict(one.items), list(one.keys)) for pk, one in self.partitions.items()}
-        self.copies[name] = kept
+        """Store a copy of the current items under a table name."""
+        partitions = self.partitions.items()
+        self.copies[name] = {pk: Partition(dict(items.items), list(items.keys)) for pk, items in partitions}
 
     # ── the client's methods ──
 
     def get_item(self, *, TableName: str, Key: Item, ConsistentRead: bool = False) -> Item:  # noqa: N803
-        self._known("GetItem", TableName)
-        found = self._find(Key)
-        return {"Item": dict(found)} if found is not None else {}
+        self._check_table("GetItem", TableName)
+        item = self._find(Key)
+        return {"Item": dict(item)} if item is not None else {}
 
     def batch_get_item(self, *, RequestItems: dict[str, Any]) -> Item:  # noqa: N803
-        [(name, asked)] = RequestItems.items()
+        [(name, request)] = RequestItems.items()
         partitions = self._readable("BatchGetItem", name)
-        keys = [_names(key) for key in asked["Keys"]]
+        keys = [_key_of(key) for key in request["Keys"]]
         if len(keys) > BATCH_READ_MAX:
             raise error("BatchGetItem", "ValidationException", "Too many items requested for the BatchGetItem call")
         if len(set(keys)) < len(keys):
             raise error("BatchGetItem", "ValidationException", "Provided list of item keys contains duplicates")
-        found = (self._find(key, partitions) for key in asked["Keys"])
-        return {"Responses": {name: [dict(item) for item in found if item is not None]}, "UnprocessedKeys": {}}
+        items = (self._find(key, partitions) for key in request["Keys"])
+        return {"Responses": {name: [dict(item) for item in items if item is not None]}, "UnprocessedKeys": {}}
 
     def query(
         self,
@@ -76,30 +76,30 @@ class Dynamo:
         ScanIndexForward: bool = True,  # noqa: N803
         Limit: int = 0,  # noqa: N803
     ) -> Item:
-        self._known("Query", TableName)
+        self._check_table("Query", TableName)
         first, _, more = KeyConditionExpression.partition(" AND ")
-        asked = re.fullmatch(r"pk = (:\w+)", first)
-        if asked is None:
+        match = re.fullmatch(r"pk = (:\w+)", first)
+        if match is None:
             raise NotSupported(f"the double finds no partition in {KeyConditionExpression!r}")
         holds = condition(more) if more else None
-        partition = self.partitions.get(ExpressionAttributeValues[asked[1]]["S"], Partition())
+        partition = self.partitions.get(ExpressionAttributeValues[match[1]]["S"], Partition())
         start = ExclusiveStartKey["sk"]["S"] if ExclusiveStartKey else ""
         if ScanIndexForward:
             keys = partition.keys[bisect_left(partition.keys, start) :]
         else:
             keys = partition.keys[: bisect_left(partition.keys, start) if start else None][::-1]
-        found: list[Item] = []
+        items: list[Item] = []
         size_bytes = 0
         for key in keys:
             item = partition.items[key]
             if key == start or (holds and not holds(item, ExpressionAttributeValues)):
                 continue
             size_bytes += item_bytes(item)
-            if found and (size_bytes > PAGE_BYTES or len(found) == Limit):
-                last = found[-1]
-                return {"Items": found, "LastEvaluatedKey": {"pk": last["pk"], "sk": last["sk"]}}
-            found.append(dict(item))
-        return {"Items": found}
+            if items and (size_bytes > PAGE_BYTES or len(items) == Limit):
+                last = items[-1]
+                return {"Items": items, "LastEvaluatedKey": {"pk": last["pk"], "sk": last["sk"]}}
+            items.append(dict(item))
+        return {"Items": items}
 
     def scan(self, *, TableName: str, ConsistentRead: bool, ProjectionExpression: str = "") -> Item:  # noqa: N803
         partitions = self._readable("Scan", TableName)
@@ -113,9 +113,9 @@ class Dynamo:
         ConditionExpression: str | None = None,  # noqa: N803
         ExpressionAttributeValues: dict[str, Any] | None = None,  # noqa: N803
     ) -> dict[str, Any]:
-        self._known("PutItem", TableName)
+        self._check_table("PutItem", TableName)
         _check_item("PutItem", Item)
-        if not _allowed(self._find(Item), ConditionExpression, ExpressionAttributeValues):
+        if not _condition_holds(self._find(Item), ConditionExpression, ExpressionAttributeValues):
             raise error("PutItem", "ConditionalCheckFailedException", "The conditional request failed")
         self._write(Item, Item)
         return {}
@@ -129,20 +129,20 @@ class Dynamo:
         ExpressionAttributeValues: Item | None = None,  # noqa: N803
         ReturnValues: str = "NONE",  # noqa: N803
     ) -> Item:
-        self._known("DeleteItem", TableName)
+        self._check_table("DeleteItem", TableName)
         old = self._find(Key)
-        if not _allowed(old, ConditionExpression, ExpressionAttributeValues):
+        if not _condition_holds(old, ConditionExpression, ExpressionAttributeValues):
             raise error("DeleteItem", "ConditionalCheckFailedException", "The conditional request failed")
         self._write(Key, None)
         return {"Attributes": dict(old)} if old is not None and ReturnValues == "ALL_OLD" else {}
 
     def batch_write_item(self, *, RequestItems: dict[str, Any]) -> Item:  # noqa: N803
-        [(name, asked)] = RequestItems.items()
-        self._known("BatchWriteItem", name)
-        items = [one["PutRequest"]["Item"] for one in asked]
-        keys = [_names(item) for item in items]
+        [(name, requests)] = RequestItems.items()
+        self._check_table("BatchWriteItem", name)
+        items = [request["PutRequest"]["Item"] for request in requests]
+        keys = [_key_of(item) for item in items]
         if not 0 < len(keys) <= BATCH_WRITE_MAX or len(set(keys)) < len(keys):
-            raise error("BatchWriteItem", "ValidationException", "Too many items, or one of them twice")
+            raise error("BatchWriteItem", "ValidationException", "Too many items, or a duplicate item")
         for item in items:
             _check_item("BatchWriteItem", item)
         for item in items:
@@ -150,57 +150,57 @@ class Dynamo:
         return {"UnprocessedItems": {}}
 
     def transact_write_items(self, *, TransactItems: Sequence[Item]) -> Item:  # noqa: N803
-        parts = [next(iter(one.items())) for one in TransactItems]
-        keys = [_names(part.get("Item") or part["Key"]) for _, part in parts]
+        parts = [next(iter(operation.items())) for operation in TransactItems]
+        keys = [_key_of(part.get("Item") or part["Key"]) for _, part in parts]
         if not 0 < len(keys) <= TRANSACTION_ITEMS_MAX or len(set(keys)) < len(keys):
             message = "Transaction request cannot include multiple operations on one item"
             raise error("TransactWriteItems", "ValidationException", message)
         reasons = []
         for kind, part in parts:
-            self._known("TransactWriteItems", part["TableName"])
+            self._check_table("TransactWriteItems", part["TableName"])
             if kind not in ("Put", "Delete", "ConditionCheck"):
-                raise NotSupported(f"the double does not know {kind} in a transaction")
+                raise NotSupported(f"the double does not support {kind} in a transaction")
             if kind == "Put":
                 _check_item("TransactWriteItems", part["Item"])
-            allowed = _allowed(
+            allowed = _condition_holds(
                 self._find(part.get("Item") or part["Key"]),
                 part.get("ConditionExpression"),
                 part.get("ExpressionAttributeValues"),
             )
             reasons.append("None" if allowed else "ConditionalCheckFailed")
         if any(reason != "None" for reason in reasons):
-            said = (
+            message = (
                 f"Transaction cancelled, please refer cancellation reasons for specific reasons [{', '.join(reasons)}]"
             )
             codes = [{"Code": reason} for reason in reasons]
-            raise error("TransactWriteItems", "TransactionCanceledException", said, CancellationReasons=codes)
+            raise error("TransactWriteItems", "TransactionCanceledException", message, CancellationReasons=codes)
         for kind, part in parts:
             if kind != "ConditionCheck":
                 self._write(part.get("Item") or part["Key"], part["Item"] if kind == "Put" else None)
         return {}
 
-    # ── inside ──
+    # ── internals ──
 
-    def _known(self, operation: str, table: str) -> None:
+    def _check_table(self, operation: str, table: str) -> None:
         if table != self._table:
             raise error(operation, "ResourceNotFoundException", f"Requested resource not found: {table}")
 
     def _readable(self, operation: str, table: str) -> dict[str, Partition]:
         if table not in self.copies:
-            self._known(operation, table)
+            self._check_table(operation, table)
         return self.copies.get(table, self.partitions)
 
     def _find(self, key: Item, partitions: dict[str, Partition] | None = None) -> Item | None:
-        pk, sk = _names(key)
+        pk, sk = _key_of(key)
         partition = (self.partitions if partitions is None else partitions).get(pk)
         return partition.items.get(sk) if partition else None
 
     def _write(self, key: Item, new: Item | None) -> None:
-        pk, sk = _names(key)
+        pk, sk = _key_of(key)
         partition = self.partitions[pk]
         old = partition.items.get(sk)
         if old == new:
-            return  # nothing changes, and the stream says nothing
+            return  # no change, and no record in the stream
         if new is None:
             del partition.items[sk]
             partition.keys.remove(sk)
@@ -208,9 +208,9 @@ class Dynamo:
             partition.items[sk] = dict(new)
             if old is None:
                 insort(partition.keys, sk)
-        self._tell(pk, sk, old, new)
+        self._append_record(pk, sk, old, new)
 
-    def _tell(self, pk: str, sk: str, old: Item | None, new: Item | None) -> None:
+    def _append_record(self, pk: str, sk: str, old: Item | None, new: Item | None) -> None:
         number = len(self.changes) + 1
         change: Item = {
             "Keys": {"pk": {"S": pk}, "sk": {"S": sk}},
@@ -233,16 +233,16 @@ class Dynamo:
         )
 
 
-def _names(key: Item) -> tuple[str, str]:
+def _key_of(key: Item) -> tuple[str, str]:
     return key["pk"]["S"], key["sk"]["S"]
 
 
 def _check_item(operation: str, item: Item) -> None:
-    if not all(_names(item)):
+    if not all(_key_of(item)):
         raise error(operation, "ValidationException", "a key attribute cannot contain an empty string value")
     if item_bytes(item) > ITEM_BYTES_MAX:
         raise error(operation, "ValidationException", "Item size has exceeded the maximum allowed size")
 
 
-def _allowed(item: Item | None, expression: str | None, values: Item | None) -> bool:
+def _condition_holds(item: Item | None, expression: str | None, values: Item | None) -> bool:
     return expression is None or condition(expression)(item or {}, values or {})

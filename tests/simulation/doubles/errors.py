@@ -1,7 +1,7 @@
-"""What the doubles of AWS have in common: errors as boto3 raises them, and what no double knows.
+"""Errors of the doubles of AWS: the errors of boto3, and an error for unsupported calls.
 
-Each double has the methods of a boto3 client with its arguments, answers and errors, as far as the product asks for them, and nothing
-else. `test_doubles.py` holds them equal to moto. What a double does not know it refuses loudly.
+Each double implements the methods of a boto3 client that the product calls, with their arguments, responses and errors, and nothing
+else. `test_doubles.py` compares them with moto. Unsupported calls raise NotSupported.
 """
 
 from typing import Any
@@ -10,14 +10,14 @@ from botocore.exceptions import ClientError
 
 
 class NotSupported(BaseException):
-    """A double was asked for what it does not know. No Exception, so that no function takes it for a fault of AWS."""
+    """A call that a double does not support. Not an Exception, so that no function handles it as an error of AWS."""
 
 
 _STATUS = {"NoSuchKey": 404, "PreconditionFailed": 412, "ConditionalRequestConflict": 409, "SlowDown": 503}
 
 
-def error(operation: str, code: str, message: str = "as the double has it", **more: Any) -> ClientError:
-    """What boto3 raises."""
+def error(operation: str, code: str, message: str = "error of the double", **more: Any) -> ClientError:
+    """Return the error that boto3 raises."""
     detail: Any = {"Code": code, "Message": message}
     answer: Any = {"Error": detail, "ResponseMetadata": {"HTTPStatusCode": _STATUS.get(code, 400)}, **more}
     return ClientError(answer, operation)

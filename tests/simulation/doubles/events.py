@@ -1,4 +1,4 @@
-"""EventBridge: a bus that says what was put on it."""
+"""In-memory double of EventBridge."""
 
 import json
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from stoppress_cli.local.template import ACCOUNT, REGION, Json
 
 
 class Events:
-    """A bus: `arrived` hears of every entry that is put on one."""
+    """EventBridge buses: `arrived` is called for each entry."""
 
     def __init__(self, arrived: Callable[[str, Json], None]) -> None:
         self._arrived = arrived

@@ -1,4 +1,4 @@
-"""DynamoDB's condition expressions, as far as the product writes them."""
+"""DynamoDB's condition expressions, as far as the product uses them."""
 
 import re
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from typing import Any
 from tests.simulation.doubles.errors import NotSupported
 
 Item = dict[str, Any]  # in DynamoDB's JSON: {"pk": {"S": "…"}, …}
-Condition = Callable[[Item, Item], bool]  # (the item as it is, {} where there is none; the expression's values)
+Condition = Callable[[Item, Item], bool]  # (the item, {} if absent; the expression's values)
 
 _TOKEN = re.compile(r"\s*(\(|\)|,|<>|<=|>=|=|<|>|:\w+|#?\w+)")
 _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
@@ -22,7 +22,7 @@ _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
 
 @cache
 def condition(expression: str) -> Condition:
-    """A condition of attributes and values, with OR, AND, brackets, comparisons and three functions. Raises NotSupported."""
+    """Parse a condition with OR, AND, brackets, comparisons and three functions. Raises NotSupported."""
     parser = _Parser(expression)
     parsed = parser.alternatives()
     parser.end()
@@ -33,29 +33,29 @@ class _Parser:
     def __init__(self, text: str) -> None:
         self._text, self._tokens, position = text, [], 0
         while text[position:].strip():
-            found = _TOKEN.match(text, position)
-            if found is None:
+            match = _TOKEN.match(text, position)
+            if match is None:
                 raise NotSupported(f"the double cannot read {text[position:]!r} of the expression {text!r}")
-            self._tokens.append(found[1])
-            position = found.end()
+            self._tokens.append(match[1])
+            position = match.end()
 
     def end(self) -> None:
         if self._tokens:
             raise NotSupported(f"the double cannot read {self._tokens!r} at the end of the expression {self._text!r}")
 
     def alternatives(self) -> Condition:
-        parts = [self._all_of()]
+        parts = [self._conjunction()]
         while self._next_is("OR"):
-            parts.append(self._all_of())
+            parts.append(self._conjunction())
         return parts[0] if len(parts) == 1 else lambda item, values: any(part(item, values) for part in parts)
 
-    def _all_of(self) -> Condition:
-        parts = [self._one()]
+    def _conjunction(self) -> Condition:
+        parts = [self._operand()]
         while self._next_is("AND"):
-            parts.append(self._one())
+            parts.append(self._operand())
         return parts[0] if len(parts) == 1 else lambda item, values: all(part(item, values) for part in parts)
 
-    def _one(self) -> Condition:
+    def _operand(self) -> Condition:
         if self._next_is("("):
             inner = self.alternatives()
             self._take(")")
@@ -69,7 +69,7 @@ class _Parser:
             last = self._tokens.pop(0)
             return lambda item, values: values[value]["S"] <= item[name]["S"] <= values[last]["S"]
         if operator not in {"<>", *_COMPARISONS}:
-            raise NotSupported(f"the double does not know {operator} of the expression {self._text!r}")
+            raise NotSupported(f"the double does not support {operator} of the expression {self._text!r}")
         if operator == "<>":
             return lambda item, values: item.get(name) != values[value]
         compare = _COMPARISONS[operator]
@@ -89,7 +89,7 @@ class _Parser:
             return lambda item, values: item.get(name, {}).get("S", "").startswith(values[value]["S"])
         self._take(")")
         if function not in ("attribute_exists", "attribute_not_exists"):
-            raise NotSupported(f"the double does not know the function {function} of the expression {self._text!r}")
+            raise NotSupported(f"the double does not support the function {function} of the expression {self._text!r}")
         return lambda item, values: (name in item) == (function == "attribute_exists")
 
     def _next_is(self, token: str) -> bool:
@@ -100,7 +100,7 @@ class _Parser:
 
     def _take(self, token: str) -> None:
         if not self._next_is(token):
-            raise NotSupported(f"the double misses {token!r} in the expression {self._text!r}")
+            raise NotSupported(f"the double expects {token!r} in the expression {self._text!r}")
 
 
 def _comparable(value: Item) -> Any:

@@ -1,4 +1,4 @@
-"""S3 in a dictionary: one bucket."""
+"""In-memory double of S3 with one bucket."""
 
 import hashlib
 import io
@@ -24,11 +24,11 @@ class S3:
     def __init__(self, bucket: str) -> None:
         self._bucket = bucket
         self.objects: dict[str, Stored] = {}
-        # The versions of each object, oldest first, and when each was put; None: a delete marker.
+        # The versions of each object with their instants, oldest first; None is a delete marker.
         self.versions: dict[str, list[tuple[datetime, Stored | None]]] = {}
 
     def get_object(self, *, Bucket: str, Key: str, VersionId: str | None = None) -> Json:  # noqa: N803
-        self._known("GetObject", Bucket)
+        self._check_bucket("GetObject", Bucket)
         stored = self.versions[Key][int(VersionId)][1] if VersionId else self.objects.get(Key)
         if stored is None:
             raise error("GetObject", "NoSuchKey", "The specified key does not exist.")
@@ -39,7 +39,7 @@ class S3:
             "ContentLength": len(stored.body),
             "Metadata": {},
             **stored.headers,
-            "ResponseMetadata": {"HTTPHeaders": _http(stored.headers)},
+            "ResponseMetadata": {"HTTPHeaders": _http_headers(stored.headers)},
         }
 
     def put_object(
@@ -52,9 +52,9 @@ class S3:
         IfNoneMatch: str | None = None,  # noqa: N803
         **headers: Any,
     ) -> Json:
-        self._known("PutObject", Bucket)
+        self._check_bucket("PutObject", Bucket)
         if unknown := headers.keys() - {"ContentType", "CacheControl", "Metadata"}:
-            raise NotSupported(f"the double does not know {sorted(unknown)} of PutObject")
+            raise NotSupported(f"the double does not support {sorted(unknown)} of PutObject")
         stored = self.objects.get(Key)
         if IfMatch and stored is None:
             raise error("PutObject", "NoSuchKey", "The specified key does not exist.")
@@ -68,13 +68,13 @@ class S3:
         return {"ETag": etag}
 
     def list_objects_v2(self, *, Bucket: str, Prefix: str = "") -> Json:  # noqa: N803
-        self._known("ListObjectsV2", Bucket)
-        found = {key: self.objects[key] for key in sorted(self.objects) if key.startswith(Prefix)}
-        contents = [{"Key": key, "ETag": one.etag, "LastModified": one.changed} for key, one in found.items()]
+        self._check_bucket("ListObjectsV2", Bucket)
+        rows = [(key, self.objects[key]) for key in sorted(self.objects) if key.startswith(Prefix)]
+        contents = [{"Key": key, "ETag": stored.etag, "LastModified": stored.changed} for key, stored in rows]
         return {"Contents": contents} if contents else {}
 
     def delete_object(self, *, Bucket: str, Key: str, IfMatch: str | None = None) -> Json:  # noqa: N803
-        self._known("DeleteObject", Bucket)
+        self._check_bucket("DeleteObject", Bucket)
         stored = self.objects.get(Key)
         if IfMatch and stored is None:
             raise error("DeleteObject", "NoSuchKey", "The specified key does not exist.")
@@ -87,12 +87,12 @@ class S3:
         return {}
 
     def delete_objects(self, *, Bucket: str, Delete: Json) -> Json:  # noqa: N803
-        for one in Delete["Objects"]:
-            self.delete_object(Bucket=Bucket, Key=one["Key"])
+        for row in Delete["Objects"]:
+            self.delete_object(Bucket=Bucket, Key=row["Key"])
         return {}
 
     def list_object_versions(self, *, Bucket: str, Prefix: str = "") -> Json:  # noqa: N803
-        self._known("ListObjectVersions", Bucket)
+        self._check_bucket("ListObjectVersions", Bucket)
         answer: Json = {"Versions": [], "DeleteMarkers": []}
         for key in sorted(key for key in self.versions if key.startswith(Prefix)):
             for number, (at, stored) in reversed(list(enumerate(self.versions[key]))):
@@ -100,7 +100,7 @@ class S3:
                 answer["Versions" if stored else "DeleteMarkers"].append(row)
         return answer
 
-    def _known(self, operation: str, bucket: str) -> None:
+    def _check_bucket(self, operation: str, bucket: str) -> None:
         if bucket != self._bucket:
             raise error(operation, "NoSuchBucket", bucket)
 
@@ -109,6 +109,6 @@ def _now() -> datetime:
     return datetime.now(UTC).replace(microsecond=0)
 
 
-def _http(headers: Json) -> Json:
+def _http_headers(headers: Json) -> Json:
     names = {"ContentType": "content-type", "CacheControl": "cache-control"}
     return {names[name]: value for name, value in headers.items() if name in names}

@@ -1,4 +1,4 @@
-"""SQS in lists: queues for who sends, and for Lambda's poller."""
+"""In-memory double of SQS, for senders and for Lambda's poller."""
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -9,7 +9,7 @@ from tests.simulation.doubles.errors import error
 
 @dataclass
 class Message:
-    """A message of a queue; instants are in seconds since 1970."""
+    """A message; instants are in seconds since 1970."""
 
     id: str
     body: str
@@ -20,13 +20,13 @@ class Message:
 
     @property
     def handle(self) -> str:
-        """The receipt handle of the last time that it was received."""
+        """The receipt handle of the latest receive."""
         return f"{self.id}-{self.received}"
 
 
 @dataclass
 class Queue:
-    """A queue, and where what was received too often goes."""
+    """A queue; `dead` is its dead-letter queue."""
 
     arn: str
     visibility_s: int
@@ -35,12 +35,12 @@ class Queue:
     messages: list[Message] = field(default_factory=list)
 
     @property
-    def _messages(self) -> list[Message]:  # what the local stack counts in moto's queues
+    def _messages(self) -> list[Message]:  # the attribute of moto's queues that the local stack counts
         return self.messages
 
 
 class Sqs:
-    """Queues, as their senders see them (methods of the client) and as Lambda's poller does (the rest)."""
+    """Queues with the client's methods for senders, and methods for Lambda's poller."""
 
     def __init__(self, queues: dict[str, Queue]) -> None:
         self.queues = queues  # by URL
@@ -57,8 +57,8 @@ class Sqs:
         sent = [
             self._put(self.queues[QueueUrl], entry["MessageBody"], entry.get("DelaySeconds", 0)).id for entry in Entries
         ]
-        said = [{"Id": entry["Id"], "MessageId": id_} for entry, id_ in zip(Entries, sent, strict=True)]
-        return {"Successful": said}
+        rows = [{"Id": entry["Id"], "MessageId": id_} for entry, id_ in zip(Entries, sent, strict=True)]
+        return {"Successful": rows}
 
     def change_message_visibility(self, *, QueueUrl: str, ReceiptHandle: str, VisibilityTimeout: int) -> Json:  # noqa: N803
         id_ = ReceiptHandle.rpartition("-")[0]
@@ -77,7 +77,7 @@ class Sqs:
         }
         return {"Attributes": counts}
 
-    # ── what Lambda's poller does ──
+    # ── methods for Lambda's poller ──
 
     def queue(self, arn: str) -> Queue:
         return self._by_arn[arn]
@@ -92,7 +92,7 @@ class Sqs:
     def receive(self, source: Queue, count: int) -> list[Message]:
         now = _now_s()
         taken: list[Message] = []
-        for message in [one for one in source.messages if one.visible_at <= now]:
+        for message in [message for message in source.messages if message.visible_at <= now]:
             if source.dead is not None and message.received >= (source.received_max or 0):
                 source.messages.remove(message)
                 message.visible_at = 0.0
@@ -105,8 +105,8 @@ class Sqs:
         return taken
 
     def delete(self, source: Queue, messages: list[Message]) -> None:
-        gone = {message.id for message in messages}
-        source.messages = [message for message in source.messages if message.id not in gone]
+        deleted = {message.id for message in messages}
+        source.messages = [message for message in source.messages if message.id not in deleted]
 
     def record(self, message: Message, arn: str) -> Json:
         return {

@@ -111,7 +111,7 @@ def test_on_moto_and_after_a_rollback_a_scenario_saves_the_same_bytes(name: str,
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("name", IN_ANY_ORDER)
-def test_what_is_received_in_any_order_ends_in_the_same_files(name: str, tmp_path: Path) -> None:
+def test_events_received_in_any_order_end_in_the_same_files(name: str, tmp_path: Path) -> None:
     lines = playing.read(playing.SCENARIOS / f"{name}.jsonl")
     ordered = indexed(playing.play(lines, tmp_path / "ordered"))
 

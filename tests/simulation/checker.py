@@ -84,7 +84,7 @@ class Checker:
         items = [
             {name: next(iter(value.values())) for name, value in item.items()} for item in self.world.backend.items()
         ]
-        gone = {
+        removed = {
             item["url"]
             for item in items
             if item["pk"].startswith("url#") and item.get("owner") and not item.get("live")
@@ -93,7 +93,7 @@ class Checker:
             for other in set(listed.values()) - {url}:
                 if other in links and url not in links[other].values():
                     raise Violation(f"{url} lists {other}, which does not list it")
-                if other not in links and other in gone:
+                if other not in links and other in removed:
                     raise Violation(f"{url} lists {other}, which was removed")
         for url, page in pages.items():
             for other in self._always_lists(page.act) & pages.keys() if url in links else ():

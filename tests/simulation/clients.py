@@ -66,8 +66,8 @@ class InlineExecutor:
 
 def modules_with_clients() -> list[ModuleType]:
     """Return the product's modules that import the function `client`."""
-    known = [module for name, module in sys.modules.items() if name.startswith("stoppress.") and module is not clients]
-    return [module for module in known if vars(module).get("client") is clients.client]
+    loaded = [module for name, module in sys.modules.items() if name.startswith("stoppress.") and module is not clients]
+    return [module for module in loaded if vars(module).get("client") is clients.client]
 
 
 def unreachable(url: str, headers: dict[str, str], requested_at: datetime) -> client.Response:

@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 SAMPLE = [9, 20]
 
 
-def test_what_the_newsroom_published_is_what_the_files_list(seed: int) -> None:
+def test_files_list_what_the_newsroom_published(seed: int) -> None:
     Run(seed).play()
 
 

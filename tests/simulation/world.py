@@ -195,7 +195,7 @@ class World:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a task runs, or an event waits to be routed."""
+        """Return True if a task runs, or an event waits to be routed."""
         return bool(self._tasks or self._bus_events)
 
     def request(self, request: Request) -> Answer:

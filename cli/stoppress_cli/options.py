@@ -27,7 +27,7 @@ Settings = Annotated[str | None, typer.Option(help="The source's settings, as JS
 SiteConfig = Annotated[Path | None, typer.Option(help="File with the site's configuration.")]
 Now = Annotated[
     str | None,
-    typer.Option(help="Time to assume as now, in ISO 8601; default: a recorded delivery's, or the real one."),
+    typer.Option(help="Time to treat as now, in ISO 8601; default: a recorded delivery's, or the real one."),
 ]
 At = Annotated[
     str | None, typer.Option(help="An earlier time in ISO 8601; without a UTC offset, it is in the site's time zone.")

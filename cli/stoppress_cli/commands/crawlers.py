@@ -54,7 +54,7 @@ def crawlers(
     ] = False,
     form: Annotated[Format, typer.Option("--format", help="Format of the report: text, json, csv or html.")] = "text",
 ) -> None:
-    """Read access logs, and report how crawlers fetch robots.txt and sitemaps; with a stack, also how soon they fetched the files of current news."""
+    """Read access logs, and report how crawlers fetch robots.txt and sitemaps; with a stack, also how soon they fetched files with current news."""
     skipped, host = Counter[str](), site.lower()
     names = dict(pair.partition("=")[::2] for pair in fields.split(",") if pair)
     if names.keys() - FIELDS.keys():

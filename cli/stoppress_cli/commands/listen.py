@@ -35,7 +35,7 @@ def listen(
     secret_env: Annotated[
         str | None,
         typer.Option(
-            help="Environment variable with the secret, or several separated by spaces, to replace wherever they occur."
+            help="Environment variable with the secrets, separated by spaces, to replace wherever they occur."
         ),
     ] = None,
 ) -> None:

@@ -21,7 +21,7 @@ from stoppress_cli.options import READS, WRITES, Commands, DryRun, SiteOption, Y
 from stoppress_cli.output import Part, Row, Table, agrees, end, fail, print_answer, show, verbatim
 
 _Reason = Annotated[str, typer.Option("--reason", help="Only events whose reason contains this text.")]
-_IDS = "Ids as `list` prints them, or their beginnings"
+_IDS = "Ids as `list` prints them, or prefixes of ids"
 _Ids = Annotated[list[str] | None, typer.Argument(help=f"{_IDS}; required without --all.")]
 _IdsOfShow = Annotated[list[str], typer.Argument(help=f"{_IDS}.")]
 _All = Annotated[bool, typer.Option("--all", help="All events, instead of those in IDS.")]

@@ -73,7 +73,7 @@ def send(
     api: Annotated[str | None, typer.Option(help="The webhook's URL up to /webhooks/; default: the stack's.")] = None,
     program: Annotated[
         Program | None,
-        typer.Option("--print", help="Send nothing, but print a curl, node, php or python program that does."),
+        typer.Option("--print", help="Instead of sending, print a curl, node, php or python program that sends."),
     ] = None,
 ) -> None:
     """Send a signed test article through the webhook, wait until the files list it, and remove it again.

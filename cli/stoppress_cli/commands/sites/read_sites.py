@@ -58,7 +58,7 @@ def list_sites() -> None:
 
 @app.command("show", effect=READS, example="stoppress sites show www.example.com --stack stoppress")
 def show(host: Host) -> None:
-    """Print the newest configuration of a site, as `put` reads it."""
+    """Print a site's newest configuration, in the form that `put` reads."""
     version = newest(host)
     try:
         read_site(str(version.document), version.number)
@@ -132,7 +132,7 @@ def files(
 ) -> None:
     """Write the sitemaps of a site into a folder, by default as they are now.
 
-    Exit code 1: with --at: for some files, the bucket no longer has the version of that moment.
+    Exit code 1: with --at: for some files, the bucket no longer has the version from that time.
     """
     now, site, folder = datetime.now(UTC), sites.load(host), out or Path(host)
     moment = read_moment(at, site, now) if at else now

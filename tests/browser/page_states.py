@@ -106,7 +106,7 @@ STATES = {
         *TITLES,
         coming=3,
         question="flood",
-        answer=story(Reason("held", "cms#1 is held until 2026-11-20 14:00:00 +01:00")),
+        answer=story(Reason("held", "article cms#1 is held until 2026-11-20 14:00:00 +01:00")),
     ),
     "wrong signature": document(
         *TITLES, question=URL, answer=answer_story(replace(FACTS, unverified=WRONGLY_SIGNED), NOW)

@@ -122,7 +122,7 @@ def find_violations(page: "Page", **options: Any) -> list[str]:
         ("mattresses", "rule 1 of the site (section advertorial) excludes it"),
         ("ferry sails", "was refused: published_at"),
         ("secret report", "is held until 2026-11-20 14:00:00 +00:00"),
-        ("mayor resigns", "its source removed cms#5"),
+        ("mayor resigns", "its source removed article cms#5"),
         ("wedding", "the page asks not to be indexed"),
         ("news/old", "it was published more than 48 hours ago"),
         (url("news/never-sent"), "no event has mentioned this page"),

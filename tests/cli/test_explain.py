@@ -96,7 +96,7 @@ def test_a_late_event_is_shown_under_its_own_url_and_under_its_articles(tmp_path
     late = "with the sender's timestamp 2026-11-20 12:01:00 +00:00\n      a newer event was received before: "
     assert f"publish  cms#1042  late\n      {late}" in named
     assert f"publish  cms#1042  late\n      for {url('old-slug')}\n      {late}" in its_own
-    assert f"In the news sitemap: no, because cms#1042 moved to {url('new-slug')}\n" in named
+    assert f"In the news sitemap: no, because article cms#1042 moved to {url('new-slug')}\n" in named
     assert f"Did you mean?\n  {url('new-slug')}" in named
     assert f"remove   cms#1042  late\n      {late}" in its_own
     assert its_own.startswith("In the news sitemap: yes, until ")
@@ -175,7 +175,7 @@ def test_a_page_of_another_host_is_found_in_the_site_that_received_it(tmp_path: 
     said: Step = {"event": {"source": "cms", "detail-type": "article.published", "detail": detail}}
     story = lines_of([said], foreign, tmp_path, host=HOST)
 
-    assert "In the news sitemap: no, because cms#1 is excluded: foreign host: shop.example.com is not www" in story
+    assert "In the news sitemap: no, because article cms#1 is excluded: foreign host: shop.example.com is not" in story
 
 
 def test_the_home_page_in_an_empty_news_sitemap_is_not_news(tmp_path: Path) -> None:

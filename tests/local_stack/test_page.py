@@ -106,8 +106,8 @@ def test_the_page_shows_the_window_the_deliveries_and_the_files_and_changes_noth
         ("https://two.example.org/", f"two.example.org is not {HOST}"),
         ("fire FLOOD", 'news sitemap: <span class="verdict yes">yes'),
         ("news", 'href="?q=https%3A//www.example.com/news/embargoed"'),  # several stories, one of them held
-        ("embargoed", "Because cms#5 is held until"),
-        ("mayor resigns", "Because its source removed cms#6"),
+        ("embargoed", "Because article cms#5 is held until"),
+        ("mayor resigns", "Because its source removed article cms#6"),
         ("\ud83d", "no story"),
     ],
 )

@@ -169,9 +169,9 @@ def _article_reason(facts: Facts) -> Reason | None:
     claim = facts.claim
     if held := find_held_article(facts):
         assert held.release_at
-        return Reason("held", f"{held.name} is held until {facts.at(held.release_at)}", parse(held.order.received))
+        return Reason("held", f"article {held.name} is held until {facts.at(held.release_at)}", parse(held.order.received))
     if facts.article and (owner := facts.owner):
-        return Reason("other article", f"{owner.name} has its URL", parse(owner.order.received))
+        return Reason("other article", f"article {owner.name} has its URL", parse(owner.order.received))
     articles = [article for article in _absent_articles(facts) if article.state in ("removed", "excluded")]
     gone = [_gone_reason(facts, article) for article in articles]
     removal = claim.removed.get(claim.source) if claim and not claim.live else None
@@ -189,10 +189,10 @@ def _other_reason(facts: Facts) -> Reason | None:
         article = next((article for article in elsewhere if claim and article.name == claim.owner), elsewhere[0])
         if article.state == "removed":
             return _gone_reason(facts, article)
-        return Reason("moved", f"{article.name} moved to {article.url}", parse(article.order.received))
+        return Reason("moved", f"article {article.name} moved to {article.url}", parse(article.order.received))
     for article in facts.articles:
         if article.state == "displaced" and _is_requested(facts, article):
-            hint = "" if claim is None or claim.live else f". The URL is free since: send {article.name} again"
+            hint = "" if claim is None or claim.live else f". The URL is free now, so send article {article.name} again"
             return Reason("other article", f"{article.reason}{hint}", parse(article.order.received))
     return None
 
@@ -223,7 +223,7 @@ def _later_reasons(facts: Facts, target: Target) -> Iterator[Reason]:
     if article is None or event is None or event.url is None or article.release_at is None:
         return
     if excluded := exclusion_reasons.excluded_because(event, facts.site):
-        yield Reason("excluded", f"{article.name} is excluded: {excluded}")
+        yield Reason("excluded", f"article {article.name} is excluded: {excluded}")
     yield from _rule_reasons(facts, target, event.url, event.traits)
     if target == "news":
         yield from _event_reasons(
@@ -235,10 +235,10 @@ def _gone_reason(facts: Facts, article: Article) -> Reason:
     """Return why a removed or excluded article has no page."""
     since = parse(article.order.received)
     if article.reason == FORGOTTEN:
-        return Reason("forgotten", f"an operator erased {article.name} with `stoppress forget`", since)
+        return Reason("forgotten", f"an operator erased article {article.name} with `stoppress forget`", since)
     if article.state == "removed":
-        return Reason("removed", f"its source removed {article.name} at {facts.at(since)}", since)
-    return Reason("excluded", f"{article.name} is excluded: {article.reason}", since)
+        return Reason("removed", f"its source removed article {article.name} at {facts.at(since)}", since)
+    return Reason("excluded", f"article {article.name} is excluded: {article.reason}", since)
 
 
 def _unapplied_reasons(facts: Facts) -> Iterator[Reason]:

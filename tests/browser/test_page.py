@@ -200,7 +200,7 @@ def test_the_page_works_without_a_script(chromium: "Browser", address: str) -> N
 def test_a_failed_refresh_offers_a_retry_and_keeps_the_typed_text(page: "Page") -> None:
     field = page.get_by_role("searchbox", name="Find a story")
     field.fill("half a ques")
-    page.get_by_role("searchbox", name="Show only").fill("flood")
+    page.get_by_role("searchbox", name="Filter").fill("flood")
     page.route("**/*part=content*", lambda route: route.fulfill(status=503))
     page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")  # it refreshes when the reader comes back
     page.wait_for_selector("#failed:not([hidden])")
@@ -210,7 +210,7 @@ def test_a_failed_refresh_offers_a_retry_and_keeps_the_typed_text(page: "Page") 
     page.unroute("**/*part=content*")
     page.get_by_role("button", name="Try again").click()
     page.wait_for_selector("#failed", state="hidden")
-    assert (field.input_value(), page.get_by_role("searchbox", name="Show only").input_value()) == (
+    assert (field.input_value(), page.get_by_role("searchbox", name="Filter").input_value()) == (
         "half a ques",
         "flood",
     )

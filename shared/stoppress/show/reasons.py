@@ -138,7 +138,7 @@ def _absence_reasons(facts: Facts) -> Iterator[Reason]:
 def _unverified_reasons(facts: Facts) -> Iterator[Reason]:
     """Yield the sources whose deliveries of today had a wrong signature or contained no article, because one may be for the story."""
     for count in facts.unverified:
-        text = f"{describe_unverified(count, facts.site)}: one of them may be for this story. Check the secret in the CMS, or rotate it"
+        text = f"{describe_unverified(count, facts.site)}: one of them may be for this story. Check the secret in the CMS, or replace it"
         yield Reason("wrong signature", text, count.unverified_at)
     for source in facts.site.sources:
         if refused := [refusal for refusal in facts.unidentified if refusal.source == source]:

@@ -83,8 +83,10 @@ def read(message: Message) -> Content:
 def _events(event: ArticleEvent) -> list[ArticleEvent]:
     """Return the events of a message: one for each page that is recorded again.
 
-    The first of them deletes the due record, because the queue keeps the message until all pages are recorded.
+    The first of them deletes the due record, because the queue keeps the message until all pages are recorded. Raises ValueError.
     """
+    if event.action != "remove" and not (event.previous_urls if event.action == "again" else event.url):
+        raise ValueError("the message contains no URL of a page")
     if event.action != "again":
         return [event]
     pages = [replace(event, url=url, previous_urls=(), release=None) for url in event.previous_urls]

@@ -156,6 +156,8 @@ def test_a_batch_that_comes_again_changes_nothing(behind: MotoAws) -> None:
         ('{"site": "other.example.com"}', "unknown", "unknown site 'other.example.com'"),
         ('{"site": "../secrets/cms"}', "unknown", "'../secrets/cms' is not a host name"),
         (f'{{"site": "{HOST}", "colour": "red"}}', HOST, "the message is no article event"),
+        (f'{{"site": "{HOST}", "source": "cms", "id": "1", "action": "publish"}}', HOST, "the message contains no URL"),
+        (f'{{"site": "{HOST}", "source": "", "id": "1", "action": "again"}}', HOST, "the message contains no URL"),
         (bus_event({}), "unknown", "detail.site: is missing"),
         (bus_event({"site": HOST, "id": "1"}), HOST, "url: is missing: it has to be given\ntitle: is missing"),
         (bus_event({"site": HOST, "id": "1"}, source="stranger"), HOST, "source: 'stranger' is not among the sources"),

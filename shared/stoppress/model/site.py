@@ -282,6 +282,8 @@ def read_site(text: str, version: int) -> Site:
     if not isinstance(document, dict):
         raise BadConfiguration("the document is not a JSON object")
     settings = {name: value for name, value in document.items() if value is not None}
+    for name in settings.keys() & {"version", "fault"}:  # only Stoppress sets these fields
+        raise BadConfiguration(f"{name}: is not known here: take it out")
     try:
         return Site.model_validate({**settings, "version": version})
     except ValidationError as error:

@@ -48,8 +48,7 @@ def test_a_feed_may_be_given_by_its_url_and_a_language_in_any_spelling() -> None
     assert full.pages[0].url == page
 
 
-def test_a_document_cannot_set_its_version() -> None:
-    assert site(version=99).version == 7
+def test_a_document_does_not_contain_its_version() -> None:
     assert "version" not in site().model_dump()
 
 

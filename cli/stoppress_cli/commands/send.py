@@ -70,7 +70,7 @@ def send(
     timeout_s: Annotated[
         float, typer.Option(help="Seconds to wait until files list it, and again until they no longer do.", min=1)
     ] = 120,
-    api: Annotated[str | None, typer.Option(help="The webhook's URL up to /webhooks/; default: the stack's.")] = None,
+    api: Annotated[str | None, typer.Option(help="The webhook's URL before /webhooks/; default: the stack's.")] = None,
     program: Annotated[
         Program | None,
         typer.Option("--print", help="Instead of sending, print a curl, node, php or python program that sends."),
